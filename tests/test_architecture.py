@@ -19,8 +19,8 @@ SCRIPTS = sorted(ROOT.glob("run_*.py"))
 
 # The folders of bert_tf, from the ground up: each imports only those before it. errors.py is below all of them.
 FLOORS = (
-    "runtime config text data model training checkpoints tasks export search reports serving recipes api cli".split()
-)
+    "runtime config text data model training heads checkpoints tasks export search reports serving recipes api cli"
+).split()
 AT_THE_TOP = {"__init__", "__main__", "errors"}  # the files of bert_tf itself
 # Modules that flags are checked with, that worker processes load, or that only read files.
 NO_TENSORFLOW = """
@@ -38,7 +38,9 @@ data.pretraining.plan data.pretraining.record_files data.pretraining.duplicates 
 cli.bulk_files data.pretraining.masked_records
 training.run_directory training.step_memory training.metrics training.confidence training.checkpoint_paths
 checkpoints.formats checkpoints.checkpoint_files
-tasks.task tasks.text_classification.predictions tasks.embeddings.vector_choice tasks.embeddings.feature_files
+heads.classes heads.multi_label heads.regression heads.choice heads.tags heads.span heads.vectors heads.masked_lm
+heads.next_sentence heads.replaced_tokens heads.base.answering heads.base.prediction_files
+tasks.task tasks.embeddings.vector_choice tasks.embeddings.feature_files
 tasks.embeddings.feature_tables tasks.question_answering.squad_scores tasks.question_answering.squad_files
 tasks.question_answering.questions tasks.question_answering.answer_highlights
 runtime.proto_messages runtime.tensorflow_c

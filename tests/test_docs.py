@@ -89,14 +89,13 @@ def test_flags_of_example_commands_exist():
 
 
 def test_functions_named_on_the_page_exist():
+    from bert_tf import heads
     from bert_tf.data import examples
-    from bert_tf.runtime import open_set
-    from bert_tf.tasks.text_classification import goals
     from bert_tf.training import metrics
 
     page = (DOCS / "adding_a_task.md").read_text(encoding="utf-8")
-    for name in open_set.names(goals.__name__):
-        assert f"| `{goals.get(name).__name__}(" in page
+    for name in heads.kinds("is_pooled"):
+        assert f"| `{heads.get(name).__name__}(" in page
     assert callable(examples.read) and metrics.SCORES["macro_f1"]
 
 

@@ -82,7 +82,7 @@ def labelling(work, config, policy, strategy):
     from bert_tf.export import loaded_model, static_signature
     from bert_tf.tasks.staged_signature import stages_of
     from bert_tf.tasks.text_classification.classification import TextClassification
-    from bert_tf.tasks.text_classification.goals.classes import Classes
+    from bert_tf.heads.classes import Classes
     from bert_tf.text import vocabulary
     from bert_tf.text.tokenizer import Tokenizer
 
@@ -123,7 +123,7 @@ def fine_tuning(work, config, policy, strategy):
     import tensorflow as tf
 
     from bert_tf.model import heads
-    from bert_tf.tasks.text_classification.goals.classes import Classes
+    from bert_tf.heads.classes import Classes
 
     goal = Classes(["0", "1"])
 

@@ -4,40 +4,37 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 
+from bert_tf import heads
 from bert_tf.api import frames
 from bert_tf.api import texts as given_texts
-from bert_tf.api.results import Answer, Attribution, Entity, Prediction, Span, Tag, Token
+from bert_tf.api.results import Attribution
 from bert_tf.api.texts import Texts
 from bert_tf.api.words import is_words, join_words, listed
 from bert_tf.checkpoints import pretrained
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, live_model, loaded_model, tagged_words
+from bert_tf.heads.base.answering import answered
+from bert_tf.heads.base.answers import Answer, BaseAnswer, Entities, Entity, FilledMasks, Prediction, Tag, Token
 from bert_tf.model.heads import BertModel
 from bert_tf.recipes.finetuning import finished_run
 from bert_tf.runtime import files, open_set
 from bert_tf.tasks.embeddings import sentence_choice
 from bert_tf.tasks.embeddings.sentence_choice import SentenceOptions
-from bert_tf.tasks.text_classification import predictions
 from bert_tf.training.run_directory import recorded_flags
 
 if TYPE_CHECKING:
     import pandas as pd
 
-METHODS = {
-    live_model.MASKS: "fill_mask(text)",
-    "vectors": "embed(texts)",
-    "tags": "entities(text)",
-    "span": "answer(question, text)",
-}
 MOST_SHOWN = 6  # labels
 PAIR, MAX_CHOICES = ("text_a", "text_b"), 64  # of checkpoints from elsewhere
 WINDOW = 4096  # texts among which those of similar length share a batch
 
+Found = TypeVar("Found", bound=BaseAnswer)
 Words = Sequence[str]  # a text that is split into words
 One = str | tuple[Any, ...]  # the texts of one example
 Many = Iterable[Any]  # of several: a list, Series, DataFrame, array, tf.data.Dataset, generator
@@ -245,7 +242,7 @@ class Bert:
         """
         self._expect("predict")
         read = self._read(texts, self._names, is_split_into_words)
-        results = self._each(read, _prediction, batch_size)
+        results = self._each(read, Prediction, batch_size)
         if as_frame:
             return frames.of_predictions(results, read.index)
         return results[0] if read.is_single else results
@@ -264,7 +261,7 @@ class Bert:
         """
         self._expect("fill_mask")
         read = self._read(texts, ["text"])
-        results = self._each(read, _masks, 32)
+        results = [each.masks for each in self._each(read, FilledMasks, 32)]
         return results[0] if read.is_single else results
 
     @overload
@@ -308,7 +305,7 @@ class Bert:
             next(iter(self._predictor_of(None).inputs)) != "question"
         ):  # the order of an example's texts is that of the inputs
             pairs = dataclasses.replace(pairs, rows=[(text, question) for question, text in pairs.rows])
-        results = self._each(pairs, _answer, 32)
+        results = self._each(pairs, Answer, 32)
         if as_frame:
             return frames.of_records(results, pairs.index, Answer)
         return results[0] if pairs.is_single else results
@@ -346,11 +343,11 @@ class Bert:
         self._expect("entities")
         if is_split_into_words:
             several = listed(texts)
-            results = [_entities(row) for row in self._tagged_rows(several, batch_size)]
+            results = [each.entities for each in self._tagged_sentences(several, batch_size)]
             is_single, index = is_words(several), given_texts.index_of(texts)
         else:
             read = self._read(texts, self._names)
-            results = self._each(read, _entities, batch_size)
+            results = [each.entities for each in self._each(read, Entities, batch_size)]
             is_single, index = read.is_single, read.index
         if as_frame:
             return frames.of_lists(results, index, Entity)
@@ -369,17 +366,11 @@ class Bert:
             UserError: the model is no tagger.
         """
         words = listed(words)
-        rows = [
-            [
-                Tag(word=word, tag=tag, probability=score)
-                for word, tag, score in zip(row["words"], row["tags"], row["scores"], strict=True)
-            ]
-            for row in self._tagged_rows(words, batch_size)
-        ]
+        rows = [each.words or [] for each in self._tagged_sentences(words, batch_size)]
         return rows[0] if is_words(words) else rows
 
-    def _tagged_rows(self, sentences: Any, batch_size: int) -> list[dict[str, Any]]:
-        """The rows of `tagged_words` for a list of words, or for several."""
+    def _tagged_sentences(self, sentences: Any, batch_size: int) -> list[Entities]:
+        """The entities and tags of a list of words, or of several."""
         self._expect("entities")
         join_words(sentences)  # raises for anything else
         examples = [
@@ -388,7 +379,8 @@ class Bert:
         ]
         tagger = tagged_words.WordTagger(self._signatures_of()[tagged_words.SIGNATURE])
         outputs = loaded_model.predict_in_order(tagger, examples, batch_size=batch_size, window=WINDOW)
-        return [tagged_words.row(*pair, tuple(self.labels or ())) for pair in outputs]
+        answers = (tagged_words.answered(*pair, tuple(self.labels or ())).answer for pair in outputs)
+        return [answer for answer in answers if isinstance(answer, Entities)]
 
     def attribute(self, text: str | tuple[str, str]) -> Attribution:
         """Returns how much each token of a text, or of a pair, contributed to the prediction, by integrated gradients.
@@ -414,17 +406,15 @@ class Bert:
             target=int(row["targets"]),
         )
 
-    def _each(self, read: Texts, result: Callable[[dict[str, Any]], Any], batch_size: int) -> list[Any]:
-        """The results of the model's task for each example."""
+    def _each(self, read: Texts, kind: type[Found], batch_size: int) -> list[Found]:
+        """The answers of the model's task for each example, which are of this kind."""
         if not read.rows:
             return []
-        labels = tuple(self.labels or ())
+        head, labels = heads.get(live_model.kind_of(self._loaded) or ""), tuple(self.labels or ())
         predictor = self._predictor_of(len(read.rows[0]) if self._takes_any_number else None)
         rows = loaded_model.predict_in_order(predictor, _examples(read), batch_size=batch_size, window=WINDOW)
-        return [
-            result(predictions.export_row(example, outputs, labels=labels, inputs=predictor.inputs))
-            for example, outputs in rows
-        ]
+        answers = (answered(*pair, head=head, labels=labels, inputs=predictor.inputs).answer for pair in rows)
+        return [answer for answer in answers if isinstance(answer, kind)]
 
     def _read(self, values: Any, names: Sequence[str], is_split_into_words: bool = False, name: str = "text") -> Texts:
         """The texts that a caller gives."""
@@ -446,7 +436,7 @@ class Bert:
     def _takes_any_number(self) -> bool:
         """Whether neither a run nor an export says how many texts an example has: the caller's number counts then."""
         is_made_here = files.exists(os.path.join(self.path, "run.json")) or loaded_model.is_export(self.path)
-        return not is_made_here and live_model.kind_of(self._loaded) in (*live_model.ANY_NUMBER, "choice")
+        return not is_made_here and live_model.kind_of(self._loaded) in (*heads.kinds("takes_any_number"), "choice")
 
     @functools.cached_property
     def _names(self) -> list[str]:
@@ -466,7 +456,7 @@ class Bert:
             raise UserError(
                 f"{self.path} has no head{self._loaded.why_headless}: use embed(texts), or fine-tune it first."
             )
-        own = METHODS.get(kind, "predict(texts)")
+        own = heads.get(kind).method
         if own.partition("(")[0] != method:
             raise UserError(f"{self.path} has another head than {method} needs: use {own}.")
 
@@ -508,7 +498,7 @@ class Bert:
 
 def live_signatures(path: str, loaded: pretrained.Loaded, texts: int | None) -> Any:
     """{name: tf.function on strings} of a model: of its run where the path is one, else of the kind of its head."""
-    if live_model.kind_of(loaded) == live_model.MASKS or not files.exists(os.path.join(path, "run.json")):
+    if live_model.kind_of(loaded) == "masked_lm" or not files.exists(os.path.join(path, "run.json")):
         return live_model.signatures_of(path, loaded, texts)
     task = finished_run.read_task(path)
     windows = getattr(task, "windows", None)
@@ -519,25 +509,3 @@ def live_signatures(path: str, loaded: pretrained.Loaded, texts: int | None) -> 
 
 def _examples(read: Texts) -> list[Example]:
     return [Example(str(number), row, None, f"text {number}") for number, row in enumerate(read.rows)]
-
-
-def _prediction(row: dict[str, Any]) -> Prediction:
-    values = row.get("probabilities", {})
-    probabilities = values if isinstance(values, dict) else {str(number): each for number, each in enumerate(values)}
-    return Prediction(label=row["label"], probabilities=probabilities, value=row.get("value"))
-
-
-def _masks(row: dict[str, Any]) -> list[list[Token]]:
-    return [[Token(token=each["piece"], probability=each["score"]) for each in mask] for mask in row["answers"]]
-
-
-def _entities(row: dict[str, Any]) -> list[Entity]:
-    return [
-        Entity(text=each["text"], label=each["label"], start=each["start"], end=each["end"], probability=each["score"])
-        for each in row["entities"]
-    ]
-
-
-def _answer(row: dict[str, Any]) -> Answer:
-    n_best = [Span(**each) for each in row["n_best"]]
-    return Answer(text=row["answer"], start=row["start"], end=row["end"], probability=row["score"], n_best=n_best)

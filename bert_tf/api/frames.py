@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.api.results import Prediction
 from bert_tf.errors import UserError
+from bert_tf.heads.base.answers import Prediction
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from bert_tf import heads
 from bert_tf.checkpoints import tf_index
 from bert_tf.errors import UserError, of_os_error
 from bert_tf.runtime import files
@@ -159,7 +160,7 @@ def read_head_file(folder: str, name: str = LABELS) -> tuple[list[str] | None, s
     labels = setting(path, "labels", list)
     if not all(isinstance(label, str) for label in labels or ()):
         raise UserError(f"{path}: labels is {shortened(labels)}; expected a list of texts.")
-    return labels or None, setting(path, "kind", str)
+    return labels or None, heads.current(setting(path, "kind", str))
 
 
 def write_head_file(folder: str, checkpoint: "Checkpoint") -> None:

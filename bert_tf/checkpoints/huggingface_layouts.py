@@ -31,8 +31,6 @@ CLASSES = {
     ("span",): "ForQuestionAnswering",
     (): "Model",
 }
-# Ends of the names of classes -> kinds of heads that the names of the weights do not tell.
-KINDS = {"ForMultipleChoice": "choice", "ForQuestionAnswering": "span", "ForTokenClassification": "tags"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf import heads
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
     read_safetensors,
@@ -27,11 +28,6 @@ from bert_tf.runtime.atomic_files import write_json
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."
-TASK_TYPES = {
-    **dict.fromkeys(("class", "several", "number"), "SEQ_CLS"),
-    **{"tags": "TOKEN_CLS", "span": "QUESTION_ANS"},
-}
-KINDS = {"TOKEN_CLS": "tags", "QUESTION_ANS": "span"}
 # What changes the meaning of the matrices -> the only value that is read.
 PLAIN: dict[str, Any] = {
     "use_dora": False,
@@ -81,15 +77,15 @@ def write(
             module = modules[match["dense"], lora.TARGETS[match["target"]][1]]
             targets.add(module)
             arrays[f"{module}.lora_{match['matrix'].upper()}.weight"] = np.ascontiguousarray(array.T)
-    heads = ("classifier/", "span/", *(() if kind in ("tags", "span") else ("encoder/pooler/",)))
-    trained = {name: array for name, array in weights.items() if name.startswith(heads)}
+    trained_heads = ("classifier/", "span/", *(() if kind in ("tags", "span") else ("encoder/pooler/",)))
+    trained = {name: array for name, array in weights.items() if name.startswith(trained_heads)}
     saved, _ = from_canonical_names(_table(layout, config, kind), trained, _is_matrix)
     names = {name: name if name.startswith(layout.outside) else layout.prefix + name for name in saved}
     arrays = {f"{layout.prefix}{name}": array for name, array in arrays.items()}
     arrays |= {names[name]: array for name, array in saved.items()}
     settings = {
         "peft_type": "LORA",
-        "task_type": TASK_TYPES.get(kind or ""),
+        "task_type": (heads.get(kind).peft_task or None) if kind else None,
         "base_model_name_or_path": base,
         "r": adapter.lora_rank,
         "lora_alpha": adapter.lora_alpha,
@@ -118,7 +114,8 @@ def read(folder: str, config: BertConfig) -> tuple[Weights, LoraConfig, str | No
     for name, expected in {**PLAIN, **ALSO_PLAIN}.items():
         if (settings.get(name) or expected) != expected:
             raise UserError(f"{folder} has {name}={settings[name]!r}; expected {expected!r}: merge it with PEFT.")
-    kind = KINDS.get(str(settings.get("task_type")))
+    kind = heads.kind_with("peft_task", str(settings.get("task_type")))
+    kind = kind if kind and heads.get(kind).is_named_alone else None
     modules = {module: place for place, module in _modules(layout, config, kind).items()}
     weights, others = Weights(), dict[str, np.ndarray]()
     for name, array in read_safetensors(os.path.join(folder, WEIGHTS)).items():
@@ -131,7 +128,7 @@ def read(folder: str, config: BertConfig) -> tuple[Weights, LoraConfig, str | No
             raise UserError(f"{folder} adapts {match['module']}, which encoder={config.encoder} does not have.")
         dense, number = modules[match["module"]]
         weights[f"{dense}/lora/{_target(dense, number)}/{match['matrix'].lower()}"] = np.asarray(array.T, np.float32)
-    heads, used = to_canonical_names(_table(layout, config, kind), others, _is_matrix)
+    head, used = to_canonical_names(_table(layout, config, kind), others, _is_matrix)
     if others.keys() - used:
         raise UserError(
             f"{folder} holds {sorted(others.keys() - used)[0]}, which is neither a matrix of LoRA nor a weight of the "
@@ -146,7 +143,7 @@ def read(folder: str, config: BertConfig) -> tuple[Weights, LoraConfig, str | No
         )
     if not weights:
         raise UserError(f"{folder} holds no matrices of LoRA: fetch it again.")
-    return {**weights, **heads}, LoraConfig(lora_rank=rank, lora_alpha=alpha), kind
+    return {**weights, **head}, LoraConfig(lora_rank=rank, lora_alpha=alpha), kind
 
 
 def expect_fits(adapter: Weights, base: Weights, rank: int, folder: str, base_path: str) -> None:

@@ -6,20 +6,19 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from bert_tf import heads
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint, expect_rows_for_tokens
-from bert_tf.config.bert_config import BETWEEN
 from bert_tf.errors import UserError
-from bert_tf.model import heads, replaced_tokens, weights
+from bert_tf.model import weights
+from bert_tf.model.heads import BertModel, Pretrainer
 from bert_tf.text import special_tokens
 
 if TYPE_CHECKING:
     from bert_tf.text.tokenizer import Tokenizer
 
-# Kind of a head -> class of its model, where `classifier` has one output.
 OPTIONAL = ("encoder/pooler/", "next_sentence/")  # weights that others leave out where they were not trained
 MOST_SHOWN = 12  # names in a warning
-ONE_OUTPUT = {"number": heads.Regressor, "choice": heads.MultipleChoice}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,7 +31,7 @@ class Loaded(Checkpoint):
         report: which weights were loaded.
     """
 
-    model: heads.BertModel
+    model: BertModel
     tokenizer: "Tokenizer | None"
     report: weights.LoadReport
 
@@ -88,7 +87,7 @@ def tokenizer_of(checkpoint: Checkpoint) -> "Tokenizer | None":
     )
 
 
-def _expect_complete(path: str, model: heads.BertModel, report: weights.LoadReport) -> None:
+def _expect_complete(path: str, model: BertModel, report: weights.LoadReport) -> None:
     """Raises UserError where a head would be of random weights; warns of other ones, and of weights that are not used.
 
     Checkpoints of other libraries lack the pooler or the next sentence head where these were not trained.
@@ -101,7 +100,7 @@ def _expect_complete(path: str, model: heads.BertModel, report: weights.LoadRepo
             "head, or its labels, in the configuration."
         )
     fresh = [name for name in report.newly_initialized if name not in model.unread]
-    may_lack = OPTIONAL if type(model) in (heads.BertModel, heads.Pretrainer) else ()
+    may_lack = OPTIONAL if type(model) in (BertModel, Pretrainer) else ()
     needed = [name for name in fresh if not name.startswith(may_lack)]
     if needed:
         raise UserError(
@@ -113,23 +112,8 @@ def _expect_complete(path: str, model: heads.BertModel, report: weights.LoadRepo
             logging.getLogger("bert_tf").warning("%s: %s: %s%s.", path, what, ", ".join(names[:MOST_SHOWN]), more)
 
 
-def model_of(checkpoint: Checkpoint) -> heads.BertModel:
+def model_of(checkpoint: Checkpoint) -> BertModel:
     """Creates a model with the head of a checkpoint, newly initialized."""
-    config, names = checkpoint.config, checkpoint.weights
-    parts = {name.split("/")[0] for name in names}
-    if "replaced_token" in parts:
-        has_generator = replaced_tokens.is_generator(config, names)
-        return (replaced_tokens.ReplacedTokenModel if has_generator else replaced_tokens.Discriminator)(config)
-    if "masked_lm" in parts:
-        return heads.Pretrainer(config)
-    if "span" in parts:
-        return heads.SpanFinder(config)
-    if "classifier" not in parts or any(name.startswith(BETWEEN) for name in names):
-        return heads.BertModel(config)  # a head on frozen vectors is not part of the model
-    kind = checkpoint.kind or "class"
-    if kind in ONE_OUTPUT:
-        return ONE_OUTPUT[kind](config)
-    size = len(names["classifier/bias"])
-    if kind == "tags":
-        return heads.TokenClassifier(config, size, crf="crf" in parts)
-    return heads.Classifier(config, size)
+    weights = checkpoint.weights
+    head = heads.of_checkpoint(checkpoint.kind, weights) or heads.get("vectors")
+    return head.model(checkpoint.config, len(weights.get("classifier/bias", ())), weights)

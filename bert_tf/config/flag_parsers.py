@@ -15,7 +15,7 @@ class ChoiceFlag(absl_flags.EnumFlag):
 
     def __init__(self, name: str, default: str, metadata: Mapping[str, Any]) -> None:
         super().__init__(name, default, metadata["help"], choices_of(metadata))
-        is_open = metadata["members_of"] is not None
+        is_open = metadata["names_code"]
         self.parser = ChoiceParser(self.parser.enum_values, metadata["old_values"], is_open=is_open)
 
 

@@ -236,7 +236,7 @@ def _checked(kind: type, name: str, value: Any) -> tuple[str, Any]:
     is_wrong = not isinstance(value, expected) or (expected is int and isinstance(value, bool))
     if is_wrong or (expected is float and not math.isfinite(value)):
         raise UserError(f"{name}={value!r} was given; expected {TYPES[expected]}.")
-    is_outside = field.metadata["members_of"] and open_set.find_outside(str(value)) if "." in str(value) else False
+    is_outside = field.metadata["names_code"] and open_set.find_outside(str(value)) if "." in str(value) else False
     if choices and value not in choices and not is_outside:
         raise UserError(f"{name}={value!r} was given; expected one of {', '.join(filter(None, choices))}.")
     return name, value

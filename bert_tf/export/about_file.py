@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+from bert_tf import heads
 from bert_tf.errors import UserError
 from bert_tf.runtime import json_files
 
@@ -31,4 +32,6 @@ def read(folder: str) -> dict[str, Any]:
         is_right = isinstance(value, kind) and (name != "labels" or all(isinstance(label, str) for label in value))
         if value is not None and not is_right:
             raise UserError(f"{path}: {name} is {value!r:.80}; expected {expected}.")
+    if values.get("kind"):
+        values["kind"] = heads.current(values["kind"])
     return values

@@ -9,6 +9,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from bert_tf import heads
 from bert_tf.checkpoints import pretrained
 from bert_tf.checkpoints.checkpoint_files import read_settings
 from bert_tf.errors import UserError
@@ -18,8 +19,6 @@ from bert_tf.runtime import open_set
 from bert_tf.runtime.atomic_files import StrPath
 from bert_tf.text.tokenizer import Tokenizer
 
-MASKS = "masked_lm"  # the kind of a model that fills masks
-ANY_NUMBER = ("class", "several", "number")  # kinds of heads that take a text or a pair
 PAIR_LABEL = "entailment"  # a label that only models of pairs have
 PAIR_SETTINGS = ("sentence_transformers", "sbert_ce_default_activation_function")  # of cross-encoders, in config.json
 QUESTION_TOKENS = 384  # in a row with a question, as in the original
@@ -46,11 +45,11 @@ def tokenizer_of(path: str, loaded: pretrained.Loaded) -> Tokenizer:
 
 
 def kind_of(loaded: pretrained.Loaded) -> str | None:
-    """The kind of the head of a model, MASKS for that of a masked LM; None where nothing answers a text."""
+    """The kind of the head of a model; None where nothing answers a text."""
     if isinstance(loaded.model, Pretrainer):
-        return MASKS if "masked_lm/output_bias" in loaded.report.loaded else None
+        return "masked_lm" if "masked_lm/output_bias" in loaded.report.loaded else None
     has_head = loaded.report.loaded and {"classifier/bias", "span/bias"} & set(loaded.report.loaded)
-    return (loaded.kind or "class") if has_head else None
+    return (loaded.kind or "classes") if has_head else None
 
 
 def signatures(path: str, texts: int | None = None) -> dict[str, Any]:
@@ -71,12 +70,12 @@ def about(path: str) -> dict[str, Any]:
     """What about.json would say of the checkpoint at a path, but for the inputs."""
     loaded = load(path)
     kind = kind_of(loaded)
-    if kind == MASKS:
+    if kind == "masked_lm":
         from bert_tf.tasks.pretraining import mask_filling
 
         return {"task": mask_filling.task_name(loaded.config)}
     name = f"checkpoint {os.path.basename(path.rstrip('/'))}"
-    return {"task": name, "kind": kind, "labels": _names(loaded) if kind in ("class", "several", "tags") else []}
+    return {"task": name, "kind": kind, "labels": _names(loaded) if kind in heads.kinds("is_labelled") else []}
 
 
 def task_of(path: str, loaded: pretrained.Loaded, texts: int | None = None) -> Any:
@@ -87,7 +86,7 @@ def task_of(path: str, loaded: pretrained.Loaded, texts: int | None = None) -> A
     """
     kind, tokenizer = kind_of(loaded), tokenizer_of(path, loaded)
     length = loaded.config.max_position_embeddings
-    if kind == MASKS:
+    if kind == "masked_lm":
         return _masked_lm_task(loaded)
     if kind == "tags":
         from bert_tf.tasks.token_classification.tag_schemes import TagSet
@@ -110,19 +109,18 @@ def task_of(path: str, loaded: pretrained.Loaded, texts: int | None = None) -> A
         length = min(QUESTION_TOKENS, length)
         windows = QuestionWindows(length, max(1, length // 3), min(64, length // 4), tokenizer.separators)
         return QuestionTask(path, {}, tokenizer, windows=windows, search=Search())
-    from bert_tf.tasks.text_classification import goals
     from bert_tf.tasks.text_classification.classification import TextClassification
 
     stored = about_file.read(path)
     said = sum(count or 1 for count in (stored.get("inputs") or {}).values())
     texts = said or texts or _usual_texts(path, kind, _names(loaded))
-    if kind in ANY_NUMBER and texts > 2:
+    if kind in heads.kinds("takes_any_number") and texts > 2:
         raise UserError(f"{texts} texts were given for an example; {path} takes a text or a pair.")
     if kind == "choice" and texts < 3:
         raise UserError(f"{path} takes a text and its choices, two or more: give them.")
     names = [str(number) for number in range(texts - 1)] if kind == "choice" else _names(loaded)
-    open_set.expect_trusted(kind or "class", path)
-    goal = goals.of_kind(kind or "class").from_about({**stored, "labels": names, "kind": kind})
+    open_set.expect_trusted(kind or "classes", path)
+    goal = heads.of_texts(kind or "classes").from_about({**stored, "labels": names, "kind": kind})
     return TextClassification(path, {}, goal, tokenizer, max_seq_length=length, texts=texts, test_splits=())
 
 

@@ -5,16 +5,19 @@ B texts in a batch.
 
 import abc
 import concurrent.futures
+import contextlib
 import glob
 import importlib.util
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from bert_tf import heads
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import about_file, graph_operations
-from bert_tf.runtime import atomic_files, files, stopping
+from bert_tf.heads.base.head import Head
+from bert_tf.runtime import atomic_files, files, open_set, stopping
 
 if TYPE_CHECKING:
     import numpy as np
@@ -142,6 +145,7 @@ class Export(Signature):
         signatures: {name: function} of all its signatures.
         labels: names of the classes from `about.json`, () without.
         task: its name from `about.json`, "" without.
+        head: what it answers; None if that is of no kind.
     """
 
     def __init__(
@@ -159,6 +163,20 @@ class Export(Signature):
         super().__init__(self.signatures[signature], folder, declared_inputs(folder))
         self.folder = folder
         self.labels, self.task = labels_and_task(folder)
+        self.head = head_of(folder, self._function.structured_outputs)
+
+
+def head_of(folder: str, outputs: Collection[str], inputs: Collection[str] | None = None) -> type[Head] | None:
+    """What an export, or a checkpoint, answers: as it says, or by the tensors of its default signature.
+
+    The latter also if the module that it names is from outside and is not trusted.
+    """
+    kind = about(folder).get("kind")
+    with contextlib.suppress(UserError):
+        if kind:
+            open_set.expect_trusted(kind, os.path.join(folder, about_file.NAME))
+            return heads.get(kind)
+    return heads.of_signature(inputs, outputs)
 
 
 def signatures(folder: str, *, jit_compile: str = "auto", texts: int | None = None) -> dict[str, Any]:

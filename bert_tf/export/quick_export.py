@@ -30,7 +30,7 @@ class QuickExport(TextFunction):
     """The signature `serving_default` of a SavedModel.
 
     Attributes:
-        folder, labels, task: as those of an `Export`.
+        folder, labels, task, head: as those of an `Export`.
         signatures: none other can be called, {}.
     """
 
@@ -49,6 +49,7 @@ class QuickExport(TextFunction):
         shapes = {name: shapes[name] for name in self._spec.inputs}
         self.inputs, self.has_order = loaded_model.inputs_in_order(shapes, loaded_model.declared_inputs(folder))
         self.labels, self.task = loaded_model.labels_and_task(folder)
+        self.head = loaded_model.head_of(folder, self._spec.outputs)
 
     def _run(self, columns: dict[str, list]) -> "dict[str, np.ndarray]":
         feeds = {self._spec.inputs[name]: texts for name, texts in columns.items()}

@@ -8,7 +8,8 @@ from typing import Any
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.tasks.text_classification.predictions import other_columns
+from bert_tf.heads.base.answering import other_columns
+from bert_tf.heads.base.answers import Answered, Entities, Entity, Tag
 from bert_tf.tasks.token_classification.conll_files import join_words
 from bert_tf.tasks.token_classification.tag_schemes import TagSet
 
@@ -39,8 +40,8 @@ class WordTagger:
         }
 
 
-def row(example: Example, outputs: dict[str, Any], labels: Sequence[str]) -> dict[str, Any]:
-    """The row of a sentence: as `predictions.export_row` for a text, and "words", "tags" and "scores" of the words.
+def answered(example: Example, outputs: dict[str, Any], labels: Sequence[str]) -> Answered:
+    """The sentence with the tag of each word, and the entities.
 
     An empty word has the tag and the score of a word without tokens. Offsets of entities are characters of "text", the
     words joined.
@@ -54,7 +55,10 @@ def row(example: Example, outputs: dict[str, Any], labels: Sequence[str]) -> dic
     for kind, first, last in tag_set.spans(tag_set.labels.index(tag) for tag in tags):
         start, end = word_spans[first][0], word_spans[last - 1][1]
         score = round(sum(scores[first:last]) / (last - first), 6)
-        entities.append({"text": text[start:end], "label": kind, "start": start, "end": end, "score": score})
-    label = ", ".join(f"{entity['text']} {entity['label']}" for entity in entities)
-    words = {"words": list(example.texts), "tags": tags, "scores": [round(score, 6) for score in scores]}
-    return {"id": example.id, **other_columns(example), "text": text, "label": label, **words, "entities": entities}
+        entities.append(Entity(text=text[start:end], label=kind, start=start, end=end, probability=score))
+    words = [
+        Tag(word=word, tag=tag, probability=round(score, 6))
+        for word, tag, score in zip(example.texts, tags, scores, strict=True)
+    ]
+    answer = Entities(entities=entities, words=words)
+    return Answered(id=example.id, texts={"text": text}, answer=answer, other=other_columns(example))

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Sequence
 
+from bert_tf import heads
 from bert_tf.reports import model_card, report
 from bert_tf.training.run_directory import RunFolder
 
@@ -31,7 +32,7 @@ def next_commands(path: str) -> list[tuple[str, str]]:
 def next_calls(path: str) -> list[tuple[str, str]]:
     """[(call of the Python API, its purpose)] for the model in the folder of a run."""
     kind = model_card.kind_of(path)
-    use = model_card.USES.get(kind or "", model_card.MASK_FILLING)
+    use = heads.get(kind or "masked_lm")
     calls = [
         (f"bert = bert_tf.load({path!r})", "reads the model"),
         (f"bert.{model_card.call_of(path)}", f"it {use.phrase}"),

@@ -6,6 +6,7 @@ python run_classifier.py --task_name=MRPC --data_dir=glue/MRPC --init_checkpoint
 import dataclasses
 from typing import Any, ClassVar
 
+from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import POOLINGS
 from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.options import changed, flag
@@ -78,8 +79,9 @@ class Flags(FineTuningFlags):
         "classes",
         "Type of a table's labels: one of several classes, any number of labels per text, a number, or which choice is "
         "right.",
-        members_of="bert_tf.tasks.text_classification.goals",
-        old_values={"class": "classes", "several": "multi_label", "number": "regression"},
+        ("classes", "multi_label", "regression", "choice"),
+        names_code=True,
+        old_values=heads.OLD_KINDS,
     )
     label_separator: str = flag(",", "Separator between labels in one cell (tables with --label_type=multi_label).")
     label_threshold: str = flag(

@@ -7,11 +7,14 @@ license of the checkpoint it started from. The metadata is written by huggingfac
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from bert_tf import heads
 from bert_tf.checkpoints import published
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.export import engines
+from bert_tf.heads.base.head import Head
+from bert_tf.heads.vectors import Vectors
 from bert_tf.reports import report, scoreboard, text_statistics, wording
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import read_json
@@ -22,27 +25,7 @@ TEMPLATE = "model_card.md.jinja"
 LIBRARY = "bert_tf"
 
 
-class Use(NamedTuple):
-    """What a model with some head is for: the hub's name of its task, a phrase, and how the Python API calls it."""
-
-    pipeline_tag: str
-    phrase: str
-    call: str
-
-
-MASK_FILLING = Use("fill-mask", "fills masked tokens", 'fill_mask("The [MASK] is open.")')
-EMBEDDING = Use("feature-extraction", "returns embeddings of tokens and texts", 'embed(["A text."])')
 MOST_LABELS = 200  # that a card lists
-# By the kind of the head, as in labels.json.
-USES = {
-    "class": Use("text-classification", "sorts texts into classes", 'predict("A text.").label'),
-    "several": Use("text-classification", "gives each text any number of labels", 'predict("A text.").label'),
-    "number": Use("text-classification", "gives each text a number", 'predict("A text.").value'),
-    "choice": Use("multiple-choice", "chooses among several texts", 'predict(("A text.", "One.", "Two.")).label'),
-    "tags": Use("token-classification", "finds entities in texts", 'entities("Ann sings in Ulm.")'),
-    "vectors": EMBEDDING,
-    "span": Use("question-answering", "answers questions from a text", 'answer("Who sings?", "Ann sings.").text'),
-}
 # Options of `bert-tf predict` for the inputs of an export.
 EXAMPLES = {
     "text": '--text="A text."',
@@ -101,7 +84,7 @@ def of_run(folder: str) -> str:
     scores = scoreboard.final_scores(values["scores"], task, kind is not None)
     splits = dict(report.dictionary(run.get("text_statistics")))
     time = sum(seconds for seconds in report.dictionary(run.get("phases")).values() if isinstance(seconds, int | float))
-    use = USES.get(kind or "", MASK_FILLING)
+    use = heads.get(kind or "masked_lm")
     return _render(
         name,
         use,
@@ -133,8 +116,7 @@ def of_run(folder: str) -> str:
 def write_of_conversion(checkpoint: Checkpoint, source: str, folder: str, format_name: str) -> None:
     """Writes the card of a checkpoint that was converted from `source` into `folder`, in a format or for an engine."""
     config = checkpoint.config
-    has_masked_lm = any(name.startswith("masked_lm/") for name in checkpoint.weights)
-    use = USES.get(checkpoint.kind or "", MASK_FILLING if has_masked_lm else EMBEDDING)
+    use = heads.get(checkpoint.kind) if checkpoint.kind else heads.of_checkpoint(None, checkpoint.weights) or Vectors
     name = os.path.basename(files.absolute(folder))
     values = config.to_dict()
     size = sum(int(array.size) for array in checkpoint.weights.values())
@@ -142,7 +124,7 @@ def write_of_conversion(checkpoint: Checkpoint, source: str, folder: str, format
     if is_engine:
         program = ENGINE
     elif format_name == "huggingface":
-        program = ENCODER if use in (EMBEDDING, USES["choice"]) else PIPELINE
+        program = PIPELINE if use.has_pipeline else ENCODER
     text = _render(
         name,
         use,
@@ -156,7 +138,7 @@ def write_of_conversion(checkpoint: Checkpoint, source: str, folder: str, format
     atomic_files.write_lines(os.path.join(folder, CARD), [text])
 
 
-def _render(name: str, use: Use, *, start: str, results: Sequence[Any], **values: Any) -> str:
+def _render(name: str, use: type[Head], *, start: str, results: Sequence[Any], **values: Any) -> str:
     from huggingface_hub import ModelCardData
 
     name = printable(" ".join(name.split()))
@@ -184,7 +166,7 @@ def commands_of(folder: str, name: str) -> list[tuple[str, str]]:
     """[(command, its purpose)] for the model of a run that is called by `name`; [] if the run has no export."""
     about = report.dictionary(read_json(os.path.join(folder, "export", "about.json")))
     kind = kind_of(folder)
-    use = USES.get(kind or "", MASK_FILLING)
+    use = heads.get(kind or "masked_lm")
     options = []
     for key, count in report.dictionary(about.get("inputs")).items():
         options += [EXAMPLES.get(key, "")] * (count or 1)
@@ -193,7 +175,7 @@ def commands_of(folder: str, name: str) -> list[tuple[str, str]]:
     if not about:
         return []
     run = shlex.quote(name)
-    if use is EMBEDDING:
+    if use is Vectors:
         own = f'bert-tf extract {run} --unit=sentence --text="A text."'
     else:
         own = f"bert-tf predict {run} {' '.join(options)}"
@@ -206,7 +188,7 @@ def commands_of(folder: str, name: str) -> list[tuple[str, str]]:
 def call_of(folder: str) -> str:
     """The call of the Python API for the model of a run, such as 'predict("A text.").label'."""
     about = report.dictionary(read_json(os.path.join(folder, "export", "about.json")))
-    call = USES.get(kind_of(folder) or "", MASK_FILLING).call
+    call = heads.get(kind_of(folder) or "masked_lm").call
     return call.replace(*PAIR) if "text_b" in report.dictionary(about.get("inputs")) else call
 
 
@@ -217,7 +199,8 @@ def kind_of(folder: str) -> str | None:
 
 def task_of(folder: str) -> dict[str, Any]:
     """The kind and the labels of a run, {} if it has only the heads of pre-training."""
-    return report.dictionary(read_json(os.path.join(folder, "task.json")))
+    values = report.dictionary(read_json(os.path.join(folder, "task.json")))
+    return {**values, "kind": heads.current(values["kind"])} if values.get("kind") else values
 
 
 def without_folders(value: Any) -> Any:
@@ -270,7 +253,7 @@ def _recipe(flags: Mapping[str, Any], training: Mapping[str, Any]) -> list[tuple
     return [(flag, wording.exact_text(values[flag])) for flag in RECIPE if values.get(flag) not in UNSET]
 
 
-def _summary(use: Use, config: Mapping[str, Any], size: Any, start: str, verb: str = "started from") -> str:
+def _summary(use: type[Head], config: Mapping[str, Any], size: Any, start: str, verb: str = "started from") -> str:
     """One sentence: what the model does, its shape, its start."""
     shape = ""
     if config.get("num_hidden_layers"):
@@ -289,7 +272,7 @@ def _labels(labels: Any) -> str:
     return f" Labels: {', '.join(map(str, labels[:MOST_LABELS]))}{more}."
 
 
-def _results(use: Use, task: str, scores: Mapping[str, Any]) -> list[Any]:
+def _results(use: type[Head], task: str, scores: Mapping[str, Any]) -> list[Any]:
     """The scores in the metadata that hubs show."""
     from huggingface_hub import EvalResult
 

@@ -157,6 +157,8 @@ class Server:
                     {
                         "name": m.name,
                         "kind": m.kind,
+                        "form": m.form,
+                        "inputs": m.input_names,
                         "labels": m.labels,
                         "task": m.task,
                         "signatures": list(m.signatures),

@@ -94,7 +94,7 @@ def _text_width(texts: np.ndarray, axis: int) -> int:
 
 
 class Served:
-    """A loaded export. `kind` says how the page presents it; `results` are those of its run."""
+    """A loaded export: the `kind` of its head, the `form` of the page for it, and the `results` of its run."""
 
     def __init__(self, name: str, path: str, *, jit_compile: str = "auto", texts: int | None = None) -> None:
         """Loads it; raises UserError if it is neither an export nor a checkpoint, or does not fit into free memory.
@@ -114,6 +114,8 @@ class Served:
         self._warm_up()
         about = loaded_model.about(self.folder)
         self._signature_defs = _signature_defs(_stored_defs(self.folder) if is_export else self._live_defs())
+        head = loaded_model.head_of(self.folder, self._default.outputs, self._default.inputs)
+        self.kind, self.form = (head.kind, head.form) if head else ("other", "")
         self.labels, self.task = list(about.get("labels") or ()), str(about.get("task") or "")
         inputs = {
             name: shape[1] if shape and len(shape) > 1 else None for name, (_, shape) in self._default.inputs.items()
@@ -158,12 +160,9 @@ class Served:
         }
 
     @property
-    def kind(self) -> str:
-        """The kind of model: fill_mask, classify, compare, choose, question, entities, vectors, number, or other."""
-        for kind, inputs, outputs in KINDS:
-            if set(self._default.inputs) == inputs and outputs <= set(self._default.outputs):
-                return kind
-        return "other"
+    def input_names(self) -> list[str]:
+        """The inputs of the default signature."""
+        return list(self._default.inputs)
 
     def metadata(self) -> dict[str, Any]:
         """TensorFlow Serving's GetModelMetadataResponse."""
@@ -171,19 +170,6 @@ class Served:
             "model_spec": {"name": self.name, "signature_name": "", "version": VERSION},
             "metadata": {"signature_def": {"signature_def": self._signature_defs}},
         }
-
-
-KINDS = (
-    ("fill_mask", {"text"}, {"pieces", "scores"}),
-    ("entities", {"text"}, {"texts", "labels", "starts", "ends"}),
-    ("vectors", {"text"}, {"vectors"}),
-    ("question", {"question", "context"}, {"answer", "start", "end"}),
-    ("compare", {"text_a", "text_b"}, {"label"}),
-    ("compare", {"text_a", "text_b"}, {"values"}),
-    ("choose", {"text_a", "choices"}, {"label"}),
-    ("classify", {"text_a"}, {"label"}),
-    ("number", {"text_a"}, {"values"}),
-)
 
 
 def _specs(structure: Mapping[str, Any]) -> dict[str, Spec]:

@@ -29,7 +29,8 @@ class SearchSignature(Signature):
 class ServedIndex:
     """An index under the interface of `served.Served`, as far as the server uses it."""
 
-    kind = SEARCH
+    kind = form = SEARCH
+    input_names = ("query",)
     labels: Sequence[str] = ()
     task = ""
 

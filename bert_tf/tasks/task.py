@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bert_tf.checkpoints.checkpoint import SentenceVectors
     from bert_tf.config.bert_config import BertConfig
     from bert_tf.data.examples import Example
+    from bert_tf.heads.base.answers import Answered
     from bert_tf.text.tokenizer import Tokenizer
 
     Batch = Mapping[str, tf.Tensor]
@@ -158,8 +159,7 @@ class FineTuningTask(Task):
     """A Task that starts from a pretrained encoder: its data, reports, predictions and thresholds.
 
     Attributes:
-        kind: what the head predicts, as checkpoints and exports store it: "class", "several" (labels), "number",
-            "choice", "span", "tags".
+        kind: of its head, a name of `bert_tf.heads`, as checkpoints and exports store it.
         labels: names of the head's outputs, () where they have none.
         head: the weight that makes a checkpoint one of this task, (canonical name, size of its last dimension); None
             where the encoder is all.
@@ -262,14 +262,13 @@ class FineTuningTask(Task):
     def demo_examples(self, split: str, count: int = 3) -> list[Example]:
         """Some examples of a split, to show what the export predicts for them; texts in the order of its inputs."""
 
-    def demo_line(self, example: Example, row: Mapping[str, Any]) -> str:
-        """One line on an example and on what the export predicted for it, a row of `predictions.export_row`."""
-        probability = dict(row.get("probabilities", {})).get(row["label"])
-        confidence = f" {probability:.0%}" if probability is not None else ""
+    def demo_line(self, example: Example, row: Answered) -> str:
+        """One line on an example and on what the export answered for it."""
+        predicted = " ".join(filter(None, row.answer.cells()))
         label = ", ".join(map(str, example.label)) if isinstance(example.label, list) else example.label
         true_label = "" if label is None else f" (it is {'none' if label == '' else label})"
         text = textwrap.shorten(" | ".join(example.texts), 90)
-        return f"{text}  ->  {row['label'] or 'none'}{confidence}{true_label}"
+        return f"{text}  ->  {predicted or 'none'}{true_label}"
 
     def about(self) -> dict[str, Any]:
         """What the export says of itself besides its name: "labels", "kind", and what else is needed to score it."""

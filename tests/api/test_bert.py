@@ -9,11 +9,11 @@ import tensorflow as tf
 import tiny
 
 import bert_tf
-from bert_tf.api.results import Tag
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
 from bert_tf.errors import UserError
+from bert_tf.heads.base.answers import Tag
 from bert_tf.model import heads
 
 TEXTS = ["a b c", "d e f g h i j k l m n o", "", "x"]

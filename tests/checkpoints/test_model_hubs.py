@@ -185,7 +185,9 @@ def test_failed_download_is_one_sentence(monkeypatch):
         formats.read("hf://me/bert")
 
 
-@pytest.mark.parametrize("size, activation, kind", [(3, None, "class"), (2, "sigmoid", "several"), (1, None, "number")])
+@pytest.mark.parametrize(
+    "size, activation, kind", [(3, None, "classes"), (2, "sigmoid", "multi_label"), (1, None, "regression")]
+)
 def test_head_of_a_classifier_preset_is_read(tmp_path, size, activation, kind):
     classifier = keras_hub.models.BertTextClassifier(theirs(), num_classes=size, activation=activation)
     for number, weight in enumerate(classifier.output_dense.weights):

@@ -116,12 +116,12 @@ def test_question_answering_head_has_each_formats_name_and_shape(name, kernel, b
 @pytest.mark.parametrize(
     "task, flags, expected",
     [
-        ({"labels": ["a", "b"]}, {"task_name": "RTE", "label_type": "class"}, (["a", "b"], "class")),
-        ({"labels": ["a", "b"]}, {"task_name": "table", "label_type": "several"}, (["a", "b"], "several")),
-        ({"labels": []}, {"task_name": "STS-B", "label_type": "class"}, (None, "number")),
+        ({"labels": ["a", "b"]}, {"task_name": "RTE", "label_type": "class"}, (["a", "b"], "classes")),
+        ({"labels": ["a", "b"]}, {"task_name": "table", "label_type": "several"}, (["a", "b"], "multi_label")),
+        ({"labels": []}, {"task_name": "STS-B", "label_type": "class"}, (None, "regression")),
         ({"labels": ["0", "1"]}, {"task_name": "swag", "label_type": "class"}, (["0", "1"], "choice")),
         ({"labels": [], "kind": "span"}, {"task_name": "squad/v1.1"}, (None, "span")),
-        ({"labels": ["a", "b"], "kind": "several"}, {"task_name": "my_lab.x/y"}, (["a", "b"], "several")),
+        ({"labels": ["a", "b"], "kind": "several"}, {"task_name": "my_lab.x/y"}, (["a", "b"], "multi_label")),
     ],
 )
 def test_run_folder_records_kind_of_head(task, flags, expected, tmp_path):

@@ -61,7 +61,7 @@ def test_classes_have_accuracy_f1_and_confusion_matrix(exports, capsys, tmp_path
     (tmp_path / "a.tsv").write_text("text_a\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
     (tmp_path / "b.jsonl").write_text("".join(json.dumps({"t": t, "kind": k}) + "\n" for t, k in rows))
     actual = scored(capsys, exports["single"], f"--file={tmp_path / 'a.tsv'}", "--batch_size=3")
-    assert (actual["task"], actual["kind"], actual["examples"]) == ("sizes", "class", 4)
+    assert (actual["task"], actual["kind"], actual["examples"]) == ("sizes", "classes", 4)
     assert actual["scores"] == pytest.approx({"accuracy": 3 / 4, "macro_f1": (4 / 5 + 2 / 3) / 2})
     assert actual["details"]["confusion"] == [[2, 1], [0, 1]]
     others = ["--text_columns=t", "--label_column=kind"]

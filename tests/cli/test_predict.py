@@ -17,7 +17,7 @@ from bert_tf.cli import main, text_progress
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
-from bert_tf.tasks.text_classification import predictions
+from bert_tf.heads.base.answering import answered
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -285,8 +285,8 @@ def test_squad_and_table_questions_get_answers_with_offsets(exports, capsys, tmp
 
 def test_unknown_outputs_are_kept_as_they_are():
     outputs = {"vector": tf.constant([1.5]).numpy(), "name": b"a"}
-    row = predictions.export_row(Example("7", ("x",)), outputs, labels=(), inputs={"text_a": None})
-    assert row == {"id": "7", "text_a": "x", "vector": [1.5], "name": "a"}
+    row = answered(Example("7", ("x",)), outputs, head=None, labels=(), inputs={"text_a": None})
+    assert row.fields() == {"id": "7", "text_a": "x", "vector": [1.5], "name": "a"}
 
 
 @pytest.fixture

@@ -130,9 +130,11 @@ import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which who is started in the background does not hear
 from bert_tf.cli import main
 from bert_tf.export import loaded_model
+from bert_tf.heads.regression import Regression
 
 
 class Export:
+    head = Regression
     inputs, labels, batch_size = {"text_a": None}, (), 32
 
     def __init__(self, folder, jit_compile, texts):

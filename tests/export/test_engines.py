@@ -50,7 +50,7 @@ def apart(name):
 @pytest.fixture(scope="module")
 def classifier():
     """A checkpoint with a head for three labels."""
-    return checkpoint(model_of(CONFIG), labels=LABELS, kind="class")
+    return checkpoint(model_of(CONFIG), labels=LABELS, kind="classes")
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def exported(classifier, tmp_path_factory):
         return {"serving_default": answer}
 
     task = types.SimpleNamespace(name="animals", create_model=model_of, signatures=serve)
-    about = {"labels": LABELS, "kind": "class"}
+    about = {"labels": LABELS, "kind": "classes"}
     export(task, model, TOKENIZER, str(folder), examples={"serving_default": {"text_a": ["the fox"]}}, about=about)
     return folder
 

@@ -24,10 +24,10 @@ CONFIG = dataclasses.replace(
 )
 TAGS = ["O", "B-LOC", "I-LOC"]
 MODELS = {
-    "classes": (lambda: heads.Classifier(CONFIG, 3), ["x", "y", "z"], "class"),
-    "nli": (lambda: heads.Classifier(CONFIG, 3), ["Contradiction", "Entailment", "Neutral"], "class"),
-    "several": (lambda: heads.Classifier(CONFIG, 2), ["x", "y"], "several"),
-    "number": (lambda: heads.Regressor(CONFIG), None, "number"),
+    "classes": (lambda: heads.Classifier(CONFIG, 3), ["x", "y", "z"], "classes"),
+    "nli": (lambda: heads.Classifier(CONFIG, 3), ["Contradiction", "Entailment", "Neutral"], "classes"),
+    "several": (lambda: heads.Classifier(CONFIG, 2), ["x", "y"], "multi_label"),
+    "number": (lambda: heads.Regressor(CONFIG), None, "regression"),
     "choice": (lambda: heads.MultipleChoice(CONFIG), None, "choice"),
     "tags": (lambda: heads.TokenClassifier(CONFIG, 3), TAGS, "tags"),
     "span": (lambda: heads.SpanFinder(CONFIG), None, "span"),
@@ -128,7 +128,7 @@ def test_evaluate_takes_a_checkpoint(folders, capsys, tmp_path):
     (tmp_path / "a.csv").write_text("review,stars\n" + "".join(f"{text},{label}\n" for text, label in rows))
     flags = ["--text_columns=review", "--label_column=stars", "--json"]
     (result,) = printed(capsys, "evaluate", folders["classes"], f"--file={tmp_path}/a.csv", *flags)
-    assert (result["examples"], result["scores"]["accuracy"], result["kind"]) == (3, 1.0, "class")
+    assert (result["examples"], result["scores"]["accuracy"], result["kind"]) == (3, 1.0, "classes")
     (tmp_path / "b.csv").write_text("text_a,choice 0,choice 1,label\na,b,c,0\nd,e,f,1\n")
     (result,) = printed(capsys, "evaluate", folders["choice"], f"--file={tmp_path}/b.csv", "--json")
     assert result["examples"] == 2
@@ -139,19 +139,19 @@ def test_evaluate_takes_a_checkpoint(folders, capsys, tmp_path):
 
 def test_serve_takes_a_checkpoint(folders):
     served = Served("x", folders["several"])
-    assert served.kind == "classify" and served.labels == ["x", "y"]
+    assert served.kind == "multi_label" and served.labels == ["x", "y"]
     defs = served.metadata()["metadata"]["signature_def"]["signature_def"]["serving_default"]
     assert defs["inputs"]["text_a"]["dtype"] == "DT_STRING" and "probabilities" in defs["outputs"]
     outputs = served.signatures["serving_default"]({"text_a": np.array(["a b"], object)})
     expected = 1 / (1 + np.exp(-logits_of(folders["several"], "a b")))
     np.testing.assert_allclose(outputs["probabilities"][0], expected, atol=1e-5)
-    assert Served("x", folders["nli"]).kind == "compare"  # as its labels say
-    assert Served("x", folders["number"], texts=2).kind == "compare"
-    assert Served("x", folders["choice"], texts=5).kind == "choose"
+    assert Served("x", folders["nli"]).kind == "classes"  # as its labels say
+    assert Served("x", folders["number"], texts=2).kind == "regression"
+    assert Served("x", folders["choice"], texts=5).kind == "choice"
     assert [Served("x", folders[name]).kind for name in ("tags", "span", "masks")] == [
-        "entities",
-        "question",
-        "fill_mask",
+        "tags",
+        "span",
+        "masked_lm",
     ]
     with pytest.raises(UserError, match="takes a text and its choices: say how many texts that are, num_texts"):
         Served("x", folders["choice"])

@@ -13,11 +13,12 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.export.saved_model import export
+from bert_tf.heads.base.answering import answered
+from bert_tf.heads.base.prediction_files import json_line
+from bert_tf.heads.choice import MultipleChoice
+from bert_tf.heads.classes import Classes
 from bert_tf.model import weights
-from bert_tf.tasks.text_classification import predictions as rows_of
 from bert_tf.tasks.text_classification.classification import TextClassification, serialize_example
-from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
-from bert_tf.tasks.text_classification.goals.classes import Classes
 from bert_tf.text.tokenizer import Tokenizer
 
 WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
@@ -77,7 +78,7 @@ def test_predictions_keep_the_order_of_the_texts(exported):
         assert [example for example, _ in answers] == split(kind)
         stacked = {name: [outputs[name] for _, outputs in answers] for name in answers[0][1]}
         assert_right(kind, stacked, expected)
-    row = rows_of.export_row(*answers[0], labels=loaded.labels, inputs=loaded.inputs)
+    row = answered(*answers[0], head=loaded.head, labels=loaded.labels, inputs=loaded.inputs).fields()
     assert list(row) == [*(("id", "text_a", "choices") if kind == "choice" else ("id", "text_a", "text_b"))] + [
         "label",
         "probabilities",
@@ -140,7 +141,7 @@ def test_export_without_about_json_predicts_without_names(exported, tmp_path):
     example = split(exported[0])[0]
     (answer,) = loaded_model.predict_in_order(loaded, [example], batch_size=1, window=1)
     row = json.loads(
-        "".join(rows_of.json_lines([rows_of.export_row(*answer, labels=loaded.labels, inputs=loaded.inputs)]))
+        json_line(answered(*answer, head=loaded.head, labels=loaded.labels, inputs=loaded.inputs).fields())
     )
     assert row["label"] in GOALS[exported[0]].labels and len(row["probabilities"]) == 3
 

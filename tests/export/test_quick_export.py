@@ -16,9 +16,9 @@ from tensorflow.core.protobuf import saved_model_pb2
 from bert_tf.data.examples import Example
 from bert_tf.export import loaded_model, quick_export
 from bert_tf.export.saved_model import export
+from bert_tf.heads.classes import Classes
 from bert_tf.model import weights
 from bert_tf.tasks.text_classification.classification import TextClassification
-from bert_tf.tasks.text_classification.goals.classes import Classes
 from bert_tf.text.tokenizer import Tokenizer
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

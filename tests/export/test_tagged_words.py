@@ -35,7 +35,7 @@ def test_rows_have_tags_and_whole_words_as_entities():
     examples = [Example(str(number), tuple(words)) for number, words in enumerate(sentences)]
     outputs = tagged_words.WordTagger(capitals).predict(examples)
     rows = [
-        tagged_words.row(example, {name: values[number] for name, values in outputs.items()}, LABELS)
+        tagged_words.answered(example, {name: values[number] for name, values in outputs.items()}, LABELS).fields()
         for number, example in enumerate(examples)
     ]
     assert [row["tags"] for row in rows] == [["O", "I-LOC", "I-LOC", "O"], [], ["O", "O", "I-LOC"]]

@@ -47,7 +47,7 @@ def render() -> str:
 
 def _type(name: str, field: Any) -> str:
     choices = choices_of(field.metadata)
-    if choices and not field.metadata["members_of"]:
+    if choices and not field.metadata["names_code"]:
         return f"Literal[{', '.join(repr(choice).replace(chr(39), chr(34)) for choice in choices)}]"
     kinds = {bool: "bool", int: "int", float: "float", float | None: "float | None", str: "str"}
     kind = "StrPath" if field.type is str and name.endswith(PATHS) else kinds[field.type]

@@ -55,7 +55,8 @@ def names(text):
     word = first_word(text, text)
     outputs = {"texts": word["answer"], "starts": word["start"], "ends": word["end"], "scores": word["score"]}
     outputs["labels"] = tf.fill(tf.shape(text), "WORD")
-    return {name: x[:, None] for name, x in outputs.items()}
+    outputs = {name: x[:, None] for name, x in outputs.items()}
+    return outputs | {"counts": tf.cast(outputs["texts"][:, 0] != "", tf.int32)}
 
 
 def looks(text):

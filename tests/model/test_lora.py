@@ -86,7 +86,7 @@ def test_adapters_are_written_as_peft_writes_them_and_read_merged(encoder, tmp_p
     arrays = randomize(model)
     arrays["classifier/bias"] = arrays["classifier/bias"] + 1
     target = str(tmp_path / "adapter")
-    peft_adapters.write(target, arrays, config, CONFIG, kind="class", base=str(tmp_path / "base"))
+    peft_adapters.write(target, arrays, config, CONFIG, kind="classes", base=str(tmp_path / "base"))
     stored = checkpoint_files.read_safetensors(tmp_path / "adapter" / "adapter_model.safetensors")
     if encoder == "bert":
         query = "base_model.model.bert.encoder.layer.0.attention.self.query"
@@ -103,7 +103,7 @@ def test_adapters_are_written_as_peft_writes_them_and_read_merged(encoder, tmp_p
         assert settings["modules_to_save"] == ["classifier", "pooler.dense"]
         assert "encoder.layer.0.attention.self.value" in settings["target_modules"]
     read, expected = formats.read(target), lora.merged(arrays, CONFIG)
-    assert read.kind == "class" and read.weights.keys() == expected.keys()
+    assert read.kind == "classes" and read.weights.keys() == expected.keys()
     for name, array in read.weights.items():
         np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
 
@@ -133,7 +133,7 @@ def adapter(tmp_path):
     base = {name: variable.numpy() for name, variable in weights.variables(model).items() if "/lora/" not in name}
     formats.write(Checkpoint(config=SMALL, weights=base), tmp_path / "base", "native")
     folder = tmp_path / "adapter"
-    peft_adapters.write(str(folder), randomize(model), SMALL, CONFIG, kind="class", base=str(tmp_path / "base"))
+    peft_adapters.write(str(folder), randomize(model), SMALL, CONFIG, kind="classes", base=str(tmp_path / "base"))
 
     def change(arrays=lambda arrays: arrays, **settings):
         stored = checkpoint_files.read_safetensors(folder / peft_adapters.WEIGHTS)

@@ -14,11 +14,11 @@ from bert_tf.cli import main
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import engine_parity, engines, loaded_model
+from bert_tf.heads.classes import Classes
 from bert_tf.model import weights
 from bert_tf.recipes import deployments
 from bert_tf.recipes.finetuning import finished_run
 from bert_tf.tasks.text_classification.classification import TextClassification
-from bert_tf.tasks.text_classification.goals.classes import Classes
 
 WORDS = tiny.Words("the fox ran on a mat".split())
 TEXTS = ["a fox", "fox", "the fox ran on a mat", "a mat", "the mat"]

@@ -45,7 +45,7 @@ def test_run_writes_results_and_a_readable_checkpoint(trained):
     assert about["training"]["optimizer"] == "adamw_corrected"
     results = json.loads((run / "eval_results.json").read_text())
     assert set(results) == {"loss", "cross_entropy", "accuracy", "macro_f1"}
-    assert json.loads((run / "task.json").read_text()) == {"task": "table", "labels": ["cat", "dog"], "kind": "class"}
+    assert json.loads((run / "task.json").read_text()) == {"task": "table", "labels": ["cat", "dog"], "kind": "classes"}
     assert json.loads((run / "export" / "about.json").read_text())["labels"] == ["cat", "dog"]
     signatures = loaded_model.signatures(str(run / "export"))
     assert set(signatures) == {"serving_default", "tf_example", "attention", "attribution"}

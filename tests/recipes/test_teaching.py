@@ -20,7 +20,7 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{number}" for num
 CONFIG = dataclasses.replace(tiny.CONFIG, num_hidden_layers=4)
 TASK = types.SimpleNamespace(
     name="t",
-    kind="class",
+    kind="classes",
     labels=("no", "yes"),
     head=("classifier/kernel", 2),
     comparison=None,
@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
         vocabulary=WORDS,
         lower_case=True,
         labels=["yes", "no"],
-        kind="class",
+        kind="classes",
     )
     formats.write(whole, str(folder / "classifier"), "native")
     formats.write(dataclasses.replace(whole, vocabulary=[*WORDS[:-1], "other"]), str(folder / "other"), "native")

@@ -157,11 +157,11 @@ def test_health_metrics_list_and_page(client):
     assert 'bert_tf_batch_rows_total{model="single"} 1.0' in text
     kinds = {model["name"]: model["kind"] for model in client.get("/v1/models").json()["models"]}
     assert kinds == {
-        "single": "classify",
-        "pair": "compare",
-        "choice": "choose",
-        "number": "number",
-        "mask": "fill_mask",
+        "single": "classes",
+        "pair": "classes",
+        "choice": "choice",
+        "number": "regression",
+        "mask": "masked_lm",
         "other": "other",
     }
     for path in ("/", "/page.css", "/page.js", "/attention.js", "/elements.js", "/requests.js"):
@@ -198,7 +198,7 @@ def test_server_runs_until_stopped_and_survives_vanishing_clients(exports):
     try:
         stdout_lines = [process.stdout.readline() for _ in range(3)]
         port = int(
-            re.search(r"single \(classify\): http://127.0.0.1:(\d+)/v1/models/single:predict", stdout_lines[0])[1]
+            re.search(r"single \(classes\): http://127.0.0.1:(\d+)/v1/models/single:predict", stdout_lines[0])[1]
         )
         half = b"POST /v1/models/single:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
         for sent in (half, b"\0\1\2\r\n\r\n"):

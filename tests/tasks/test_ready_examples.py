@@ -14,6 +14,11 @@ from bert_tf.checkpoints.checkpoint import SentenceVectors
 from bert_tf.data import ready_examples
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.base.text_windows import Windows
+from bert_tf.heads.choice import MultipleChoice
+from bert_tf.heads.classes import Classes
+from bert_tf.heads.multi_label import MultiLabel
+from bert_tf.heads.regression import Regression
 from bert_tf.recipes.finetuning import ready
 from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities, TwoDropouts
 from bert_tf.tasks.embeddings.vector_training import VectorTask
@@ -22,11 +27,6 @@ from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 from bert_tf.tasks.question_answering.questions import Question
 from bert_tf.tasks.question_answering.spans import Search
 from bert_tf.tasks.text_classification.classification import TextClassification
-from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
-from bert_tf.tasks.text_classification.goals.classes import Classes
-from bert_tf.tasks.text_classification.goals.multi_label import MultiLabel
-from bert_tf.tasks.text_classification.goals.regression import Regression
-from bert_tf.tasks.text_classification.text_windows import Windows
 from bert_tf.text.tokenizer import Tokenizer
 
 WORDS = "the fox dog ran sat on a mat and cat red big ?".split()

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from bert_tf.data.examples import Example
-from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
-from bert_tf.tasks.text_classification.goals.classes import Classes
-from bert_tf.tasks.text_classification.goals.multi_label import MultiLabel
-from bert_tf.tasks.text_classification.goals.regression import Regression
+from bert_tf.heads.choice import MultipleChoice
+from bert_tf.heads.classes import Classes
+from bert_tf.heads.multi_label import MultiLabel
+from bert_tf.heads.regression import Regression
 from bert_tf.tasks.text_classification.splits import Split, describe
 from bert_tf.text.tokenizer import Tokenizer
 

@@ -12,6 +12,11 @@ from training_steps import CONFIG, learner, passes
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.base.text_windows import Windows
+from bert_tf.heads.choice import MultipleChoice
+from bert_tf.heads.classes import Classes
+from bert_tf.heads.multi_label import MultiLabel
+from bert_tf.heads.regression import Regression
 from bert_tf.model import heads, static_rows, xla_rowwise
 from bert_tf.model.row_ladder import Ladder
 from bert_tf.runtime import backend
@@ -22,11 +27,6 @@ from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 from bert_tf.tasks.question_answering.questions import Question
 from bert_tf.tasks.question_answering.spans import Search
 from bert_tf.tasks.text_classification.classification import TextClassification
-from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
-from bert_tf.tasks.text_classification.goals.classes import Classes
-from bert_tf.tasks.text_classification.goals.multi_label import MultiLabel
-from bert_tf.tasks.text_classification.goals.regression import Regression
-from bert_tf.tasks.text_classification.text_windows import Windows
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
 from bert_tf.training.encoder_options import enable_one_hot_embeddings

@@ -211,7 +211,7 @@ def test_unsuitable_teachers_and_losses_are_refused(models):
     with pytest.raises(UserError, match="compares all rows"):
         distilled(models, task=tiny.task(comparison=object()))
     with pytest.raises(UserError, match="needs? one class"):
-        distilled(models, task=tiny.task(kind="several"))
+        distilled(models, task=tiny.task(kind="multi_label"))
     with pytest.raises(UserError, match="distillation_temperature is 0"):
         DistillationConfig(distillation_temperature=0)
     with pytest.raises(UserError, match="leave out fgm_epsilon"):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf import heads
 from bert_tf.checkpoints import huggingface_rules, huggingface_tokenizers, sentence_transformers, torch_folders
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
@@ -18,7 +19,7 @@ from bert_tf.checkpoints.checkpoint_files import (
     shortened,
     write_safetensors,
 )
-from bert_tf.checkpoints.huggingface_layouts import CLASSES, KINDS, LAYOUTS, NOT_SUPPORTED, Layout, encoder_of
+from bert_tf.checkpoints.huggingface_layouts import CLASSES, LAYOUTS, NOT_SUPPORTED, Layout, encoder_of
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model.weights import from_canonical_names, to_canonical_names
@@ -41,8 +42,7 @@ TOKENS, SEGMENTS = "encoder/embeddings/token_table", "encoder/embeddings/segment
 IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings")
 MOST_LABELS = 1_000_000  # that config.json may number without naming them
 MOST_TOKENS = 2  # in a vocabulary for each one of the table; a few more than that has do occur
-LABELLED = ("class", "several", "tags")  # kinds of heads whose outputs have names
-PROBLEMS = {"class": "single_label_classification", "several": "multi_label_classification", "number": "regression"}
+LABELLED = heads.kinds("is_labelled")
 
 
 def recognizes(path: str) -> bool:
@@ -199,13 +199,13 @@ def _kind(path: str) -> str | None:
         raise UserError(f"{file}: architectures holds {shortened(architecture)}; expected names of classes.")
     layout = LAYOUTS[encoder_of(read_settings(file), file)]
     task = architecture.removeprefix(layout.classes)
-    if task in KINDS:
-        return KINDS[task]
+    if kind := heads.of_architecture(task):
+        return kind
     if task != CLASSES["classifier",]:
         return None
     is_number = len(setting(file, "id2label", dict) or (0, 1)) == 1
-    kind = {problem: kind for kind, problem in PROBLEMS.items()}.get(setting(file, "problem_type", str) or "")
-    return kind or ("number" if is_number else "class")
+    problem = setting(file, "problem_type", str)
+    return problem and heads.kind_with("problem_type", problem) or ("regression" if is_number else "classes")
 
 
 def write(checkpoint: Checkpoint, folder: str) -> list[str]:
@@ -221,16 +221,16 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     is_of_texts = "classifier/bias" in weights and checkpoint.kind not in ("tags", "choice")
     table = layout.table(config.layers_with_weights, is_of_texts=is_of_texts, is_of_spans="span/bias" in weights)
     arrays, used = from_canonical_names(table, weights, _is_transposed)
-    heads = tuple(sorted({name.split("/")[0] for name in used} - {"encoder", "crf"}))
-    prefix = layout.prefix if heads else ""
+    parts = tuple(sorted({name.split("/")[0] for name in used} - {"encoder", "crf"}))
+    prefix = layout.prefix if parts else ""
     arrays = {name if name.startswith(layout.outside) else prefix + name: array for name, array in arrays.items()}
     values = {
-        "architectures": [_architecture(heads, config, layout)],
+        "architectures": [_architecture(parts, config, layout)],
         "model_type": layout.model_type,
         **layout.config_values(config),
         "is_decoder": config.is_causal,
     }
-    if heads == ("classifier",):
+    if parts == ("classifier",):
         values |= _head_values(checkpoint, layout, len(weights["classifier/bias"]))
     with new_folder(folder) as partial:
         write_json(os.path.join(partial, "config.json"), values)
@@ -241,10 +241,10 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     return sorted(checkpoint.weights.keys() - used)
 
 
-def _architecture(heads: tuple[str, ...], config: BertConfig, layout: Layout) -> str:
+def _architecture(parts: tuple[str, ...], config: BertConfig, layout: Layout) -> str:
     """The class of transformers that has these heads."""
-    is_language_model = config.is_causal and heads == ("masked_lm",)
-    return layout.classes + ("LMHeadModel" if is_language_model else CLASSES.get(heads, "ForPreTraining"))
+    is_language_model = config.is_causal and parts == ("masked_lm",)
+    return layout.classes + ("LMHeadModel" if is_language_model else CLASSES.get(parts, "ForPreTraining"))
 
 
 def _means_the_same(name: str, checkpoint: Checkpoint) -> bool:
@@ -271,8 +271,8 @@ def _head_values(checkpoint: Checkpoint, layout: Layout, size: int) -> dict[str,
     }
     if checkpoint.kind == "tags":
         return values | {"architectures": [f"{layout.classes}ForTokenClassification"]}
-    kind = checkpoint.kind or ("number" if size == 1 else "class")
-    return values | {"problem_type": PROBLEMS[kind]}
+    kind = checkpoint.kind or ("regression" if size == 1 else "classes")
+    return values | {"problem_type": heads.get(kind).problem_type}
 
 
 def _read_config(path: str) -> BertConfig:

@@ -83,7 +83,7 @@ LEAST_BYTES, LARGEST_HEADER = 2, 1 << 20  # weights in a byte, of 4 bits each; a
 HEADS, EPSILON = "heads.safetensors", 1e-12
 CLASSIFIERS = (">BertTextClassifier", ">BertClassifier")  # the second is that of older presets
 LOGITS = {"logits/kernel": "classifier/kernel", "logits/bias": "classifier/bias"}  # of their head
-ACTIVATIONS = {None: "class", "linear": "class", "softmax": "class", "sigmoid": "several"}  # of their logits
+ACTIVATIONS = {None: "classes", "linear": "classes", "softmax": "classes", "sigmoid": "multi_label"}  # of their logits
 KAGGLE = "kaggle://"
 NAME = re.compile(KAGGLE + r".*|[a-z0-9]+(_[a-z0-9.]+)+")  # possible names of presets of a model hub
 SHAPE = {  # fields of BertConfig -> arguments of a KerasHub backbone
@@ -246,7 +246,7 @@ def _kind_of_classifier(path: str) -> str:
         known = ", ".join(filter(None, ACTIVATIONS))
         raise UserError(f"{path}: activation of the classifier is {shortened(activation)}; expected one of {known}.")
     kind = ACTIVATIONS[activation]
-    return "number" if kind == "class" and settings.get("num_classes") == 1 else kind
+    return "regression" if kind == "classes" and settings.get("num_classes") == 1 else kind
 
 
 def _expect_weights_of_all_layers(path: str) -> None:

@@ -9,6 +9,7 @@ import re
 
 import numpy as np
 
+from bert_tf import heads
 from bert_tf.checkpoints import sentence_transformers
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
@@ -102,9 +103,9 @@ def _head_of(folder: str) -> tuple[list[str] | None, str | None]:
     if kind is None:
         flags = read_settings(os.path.join(folder, "run.json")).get("flags") or {}
         is_table = str(flags.get("task_name", "")).lower() == "table"
-        kind = flags.get("label_type") if is_table else "class" if labels else "number"
+        kind = flags.get("label_type") if is_table else "classes" if labels else "regression"
         kind = "choice" if flags.get("task_name") == "swag" else kind
-    return labels, kind
+    return labels, heads.current(kind)
 
 
 def _run_folder(path: str) -> str:

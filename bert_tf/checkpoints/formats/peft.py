@@ -4,6 +4,7 @@ import dataclasses
 import os
 import re
 
+from bert_tf import heads
 from bert_tf.checkpoints import formats, peft_adapters
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
@@ -11,7 +12,6 @@ from bert_tf.model import lora
 from bert_tf.runtime import files
 
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")  # owner/name
-OF_TEXTS = ("class", "several", "number", "choice")  # kinds of heads on whole texts
 
 
 def recognizes(path: str) -> bool:
@@ -30,13 +30,13 @@ def read(path: str) -> Checkpoint:
     checkpoint = formats.read(base)
     weights, adapter, kind = peft_adapters.read(path, checkpoint.config)
     peft_adapters.expect_fits(weights, checkpoint.weights, adapter.lora_rank, path, base)
-    heads = {name.split("/")[0] for name in weights} - {"encoder"}
-    kept = {name: array for name, array in checkpoint.weights.items() if name.split("/")[0] not in heads}
+    parts = {name.split("/")[0] for name in weights} - {"encoder"}
+    kept = {name: array for name, array in checkpoint.weights.items() if name.split("/")[0] not in parts}
     merged = lora.merged({**kept, **weights}, adapter)
     size = len(merged["classifier/bias"]) if "classifier/bias" in merged else 0
-    if heads and kind is None:
-        kind = checkpoint.kind if checkpoint.kind in OF_TEXTS else None
-        kind = kind or ("number" if size == 1 else "class")
+    if parts and kind is None:
+        kind = checkpoint.kind if checkpoint.kind in heads.kinds("is_pooled") else None
+        kind = kind or ("regression" if size == 1 else "classes")
     labels = checkpoint.labels if size == len(checkpoint.labels or ()) else None
     return dataclasses.replace(checkpoint, weights=merged, kind=kind or checkpoint.kind, labels=labels)
 

@@ -18,8 +18,7 @@ An export is a program: load only what you trust. Those that read or write files
 import argparse
 import functools
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from bert_tf.cli import bulk_files, device_flags, trust_flags
 from bert_tf.cli.text_progress import report_texts
@@ -27,17 +26,16 @@ from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs, quick_export, tagged_words
+from bert_tf.heads.base import prediction_files
+from bert_tf.heads.base.answering import answered
+from bert_tf.heads.base.answers import Answered
 from bert_tf.runtime import files, process
-from bert_tf.tasks.text_classification import predictions
 
 WINDOW = 4096  # texts that are sorted by length before batching
 OUTPUTS = (".jsonl", ".tsv", ".csv")
 OTHER_TEXTS = ("text_b", "question", "choice")
-MAX_PROBABILITIES = 10  # printed for a single text
-NO_ANSWER = "no answer"
 
 TextExport = loaded_model.Export | quick_export.QuickExport
-Row = Mapping[str, Any]  # as `predictions` makes it
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +98,7 @@ def _number_of_texts(arguments: argparse.Namespace, folder: str) -> int | None:
     return prediction_inputs.number_of_texts(arguments.file, arguments.text_columns)
 
 
-def _rows(arguments: argparse.Namespace, export: TextExport) -> Iterator[dict[str, Any]]:
+def _rows(arguments: argparse.Namespace, export: TextExport) -> Iterator[Answered]:
     """The rows of the predictions, in order."""
     batch_size = arguments.batch_size or export.batch_size
     if arguments.is_split_into_words and tagged_words.SIGNATURE in export.signatures:
@@ -108,10 +106,10 @@ def _rows(arguments: argparse.Namespace, export: TextExport) -> Iterator[dict[st
     examples = iter(_single(arguments, export)) if arguments.file is None else _from_file(arguments, export)
     window = _window(arguments, batch_size)
     outputs = loaded_model.predict_in_order(export, examples, batch_size=batch_size, window=window)
-    return (predictions.export_row(*pair, labels=export.labels, inputs=export.inputs) for pair in outputs)
+    return (answered(*pair, head=export.head, labels=export.labels, inputs=export.inputs) for pair in outputs)
 
 
-def _tagged(arguments: argparse.Namespace, export: TextExport, batch_size: int) -> Iterator[dict[str, Any]]:
+def _tagged(arguments: argparse.Namespace, export: TextExport, batch_size: int) -> Iterator[Answered]:
     """Yields the rows of sentences that are split into words, of a tagger."""
     tagger = tagged_words.WordTagger(export.signatures[tagged_words.SIGNATURE])
     if arguments.file is None:
@@ -121,20 +119,20 @@ def _tagged(arguments: argparse.Namespace, export: TextExport, batch_size: int) 
         sentences = prediction_inputs.read_words(arguments.file, column, id_column=arguments.id_column)
     window = _window(arguments, batch_size)
     outputs = loaded_model.predict_in_order(tagger, sentences, batch_size=batch_size, window=window)
-    return (tagged_words.row(*pair, export.labels) for pair in outputs)
+    return (tagged_words.answered(*pair, export.labels) for pair in outputs)
 
 
-def _write(arguments: argparse.Namespace, predicted: Iterator[dict[str, Any]]) -> None:
+def _write(arguments: argparse.Namespace, predicted: Iterator[Answered]) -> None:
     """Writes rows to the output, or prints them."""
     rows = report_texts(predicted, name="predicting", file=arguments.file, output=arguments.output)
     if arguments.output:
-        predictions.write_rows(arguments.output, rows)
+        prediction_files.write_rows(arguments.output, rows)
         print(f"The predictions are in {arguments.output}.")
         return
-    write_line = details if arguments.file is None else line
-    lines = predictions.json_lines(rows) if arguments.json else map(write_line, rows)
-    for text in lines:
-        sys.stdout.write(text)
+    has_one = arguments.file is None
+    for row in rows:
+        shown = row.details() if has_one else row.line()
+        sys.stdout.write(prediction_files.json_line(row.fields()) if arguments.json else shown)
     sys.stdout.flush()
 
 
@@ -144,7 +142,7 @@ def answer_file(arguments: argparse.Namespace) -> None:
     device_flags.apply(arguments)
     texts = _number_of_texts(arguments, arguments.export)
     export = _export(arguments.export, arguments.jit_compile, texts)
-    predictions.write_rows(arguments.output, _rows(arguments, export), shared=True)
+    prediction_files.write_rows(arguments.output, _rows(arguments, export), shared=True)
 
 
 @functools.lru_cache(maxsize=1)
@@ -230,41 +228,3 @@ def _window(arguments: argparse.Namespace, batch_size: int) -> int:
     """The number of texts to read before the first prediction: one if they are typed."""
     is_typed = arguments.file == prediction_inputs.STANDARD_INPUT and sys.stdin.isatty()
     return 1 if is_typed else max(WINDOW // batch_size, 1) * batch_size
-
-
-def line(row: Row) -> str:
-    """A row as a line of text: prediction, probability, texts; entities are JSON."""
-    if "entities" in row:
-        return next(predictions.json_lines([row]))
-    texts = [row[name] for name in predictions.TEXTS if name in row] + row.get("choices", [])
-    prediction = [str(row.get("label", ""))]
-    if isinstance(row.get("probabilities"), dict) and row.get("label") in row["probabilities"]:
-        prediction.append(f"{row['probabilities'][row['label']]:.1%}")
-    if "n_best" in row:
-        prediction = [row["answer"] or NO_ANSWER, f"{row['score']:.1%}"]
-    elif "answers" in row:
-        masks = [", ".join(f"{token['piece']} {token['score']:.0%}" for token in mask[:3]) for mask in row["answers"]]
-        prediction = ["; ".join(masks) or "no [MASK] in the text"]
-    elif "label" not in row:
-        prediction = [str({name: value for name, value in row.items() if name not in predictions.NOT_COLUMNS})]
-    return "\t".join(" ".join(part.split()) for part in [*prediction, *texts]) + "\n"
-
-
-def details(row: Row) -> str:
-    """A row as several lines of text: the prediction and all probabilities, highest first."""
-    label, probabilities = f"{row.get('label') or 'none'}\n", row.get("probabilities")
-    if isinstance(probabilities, list):
-        probabilities = {str(number): value for number, value in enumerate(probabilities)}
-    if probabilities:
-        best = sorted(probabilities.items(), key=lambda pair: -pair[1])[:MAX_PROBABILITIES]
-        return "".join([label, *(f"  {value:6.1%}  {name}\n" for name, value in best)])
-    if "n_best" in row:
-        answers = [{**answer, "text": " ".join(answer["text"].split()) or NO_ANSWER} for answer in row["n_best"]]
-        lines = ["{probability:6.1%}  {text}  {start}-{end}\n".format(**answer) for answer in answers]
-        return "".join([f"{row['answer'] or NO_ANSWER}\n", *lines[:MAX_PROBABILITIES]])
-    if row.get("entities"):
-        return "".join("{score:6.1%}  {label}  {text}  {start}-{end}\n".format(**entity) for entity in row["entities"])
-    if "answers" in row:
-        lines = [f"{token['score']:6.1%}  {token['piece']}\n" for mask in row["answers"] for token in mask]
-        return "".join(lines) or line(row)
-    return label if "label" in row else line(row)

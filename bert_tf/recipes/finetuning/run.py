@@ -9,6 +9,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.recipes import ending, initialization, teaching
@@ -276,7 +277,7 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
     """
     from bert_tf.export.loaded_model import Signature, declared_inputs
     from bert_tf.export.saved_model import export
-    from bert_tf.tasks.text_classification.predictions import export_row, texts_by_input
+    from bert_tf.heads.base.answering import answered, texts_by_input
 
     path, splits = folder.file("export"), [*task.eval_splits.values(), *task.test_splits]
     split = (preparation.requested_splits(options, task) or splits)[-1]
@@ -296,7 +297,8 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
     outputs = exported.predict(examples)
     for number, example in enumerate(examples):
         values = {name: array[number] for name, array in outputs.items()}
-        row = export_row(example, values, labels=tuple(about.get("labels") or ()), inputs=exported.inputs)
+        labels = tuple(about.get("labels") or ())
+        row = answered(example, values, head=heads.get(task.kind), labels=labels, inputs=exported.inputs)
         print(f"  {task.demo_line(example, row)}", flush=True)
     inputs = [{"inputs": texts_by_input(example, exported.inputs)} for example in examples]
     folder.write_json("examples.json", {"export": inputs})

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bert_tf import heads
 from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
@@ -24,9 +25,9 @@ from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.training import metrics
 
 if TYPE_CHECKING:
+    from bert_tf.heads.base.text_head import TextHead
     from bert_tf.tasks.catalog.glue import Layout
     from bert_tf.tasks.task import FineTuningTask
-    from bert_tf.tasks.text_classification.goal import Goal
 
 QUESTIONS, TAGS, VECTORS = "span", "tags", "vectors"  # kinds of heads; all others are goals of texts
 WINDOW = 4096  # examples among which those of similar length share batches
@@ -116,14 +117,13 @@ def _texts(
 ) -> tuple[int, dict[str, float], dict[str, Any]]:
     """Only predictions are kept, [n, C]: a file may have any length."""
     export = loaded_model.Export(folder, jit_compile=predicting.jit_compile, texts=predicting.texts)
-    from bert_tf.tasks.text_classification import goals
 
     if about["kind"] == "choice" and not about["labels"]:
         about = {
             **about,
             "labels": [str(number) for number in range(sum(count or 0 for count in export.inputs.values()))],
         }
-    goal, labels = goals.of_kind(about["kind"]).from_about(about), []
+    goal, labels = heads.of_texts(about["kind"]).from_about(about), []
     labelled = _check_examples(_labelled(path, export, about), export, goal)
 
     def with_noted_labels() -> Iterator[Example]:
@@ -177,7 +177,7 @@ def score_split(folder: str, task: "FineTuningTask", split: str, count: int, *, 
     return task.scores({**predictions, "row_numbers": np.arange(1, count + 1)}, split)
 
 
-def _check_examples(examples: Iterable[Example], export: loaded_model.Export, goal: "Goal") -> Iterator[Example]:
+def _check_examples(examples: Iterable[Example], export: loaded_model.Export, goal: "TextHead") -> Iterator[Example]:
     """Yields the examples; UserError, with its place, for one without a label, or with more or fewer texts."""
     expected = sum(count or 1 for count in export.inputs.values())
     for example in examples:
@@ -330,8 +330,8 @@ def _vector_scores(
 ) -> dict[str, float]:
     """The scores of `embeddings.vector_goals`, of the vectors of an export."""
     export = loaded_model.Export(folder, jit_compile=predicting.jit_compile)
+    from bert_tf.heads import regression
     from bert_tf.tasks.embeddings import vector_goals, vector_losses
-    from bert_tf.tasks.text_classification.goals import regression
 
     single = [Example(example.id, (text,), None, example.location) for example in labelled for text in example.texts]
     vectors = _numbers(export, single, predicting)["vectors"].reshape(len(labelled), len(labelled[0].texts), -1)

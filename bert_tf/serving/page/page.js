@@ -8,26 +8,20 @@ const $ = id => document.getElementById(id);
 
 const pair = (one, other) => one.trim() + " ||| " + other.trim(); // as the attention signature takes it
 
-// What each kind asks for, [name of the input, label, lines, an example] each; how its answer is shown, and what text
+// What each form asks for, [name of the input, label, lines, an example] each; how its answer is shown, and what text
 // the attention view is about.
-const KINDS = {
-  fill_mask: { title: "Fill the mask", hint: "Write [MASK] for a missing token.",
+const FORMS = {
+  masked_lm: { title: "Fill the mask", hint: "Write [MASK] for a missing token.",
     fields: [["text", "Text", 3, "The [MASK] statement raises an exception."]],
     show: showMasks, looks: given => given.text },
-  classify: { title: "Classify", hint: "", fields: [["text_a", "Text", 4, ""]],
-    show: showLabel, looks: given => given.text_a },
-  number: { title: "Rate", hint: "", fields: [["text_a", "Text", 4, ""]],
-    show: showNumber, looks: given => given.text_a },
-  compare: { title: "Compare two texts", hint: "",
-    fields: [["text_a", "First text", 3, ""], ["text_b", "Second text", 3, ""]],
-    show: showLabel, looks: given => pair(given.text_a, given.text_b) },
-  choose: { title: "Choose", hint: "One choice per line.",
+  classes: ofTexts("Classify"), multi_label: ofTexts("Classify"), regression: ofTexts("Rate"),
+  choice: { title: "Choose", hint: "One choice per line.",
     fields: [["text_a", "Beginning", 2, ""], ["choices", "Choices", 4, ""]],
     show: showLabel, looks: (given, answer) => pair(given.text_a, given.choices[best(answer.probabilities)]) },
-  question: { title: "Answer a question", hint: "",
+  span: { title: "Answer a question", hint: "",
     fields: [["question", "Question", 2, ""], ["context", "Text", 8, ""]],
     show: showAnswer, looks: given => pair(given.question, given.context) },
-  entities: { title: "Find entities", hint: "", fields: [["text", "Text", 5, ""]],
+  tags: { title: "Find entities", hint: "", fields: [["text", "Text", 5, ""]],
     show: showEntities, looks: given => given.text },
   vectors: { title: "Similar sentences", hint: "One sentence per line; each is compared with the first.",
     fields: [["text", "Sentences", 6, ""]], lines: true,
@@ -35,6 +29,21 @@ const KINDS = {
   search: { title: "Search", hint: "",
     fields: [["query", "Query", 2, ""]], show: showHits },
 };
+
+// The form of a kind that takes a text or a pair.
+function ofTexts(title) {
+  return { title, hint: "", fields: [["text_a", "Text", 4, ""]], show: showLabel, looks: given => given.text_a,
+    ofPairs: { title: "Compare two texts", hint: "",
+      fields: [["text_a", "First text", 3, ""], ["text_b", "Second text", 3, ""]],
+      show: showLabel, looks: given => pair(given.text_a, given.text_b) } };
+}
+
+// The form for a model; undefined if its inputs are others.
+function formOf(model) {
+  const form = FORMS[model.form];
+  const fits = each => each && each.fields.every(([name]) => model.inputs.includes(name)) && each.fields.length === model.inputs.length;
+  return [form, form && form.ofPairs].find(fits);
+}
 const best = values => values.indexOf(Math.max(...values));
 const MOST = 10, MOST_LABELS = 20; // labels (or texts that are found) that are listed with an answer, and below
 const MOST_CHARACTERS = 600; // of a text that is found
@@ -50,8 +59,8 @@ async function start() {
   }
   models = json.models;
   for (const model of models) {
-    const title = (KINDS[model.kind] || { title: "Other" }).title;
-    const isOnly = models.filter(each => each.kind === model.kind).length === 1;
+    const title = (formOf(model) || { title: "Other" }).title;
+    const isOnly = models.filter(each => (formOf(each) || { title: "Other" }).title === title).length === 1;
     const tab = make("button", { role: "tab", type: "button", id: "tab-" + model.name, "aria-controls": "panel",
       title: model.name }, isOnly ? title : `${title}: ${model.name}`);
     tab.addEventListener("click", () => open(model, {}));
@@ -90,13 +99,13 @@ function fromAddress() {
   if (!model) return;
   open(model, given);
   attention.fromAddress(given.look);
-  if (given.model && KINDS[model.kind] && KINDS[model.kind].fields.every(([name]) => given[name])) ask();
+  if (given.model && formOf(model) && formOf(model).fields.every(([name]) => given[name])) ask();
 }
 
 function open(model, given) {
   current = model;
   asked++;
-  const kind = KINDS[model.kind];
+  const kind = formOf(model);
   for (const each of models) {
     const chosen = each === model;
     $("tab-" + each.name).setAttribute("aria-selected", chosen);
@@ -194,7 +203,7 @@ $("form").addEventListener("submit", event => {
 // The address always holds what is shown, so that it can be handed on.
 function toAddress(look) {
   const words = new URLSearchParams({ model: current.name });
-  for (const [name] of KINDS[current.kind].fields) words.set(name, $(name).value);
+  for (const [name] of formOf(current).fields) words.set(name, $(name).value);
   if (look) words.set("look", look);
   history.replaceState(null, "", "#" + words);
 }
@@ -202,17 +211,17 @@ function toAddress(look) {
 const linesOf = text => text.split("\n").map(line => line.trim()).filter(Boolean);
 
 // What the form holds, as the inputs of the model.
-const inputs = () => Object.fromEntries(KINDS[current.kind].fields.map(([name]) =>
+const inputs = () => Object.fromEntries(formOf(current).fields.map(([name]) =>
   [name, name === "choices" ? linesOf($(name).value) : $(name).value]));
 
 const instancesOf = (kind, given) => kind.lines ? linesOf(given.text).map(text => ({ text })) : [given];
 
 // The request for what the form holds.
 const bodyOf = (model, given) => model.kind === "search" ? { query: given.query, count: MOST }
-  : { instances: instancesOf(KINDS[model.kind], given) };
+  : { instances: instancesOf(formOf(model), given) };
 
 async function ask() {
-  const kind = KINDS[current.kind], model = current, given = inputs(), number = ++asked;
+  const kind = formOf(current), model = current, given = inputs(), number = ++asked;
   const button = $("form").querySelector("button.go");
   button.disabled = true;
   const before = performance.now();
@@ -237,9 +246,9 @@ async function ask() {
 
 // What attributions are about, in words.
 function explained(model, prediction, { targets }) {
-  if (model.kind === "fill_mask") return ((prediction.pieces || [])[0] || [])[0] || "the first token";
-  if (model.kind === "question") return "this answer";
-  return (model.kind !== "choose" && model.labels[targets]) || "this answer";
+  if (model.kind === "masked_lm") return ((prediction.pieces || [])[0] || [])[0] || "the first token";
+  if (model.kind === "span") return "this answer";
+  return (model.kind !== "choice" && model.labels[targets]) || "this answer";
 }
 
 const highestFirst = pairs => pairs.sort((one, other) => other[1] - one[1]);

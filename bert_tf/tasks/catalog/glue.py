@@ -14,11 +14,11 @@ from typing import Any
 from bert_tf.data import examples
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.classes import Classes
+from bert_tf.heads.regression import Regression
 from bert_tf.runtime import files
 from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
-from bert_tf.tasks.text_classification.goals.classes import Classes
-from bert_tf.tasks.text_classification.goals.regression import Regression
 
 ENTAILMENT = ("contradiction", "entailment", "neutral")
 log = logging.getLogger("bert_tf")

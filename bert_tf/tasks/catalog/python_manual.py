@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_tf.data.examples import Example
+from bert_tf.heads.classes import Classes
 from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
-from bert_tf.tasks.text_classification.goals.classes import Classes
 from bert_tf.text import demo_corpus
 
 # The topics of `pydoc_data.topics` by the chapter of the manual that they stand in; those of the library that are about

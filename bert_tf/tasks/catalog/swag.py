@@ -7,9 +7,9 @@ from typing import Any
 from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.choice import MultipleChoice
 from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
-from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
 
 ENDINGS = ("ending0", "ending1", "ending2", "ending3")
 NAMES = {"train": ("train",), "dev": ("val", "dev"), "test": ("test",)}  # of the official files, and the usual ones

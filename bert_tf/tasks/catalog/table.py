@@ -7,15 +7,15 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from bert_tf import heads
 from bert_tf.data import bad_rows, examples, tables, tfds_datasets
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.base.text_head import TextHead
+from bert_tf.heads.classes import Classes
 from bert_tf.tasks import table_splits
 from bert_tf.tasks.catalog import TokenizerFor
-from bert_tf.tasks.text_classification import goals
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
-from bert_tf.tasks.text_classification.goal import Goal
-from bert_tf.tasks.text_classification.goals.classes import Classes
 
 NO_VALUE = ("nan", "NaN", "<NA>", "#N/A")  # how NumPy, pandas and Excel write that there is none
 RARE = 0.1  # of the rows of a label: a spelling of it that is as rare is taken for a slip
@@ -27,7 +27,7 @@ def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
 
     options: data_dir with train, dev and test as tables, or train_file, eval_file and predict_file; or tfds_name and
         tfds_dir, a dataset of tensorflow-datasets, whose features are the columns;
-        label_type: a goal of `text_classification.goals`; "classes", "multi_label" (several, with label_separator)
+        label_type: a kind of `bert_tf.heads`; "classes", "multi_label" (several, with label_separator)
         and "regression" take one text or two; for "choice" the first column is a text, the others are what may follow
         it, and the label is the number of the right one, from 0;
         label_threshold: the probability above which one of several labels holds, else 0.5;
@@ -39,7 +39,7 @@ def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
     The file to predict may be without the label column, and all of its rows are predicted.
     """
     columns = [name.strip() for name in options.text_columns.split(",") if name.strip()]
-    goal_class = goals.get(options.label_type)
+    goal_class = heads.of_texts(options.label_type)
     goal_class.check_columns(columns, options)
     splits: dict[str, Callable[[], list[Example]]] = {
         split: functools.cache(functools.partial(_examples, options, split, columns)) for split in table_splits.FLAGS
@@ -86,7 +86,7 @@ def _examples(options: Any, split: str, columns: Sequence[str]) -> list[Example]
         same |= {"id_column": options.id_column or None, "malformed": malformed}
         rows = examples.read(path, none_is_empty=True, **same)
     if split != "test":
-        goal_class = goals.get(options.label_type)
+        goal_class = heads.of_texts(options.label_type)
         rows = [_with_value(row, _given(options.labels), goal_class) for row in rows]
         rows = _without_bad_rows(path, rows, malformed, goal_class)
     if options.normalize_labels:
@@ -94,7 +94,7 @@ def _examples(options: Any, split: str, columns: Sequence[str]) -> list[Example]
     return rows
 
 
-def _with_value(row: Example, named: Sequence[str], goal_class: type[Goal]) -> Example:
+def _with_value(row: Example, named: Sequence[str], goal_class: type[TextHead]) -> Example:
     """The row without a label or text that stands for no value, unless a label of that name is `named`."""
     label = row.label.strip() if isinstance(row.label, str) else None
     if label is not None and label in {*NO_VALUE, *goal_class.missing} - set(named):
@@ -105,7 +105,7 @@ def _with_value(row: Example, named: Sequence[str], goal_class: type[Goal]) -> E
 
 
 def _without_bad_rows(
-    path: str, rows: list[Example], malformed: list[str] | None, goal_class: type[Goal]
+    path: str, rows: list[Example], malformed: list[str] | None, goal_class: type[TextHead]
 ) -> list[Example]:
     """The rows with text and label; says which are left out, or raises UserError if none may be (malformed: None)."""
     reasons = [f"{place} has too many or too few fields" for place in malformed or ()]
@@ -177,7 +177,7 @@ def _column_names(options: Any, path: str) -> list[str]:
     return tables.column_names(path)
 
 
-def _labels(options: Any, goal_class: type[Goal], training: Callable[[], list[Example]]) -> list[str]:
+def _labels(options: Any, goal_class: type[TextHead], training: Callable[[], list[Example]]) -> list[str]:
     """The names of the labels: those of the flag or of a trained model, or else of the training data."""
     if not goal_class.has_names:
         return []

@@ -9,12 +9,12 @@ from bert_tf.checkpoints.checkpoint import SentenceVectors
 from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.base.loss_settings import LossSettings
 from bert_tf.runtime import files
 from bert_tf.tasks import table_splits
 from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities, TwoDropouts, VectorGoal
 from bert_tf.tasks.embeddings.vector_training import VectorTask
-from bert_tf.tasks.text_classification.loss_settings import LossSettings
 from bert_tf.text.truncation import LONGEST_FIRST
 
 COLUMNS = {  # of texts: the least and the most, and an example

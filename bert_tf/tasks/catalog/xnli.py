@@ -13,10 +13,10 @@ from typing import Any
 from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.classes import Classes
 from bert_tf.runtime import files
 from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
-from bert_tf.tasks.text_classification.goals.classes import Classes
 
 LANGUAGES = "ar bg de el en es fr hi ru sw th tr ur vi zh".split()
 LABELS = ("contradiction", "entailment", "neutral")

@@ -13,11 +13,13 @@ import tensorflow as tf
 from bert_tf.checkpoints.checkpoint import SentenceVectors
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.base.answers import Similarity
+from bert_tf.heads.base.text_head import TextHead
+from bert_tf.heads.base.text_windows import Windows
+from bert_tf.heads.regression import numbers
+from bert_tf.heads.vectors import Vectors
 from bert_tf.model.sentence_encoder import SentenceEncoder
 from bert_tf.tasks.embeddings import vector_losses
-from bert_tf.tasks.text_classification.goal import Goal
-from bert_tf.tasks.text_classification.goals.regression import numbers
-from bert_tf.tasks.text_classification.text_windows import Windows
 from bert_tf.text.tokenizer import Tokenizer, pack
 from bert_tf.text.truncation import LONGEST_FIRST
 
@@ -26,7 +28,7 @@ KEYS = 2**62  # numbers that texts are hashed to
 Metrics = dict[str, tuple[tf.Tensor, tf.Tensor]]
 
 
-class VectorGoal(Goal):
+class VectorGoal(Vectors, TextHead):
     """Every text of an example is a row of its own.
 
     Args:
@@ -35,7 +37,6 @@ class VectorGoal(Goal):
         scale: factor of cosines in losses that compare examples.
     """
 
-    kind = VECTORS
     reads_windows = False
     file_flags = ("text_columns", "label_column")
 
@@ -51,7 +52,7 @@ class VectorGoal(Goal):
 
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
-        """See `Goal`."""
+        """See `TextHead`."""
         return cls(SentenceVectors(str(about["pooling"]), bool(about["normalize"])))
 
     def create_model(self, config: Any, **options: Any) -> Any:
@@ -107,10 +108,10 @@ class VectorGoal(Goal):
         """Zeros: losses belong to batches."""
         return np.zeros(len(labels))
 
-    def row(self, predictions: Mapping[str, np.ndarray], number: int) -> dict[str, Any]:
-        """{"similarity": cosine of the first two texts}."""
+    def prediction(self, predictions: Mapping[str, np.ndarray], number: int, label: str) -> Similarity:
+        """The cosine of the first two texts."""
         one = {VECTORS: predictions[VECTORS][number : number + 1]}
-        return {"similarity": float(self.predicted(one)[0])}
+        return Similarity(similarity=float(self.predicted(one)[0]))
 
 
 class Positives(VectorGoal):

@@ -12,12 +12,13 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.examples import Example
+from bert_tf.heads.base import prediction_files as files
+from bert_tf.heads.base.answers import Answered
 from bert_tf.tasks.embeddings import vector_losses
 from bert_tf.tasks.embeddings.extraction import Extractor
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice, choose_layers
 from bert_tf.tasks.embeddings.vector_goals import RANK_SCORES, VECTORS, Metrics, Positives, VectorGoal
 from bert_tf.tasks.task import Comparison
-from bert_tf.tasks.text_classification import predictions as files
 from bert_tf.tasks.text_classification.classification import TextClassification
 from bert_tf.text.tokenizer import Tokenizer
 
@@ -114,16 +115,16 @@ class VectorTask(TextClassification):
         examples = super().demo_examples(split, count)
         return [Example(each.id, each.texts[:1], None, each.location) for each in examples]
 
-    def demo_line(self, example: Example, row: Mapping[str, Any]) -> str:
+    def demo_line(self, example: Example, row: Answered) -> str:
         """A text and the size of its vector."""
-        return f"{example.texts[0][:90]}  ->  a vector of {len(row[VECTORS]):,} numbers"
+        return f"{example.texts[0][:90]}  ->  a vector of {len(row.answer.fields()[VECTORS]):,} numbers"
 
     def about(self) -> dict[str, Any]:
         """How vectors are made, as `bert-tf extract --export` says it."""
         vectors = self.goal.vectors
         return {
             "labels": [],
-            "kind": VECTORS,
+            "kind": self.kind,
             "layers": ["last"],
             "pooling": vectors.pooling,
             "normalize": vectors.normalize,

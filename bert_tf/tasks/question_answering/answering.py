@@ -19,6 +19,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
 from bert_tf.data.ready_examples import ReadyRows, ReadySplit
+from bert_tf.heads.base.answers import Answered
 from bert_tf.model import heads
 from bert_tf.tasks import text_lengths
 from bert_tf.tasks.question_answering import (
@@ -290,10 +291,10 @@ class QuestionTask(FineTuningTask):
         pairs = zip(questions, labels, strict=True)
         return [Example(q.id, (q.question, q.context), label, q.id) for q, label in pairs]
 
-    def demo_line(self, example: Example, row: Mapping[str, Any]) -> str:
+    def demo_line(self, example: Example, row: Answered) -> str:
         """The question, its answer and the true answer."""
         true_label = f" (it is {example.label!r})" if example.label else ""
-        return f"{textwrap.shorten(example.texts[0], 90)}  ->  {row['answer']!r}{true_label}"
+        return f"{textwrap.shorten(example.texts[0], 90)}  ->  {getattr(row.answer, 'text', '')!r}{true_label}"
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """serving_default, see `answer_serving.signature`."""

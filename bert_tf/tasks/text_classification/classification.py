@@ -16,15 +16,15 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.data.examples import Example
 from bert_tf.data.ready_examples import ReadyRows
 from bert_tf.errors import UserError
+from bert_tf.heads.base import prediction_files as files
+from bert_tf.heads.base.loss_settings import BALANCED, LossSettings
+from bert_tf.heads.base.text_head import TextHead
+from bert_tf.heads.base.text_windows import Windows
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.staged_signature import staged_signature
 from bert_tf.tasks.task import FineTuningTask, Objective
 from bert_tf.tasks.text_classification import baseline, splits
-from bert_tf.tasks.text_classification import predictions as files
-from bert_tf.tasks.text_classification.goal import Goal
-from bert_tf.tasks.text_classification.loss_settings import BALANCED, LossSettings
 from bert_tf.tasks.text_classification.splits import Split
-from bert_tf.tasks.text_classification.text_windows import Windows
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.truncation import LONGEST_FIRST
 from bert_tf.training import confidence, metrics
@@ -37,7 +37,7 @@ Score = str | Callable[[np.ndarray, np.ndarray], float]
 
 
 class TextClassification(FineTuningTask):
-    """Predicts what a `goal.Goal` says from one text, from two, or from a text and its choices.
+    """Predicts what a `heads.base.text_head.TextHead` says from one text, from two, or from a text and its choices.
 
     Args:
         name: of the task.
@@ -63,7 +63,7 @@ class TextClassification(FineTuningTask):
         self,
         name: str,
         split_examples: Mapping[str, Examples],
-        goal: Goal,
+        goal: TextHead,
         tokenizer: Tokenizer,
         *,
         max_seq_length: int,
@@ -256,7 +256,7 @@ class TextClassification(FineTuningTask):
 
     def details(self, predictions: Mapping[str, np.ndarray], split: str) -> dict[str, Any]:
         """The goal's details, and the examples with the largest loss."""
-        hardest = files.hardest(self.goal, self.split(split), predictions)
+        hardest = [row.fields() for row in files.hardest(self.goal, self.split(split), predictions)]
         labels, predicted = self.compare(predictions, split)
         shown = self.goal.confidence(predictions, labels)
         return {
@@ -346,7 +346,7 @@ class TextClassification(FineTuningTask):
         """With stored thresholds of the goal."""
         return self._with_goal(self.goal.with_calibration(stored))
 
-    def _with_goal(self, goal: Goal) -> Self:
+    def _with_goal(self, goal: TextHead) -> Self:
         task = copy.copy(self)
         task.goal = goal
         return task
@@ -373,7 +373,7 @@ def settings(options: Any) -> dict[str, Any]:
     }
 
 
-def _criterion_first(scores: Sequence[Score], criterion: str, goal: Goal) -> dict[str, Callable]:
+def _criterion_first(scores: Sequence[Score], criterion: str, goal: TextHead) -> dict[str, Callable]:
     """{name: function} of the scores, the criterion first; UserError where it cannot decide."""
     functions = {score if isinstance(score, str) else score.__name__: score for score in scores}
     own = tuple(name for name, score in functions.items() if not isinstance(score, str))

@@ -13,10 +13,10 @@ from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
 from bert_tf.data.ready_examples import ReadyRows
 from bert_tf.errors import UserError
+from bert_tf.heads.base import text_windows
+from bert_tf.heads.base.text_head import TextHead
+from bert_tf.heads.base.text_windows import Windows
 from bert_tf.tasks import text_lengths
-from bert_tf.tasks.text_classification import text_windows
-from bert_tf.tasks.text_classification.goal import Goal
-from bert_tf.tasks.text_classification.text_windows import Windows
 from bert_tf.text.tokenizer import Tokenizer
 
 MOST_CLASSES = 12  # whose frequencies are shown
@@ -30,11 +30,16 @@ class Split:
     """
 
     def __init__(
-        self, examples: Sequence[Example], goal: Goal, *, class_weights: str = "none", ready: ReadyRows | None = None
+        self,
+        examples: Sequence[Example],
+        head: TextHead,
+        *,
+        class_weights: str = "none",
+        ready: ReadyRows | None = None,
     ) -> None:
-        """class_weights: "none", or see `Goal.class_weights`. ready: the rows of the examples, with labels."""
+        """class_weights: "none", or see `TextHead.class_weights`. ready: the rows of the examples, with labels."""
         self.ready = ready
-        missing = [example for example in examples if example.label in goal.missing]
+        missing = [example for example in examples if example.label in head.missing]
         if missing and len(missing) < len(examples):
             raise UserError(
                 f"There is no label in {missing[0].location}, but in other rows: give every row one, or none."
@@ -44,19 +49,19 @@ class Split:
         if ready is not None and ready.labels is not None:
             self.is_known, self.labels = ready.is_known, ready.labels
         else:
-            self.labels = goal.encode(examples) if self.is_known else goal.unknown(len(examples))
+            self.labels = head.encode(examples) if self.is_known else head.unknown(len(examples))
         self.weights = np.full(len(examples), float(self.is_known), np.float32)
         if class_weights != "none":
-            self.weights = goal.class_weights(self.labels, class_weights)
+            self.weights = head.class_weights(self.labels, class_weights)
         self._token_counts: np.ndarray | None = None
 
-    def token_counts(self, goal: Goal, tokenizer: Tokenizer) -> np.ndarray:
+    def token_counts(self, head: TextHead, tokenizer: Tokenizer) -> np.ndarray:
         """Number of tokens of each segment of an example's longest row, int32 [n, segments]."""
         if self._token_counts is None and self.ready is not None:
             lengths = (self.ready.lengths - 2)[:, None]  # where the file does not have them
             self._token_counts = lengths if self.ready.token_counts is None else self.ready.token_counts
         if self._token_counts is None:
-            self._token_counts = goal.token_counts(text_windows.token_counts(tokenizer, self.texts))
+            self._token_counts = head.token_counts(text_windows.token_counts(tokenizer, self.texts))
             self._token_counts[:, 1:] += tokenizer.separators - 1  # more than one [SEP] before a segment
         return self._token_counts
 
@@ -101,18 +106,18 @@ def statistics(counts: np.ndarray, max_seq_length: int) -> dict[str, Any]:
 
 
 def describe(
-    name: str, split: Split, goal: Goal, counts: np.ndarray, max_seq_length: int, windows: Windows | None = None
+    name: str, split: Split, head: TextHead, counts: np.ndarray, max_seq_length: int, windows: Windows | None = None
 ) -> list[str]:
     """Sentences on a Split for people: its size, its classes, and warnings. counts: those of `Split.token_counts`."""
-    label_counts = goal.label_counts(split.labels) if split.is_known else None
+    label_counts = head.label_counts(split.labels) if split.is_known else None
     facts = [f"{len(split.texts):,} examples", text_windows.describe(counts, max_seq_length, windows)]
     warnings = list(_warnings_on_texts(split))
     if label_counts is not None:
-        frequencies = dict(zip(goal.labels, label_counts / len(split.texts), strict=True))
+        frequencies = dict(zip(head.labels, label_counts / len(split.texts), strict=True))
         if len(frequencies) <= MOST_CLASSES:
             facts.insert(1, ", ".join(f"{label} {frequency:.1%}" for label, frequency in frequencies.items()))
         if name == "train":
-            warnings += _warnings_on_classes(split, goal, label_counts)
+            warnings += _warnings_on_classes(split, head, label_counts)
         elif split.labels.ndim == 1:
             best = max(frequencies, key=lambda label: frequencies[label])
             facts.append(f"always answering {best!r} is right in {frequencies[best]:.1%}")
@@ -126,9 +131,9 @@ def _warnings_on_texts(split: Split) -> Iterator[str]:
         yield f"{len(empty):,} of {len(split.texts):,} have an empty text, the first in {place}: kept as they are."
 
 
-def _warnings_on_classes(split: Split, goal: Goal, counts: np.ndarray) -> Iterator[str]:
+def _warnings_on_classes(split: Split, head: TextHead, counts: np.ndarray) -> Iterator[str]:
     for number, phrase in ((0, "no example"), (1, "a single example")):
-        labels = [label for label, count in zip(goal.labels, counts, strict=True) if count == number]
+        labels = [label for label, count in zip(head.labels, counts, strict=True) if count == number]
         if labels:
             named = ", ".join(map(repr, labels[:MOST_CLASSES]))
             more = f" and {len(labels) - MOST_CLASSES} others" if len(labels) > MOST_CLASSES else ""
@@ -136,11 +141,11 @@ def _warnings_on_classes(split: Split, goal: Goal, counts: np.ndarray) -> Iterat
     most = int(counts.argmax())
     if split.labels.ndim == 1 and counts[most] > UNBALANCED * len(split.texts):
         yield (
-            f"{counts[most] / len(split.texts):.1%} of the training data are {goal.labels[most]!r}: always answering "
+            f"{counts[most] / len(split.texts):.1%} of the training data are {head.labels[most]!r}: always answering "
             "it is right as often. Look at macro_f1, and try class_weights=balanced."
         )
-    if len(goal.labels) > max(MOST_CLASSES, len(split.texts) / 2):
+    if len(head.labels) > max(MOST_CLASSES, len(split.texts) / 2):
         yield (
-            f"there are {len(goal.labels):,} classes in {len(split.texts):,} examples: is this the column of labels, "
+            f"there are {len(head.labels):,} classes in {len(split.texts):,} examples: is this the column of labels, "
             "and is it of classes? For numbers give label_type=regression."
         )

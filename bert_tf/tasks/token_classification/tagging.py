@@ -16,10 +16,11 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
 from bert_tf.data.ready_examples import ReadyRows, ReadySplit
+from bert_tf.heads.base.prediction_files import json_line
 from bert_tf.model import crf, heads
+from bert_tf.runtime.atomic_files import write_lines
 from bert_tf.tasks import text_lengths
 from bert_tf.tasks.task import FineTuningTask, Objective
-from bert_tf.tasks.text_classification import predictions as prediction_files
 from bert_tf.tasks.token_classification import entity_scores, tag_decoding, tag_schemes, tag_serving, tag_splits
 from bert_tf.tasks.token_classification.conll_files import ConllFile, join_words
 from bert_tf.tasks.token_classification.tag_schemes import TagSet
@@ -315,7 +316,7 @@ class TagTask(FineTuningTask):
         """
         name = "predictions" if split == "test" else f"predictions_{split}"
         data, rows = self.split(split), self.sentence_predictions(predictions, split)
-        prediction_files.write_rows(os.path.join(folder, f"{name}.jsonl"), rows)
+        write_lines(os.path.join(folder, f"{name}.jsonl"), map(json_line, rows))
         scheme, path = data.file.scheme or self.tag_set.scheme, os.path.join(folder, f"{name}.txt")
         labels = self.word_predictions(predictions, split)[0]
         data.file.write(path, [tag_schemes.spans_to_tags(self.tag_set.spans(row), len(row), scheme) for row in labels])

@@ -15,15 +15,15 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import static_signature
 from bert_tf.export.saved_model import export
+from bert_tf.heads.base.loss_settings import LossSettings
+from bert_tf.heads.choice import MultipleChoice
+from bert_tf.heads.classes import Classes
+from bert_tf.heads.multi_label import MultiLabel
+from bert_tf.heads.regression import Regression
 from bert_tf.model import heads, weights
 from bert_tf.model.row_ladder import Ladder
 from bert_tf.serving.served import Served
 from bert_tf.tasks.text_classification.classification import TextClassification
-from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
-from bert_tf.tasks.text_classification.goals.classes import Classes
-from bert_tf.tasks.text_classification.goals.multi_label import MultiLabel
-from bert_tf.tasks.text_classification.goals.regression import Regression
-from bert_tf.tasks.text_classification.loss_settings import LossSettings
 from bert_tf.tasks.text_classification.splits import Split
 from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator

@@ -8,12 +8,12 @@ import tiny
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.tasks.text_classification.goal import as_text
-from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
-from bert_tf.tasks.text_classification.goals.classes import Classes
-from bert_tf.tasks.text_classification.goals.multi_label import MultiLabel, split_labels
-from bert_tf.tasks.text_classification.goals.regression import Regression
-from bert_tf.tasks.text_classification.loss_settings import LossSettings
+from bert_tf.heads.base.loss_settings import LossSettings
+from bert_tf.heads.base.text_head import as_text
+from bert_tf.heads.choice import MultipleChoice
+from bert_tf.heads.classes import Classes
+from bert_tf.heads.multi_label import MultiLabel, split_labels
+from bert_tf.heads.regression import Regression
 
 WORDS = "the fox dog ran sat on mat .".split()
 
@@ -237,7 +237,9 @@ def test_temperature_scales_probabilities_alike_in_graph_files_and_losses():
     np.testing.assert_allclose(values["probabilities"], expected, rtol=1e-6)
     np.testing.assert_array_equal(values["logits"], logits)
     np.testing.assert_allclose(goal.losses({"logits": logits}, labels), -np.log(expected[[0, 1], labels]), rtol=1e-6)
-    assert list(goal.row({"logits": logits}, 1)["probabilities"].values()) == pytest.approx(expected[1], rel=1e-6)
+    assert list(goal.prediction({"logits": logits}, 1, "").probabilities.values()) == pytest.approx(
+        expected[1], rel=1e-6
+    )
     assert (plain.about(), goal.about()) == ({}, {"temperature": 4.0})
     assert Classes.from_about({"labels": ["a", "b", "c"], **goal.about()}).temperature == 4
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bert_tf.errors import UserError
+from bert_tf.heads.classes import Classes
 from bert_tf.tasks.text_classification import classification
-from bert_tf.tasks.text_classification.goals.classes import Classes
 
 
 def test_custom_metric_comes_first_beside_the_others(tmp_path, monkeypatch):

@@ -7,11 +7,13 @@ import pytest
 
 from bert_tf.data import tables
 from bert_tf.data.examples import Example
-from bert_tf.tasks.text_classification import predictions
-from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
-from bert_tf.tasks.text_classification.goals.classes import Classes
-from bert_tf.tasks.text_classification.goals.multi_label import MultiLabel
-from bert_tf.tasks.text_classification.goals.regression import Regression
+from bert_tf.heads.base import prediction_files as predictions
+from bert_tf.heads.base.answering import answered
+from bert_tf.heads.base.answers import Answered, Prediction
+from bert_tf.heads.choice import MultipleChoice
+from bert_tf.heads.classes import Classes
+from bert_tf.heads.multi_label import MultiLabel
+from bert_tf.heads.regression import Regression
 from bert_tf.tasks.text_classification.splits import Split
 
 
@@ -19,7 +21,7 @@ def hardest(goal, labels, most=12, texts=("a",), **answers):
     split = Split([Example(f"n{number}", texts, label) for number, label in enumerate(labels)], goal)
     answers = {name: np.array(values, np.float32) for name, values in answers.items()}
     rows = predictions.hardest(goal, split, answers | {"row_numbers": np.arange(len(labels)) + 1}, most)
-    return [(row["id"], row["label"], row["truth"], round(row["loss"], 4)) for row in rows]
+    return [(row.id, row.answer.shown, row.truth, round(row.loss, 4)) for row in rows]
 
 
 def test_hardest_examples_have_the_least_probability_of_the_true_label():
@@ -48,8 +50,18 @@ def test_other_columns_are_kept_and_csv_is_safe_for_spreadsheets(tmp_path):
         "7", ("a, b",), None, "line 2", {"stars": "5", "label": "old", "note": "=1+1", "change": "-3", "=x": ""}
     )
     outputs = {"label": b"good", "probabilities": np.array([0.25, 0.75])}
-    row = predictions.export_row(example, outputs, labels=("bad", "good"), inputs={"text": None})
-    assert list(row) == ["id", "stars", "label (file)", "note", "change", "=x", "text", "label", "probabilities"]
+    row = answered(example, outputs, head=Classes, labels=("bad", "good"), inputs={"text": None})
+    assert list(row.fields()) == [
+        "id",
+        "stars",
+        "label (file)",
+        "note",
+        "change",
+        "=x",
+        "text",
+        "label",
+        "probabilities",
+    ]
     predictions.write_rows(str(tmp_path / "a.csv"), [row, row])
     with open(tmp_path / "a.csv", encoding="utf-8", newline="") as file:
         first, second = csv.DictReader(file)
@@ -63,7 +75,11 @@ def test_csv_with_any_line_ends_is_read_back_and_no_line_is_a_formula(tmp_path):
     texts = ["hello\r=cmd|' /C calc'!A0", "a\n+b\r\n@c", "\r-d", "plain", "-1.5", "e \x1b=f"]
     path = str(tmp_path / "a.csv")
     predictions.write_rows(
-        path, [{"id": str(number), "text_a": text, "label": "x"} for number, text in enumerate(texts)]
+        path,
+        [
+            Answered(id=str(number), texts={"text_a": text}, answer=Prediction(label="x"))
+            for number, text in enumerate(texts)
+        ],
     )
     content = (tmp_path / "a.csv").read_bytes().decode()
     assert not any(line.startswith(("=", "+", "@", '"=')) for line in content.replace("\r", "\n").split("\n"))

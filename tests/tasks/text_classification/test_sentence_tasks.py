@@ -10,11 +10,11 @@ import pytest
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.base import prediction_files as predictions
+from bert_tf.heads.classes import Classes
+from bert_tf.heads.regression import Regression
 from bert_tf.recipes.finetune import Flags
 from bert_tf.tasks import catalog
-from bert_tf.tasks.text_classification import predictions
-from bert_tf.tasks.text_classification.goals.classes import Classes
-from bert_tf.tasks.text_classification.goals.regression import Regression
 from bert_tf.tasks.text_classification.splits import Split
 from bert_tf.text.tokenizer import Tokenizer
 
@@ -449,7 +449,7 @@ def test_predictions_have_id_text_label_and_probabilities(folder, tmp_path):
         "row_numbers": np.array([1, 2]),
     }
     rows = predictions.PredictionRows(task.goal, task.split("train"), answers)
-    row = next(iter(rows))
+    row = next(iter(rows)).fields()
     assert row.pop("probabilities") == pytest.approx({"0": 0.25, "1": 0.75})
     assert row == {"id": "0", "text_a": 'The fox "ran.', "label": "1", "truth": "1"}
     predictions.write(str(tmp_path), "predictions", rows)

@@ -10,15 +10,15 @@ import tiny
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.base.loss_settings import LossSettings
+from bert_tf.heads.base.text_windows import Windows, describe, pack_windows, token_counts
+from bert_tf.heads.choice import MultipleChoice
+from bert_tf.heads.classes import Classes
+from bert_tf.heads.multi_label import MultiLabel
+from bert_tf.heads.regression import Regression
 from bert_tf.model import heads, weights
 from bert_tf.model.sequence_packing import PackingSpec, choose_rows
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
-from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
-from bert_tf.tasks.text_classification.goals.classes import Classes
-from bert_tf.tasks.text_classification.goals.multi_label import MultiLabel
-from bert_tf.tasks.text_classification.goals.regression import Regression
-from bert_tf.tasks.text_classification.loss_settings import LossSettings
-from bert_tf.tasks.text_classification.text_windows import Windows, describe, pack_windows, token_counts
 from bert_tf.text.tokenizer import Tokenizer, pack
 
 LETTERS = "abcdefghijklmno"

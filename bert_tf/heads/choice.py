@@ -1,17 +1,20 @@
 """Which of several texts follows a first one (Devlin et al. 2018, section 4.4)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.errors import UserError
-from bert_tf.model import heads
-from bert_tf.tasks.text_classification.goals.classes import Classes
-from bert_tf.tasks.text_classification.text_windows import Windows
-from bert_tf.text.tokenizer import Tokenizer, pack
+from bert_tf.heads.classes import Classes
+from bert_tf.runtime.lazy import tf
 from bert_tf.text.truncation import LONGEST_FIRST
+
+if TYPE_CHECKING:
+    from bert_tf.heads.base.text_windows import Windows
+    from bert_tf.text.tokenizer import Tokenizer
 
 
 class MultipleChoice(Classes):
@@ -20,7 +23,15 @@ class MultipleChoice(Classes):
     Each row [CLS] first [SEP] choice [SEP] is encoded by itself.
     """
 
-    kind = "choice"
+    kind = form = "choice"
+    architecture = "ForMultipleChoice"
+    is_named_alone = True
+    problem_type = peft_task = ""
+    is_labelled = takes_any_number = False
+    has_pipeline = False
+    pipeline_tag, phrase = "multiple-choice", "chooses among several texts"
+    call = 'predict(("A text.", "One.", "Two.")).label'
+    signature_inputs = (frozenset({"text_a", "choices"}),)
     scores = ("accuracy",)
     has_names = False
     reads_windows = False
@@ -36,7 +47,7 @@ class MultipleChoice(Classes):
 
     @classmethod
     def check_columns(cls, columns: Sequence[str], options: Any) -> None:
-        """Raises UserError for columns that are not those of this goal."""
+        """Raises UserError for columns that are not those of this head."""
         if len(columns) < 3 or not options.label_column:
             raise UserError(
                 f"text_columns is {options.text_columns!r}; expected FIRST,CHOICE,CHOICE,..., the text and two or more "
@@ -45,20 +56,29 @@ class MultipleChoice(Classes):
 
     @classmethod
     def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: Any) -> Self:
-        """See `Goal`."""
+        """See `TextHead`."""
         return cls(len(columns) - 1)
 
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
-        """See `Goal`."""
+        """See `TextHead`."""
         return cls(len(about["labels"])).with_temperature(about.get("temperature", 1.0))
 
     def label_counts(self, labels: np.ndarray) -> np.ndarray | None:
         """None: choices have no names."""
         return None
 
+    @classmethod
+    def model(cls, config: Any, size: int, weights: Mapping[str, Any]) -> Any:
+        """See `Head`."""
+        from bert_tf.model import heads
+
+        return heads.MultipleChoice(config)
+
     def create_model(self, config: Any, **options: Any) -> Any:
         """The Keras model."""
+        from bert_tf.model import heads
+
         return heads.MultipleChoice(config, **options)
 
     def inputs(
@@ -70,6 +90,8 @@ class MultipleChoice(Classes):
         truncation: str = LONGEST_FIRST,
     ) -> dict[str, tf.Tensor]:
         """String [B, 1 + C] -> rows [B, C, T], "lengths" [B, C]."""
+        from bert_tf.text.tokenizer import pack
+
         count = len(self.labels)
         first = tf.reshape(tf.repeat(texts[:, :1], count, axis=1), [-1])  # [B * C]
         packed = pack(tokenizer, [first, tf.reshape(texts[:, 1:], [-1])], max_seq_length, truncation=truncation)
@@ -92,4 +114,4 @@ class MultipleChoice(Classes):
         return np.stack([counts[:, 0], counts[:, 1:].max(1)], 1)
 
 
-GOAL = MultipleChoice
+HEAD = MultipleChoice

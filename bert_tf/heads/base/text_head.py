@@ -1,31 +1,36 @@
-"""Goal: what a task predicts about a text, from the column of labels to the outputs of the export.
+"""TextHead: what is predicted about a text, a pair or choices, from the column of labels to the outputs of the export.
 
 B rows of a batch, C classes or choices, F texts of an example, n examples.
 """
 
+from __future__ import annotations
+
 import abc
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, Self
-
-import numpy as np
-import tensorflow as tf
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.tasks.text_classification.loss_settings import LossSettings
-from bert_tf.tasks.text_classification.text_windows import Windows, pack_windows
-from bert_tf.text.tokenizer import Tokenizer, pack
+from bert_tf.heads.base.answers import BaseAnswer
+from bert_tf.heads.base.head import Head
+from bert_tf.heads.base.loss_settings import LossSettings
+from bert_tf.runtime.lazy import tf
 from bert_tf.text.truncation import LONGEST_FIRST
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bert_tf.heads.base.text_windows import Windows
+    from bert_tf.text.tokenizer import Tokenizer
 
 INPUTS = ("text_a", "text_b")  # inputs of the export, named as in the original's InputExample
 TRAINING_LOSS = "training_loss"  # the metric that is minimised where settings change the loss
 MOST_NAMED = 12  # labels that an error names
 
 
-class Goal(abc.ABC):
-    """A head and what it is trained, scored and reported by.
+class TextHead(Head):
+    """A head on the vector of a text, of windows of it, or of choices, and what it is trained and scored by.
 
-    kind: how checkpoints and exports store it; the name of its module for a goal from outside.
     loss_name: of the loss. loss_settings: what training changes about it.
     scores: names in `metrics.SCORES`, by default those of a task.
     criteria: the scores that can decide which model is the best.
@@ -34,7 +39,7 @@ class Goal(abc.ABC):
     labels: names of the outputs. size: last dimension of the head. rows_per_example: rows of the encoder.
     """
 
-    kind: ClassVar[str]
+    is_pooled = True
     loss_name: ClassVar[str]
     loss_settings = LossSettings()
     scores: ClassVar[tuple[str, ...]]
@@ -70,12 +75,12 @@ class Goal(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: Any) -> Self:
-        """The goal of a table with these columns; labels: names in the order of the outputs, where `has_names`."""
+        """The head of a table with these columns; labels: names in the order of the outputs, where `has_names`."""
 
     @classmethod
     @abc.abstractmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
-        """The goal of an export, from what its about.json says: see `about`."""
+        """The head of an export, from what its about.json says: see `about`."""
 
     def about(self) -> dict[str, Any]:
         """What about.json says besides labels and kind."""
@@ -85,7 +90,7 @@ class Goal(abc.ABC):
 
     @abc.abstractmethod
     def encode(self, examples: Sequence[Example]) -> np.ndarray:
-        """Labels as numbers [n, ...]; UserError with its place for a label that is none of this goal."""
+        """Labels as numbers [n, ...]; UserError with its place for a label that is none of this head."""
 
     @abc.abstractmethod
     def unknown(self, count: int) -> np.ndarray:
@@ -121,6 +126,9 @@ class Goal(abc.ABC):
         truncation: str = LONGEST_FIRST,
     ) -> dict[str, tf.Tensor]:
         """String [B, F] -> inputs of the model, as `tokenizer.pack` or, with windows, `pack_windows` makes them."""
+        from bert_tf.heads.base.text_windows import pack_windows
+        from bert_tf.text.tokenizer import pack
+
         segments = tf.unstack(texts, axis=1)
         if windows is None:
             return pack(tokenizer, segments, max_seq_length, truncation=truncation)
@@ -140,13 +148,13 @@ class Goal(abc.ABC):
         return {self.loss_name: self.loss(outputs, labels)}
 
     def with_loss(self, settings: LossSettings) -> Self:
-        """The goal with a changed loss; UserError where it has no such."""
+        """The head with a changed loss; UserError where it has no such."""
         if not settings.is_plain:
             raise UserError("label_smoothing, focal_gamma and pos_weight need classes or labels; leave them out.")
         return self
 
     def fitted_to(self, labels: np.ndarray) -> Self:
-        """The goal with what its loss needs to know of the labels of the training data."""
+        """The head with what its loss needs to know of the labels of the training data."""
         return self
 
     def correct(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor | None:
@@ -168,8 +176,8 @@ class Goal(abc.ABC):
         """The loss of each example, float64 [n], from predictions alone."""
 
     @abc.abstractmethod
-    def row(self, predictions: Mapping[str, np.ndarray], number: int) -> dict[str, Any]:
-        """The prediction for one example, for files of predictions."""
+    def prediction(self, predictions: Mapping[str, np.ndarray], number: int, label: str) -> BaseAnswer:
+        """The answer for one example, whose predicted label is called so."""
 
     def details(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
         """{"per_class", "confusion" or "most_confused"} as far as it applies; see `training.metrics`."""
@@ -196,7 +204,7 @@ class Goal(abc.ABC):
     # Confidence
 
     def with_temperature(self, temperature: float | None) -> Self:
-        """The goal whose logits are divided by this before the softmax; None: by the one that fits the best.
+        """The head whose logits are divided by this before the softmax; None: by the one that fits the best.
 
         Raises UserError where there is no softmax, unless it is 1.
         """
@@ -211,7 +219,7 @@ class Goal(abc.ABC):
     # Thresholds, see `tasks.task.FineTuningTask`
 
     def calibrated(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> tuple[Self, str]:
-        """The goal with the thresholds that are best on labelled predictions, and a sentence on them; or itself."""
+        """The head with the thresholds that are best on labelled predictions, and a sentence on them; or itself."""
         return self, ""
 
     @property
@@ -220,7 +228,7 @@ class Goal(abc.ABC):
         return {}
 
     def with_calibration(self, stored: Mapping[str, float]) -> Self:
-        """The goal with stored thresholds, where they fit and no flag says otherwise."""
+        """The head with stored thresholds, where they fit and no flag says otherwise."""
         return self
 
 

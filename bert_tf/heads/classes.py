@@ -1,24 +1,34 @@
 """One of several classes."""
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.model import heads
-from bert_tf.tasks.text_classification.goal import TRAINING_LOSS, Goal, shortened, single_label
-from bert_tf.tasks.text_classification.loss_settings import BALANCED, LossSettings, cross_entropy, parse_weights
+from bert_tf.heads.base.answers import BaseAnswer, Prediction, RawOutputs
+from bert_tf.heads.base.head import Outputs, as_text
+from bert_tf.heads.base.loss_settings import BALANCED, LossSettings, cross_entropy, parse_weights
+from bert_tf.heads.base.text_head import TRAINING_LOSS, TextHead, shortened, single_label
+from bert_tf.runtime.lazy import tf
 from bert_tf.training import confidence, metrics
 
 
-class Classes(Goal):
+class Classes(TextHead):
     """One of several classes; `labels` are their names, in the order of the logits."""
 
-    kind = "class"
+    kind = form = "classes"
+    architecture = "ForSequenceClassification"
+    problem_type = "single_label_classification"
+    peft_task = "SEQ_CLS"
+    is_labelled = takes_any_number = True
+    pipeline_tag, phrase, call = "text-classification", "sorts texts into classes", 'predict("A text.").label'
+    signature_inputs: ClassVar[tuple[frozenset[str], ...]] = frozenset({"text_a"}), frozenset({"text_a", "text_b"})
+    signature_outputs = frozenset({"probabilities"})
     loss_name = "cross_entropy"
     scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
     has_names = True
@@ -42,12 +52,12 @@ class Classes(Goal):
 
     @classmethod
     def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: Any) -> Self:
-        """See `Goal`."""
+        """See `TextHead`."""
         return cls(labels)
 
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
-        """See `Goal`."""
+        """See `TextHead`."""
         return cls([str(label) for label in about["labels"]]).with_temperature(about.get("temperature", 1.0))
 
     def encode(self, examples: Sequence[Example]) -> np.ndarray:
@@ -82,8 +92,17 @@ class Classes(Goal):
         """Names of class numbers."""
         return [self.labels[number] for number in predicted]
 
+    @classmethod
+    def model(cls, config: Any, size: int, weights: Mapping[str, Any]) -> Any:
+        """See `Head`."""
+        from bert_tf.model import heads
+
+        return heads.Classifier(config, size)
+
     def create_model(self, config: Any, **options: Any) -> Any:
         """The Keras model."""
+        from bert_tf.model import heads
+
         return heads.Classifier(config, size=self.size, **options)
 
     def loss(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
@@ -91,12 +110,12 @@ class Classes(Goal):
         return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs["logits"])
 
     def with_loss(self, settings: LossSettings) -> Self:
-        """See `Goal`."""
+        """See `TextHead`."""
         if settings.pos_weight:
             raise UserError("pos_weight needs label_type=multi_label; for classes give class_weights.")
-        goal = copy.copy(self)
-        goal.loss_settings = settings
-        return goal
+        head = copy.copy(self)
+        head.loss_settings = settings
+        return head
 
     def training_losses(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> dict[str, tf.Tensor]:
         """Smoothed labels are (1 - s) * one-hot + s / C."""
@@ -128,10 +147,21 @@ class Classes(Goal):
         """Minus the logarithm of the probability of the label."""
         return confidence.log_losses(predictions["logits"], labels, self.temperature)
 
-    def row(self, predictions: Mapping[str, np.ndarray], number: int) -> dict[str, Any]:
-        """{"probabilities": by label}."""
+    def prediction(self, predictions: Mapping[str, np.ndarray], number: int, label: str) -> Prediction:
+        """The label with all probabilities."""
         probabilities = map(float, self.probabilities(predictions, number))
-        return {"probabilities": dict(zip(self.labels, probabilities, strict=True))}
+        return Prediction(label=label, probabilities=dict(zip(self.labels, probabilities, strict=True)))
+
+    @classmethod
+    def answer(cls, outputs: Outputs, labels: Sequence[str]) -> BaseAnswer:
+        """From "label", the name, and "probabilities" [C]; labels: their names, () if the export does not name them."""
+        if "label" not in outputs:
+            return RawOutputs(outputs={"probabilities": [float(value) for value in outputs["probabilities"]]})
+        values = [float(value) for value in outputs["probabilities"]]
+        is_named = len(labels) == len(values)
+        names = labels if is_named else [str(number) for number in range(len(values))]
+        probabilities = dict(zip(names, values, strict=True))
+        return Prediction(label=as_text(outputs["label"]), probabilities=probabilities, is_named=is_named)
 
     def details(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
         """Scores of each class, and which was taken for which."""
@@ -149,10 +179,10 @@ class Classes(Goal):
         return {} if self.temperature == 1 else {"temperature": self.temperature}
 
     def with_temperature(self, temperature: float | None) -> Self:
-        """See `Goal`."""
-        goal = copy.copy(self)
-        goal.temperature, goal.fits_temperature = temperature or 1.0, temperature is None
-        return goal
+        """See `TextHead`."""
+        head = copy.copy(self)
+        head.temperature, head.fits_temperature = temperature or 1.0, temperature is None
+        return head
 
     def confidence(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, Any]:
         """`training.confidence.report` of the logits."""
@@ -176,9 +206,9 @@ class Classes(Goal):
         """With the stored temperature, if it is to be found."""
         if not self.fits_temperature or "temperature" not in stored:
             return self
-        goal = copy.copy(self)
-        goal.temperature = float(stored["temperature"])
-        return goal
+        head = copy.copy(self)
+        head.temperature = float(stored["temperature"])
+        return head
 
 
-GOAL = Classes
+HEAD = Classes

@@ -1,24 +1,34 @@
 """A number for a text or a pair."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.model import heads
-from bert_tf.tasks.text_classification.goal import Goal
+from bert_tf.heads.base.answers import Prediction
+from bert_tf.heads.base.head import Outputs
+from bert_tf.heads.base.text_head import TextHead
+from bert_tf.runtime.lazy import tf
 
 LARGEST = float(np.finfo(np.float32).max)
 
 
-class Regression(Goal):
+class Regression(TextHead):
     """A number, learned by squared error, without bounds; such as GLUE's STS-B, from 0 to 5."""
 
-    kind = "number"
+    kind = form = "regression"
+    architecture = "ForSequenceClassification"
+    problem_type = "regression"
+    peft_task = "SEQ_CLS"
+    takes_any_number = True
+    pipeline_tag, phrase, call = "text-classification", "gives each text a number", 'predict("A text.").value'
+    signature_inputs = frozenset({"text_a"}), frozenset({"text_a", "text_b"})
+    signature_outputs = frozenset({"values"})
     loss_name = "squared_error"
     scores = ("pearson", "spearman", "mean_squared_error")
 
@@ -29,12 +39,12 @@ class Regression(Goal):
 
     @classmethod
     def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: Any) -> Self:
-        """See `Goal`."""
+        """See `TextHead`."""
         return cls()
 
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
-        """See `Goal`."""
+        """See `TextHead`."""
         return cls()
 
     def encode(self, examples: Sequence[Example]) -> np.ndarray:
@@ -49,8 +59,17 @@ class Regression(Goal):
         """Numbers with three decimals."""
         return [f"{number:.3f}" for number in predicted]
 
+    @classmethod
+    def model(cls, config: Any, size: int, weights: Mapping[str, Any]) -> Any:
+        """See `Head`."""
+        from bert_tf.model import heads
+
+        return heads.Regressor(config)
+
     def create_model(self, config: Any, **options: Any) -> Any:
         """The Keras model."""
+        from bert_tf.model import heads
+
         return heads.Regressor(config, **options)
 
     def loss(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
@@ -69,9 +88,15 @@ class Regression(Goal):
         """Squared errors."""
         return (np.asarray(predictions["values"], np.float64) - labels) ** 2
 
-    def row(self, predictions: Mapping[str, np.ndarray], number: int) -> dict[str, Any]:
-        """{"value": number}."""
-        return {"value": float(predictions["values"][number])}
+    def prediction(self, predictions: Mapping[str, np.ndarray], number: int, label: str) -> Prediction:
+        """The number, and what it is called."""
+        return Prediction(label=label, value=float(predictions["values"][number]))
+
+    @classmethod
+    def answer(cls, outputs: Outputs, labels: Sequence[str]) -> Prediction:
+        """From "values" []."""
+        value = float(outputs["values"])
+        return Prediction(label=f"{value:.3f}", value=value)
 
 
 def numbers(examples: Sequence[Example]) -> np.ndarray:
@@ -91,4 +116,4 @@ def _number(example: Example) -> float:
     return number
 
 
-GOAL = Regression
+HEAD = Regression

@@ -1,16 +1,18 @@
-"""How the loss of a goal is changed for training: smoothed labels, focal weights, weights of labels.
+"""How the loss of a head is changed for training: smoothed labels, focal weights, weights of labels.
 
 C labels.
 """
+
+from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.errors import UserError
+from bert_tf.runtime.lazy import tf
 
 BALANCED = "balanced"
 

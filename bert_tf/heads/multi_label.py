@@ -1,5 +1,7 @@
 """Any number of labels for a text, each of which holds or does not."""
 
+from __future__ import annotations
+
 import ast
 import copy
 import logging
@@ -10,13 +12,13 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.tasks.text_classification.goal import TRAINING_LOSS, as_text, shortened
-from bert_tf.tasks.text_classification.goals.classes import Classes
-from bert_tf.tasks.text_classification.loss_settings import BALANCED, LossSettings, cross_entropy, parse_weights
+from bert_tf.heads.base.loss_settings import BALANCED, LossSettings, cross_entropy, parse_weights
+from bert_tf.heads.base.text_head import TRAINING_LOSS, as_text, shortened
+from bert_tf.heads.classes import Classes
+from bert_tf.runtime.lazy import tf
 from bert_tf.training import metrics
 
 THRESHOLD = 0.5  # of the probability above which a label holds
@@ -34,7 +36,9 @@ class MultiLabel(Classes):
     finds_best: look for the best thresholds on the development set.
     """
 
-    kind = "several"
+    kind = form = "multi_label"
+    problem_type = "multi_label_classification"
+    phrase = "gives each text any number of labels"
     loss_name = "binary_cross_entropy"
     scores = ("micro_f1", "macro_f1", "accuracy")
     missing = (None,)
@@ -61,7 +65,7 @@ class MultiLabel(Classes):
 
     @classmethod
     def check_columns(cls, columns: Sequence[str], options: Any) -> None:
-        """Raises UserError for columns that are not those of this goal."""
+        """Raises UserError for columns that are not those of this head."""
         super().check_columns(columns, options)
         if not options.label_separator:
             raise UserError("label_separator is ''; expected what separates the labels of a cell, such as a comma.")
@@ -81,13 +85,13 @@ class MultiLabel(Classes):
 
     @classmethod
     def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: Any) -> Self:
-        """See `Goal`."""
+        """See `TextHead`."""
         threshold = parse_threshold(options.label_threshold)
         return cls(labels, options.label_separator, threshold, finds_best=options.label_threshold == BEST)
 
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
-        """See `Goal`."""
+        """See `TextHead`."""
         labels = [str(label) for label in about["labels"]]
         reads = about.get("reads") or {}  # which a checkpoint from elsewhere has not
         return cls(labels, reads.get("label_separator", ","), about.get("thresholds"))
@@ -140,20 +144,20 @@ class MultiLabel(Classes):
         return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs["logits"]), -1)
 
     def with_loss(self, settings: LossSettings) -> Self:
-        """See `Goal`."""
-        goal = copy.copy(self)
-        goal.loss_settings = settings
+        """See `TextHead`."""
+        head = copy.copy(self)
+        head.loss_settings = settings
         if settings.pos_weight not in ("", BALANCED):
-            goal.pos_weights = parse_weights("pos_weight", settings.pos_weight, self.labels)
-        return goal
+            head.pos_weights = parse_weights("pos_weight", settings.pos_weight, self.labels)
+        return head
 
     def fitted_to(self, labels: np.ndarray) -> Self:
         """With balanced weights: texts without a label for each text with it, at least 1 of each."""
         if self.loss_settings.pos_weight != BALANCED:
             return self
-        goal, counts = copy.copy(self), labels.sum(0)
-        goal.pos_weights = np.maximum(len(labels) - counts, 1) / np.maximum(counts, 1)
-        return goal
+        head, counts = copy.copy(self), labels.sum(0)
+        head.pos_weights = np.maximum(len(labels) - counts, 1) / np.maximum(counts, 1)
+        return head
 
     def training_losses(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> dict[str, tf.Tensor]:
         """Smoothed labels are (1 - s) * label + s / 2; terms of labels that hold are times their pos_weight."""
@@ -231,9 +235,9 @@ class MultiLabel(Classes):
         return self._with_thresholds([stored[label] for label in self.labels])
 
     def _with_thresholds(self, thresholds: npt.ArrayLike) -> Self:
-        goal = copy.copy(self)
-        goal.thresholds = np.asarray(thresholds, np.float32)
-        return goal
+        head = copy.copy(self)
+        head.thresholds = np.asarray(thresholds, np.float32)
+        return head
 
 
 def split_labels(label: Any, separator: str) -> list[str | None]:
@@ -306,4 +310,4 @@ def _escaped(text: str) -> str:
     return "".join(rf"\x{{{ord(character):x}}}" for character in text)
 
 
-GOAL = MultiLabel
+HEAD = MultiLabel

@@ -1,0 +1,86 @@
+"""What models answer: a file for each kind of head, from the label of an example to the answer that people read.
+
+The modules here are an open set (`runtime.open_set`): each ends in `HEAD`, a subclass of `base.head.Head`, whose `kind`
+is the name of the module. Checkpoints, exports, flags, reports and the server know kinds by these names alone. None of
+them loads TensorFlow before it computes something.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from bert_tf.config.bert_config import BETWEEN
+from bert_tf.errors import UserError
+from bert_tf.heads.base.head import Head
+from bert_tf.heads.base.text_head import TextHead
+from bert_tf.runtime import open_set
+
+PARTS = ("replaced_token", "masked_lm", "span", "classifier")  # of names of weights: the first counts
+# What checkpoints, exports and runs of earlier versions call them.
+OLD_KINDS = {"class": "classes", "several": "multi_label", "number": "regression"}
+
+
+def current(kind: str | None) -> str | None:
+    """The name of a kind that a file has under its earlier or its present name."""
+    return OLD_KINDS.get(kind or "", kind)
+
+
+def get(kind: str) -> type[Head]:
+    """The head of a module here, or of one from outside by its dotted name: "my_lab.stars".
+
+    Raises UserError for an unknown name.
+    """
+    module = open_set.load(__name__, OLD_KINDS.get(kind, kind), kind="kind of head")
+    if not hasattr(module, "HEAD"):
+        raise UserError(f"{kind} has no HEAD; a module with a head ends in HEAD = the class.")
+    head: type[Head] = module.HEAD
+    return head
+
+
+def of_texts(kind: str) -> type[TextHead]:
+    """The head of that kind, which reads the vectors of texts; UserError for another one."""
+    head = get(kind)
+    if not issubclass(head, TextHead):
+        raise UserError(f"{kind} is no head for the labels of texts; expected one of {', '.join(kinds('is_pooled'))}.")
+    return head
+
+
+@functools.cache
+def known() -> Mapping[str, type[Head]]:
+    """{kind: head} of this package."""
+    return {name: get(name) for name in open_set.names(__name__)}
+
+
+def kinds(attribute: str) -> tuple[str, ...]:
+    """The kinds whose heads have this attribute set, such as "is_labelled"."""
+    return tuple(kind for kind, head in known().items() if getattr(head, attribute))
+
+
+def of_signature(inputs: Collection[str] | None, outputs: Collection[str]) -> type[Head] | None:
+    """The head whose answers a signature with these tensors gives, for an export that does not name its kind.
+
+    inputs: None if they do not matter. None if the outputs are those of no head.
+    """
+    found = [head for head in known().values() if head.answers_signature(inputs, outputs)]
+    return max(found, key=lambda head: len(head.signature_outputs), default=None)
+
+
+def of_checkpoint(kind: str | None, weights: Collection[str]) -> type[Head] | None:
+    """The head of a checkpoint with weights of these names; kind: what it says; None if it has none."""
+    parts = {name.split("/")[0] for name in weights}
+    part = next((each for each in PARTS if each in parts), None)
+    if part == "classifier":
+        return None if any(name.startswith(BETWEEN) for name in weights) else get(kind or "classes")
+    return next((head for head in known().values() if head.weights == part), None)
+
+
+def of_architecture(end: str) -> str | None:
+    """The kind of a class of transformers whose name ends so; None if the weights tell it, or if it has no head."""
+    return next((kind for kind, head in known().items() if head.architecture == end and head.is_named_alone), None)
+
+
+def kind_with(attribute: str, value: Any) -> str | None:
+    """The first kind whose heads have a value in other formats: `kind_with("problem_type", "regression")`."""
+    return next((kind for kind, head in known().items() if getattr(head, attribute) == value), None)

@@ -1,0 +1,48 @@
+"""From the outputs of a model for an example to the example with its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bert_tf.data.examples import Example
+from bert_tf.heads.base.answers import Answered, RawOutputs
+from bert_tf.heads.base.head import Head
+
+# Columns of tables of answers; other columns of a file of the same name are called "label (file)".
+OWN = frozenset(
+    "id text text_a text_b question context choices label value answer start end score null_score scores "
+    "probabilities answers entities n_best words tags truth".split()
+)
+
+
+def answered(
+    example: Example,
+    outputs: Mapping[str, Any],
+    *,
+    head: type[Head] | None,
+    labels: Sequence[str],
+    inputs: Mapping[str, int | None],
+) -> Answered:
+    """The example with the answer of an export, or of a live model.
+
+    Args:
+        example: its texts are in the order of `inputs`.
+        outputs: {name: array} of this example, as the signature names them.
+        head: of the model; None keeps the outputs as they are.
+        labels: the names of the classes, () if the export does not name them.
+        inputs: as `loaded_model.Export` has them.
+    """
+    answer = head.answer(outputs, labels) if head else RawOutputs.of(outputs)
+    return Answered(id=example.id, texts=texts_by_input(example, inputs), answer=answer, other=other_columns(example))
+
+
+def other_columns(example: Example) -> dict[str, Any]:
+    """The other columns of the example's row; one that an answer has too is called "label (file)"."""
+    return {f"{name} (file)" if name in OWN else name: value for name, value in example.other.items()}
+
+
+def texts_by_input(example: Example, inputs: Mapping[str, int | None]) -> dict[str, Any]:
+    """{input of the export: text, or list of texts}."""
+    texts = iter(example.texts)
+    return {name: [next(texts) for _ in range(count)] if count else next(texts) for name, count in inputs.items()}

@@ -1,0 +1,369 @@
+"""What models answer, a dataclass for each kind of answer, and how it is shown: as JSON, in a table, in lines.
+
+K tokens for a mask or answers to a question.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+MAX_LINES = 10  # of a single answer
+SHOWN_TOKENS = 3  # for each mask, in one line
+NO_ANSWER, NO_MASK = "no answer", "no [MASK] in the text"
+
+
+class BaseAnswer(abc.ABC):
+    """The answer of a model for one example."""
+
+    @property
+    @abc.abstractmethod
+    def shown(self) -> str:
+        """The answer in a few words."""
+
+    @abc.abstractmethod
+    def fields(self) -> dict[str, Any]:
+        """{name: plain value}, as JSON has it."""
+
+    def columns(self) -> dict[str, Any]:
+        """{name: value} of a row of a table."""
+        return self.fields()
+
+    def cells(self) -> list[str]:
+        """What a line of text says of it, before the text."""
+        return [self.shown]
+
+    def lines(self) -> Iterator[str]:
+        """Yields lines with everything, the best first; none if there is nothing but the label."""
+        yield from ()
+
+    @property
+    def headline(self) -> str | None:
+        """The line above `lines`; None if they say it."""
+        return self.shown or "none"
+
+    def numbers(self) -> list[float]:
+        """What a line of the original's test_results.tsv holds."""
+        return []
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Prediction(BaseAnswer):
+    """The prediction for a text, a pair, or a text and its choices.
+
+    Attributes:
+        label: the predicted class; of several labels those that hold, joined by commas; of a number its digits.
+        probabilities: {label: probability}, {} for a number.
+        value: the number, None for classes.
+        is_named: whether labels are names; otherwise they are the numbers of the outputs.
+
+    Example:
+        >>> Prediction(label="good", probabilities={"bad": 0.1, "good": 0.9}).cells()
+        ['good', '90.0%']
+    """
+
+    label: str
+    probabilities: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    value: float | None = None
+    is_named: bool = dataclasses.field(default=True, repr=False)
+
+    @property
+    def shown(self) -> str:
+        """The label."""
+        return self.label
+
+    def fields(self) -> dict[str, Any]:
+        """{"label"} with {"value"} or {"probabilities"}: by label, or a list if an export does not name them."""
+        if self.value is not None:
+            return {"label": self.label, "value": self.value}
+        probabilities = dict(self.probabilities) if self.is_named else list(self.probabilities.values())
+        return {"label": self.label, "probabilities": probabilities}
+
+    def columns(self) -> dict[str, Any]:
+        """{"label"} with {"value"}, or a column for each label."""
+        if self.value is not None:
+            return {"label": self.label, "value": self.value}
+        shares = {f"probability {label}": f"{value:.6f}" for label, value in self.probabilities.items()}
+        return {"label": self.label, **shares}
+
+    def cells(self) -> list[str]:
+        """The label, and its probability if it is one of the classes."""
+        return [self.label, *([f"{self.probabilities[self.label]:.1%}"] if self.label in self.probabilities else [])]
+
+    def lines(self) -> Iterator[str]:
+        """Yields the labels with the highest probabilities."""
+        best = sorted(self.probabilities.items(), key=lambda pair: -pair[1])[:MAX_LINES]
+        return (f"  {value:6.1%}  {name}" for name, value in best)
+
+    def numbers(self) -> list[float]:
+        """The probabilities, or the value."""
+        return list(self.probabilities.values()) if self.value is None else [self.value]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Token:
+    """A token that may stand for [MASK], with its probability."""
+
+    token: str
+    probability: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FilledMasks(BaseAnswer):
+    """The most probable tokens for each [MASK] of a text, best first.
+
+    Example:
+        >>> FilledMasks(masks=[[Token(token="cat", probability=0.6)]]).shown
+        'cat'
+    """
+
+    masks: list[list[Token]]
+
+    @property
+    def shown(self) -> str:
+        """The best token for each mask."""
+        return " ".join(mask[0].token for mask in self.masks)
+
+    def fields(self) -> dict[str, Any]:
+        """{"label", "answers": [[{"piece", "score"}] for each mask]}."""
+        masks = [[{"piece": each.token, "score": each.probability} for each in mask] for mask in self.masks]
+        return {"label": self.shown, "answers": masks}
+
+    def columns(self) -> dict[str, Any]:
+        """{"label", "scores"}: the best tokens and their probabilities."""
+        return {"label": self.shown, "scores": " ".join(f"{mask[0].probability:.6f}" for mask in self.masks)}
+
+    def cells(self) -> list[str]:
+        """Some tokens for each mask."""
+        masks = [
+            ", ".join(f"{each.token} {each.probability:.0%}" for each in mask[:SHOWN_TOKENS]) for mask in self.masks
+        ]
+        return ["; ".join(masks) or NO_MASK]
+
+    def lines(self) -> Iterator[str]:
+        """Yields the tokens for all masks."""
+        return (f"{each.probability:6.1%}  {each.token}" for mask in self.masks for each in mask)
+
+    headline = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Entity:
+    """A tagged part of a text: text[start:end], its label, and the mean probability of its words' tags."""
+
+    text: str
+    label: str
+    start: int
+    end: int
+    probability: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tag:
+    """The tag of a word, with its probability."""
+
+    word: str
+    tag: str
+    probability: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Entities(BaseAnswer):
+    """The entities of a text, in order; of a sentence that was split into words also the tag of each word.
+
+    Example:
+        >>> Entities(entities=[Entity(text="Ulm", label="LOC", start=0, end=3, probability=0.9)]).shown
+        'Ulm LOC'
+    """
+
+    entities: list[Entity]
+    words: list[Tag] | None = None
+
+    @property
+    def shown(self) -> str:
+        """Each entity with its label."""
+        return ", ".join(f"{each.text} {each.label}" for each in self.entities)
+
+    def fields(self) -> dict[str, Any]:
+        """{"label", "entities"}, with {"words", "tags", "scores"} of the words of a sentence."""
+        entities = [
+            {"text": each.text, "label": each.label, "start": each.start, "end": each.end, "score": each.probability}
+            for each in self.entities
+        ]
+        words = self.words or ()
+        of_words = {
+            "words": [each.word for each in words],
+            "tags": [each.tag for each in words],
+            "scores": [each.probability for each in words],
+        }
+        return {"label": self.shown, **(of_words if self.words is not None else {}), "entities": entities}
+
+    def columns(self) -> dict[str, Any]:
+        """{"label"}, with {"tags", "scores"} of words, joined by spaces."""
+        if self.words is None:
+            return {"label": self.shown}
+        scores = " ".join(str(each.probability) for each in self.words)
+        return {"label": self.shown, "tags": " ".join(each.tag for each in self.words), "scores": scores}
+
+    def lines(self) -> Iterator[str]:
+        """Yields the entities."""
+        return (
+            f"{each.probability:6.1%}  {each.label}  {each.text}  {each.start}-{each.end}" for each in self.entities
+        )
+
+    @property
+    def headline(self) -> str | None:
+        """The word none, if there are no entities."""
+        return None if self.entities else "none"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Span:
+    """A part of a text that may answer a question: text[start:end]; "" for "no answer"."""
+
+    text: str
+    start: int
+    end: int
+    probability: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Answer(Span, BaseAnswer):
+    """The best answer to a question.
+
+    Attributes:
+        n_best: all candidates, best first; probabilities sum to 1.
+        null_score: the sum of the scores of [CLS]; None if the export does not have it.
+
+    Example:
+        >>> Answer(text="Ulm", start=8, end=11, probability=0.9, n_best=[]).cells()
+        ['Ulm', '90.0%']
+    """
+
+    n_best: Sequence[Span]
+    null_score: float | None = None
+
+    @property
+    def shown(self) -> str:
+        """The text of the answer."""
+        return self.text or NO_ANSWER
+
+    def fields(self) -> dict[str, Any]:
+        """{"answer", "start", "end", "score", "null_score", "n_best"}."""
+        return {**self._own(), "n_best": [dataclasses.asdict(each) for each in self.n_best]}
+
+    def columns(self) -> dict[str, Any]:
+        """The same without the other answers."""
+        return self._own()
+
+    def _own(self) -> dict[str, Any]:
+        own = {"answer": self.text, "start": self.start, "end": self.end, "score": self.probability}
+        return own | {"null_score": self.null_score}
+
+    def cells(self) -> list[str]:
+        """The answer and its probability."""
+        return [self.shown, f"{self.probability:.1%}"]
+
+    def lines(self) -> Iterator[str]:
+        """Yields the n best."""
+        for each in self.n_best[:MAX_LINES]:
+            yield f"{each.probability:6.1%}  {' '.join(each.text.split()) or NO_ANSWER}  {each.start}-{each.end}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Similarity(BaseAnswer):
+    """How similar two texts are: the cosine of their vectors."""
+
+    similarity: float
+
+    @property
+    def shown(self) -> str:
+        """The cosine with three decimals."""
+        return f"{self.similarity:.3f}"
+
+    def fields(self) -> dict[str, Any]:
+        """{"label", "similarity"}."""
+        return {"label": self.shown, "similarity": self.similarity}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RawOutputs(BaseAnswer):
+    """The outputs of an export of another kind, as they are."""
+
+    outputs: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, outputs: Mapping[str, Any]) -> RawOutputs:
+        """Arrays as lists, bytes as text."""
+        return cls(outputs={name: _plain(value) for name, value in outputs.items()})
+
+    @property
+    def shown(self) -> str:
+        """All outputs."""
+        return str(dict(self.outputs))
+
+    def fields(self) -> dict[str, Any]:
+        """The outputs."""
+        return dict(self.outputs)
+
+    headline = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Answered:
+    """An example with its answer.
+
+    Attributes:
+        id: of the example.
+        texts: {input: text, or list of choices}.
+        answer: of the model.
+        other: other columns of its row.
+        truth: the label that it has, as the label column writes it; None if it is not known.
+        loss: of the example; None if it is not computed.
+    """
+
+    id: str
+    texts: Mapping[str, Any]
+    answer: BaseAnswer
+    other: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    truth: str | None = None
+    loss: float | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """{name: plain value}, as JSON has it."""
+        return {"id": self.id, **self.other, **self.texts, **self.answer.fields(), **self._known()}
+
+    def columns(self) -> dict[str, Any]:
+        """{name: value} of a row of a table: the texts come last."""
+        texts: dict[str, Any] = {}
+        for name, value in self.texts.items():
+            choices = value if isinstance(value, list) else []
+            texts |= {f"{name.removesuffix('s')} {i}": text for i, text in enumerate(choices)} or {name: value}
+        first, *others = self.answer.columns().items()
+        return {"id": self.id, **self.other, **dict([first]), **self._known(), **dict(others), **texts}
+
+    def line(self) -> str:
+        """One line: the answer, its probability, and the texts."""
+        texts = [text for value in self.texts.values() for text in ([value] if isinstance(value, str) else value)]
+        return "\t".join(" ".join(part.split()) for part in [*self.answer.cells(), *texts]) + "\n"
+
+    def details(self) -> str:
+        """Several lines: the answer with all that is known of it."""
+        lines = list(self.answer.lines())
+        if not lines and self.answer.headline is None:
+            return self.line()
+        return "".join(f"{each}\n" for each in ([] if self.answer.headline is None else [self.answer.headline]) + lines)
+
+    def _known(self) -> dict[str, Any]:
+        known = {"truth": self.truth, "loss": self.loss}
+        return {name: value for name, value in known.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    """An array as lists, its bytes as text."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

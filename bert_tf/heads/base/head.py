@@ -1,0 +1,74 @@
+"""Head: what a model answers, and what everything outside the model needs to know of that."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from bert_tf.heads.base.answers import BaseAnswer
+
+if TYPE_CHECKING:
+    from bert_tf.config.bert_config import BertConfig
+
+Outputs = Mapping[str, Any]  # {name: array} of one example, as a signature names them
+
+
+class Head(abc.ABC):
+    """A kind of head.
+
+    Attributes:
+        kind: its name in checkpoints, exports and flags; of a head from outside that of its module.
+        weights: the part of the names of its weights.
+        architecture: how the name of the class of transformers ends that has it; "" without one.
+        is_named_alone: whether that name tells the kind, which the names of the weights do not.
+        problem_type: `problem_type` in config.json of transformers.
+        peft_task: `task_type` of PEFT.
+        is_pooled: whether it reads the vector of a text; otherwise those of tokens.
+        is_labelled: whether its outputs have names.
+        takes_any_number: whether one model takes a text or a pair, as the caller likes.
+        has_pipeline: whether `pipeline` of transformers runs it.
+        form: of the demo page: the kind whose form it has; "" for none.
+        pipeline_tag: what hubs call its task.
+        phrase: what a model with it does: "It ...".
+        method: of the Python API, with its arguments; call: an example that prints something.
+        signature_inputs, signature_outputs: of the default signature of its exports; the latter at least.
+    """
+
+    kind: ClassVar[str]
+    weights: ClassVar[str] = "classifier"
+    architecture: ClassVar[str] = ""
+    is_named_alone: ClassVar[bool] = False
+    problem_type: ClassVar[str] = ""
+    peft_task: ClassVar[str] = ""
+    is_pooled: ClassVar[bool] = False
+    is_labelled: ClassVar[bool] = False
+    takes_any_number: ClassVar[bool] = False
+    has_pipeline: ClassVar[bool] = True
+    form: ClassVar[str] = ""
+    pipeline_tag: ClassVar[str]
+    phrase: ClassVar[str]
+    method: ClassVar[str] = "predict(texts)"
+    call: ClassVar[str]
+    signature_inputs: ClassVar[tuple[frozenset[str], ...]] = ()
+    signature_outputs: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def answers_signature(cls, inputs: Collection[str] | None, outputs: Collection[str]) -> bool:
+        """Whether a signature with these inputs (None: any) and outputs is one of this kind."""
+        return (inputs is None or set(inputs) in cls.signature_inputs) and set(outputs) >= cls.signature_outputs
+
+    @classmethod
+    @abc.abstractmethod
+    def model(cls, config: BertConfig, size: int, weights: Mapping[str, Any]) -> Any:
+        """The Keras model, newly initialized. size: of the head's bias; weights: {name: array} of a checkpoint."""
+
+    @classmethod
+    @abc.abstractmethod
+    def answer(cls, outputs: Outputs, labels: Sequence[str]) -> BaseAnswer:
+        """The answer for an example, from the outputs of an export or of the live model."""
+
+
+def as_text(value: Any) -> str:
+    """A text of TensorFlow as str."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,168 @@
+"""Predictions as rows of files: for people, for programs, for a leaderboard. n examples."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from bert_tf.heads.base.answers import Answered
+from bert_tf.runtime import files
+from bert_tf.runtime.atomic_files import write_lines
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bert_tf.data.examples import Example
+    from bert_tf.heads.base.text_head import TextHead
+
+    Predictions = Mapping[str, np.ndarray]
+
+
+class Split(Protocol):
+    """Examples with their labels, as the head numbers them."""
+
+    examples: list[Example]
+    labels: np.ndarray
+    is_known: bool
+
+
+FORMULA = re.compile(r"(?:^|(?<=[\r\n]))(?=[=+\-@\t\r])")  # before what a formula of a spreadsheet begins with
+
+
+class PredictionRows:
+    """What a live model answered for the examples of a split, with the labels if they are known.
+
+    A row is made when it is read: all rows of thousands of classes do not fit into memory.
+    """
+
+    def __init__(
+        self, head: TextHead, split: Split, predictions: Predictions, numbers: Sequence[int] | None = None
+    ) -> None:
+        """predictions: the task's {name: array [n, ...]} for the split. numbers: of the examples, by default all."""
+        self._head, self._split, self._predictions = head, split, predictions
+        self._names = head.names(head.predicted(predictions))
+        self._labels = head.names(split.labels) if split.is_known else [None] * len(self._names)
+        self._numbers = range(len(self._names)) if numbers is None else numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __iter__(self) -> Iterator[Answered]:
+        for number in self._numbers:
+            example = self._split.examples[number]
+            yield Answered(
+                id=example.id,
+                texts=texts_by_name(example.texts),
+                answer=self._head.prediction(self._predictions, number, self._names[number]),
+                truth=self._labels[number],
+            )
+
+
+def hardest(head: TextHead, split: Split, predictions: Predictions, most: int = 12) -> list[Answered]:
+    """The examples with the largest loss, each with its loss, largest first.
+
+    The loss is minus the logarithm of the probability of the true class; the mean of that over several labels; the
+    squared error of a number. The split's labels must be known.
+    """
+    losses = head.losses(predictions, split.labels[: len(predictions["row_numbers"])])
+    order = (-losses).argsort(kind="stable")[:most].tolist()
+    rows = PredictionRows(head, split, predictions, order)
+    return [dataclasses.replace(row, loss=float(losses[number])) for number, row in zip(order, rows, strict=True)]
+
+
+def texts_by_name(texts: Sequence[str]) -> dict[str, Any]:
+    """Texts under the names of an export's inputs: one, a pair, or a first text and choices."""
+    if len(texts) <= 2:
+        return dict(zip(("text_a", "text_b"), texts, strict=False))
+    return {"text_a": texts[0], "choices": list(texts[1:])}
+
+
+def write(folder: str, name: str, rows: Iterable[Answered]) -> str:
+    """Writes `name`.jsonl (everything), `name`.tsv (the same as a table) and, as the original does, test_results.tsv.
+
+    In .tsv tabs and ends of lines inside a text become spaces. `rows` are read several times. Returns the path of the
+    .tsv file.
+    """
+    write_rows(os.path.join(folder, f"{name}.jsonl"), rows)
+    path = os.path.join(folder, f"{name}.tsv")
+    write_rows(path, rows)
+    results = name.replace("predictions", "test_results")
+    lines = ("\t".join(map(str, row.answer.numbers())) + "\n" for row in rows)
+    write_lines(os.path.join(folder, f"{results}.tsv"), lines)
+    return path
+
+
+def write_rows(path: str, rows: Iterable[Answered], *, shared: bool = False) -> None:
+    """Writes rows as they come to a .jsonl or, by its name, a .tsv or .csv file, whole or not at all.
+
+    shared: whether other processes may write the same file at the same time.
+    """
+    formats = {".tsv": tab_separated, ".csv": comma_separated}
+    lines = formats.get(os.path.splitext(path)[1].lower(), json_lines)
+    write_lines(path, lines(rows), shared=shared)
+
+
+def json_lines(rows: Iterable[Answered]) -> Iterator[str]:
+    """Yields a line of JSON for each row."""
+    return (json_line(row.fields()) for row in rows)
+
+
+def json_line(values: Mapping[str, Any]) -> str:
+    """A line of JSON."""
+    return json.dumps(values, ensure_ascii=False) + "\n"
+
+
+def tab_separated(rows: Iterable[Answered]) -> Iterator[str]:
+    """Yields a header, then a line for each row; all have the columns of the first."""
+    return (_line(values) for values in _table(rows))
+
+
+def comma_separated(rows: Iterable[Answered]) -> Iterator[str]:
+    """Yields the same as CSV; a text that a spreadsheet would take for a formula begins with an apostrophe.
+
+    So does every line of a text that would be one: programs that do not know quotes take it for a row.
+    """
+    return (_csv_line(values) for values in _table(rows))
+
+
+def _table(rows: Iterable[Answered]) -> Iterator[Iterable[Any]]:
+    for number, row in enumerate(rows):
+        columns = row.columns()
+        if not number:
+            yield columns
+        yield columns.values()
+
+
+def _csv_line(values: Iterable[Any]) -> str:
+    buffer = io.StringIO()
+    # csv quotes carriage returns only where they are part of its line ends
+    csv.writer(buffer, lineterminator="\r\n").writerow(map(_without_formula, values))
+    return buffer.getvalue().removesuffix("\r\n") + "\n"
+
+
+def _without_formula(value: Any) -> Any:
+    """The value, with an apostrophe before a line of it that begins as a formula; numbers stay."""
+    if not isinstance(value, str) or not FORMULA.search(value):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return FORMULA.sub("'", value)
+    return value
+
+
+def write_submission(folder: str, name: str, rows: Iterable[Answered]) -> None:
+    """Writes the file that GLUE's leaderboard takes: a header, then index and label (or number) of each example."""
+    files.make_folder(folder)
+    lines = [f"{number}\t{row.answer.shown}\n" for number, row in enumerate(rows)]
+    write_lines(os.path.join(folder, name), ["index\tprediction\n", *lines])
+
+
+def _line(values: Iterable[Any]) -> str:
+    return "\t".join(" ".join(str(value).split("\t")).replace("\r", " ").replace("\n", " ") for value in values) + "\n"

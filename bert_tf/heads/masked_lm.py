@@ -1,0 +1,39 @@
+"""The tokens that [MASK] stands for (Devlin et al. 2018, section 3.1, task 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from bert_tf.heads.base.answers import FilledMasks, Token
+from bert_tf.heads.base.head import Head, Outputs, as_text
+
+
+class MaskedLm(Head):
+    """Predicts masked tokens by the table of word embeddings."""
+
+    kind = weights = form = "masked_lm"
+    architecture = "ForMaskedLM"
+    pipeline_tag, phrase = "fill-mask", "fills masked tokens"
+    method, call = "fill_mask(text)", 'fill_mask("The [MASK] is open.")'
+    signature_inputs: ClassVar[tuple[frozenset[str], ...]] = (frozenset({"text"}),)
+    signature_outputs = frozenset({"pieces", "scores"})
+
+    @classmethod
+    def model(cls, config: Any, size: int, weights: Mapping[str, Any]) -> Any:
+        """See `Head`."""
+        from bert_tf.model import heads
+
+        return heads.Pretrainer(config)
+
+    @classmethod
+    def answer(cls, outputs: Outputs, labels: Sequence[str]) -> FilledMasks:
+        """From "pieces" and "scores" [M, K], best first, with padding after the masks of the text."""
+        masks = [
+            [Token(token=as_text(piece), probability=float(score)) for piece, score in zip(*mask, strict=True)]
+            for mask in zip(outputs["pieces"], outputs["scores"], strict=True)
+        ]
+        return FilledMasks(masks=[mask for mask in masks if mask[0].token])
+
+
+HEAD = MaskedLm

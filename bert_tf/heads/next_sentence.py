@@ -1,0 +1,16 @@
+"""Whether a text follows another (Devlin et al. 2018, section 3.1, task 2); trained with masked LM as a rule."""
+
+from bert_tf.heads.masked_lm import MaskedLm
+
+
+class NextSentence(MaskedLm):
+    """A class of two on the pooled vector of a pair, in exports the signature `next_sentence`."""
+
+    kind = weights = "next_sentence"
+    form = ""
+    architecture = "ForNextSentencePrediction"
+    signature_inputs = (frozenset({"text_a", "text_b"}),)
+    signature_outputs = frozenset({"is_next"})
+
+
+HEAD = NextSentence
