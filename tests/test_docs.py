@@ -151,9 +151,9 @@ def test_example_format_is_used_by_its_module_name(npz, tmp_path, capsys):
 
 
 def test_example_format_stores_heads_and_labels_and_reports_unsupported_weights(npz, tmp_path):
-    make, labels = HEADS["class"]
+    make, labels = HEADS["classes"]
     arrays = {**tiny.random_weights(make()), "adapter/kernel": np.ones(3, np.float32)}
-    checkpoint = Checkpoint(config=tiny.CONFIG, weights=arrays, labels=labels, kind="class")
+    checkpoint = Checkpoint(config=tiny.CONFIG, weights=arrays, labels=labels, kind="classes")
     assert formats.write(checkpoint, str(tmp_path / "model"), npz) == ["adapter/kernel"]
     assert formats.load(npz).labels(tmp_path / "model") == labels
     assert formats.read(tmp_path / "model", npz).weights.keys() == arrays.keys() - {"adapter/kernel"}

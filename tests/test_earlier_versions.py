@@ -62,7 +62,7 @@ def assert_close(actual, expected):
     "run, model, labels, kind",
     [
         ("pretraining", heads.Pretrainer, None, None),
-        ("classifier", heads.Classifier, ["animal", "water"], "class"),
+        ("classifier", heads.Classifier, ["animal", "water"], "classes"),
         ("tagger", heads.TokenClassifier, TAGS, "tags"),
         ("squad", heads.SpanFinder, None, "span"),
     ],

@@ -80,9 +80,9 @@ def labelling(work, config, policy, strategy):
     """From strings to the names of two classes, as `bert-tf predict` does on an export."""
     from bert_tf.data.examples import Example
     from bert_tf.export import loaded_model, static_signature
+    from bert_tf.heads.classes import Classes
     from bert_tf.tasks.staged_signature import stages_of
     from bert_tf.tasks.text_classification.classification import TextClassification
-    from bert_tf.heads.classes import Classes
     from bert_tf.text import vocabulary
     from bert_tf.text.tokenizer import Tokenizer
 
@@ -122,8 +122,8 @@ def fine_tuning(work, config, policy, strategy):
     """Training steps of a classifier, one for each of the batches in turn."""
     import tensorflow as tf
 
-    from bert_tf.model import heads
     from bert_tf.heads.classes import Classes
+    from bert_tf.model import heads
 
     goal = Classes(["0", "1"])
 

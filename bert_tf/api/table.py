@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from bert_tf import heads
 from bert_tf.api.texts import is_frame, is_missing
 from bert_tf.data import bad_rows
 from bert_tf.errors import UserError
@@ -48,7 +49,7 @@ def write(
             has = ", ".join(known[0])
             raise UserError(f"Row 0 has no {lacking!r}; it has {has}: give {lacking}=NAME, the column.") from None
     columns, label = columns or [TEXT], label or LABEL
-    missing = (None,) if options.get("label_type") in ("multi_label", "several") else (None, "")
+    missing = heads.of_texts(options.get("label_type") or "classes").missing
     stops = options.get("bad_rows") == "stop"
     complete = _complete(rows(itertools.chain(first, each), columns, label), label, missing, stops=stops)
     write_lines(path, complete)

@@ -98,8 +98,7 @@ class Checkpoint:
         special_tokens: those that the tokenizer recognizes in texts; () for none, as the original.
         added_tokens: special tokens that the vocabulary has besides the five, as its files say.
         labels: names of the outputs of the head, in their order.
-        kind: the kind of head: "class", "several" (any number of labels), "number", "choice", "span" or "tags" (a
-            label for each word).
+        kind: of its head, a name of `bert_tf.heads`.
         sentence_vectors: how the model makes vectors of whole texts.
         left_out: for each head of the file that this package would compute otherwise, which one and why.
     """
