@@ -33,9 +33,27 @@ def inputs_of(tokenizer, rows):
     return tokenizer(*map(list, texts), truncation=True, max_length=MAX_LENGTH, padding=True, return_tensors="pt")
 
 
-def add_recipe_flags(parser):
+def parser_of(description):
+    """The flags that all of these programs have; --start and --output are not needed both."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("checkpoint", "data"):
+        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
+    for name in ("output", "start"):
+        parser.add_argument(f"--{name}", type=pathlib.Path)
+    for name, kind in (("epochs", float), ("seed", int), ("precision", str)):
+        parser.add_argument(f"--{name}", type=kind, required=True)
+    parser.add_argument("--max_steps", type=int, default=0)
     parser.add_argument("--train_batch_size", type=int, default=BATCH)
     parser.add_argument("--learning_rate", type=float, default=RATE)
+    return parser
+
+
+def parse(parser):
+    """The flags of the command line, after which torch draws by their seed, on all cores."""
+    arguments = parser.parse_args()
+    transformers.set_seed(arguments.seed)
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    return arguments
 
 
 def optimizer_of(model, rate=RATE):
@@ -67,22 +85,31 @@ def computing_in(precision):
     return torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16")
 
 
-def train(model, tokenizer, rows, *, batches, rate, size, precision):
-    optimizer = optimizer_of(model, rate)
+def train(model, inputs_of_batch, batches, arguments):
+    """Trains on `inputs_of_batch(numbers of rows)`; returns the seconds of every step."""
+    optimizer, seconds = optimizer_of(model, arguments.learning_rate), []
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, int(len(batches) * WARM_UP), len(batches))
     model.train()
-    for step, numbers in enumerate(batches):
-        batch = [rows[number] for number in numbers]
-        labels = torch.tensor([row["label"] for row in batch], dtype=torch.float32 if size == 1 else torch.long)
-        with computing_in(precision):
-            loss = model(**inputs_of(tokenizer, batch), labels=labels).loss
+    for step, numbers in enumerate(batches[: arguments.max_steps or None]):
+        start = time.perf_counter()
+        inputs = inputs_of_batch(numbers)
+        with computing_in(arguments.precision):
+            loss = model(**inputs).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
+        seconds.append(time.perf_counter() - start)
         if step % 50 == 0:
             print(f"step {step}/{len(batches)} loss {loss.item():.3f}", flush=True)
+    return seconds
+
+
+def write_start(arguments, model, batches):
+    """Writes what the seed determines."""
+    model.save_pretrained(arguments.start)
+    (arguments.start / "order.json").write_text(json.dumps(batches))
 
 
 def predict(model, tokenizer, rows, precision):
@@ -95,33 +122,24 @@ def predict(model, tokenizer, rows, precision):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("checkpoint", "data"):
-        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
-    for name in ("output", "start"):
-        parser.add_argument(f"--{name}", type=pathlib.Path)
+    parser = parser_of(__doc__)
     parser.add_argument("--size", type=int, required=True)
-    parser.add_argument("--epochs", type=float, required=True)
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--precision", required=True)
-    add_recipe_flags(parser)
-    arguments = parser.parse_args()
-    transformers.set_seed(arguments.seed)
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(
-        arguments.checkpoint, num_labels=arguments.size
-    )
+    arguments = parse(parser)
+    kind = transformers.AutoModelForSequenceClassification
+    model = kind.from_pretrained(arguments.checkpoint, num_labels=arguments.size)
     rows = read(arguments.data / "train.jsonl")
     batches = order_of(len(rows), arguments.epochs, arguments.seed, arguments.train_batch_size)
     if arguments.start:
-        model.save_pretrained(arguments.start)
-        (arguments.start / "order.json").write_text(json.dumps(batches))
-        return
+        return write_start(arguments, model, batches)
     tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.checkpoint)
-    start = time.monotonic()
-    recipe = {"rate": arguments.learning_rate, "size": arguments.size, "precision": arguments.precision}
-    train(model, tokenizer, rows, batches=batches, **recipe)
-    seconds = time.monotonic() - start
+
+    def inputs_of_batch(numbers):
+        batch = [rows[number] for number in numbers]
+        labels = [row["label"] for row in batch]
+        labels = torch.tensor(labels, dtype=torch.float32 if arguments.size == 1 else torch.long)
+        return {**inputs_of(tokenizer, batch), "labels": labels}
+
+    seconds = sum(train(model, inputs_of_batch, batches, arguments))
     logits = predict(model, tokenizer, read(arguments.data / "dev.jsonl"), arguments.precision)
     arguments.output.write_text(json.dumps({"logits": logits, "seconds": seconds}))
 

@@ -10,15 +10,11 @@ JSON; with --max_steps no tags and the seconds of every step; with --start=FOLDE
 determines: the model before the first step, and order.json, the row numbers of each batch.
 """
 
-import argparse
 import json
-import os
-import pathlib
-import time
 
 import torch
 import transformers
-from transformers_glue import BATCH, WARM_UP, add_recipe_flags, computing_in, optimizer_of, order_of, read
+from transformers_glue import BATCH, computing_in, order_of, parse, parser_of, read, train, write_start
 
 MAX_LENGTH, IGNORED = 512, -100
 SETS = {"testa": "dev", "testb": "test"}
@@ -51,28 +47,6 @@ def labels_of(rows, inputs, firsts):
     return labels
 
 
-def train(model, tokenizer, rows, *, batches, rate, max_steps, precision):
-    """Trains and returns the seconds of every step."""
-    optimizer, seconds = optimizer_of(model, rate), []
-    schedule = transformers.get_linear_schedule_with_warmup(optimizer, int(len(batches) * WARM_UP), len(batches))
-    model.train()
-    for step, numbers in enumerate(batches[: max_steps or None]):
-        start = time.perf_counter()
-        batch = [rows[number] for number in numbers]
-        inputs, firsts = inputs_of(tokenizer, batch)
-        with computing_in(precision):
-            loss = model(**inputs, labels=labels_of(batch, inputs, firsts)).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        optimizer.zero_grad()
-        seconds.append(time.perf_counter() - start)
-        if step % 50 == 0:
-            print(f"step {step}/{len(batches)} loss {loss.item():.3f}", flush=True)
-    return seconds
-
-
 def predict(model, tokenizer, rows, names, precision):
     """The tags of each row; O for words after the last token that fits."""
     model.eval()
@@ -87,30 +61,21 @@ def predict(model, tokenizer, rows, names, precision):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("checkpoint", "data"):
-        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
-    for name in ("output", "start"):
-        parser.add_argument(f"--{name}", type=pathlib.Path)
-    parser.add_argument("--epochs", type=float, required=True)
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--max_steps", type=int, default=0)
-    parser.add_argument("--precision", required=True)
-    add_recipe_flags(parser)
-    arguments = parser.parse_args()
-    transformers.set_seed(arguments.seed)
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    arguments = parse(parser_of(__doc__))
     names = json.loads((arguments.data / "labels.json").read_text())
     tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.checkpoint)
     model = transformers.AutoModelForTokenClassification.from_pretrained(arguments.checkpoint, num_labels=len(names))
     rows = read(arguments.data / "train.jsonl")
     batches = order_of(len(rows), arguments.epochs, arguments.seed, arguments.train_batch_size)
     if arguments.start:
-        model.save_pretrained(arguments.start)
-        (arguments.start / "order.json").write_text(json.dumps(batches))
-        return
-    recipe = {"rate": arguments.learning_rate, "max_steps": arguments.max_steps, "precision": arguments.precision}
-    seconds = train(model, tokenizer, rows, batches=batches, **recipe)
+        return write_start(arguments, model, batches)
+
+    def inputs_of_batch(numbers):
+        batch = [rows[number] for number in numbers]
+        inputs, firsts = inputs_of(tokenizer, batch)
+        return {**inputs, "labels": labels_of(batch, inputs, firsts)}
+
+    seconds = train(model, inputs_of_batch, batches, arguments)
     results = {"tags": {}, "seconds": seconds}
     if not arguments.max_steps:
         results["seconds"] = sum(seconds)

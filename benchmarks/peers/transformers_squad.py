@@ -9,16 +9,13 @@ extracted from the context by its offsets. Writes {"answers": {id: text}, "secon
 --max_steps no answers and the seconds of every step.
 """
 
-import argparse
 import json
-import os
-import pathlib
 import time
 
 import numpy as np
 import torch
 import transformers
-from transformers_glue import BATCH, WARM_UP, add_recipe_flags, computing_in, optimizer_of
+from transformers_glue import BATCH, WARM_UP, computing_in, optimizer_of, parse, parser_of
 
 MAX_LENGTH, SHARED = 384, 128
 N_BEST, MAX_ANSWER_LENGTH = 20, 30
@@ -147,17 +144,7 @@ def best(context, candidates):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("checkpoint", "data", "output"):
-        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
-    parser.add_argument("--epochs", type=float, required=True)
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--max_steps", type=int, default=0)
-    parser.add_argument("--precision", required=True)
-    add_recipe_flags(parser)
-    arguments = parser.parse_args()
-    transformers.set_seed(arguments.seed)
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    arguments = parse(parser_of(__doc__))
     tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.checkpoint)
     model = transformers.AutoModelForQuestionAnswering.from_pretrained(arguments.checkpoint)
     rows = read(arguments.data / "train.json")
