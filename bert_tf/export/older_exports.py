@@ -1,4 +1,4 @@
-"""Exports of earlier versions that need too much memory for a long text: those of taggers and of vectors."""
+"""Exports of earlier versions that need too much memory for a long text: of taggers, question answerers and vectors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,9 @@ from bert_tf.errors import UserError
 MOST_BYTES = 1 << 15  # of a text; it takes about a gigabyte
 ENTITIES = {"texts", "labels", "starts", "ends", "counts"}  # outputs of a tagger
 TOKENS = {"vectors", "tokens", "starts", "ends", "segments", "counts"}  # those of the signature `tokens` of vectors
+ANSWERS = {"answers", "starts", "ends", "probabilities"}  # those of a question answerer
 CUT = "Substr"  # the operation that copied a text for each entity
+ONE_BY_ONE = "TensorListStack of strings"  # how answers that overlap are cut now; all at once may be gigabytes
 JOINED = "TensorListConcatV2"  # the operation that joins blocks of rows, without which all are computed at once
 
 
@@ -46,12 +48,17 @@ def limited(functions: Mapping[str, Any], folder: str) -> dict[str, Any]:
         name: function
         for name, function in functions.items()
         if (outputs[name] >= ENTITIES and CUT in _operations(function))
+        or (outputs[name] >= ANSWERS and CUT in _operations(function) and ONE_BY_ONE not in _operations(function))
         or (has_vectors and "vectors" in outputs[name] and JOINED not in _operations(function))
     }
     return {name: Limited(function, folder) for name, function in chosen.items()}
 
 
 def _operations(function: Any) -> set[str]:
-    """The operations of a signature and of the functions that it calls."""
+    """The operations of a signature and of the functions that it calls; those on lists of strings by that, too."""
     graph = function.graph.as_graph_def()
-    return {node.op for nodes in (graph.node, *(each.node_def for each in graph.library.function)) for node in nodes}
+    nodes = [node for nodes in (graph.node, *(each.node_def for each in graph.library.function)) for node in nodes]
+    of_strings = {
+        f"{node.op} of strings" for node in nodes if node.attr["element_dtype"].type == tf.string.as_datatype_enum
+    }
+    return {node.op for node in nodes} | of_strings

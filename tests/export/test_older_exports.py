@@ -1,4 +1,4 @@
-"""Exports of taggers that earlier versions made refuse texts that would take all memory; others take them."""
+"""Exports that earlier versions made refuse texts that would take all memory; others take them."""
 
 import pytest
 import quick_exports
@@ -45,6 +45,32 @@ def test_long_texts_are_refused_by_older_exports_alone(folders):
         else:
             with pytest.raises(older_exports.TooLong, match="takes texts of up to 32,768 bytes .*: export it again"):
                 function(text=tf.constant(["abc", LONG]))
+
+
+@pytest.mark.parametrize("name", ["older", "newer"])
+def test_answers_cut_all_at_once_refuse_long_texts(tmp_path, name):
+    def answers(text):
+        zeros = tf.zeros_like(tf.strings.length(text))[:, None]
+        cut = (
+            (lambda x: tf.strings.substr(x, 0, 1))
+            if name == "older"
+            else lambda x: tf.map_fn(lambda each: tf.strings.substr(each, 0, 1), x, fn_output_signature=tf.string)
+        )
+        return {
+            "answers": cut(text)[:, None],
+            "starts": zeros,
+            "ends": zeros,
+            "probabilities": tf.cast(zeros, tf.float32),
+        }
+
+    folder = str(quick_exports.saved(tmp_path / "qa", answers, ("text", tf.string, ())))
+    function = loaded_model.signatures(folder)["serving_default"]
+    assert function(text=tf.constant(["abc"]))["answers"].numpy().tolist() == [[b"a"]]
+    if name == "newer":
+        assert function(text=tf.constant([LONG]))["answers"].shape == (1, 1)
+    else:
+        with pytest.raises(older_exports.TooLong):
+            function(text=tf.constant([LONG]))
 
 
 def test_vectors_of_all_rows_at_once_refuse_long_texts(tmp_path):

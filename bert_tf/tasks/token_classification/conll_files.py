@@ -277,7 +277,8 @@ def _sentences(rows: tables.Rows, path: str) -> tables.Rows:
         if not sentence or number not in ("", current):
             if sentence:
                 yield first, sentence
-            first, current, sentence = place, number, {WORDS[0]: []} | ({} if tag is None else {TAGS[0]: []})
+            first, current = place, number
+            sentence = {name: [] for name in (WORDS[0], *([] if tag is None else [TAGS[0]]))}
         sentence[WORDS[0]].append(word)
         if tag is not None:
             sentence[TAGS[0]].append(tag)
