@@ -422,6 +422,27 @@ LAYOUTS = {
         write=huggingface_settings.write_nomic_bert,
     ),
 }
+LAYOUTS["mpnet"] = Layout(
+    model_type="mpnet",
+    classes="MPNet",
+    prefix="mpnet.",
+    names={
+        **{ours: theirs for ours, theirs in LAYOUTS["roberta"].names.items() if "segment" not in ours},
+        **_layers(
+            "encoder.layer.{i}",
+            **{**BERT_LAYER, **{part: f"attention.attn.{part[0]}" for part in ("query", "key", "value")}}
+            | {"project_out": "attention.attn.o", "attention_norm": "attention.LayerNorm"},
+        ),
+        "encoder/relative_attention_bias": "encoder.relative_attention_bias.weight",
+    },
+    of_texts=LAYOUTS["roberta"].of_texts,
+    outside=LAYOUTS["roberta"].outside,
+    constants={"relative_attention_num_buckets": 32, "pad_token_id": 1},
+    written={"bos_token_id": 0, "eos_token_id": 2},
+    left_out=(*NARROW, "type_vocab_size"),
+    defaults={"vocab_size": 30527},
+    may_be_causal=False,
+)
 for _name, _type, _classes in (("xlm_roberta", "xlm-roberta", "XLMRoberta"), ("camembert", "camembert", "Camembert")):
     LAYOUTS[_name] = dataclasses.replace(
         LAYOUTS["roberta"], model_type=_type, classes=_classes, defaults={"vocab_size": 30522}

@@ -14,7 +14,7 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.text.sentencepiece_model import FAIRSEQ, SPACE
 from bert_tf.text.tokenizer_settings import TokenizerSettings
-from bert_tf.text.vocabulary import BERT_BYTE_BPE, BYTE_BPE, SENTENCEPIECE, WORDPIECE, XLM_ROBERTA, settings_of
+from bert_tf.text.vocabulary import BERT_BYTE_BPE, BYTE_BPE, MPNET, SENTENCEPIECE, WORDPIECE, XLM_ROBERTA, settings_of
 
 JSON, CONFIG, NAMES = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 CLASSES = {  # kind of tokenizer -> classes of transformers that are one
@@ -23,6 +23,7 @@ CLASSES = {  # kind of tokenizer -> classes of transformers that are one
     BERT_BYTE_BPE: "",
     SENTENCEPIECE: "Albert",
     XLM_ROBERTA: "XLMRoberta Camembert",
+    MPNET: "MPNet",
 }
 SENTENCEPIECE_FILES = {SENTENCEPIECE: "spiece.model", XLM_ROBERTA: "sentencepiece.bpe.model"}  # kind -> its file
 BY_FILE = ("PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend")  # tokenizer.json says all of it
@@ -41,6 +42,7 @@ SPECIAL_NAMES = {  # kind of tokenizer -> the special tokens by their names in t
     SENTENCEPIECE: {"unk": "<unk>", "sep": "[SEP]", "pad": "<pad>", "cls": "[CLS]", "mask": "[MASK]"},
 }
 SPECIAL_NAMES[XLM_ROBERTA] = SPECIAL_NAMES[BYTE_BPE]
+SPECIAL_NAMES[MPNET] = SPECIAL_NAMES[BYTE_BPE] | {"unk": "[UNK]"}
 MODELS = {"WordPiece": WORDPIECE, "BPE": BYTE_BPE, "Unigram": ""}  # types in tokenizer.json; "": see `_unigram_kind`
 WORD_CHARACTERS = 100  # of BertTokenizer
 # Settings that change tokens, with the values that change none.
@@ -102,7 +104,7 @@ def check(path: str, kind: str) -> None:
     if kind == SENTENCEPIECE and not is_by_file(path):
         keeps = (True,) if read_settings(config).get("do_lower_case") is False else (None, False)
         _expect(config, "keep_accents", read_settings(config).get("keep_accents"), keeps)
-    if kind != WORDPIECE and lower_cases_first(path):
+    if kind not in (WORDPIECE, MPNET) and lower_cases_first(path):
         raise UserError(
             f"{path} lower-cases texts by its sentence_bert_config.json: supported is that for WordPiece alone."
         )
@@ -263,7 +265,15 @@ def _unigram_kind(path: str, vocab: Any) -> str:
 
 def mask_takes_space(path: str, kind: str) -> bool:
     """Whether the class of the tokenizer gives a mask token that the files name as a text the white space before it."""
-    return kind == XLM_ROBERTA and fairseq_class(path) == "CamembertTokenizer"
+    return kind == MPNET or kind == XLM_ROBERTA and fairseq_class(path) == "CamembertTokenizer"
+
+
+def is_mpnet(path: str) -> bool:
+    """Whether the tokenizer of a folder with WordPiece has the special tokens and rows of MPNet."""
+    name = _class(path)
+    return name in _classes(MPNET) or (
+        name is None and setting(os.path.join(path, "config.json"), "model_type", str) == "mpnet"
+    )
 
 
 def fairseq_class(path: str) -> str:
@@ -281,19 +291,20 @@ def _check_json(path: str, kind: str, *, by_file: bool) -> None:
     model = _model_in(file, path)
     if model == BYTE_BPE and kind == BERT_BYTE_BPE:
         model = kind
-    if model not in (None, kind):
+    if model not in (None, WORDPIECE if kind == MPNET else kind):
         raise UserError(
             f"{file} has a tokenizer of the kind {model}, the other files of {path} one of the kind {kind}."
         )
     content = read_settings(file)
     checks = {WORDPIECE: _check_wordpiece, BYTE_BPE: _check_byte_bpe, BERT_BYTE_BPE: _check_bert_byte_bpe}
-    steps = {**checks, SENTENCEPIECE: _check_unigram, XLM_ROBERTA: _check_xlm_roberta}[kind]
+    checks |= {SENTENCEPIECE: _check_unigram, XLM_ROBERTA: _check_xlm_roberta, MPNET: _check_wordpiece}
+    steps = checks[kind]
     if model is not None:
         steps(file, content, by_file)
     if by_file:
         names = SPECIAL_NAMES[kind]
-        separators = 2 if kind in (BYTE_BPE, XLM_ROBERTA) else 1
-        has_segments = kind not in (BYTE_BPE, XLM_ROBERTA, BERT_BYTE_BPE)
+        separators = 2 if kind in (BYTE_BPE, XLM_ROBERTA, MPNET) else 1
+        has_segments = kind not in (BYTE_BPE, XLM_ROBERTA, MPNET, BERT_BYTE_BPE)
         _check_rows(file, content.get("post_processor"), names["cls"], names["sep"], separators, has_segments)
     if (content.get("truncation") or {}).get("direction", "Right") != "Right":
         _expect(file, "truncation.direction", content["truncation"]["direction"], ("Right",))

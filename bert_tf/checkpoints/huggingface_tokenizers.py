@@ -23,6 +23,7 @@ from bert_tf.text.special_tokens import SETTING
 from bert_tf.text.vocabulary import (
     BERT_BYTE_BPE,
     BYTE_BPE,
+    MPNET,
     RULES,
     SENTENCEPIECE,
     SPECIAL_TOKENS_OF,
@@ -31,6 +32,7 @@ from bert_tf.text.vocabulary import (
     check_special_tokens,
     kind_of,
     settings_of,
+    special_tokens,
     with_settings,
     with_tokens,
 )
@@ -51,7 +53,8 @@ def read(path: str) -> tuple[list[str] | None, bool | None]:
     if kind is not None and kind in huggingface_rules.SENTENCEPIECE_FILES:
         huggingface_rules.check(path, kind)
         return _sentencepiece(path, kind)
-    huggingface_rules.check(path, WORDPIECE)
+    is_mpnet = huggingface_rules.is_mpnet(path)
+    huggingface_rules.check(path, MPNET if is_mpnet else WORDPIECE)
     vocabulary, _ = read_tokenizer_files(path)
     vocab_file = os.path.join(path, "vocab.txt")
     if vocabulary is not None and kind is None and files.is_file(os.path.join(path, huggingface_added_tokens.OLDER)):
@@ -61,6 +64,8 @@ def read(path: str) -> tuple[list[str] | None, bool | None]:
     if vocabulary is not None:
         _expect_words(path, vocabulary)
     lower_case, settings = huggingface_rules.wordpiece(path)
+    settings = dataclasses.replace(settings, is_mpnet=is_mpnet)
+    lower_case = True if is_mpnet and lower_case is None else lower_case
     return vocabulary and with_settings(vocabulary, settings), lower_case
 
 
@@ -193,7 +198,8 @@ def write(folder: str, checkpoint: Checkpoint, **settings: Any) -> None:
         else:
             _write_sentencepiece(folder, tokens, settings, checkpoint)
         return
-    settings = {"tokenizer_class": "BertTokenizer", **huggingface_rules.written(checkpoint), **settings}
+    name = "MPNetTokenizer" if settings_of(tokens or ()).is_mpnet else "BertTokenizer"
+    settings = {"tokenizer_class": name, **huggingface_rules.written(checkpoint), **settings}
     plain = dataclasses.replace(checkpoint, vocabulary=tokens and _without_added(tokens))
     write_tokenizer_files(folder, plain, **settings)
     is_known = tokens and len(set(tokens)) == len(tokens) and checkpoint.lower_case is not None
@@ -256,13 +262,16 @@ def _write_bert_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[
 
 def tokenizer_of(checkpoint: Checkpoint) -> Any:
     """The WordPiece tokenizer of a checkpoint, which has a vocabulary and a casing, as `tokenizers` has it."""
-    from tokenizers import BertWordPieceTokenizer, Tokenizer
+    from tokenizers import BertWordPieceTokenizer, Tokenizer, processors
 
     tokens = checkpoint.vocabulary or []
     ids = {token: number for number, token in enumerate(_without_added(tokens))}
     settings = settings_of(tokens)
+    names = dict(zip(("pad", "unk", "cls", "sep", "mask"), special_tokens(tokens), strict=True))
+    theirs: Any = {f"{name}_token": token for name, token in names.items()}
     tokenizer = BertWordPieceTokenizer(
         ids,
+        **theirs,
         lowercase=checkpoint.lower_case,
         strip_accents=settings.strip_accents,
         handle_chinese_chars=settings.split_ideographs,
@@ -270,5 +279,8 @@ def tokenizer_of(checkpoint: Checkpoint) -> Any:
     content = json_files.parse(tokenizer.to_str())
     content["model"]["max_input_chars_per_word"] = settings.max_word_characters  # there is no argument for it
     tokenizer = Tokenizer.from_str(json.dumps(content))
+    if settings.is_mpnet:
+        sep, cls = ((names[name], ids[names[name]]) for name in ("sep", "cls"))
+        tokenizer.post_processor = processors.RobertaProcessing(sep, cls, add_prefix_space=False)
     tokenizer.add_tokens(huggingface_added_tokens.to_theirs(checkpoint))
     return tokenizer

@@ -20,7 +20,7 @@ class BatchLayout:
     `mask` [B, 1, 1 or T, T] is added to attention scores. `seed` [2] (int32) makes every dropout mask a function of
     itself and of the layer alone; None means no dropout. `text_numbers` [B, T]: 1, 2, ... by text of a row, 0 where
     no query sees it. `probe`: to be filled by this pass. `positions` [B or 1, T]: of the tokens in their texts.
-    `shows_attention`: whether all probabilities are needed.
+    `shows_attention`: whether all probabilities are needed. `bias` [1 or B, H, T, T]: also added to attention scores.
     """
 
     rows: tf.Tensor | int
@@ -32,6 +32,7 @@ class BatchLayout:
     probe: Probe | None = None
     positions: tf.Tensor | None = None
     shows_attention: bool = False
+    bias: tf.Tensor | None = None
 
     @classmethod
     def padded(

@@ -20,6 +20,7 @@ from bert_tf.errors import UserError
 from bert_tf.model import attention, encoders, heads, weights
 from bert_tf.model.batch_layout import mean_of_texts, pooled_tokens
 from bert_tf.model.layers import activate
+from bert_tf.model.relative_bias import relative_bias
 from bert_tf.runtime import tensorflow_startup
 
 Tensors = Mapping[str, tf.Tensor]
@@ -62,6 +63,9 @@ def encode(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  
         return own(params, config, inputs)
     rows, width = tf.unstack(tf.shape(inputs["token_ids"]))
     mask = attention.padding_mask(inputs["lengths"], width, is_causal=config.is_causal)
+    if "encoder/relative_attention_bias" in params:
+        table = params["encoder/relative_attention_bias"]
+        mask += relative_bias(tf.convert_to_tensor(table), width, config.max_position_embeddings)
     x = embed(params, config, inputs, width)
     is_pre_norm = "encoder/norm/gamma" in params
     for number in range(config.num_hidden_layers):

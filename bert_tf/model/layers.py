@@ -207,7 +207,7 @@ class SelfAttention(ConfiguredLayer):
             query,
             key,
             value,
-            layout.mask,
+            layout.mask if layout.bias is None else layout.mask + layout.bias,
             scale=self.scale,
             dropout=(lambda x: self.dropout(x, seed=layout.seed)) if drops else None,
             training=layout.training,

@@ -55,6 +55,9 @@ class KeptTokens:
             positions = tf.reshape(tf.broadcast_to(layout.positions, [rows, width]), [-1])
             positions = tf.reshape(tf.gather(positions, places), [rows, count])
             narrow = dataclasses.replace(narrow, positions=positions)
+        if layout.bias is not None:
+            bias = tf.transpose(tf.gather(layout.bias[0], kept, axis=1), [1, 0, 2, 3])  # [B, H, K, T]
+            narrow = dataclasses.replace(narrow, bias=tf.gather(bias, kept, axis=3, batch_dims=1))
         return cls(places, narrow)
 
     def narrow(self, x: tf.Tensor) -> tf.Tensor:

@@ -197,7 +197,7 @@ class Tokenizer:
         renamed = [dataclasses.replace(token, content=text) for text, (token, _) in found.items() if text.strip()]
         numbers = [number for text, (_, number) in found.items() if text.strip()]
         settings, kind = vocabularies.settings_of(self.vocabulary), vocabularies.kind_of(self.vocabulary)
-        splits = settings.split_ideographs and kind == vocabularies.WORDPIECE
+        splits = settings.split_ideographs and kind in (vocabularies.WORDPIECE, vocabularies.MPNET)
         if renamed:
             self._splitter.added = AddedTokenSplit(renamed, numbers, without_ideographs=splits)
         return self._splitter
@@ -208,6 +208,12 @@ class Tokenizer:
 
     def _join(self, row: Sequence[int]) -> str:
         return " ".join(self.vocabulary[i] for i in row if i != self.pad_id).replace(" ##", "")
+
+
+class MpnetTokenizer(Tokenizer):
+    """A Tokenizer with the special tokens and rows of MPNet: <s> a </s></s> b </s>."""
+
+    separators = 2
 
 
 def pack(

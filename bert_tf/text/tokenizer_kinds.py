@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.byte_bpe import BertByteBpeTokenizer, ByteBpeTokenizer
 from bert_tf.text.sentencepiece import SentencePieceTokenizer, XlmRobertaTokenizer
-from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.text.tokenizer import MpnetTokenizer, Tokenizer
 
 KINDS: dict[str, type[Tokenizer]] = {
     vocabularies.WORDPIECE: Tokenizer,
     vocabularies.BYTE_BPE: ByteBpeTokenizer,
     vocabularies.BERT_BYTE_BPE: BertByteBpeTokenizer,
     vocabularies.SENTENCEPIECE: SentencePieceTokenizer,
+    vocabularies.MPNET: MpnetTokenizer,
     vocabularies.XLM_ROBERTA: XlmRobertaTokenizer,
 }
 

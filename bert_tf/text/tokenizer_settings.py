@@ -40,12 +40,14 @@ class TokenizerSettings:
         strip_accents: whether accents are dropped (NFD without Mn); None: where the tokenizer lower-cases.
         split_ideographs: whether each ideograph is a word by itself, `tokenize_chinese_chars`.
         max_word_characters: of a word; a longer one is unknown. 100 in Hugging Face's tokenizers.
+        is_mpnet: whether special tokens and rows are those of MPNet, <s> a </s></s> b </s>.
         added_tokens: how tokens are found in texts where these are recognized; others as they are, anywhere.
     """
 
     strip_accents: bool | None = None
     split_ideographs: bool = True
     max_word_characters: int = 200
+    is_mpnet: bool = False
     added_tokens: tuple[AddedToken, ...] = ()
 
     def strips_accents(self, lower_case: bool) -> bool:

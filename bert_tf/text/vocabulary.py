@@ -16,6 +16,7 @@ from bert_tf.text.tokenizer_settings import MAX_TOKEN_BYTES, TokenizerSettings
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 WORDPIECE, BYTE_BPE, SENTENCEPIECE, XLM_ROBERTA = "wordpiece", "byte_bpe", "sentencepiece", "xlm_roberta"
+MPNET = "mpnet"  # WordPiece with special tokens of RoBERTa
 BERT_BYTE_BPE = "bert_byte_bpe"
 SPECIAL_TOKENS_OF = {
     WORDPIECE: SPECIAL_TOKENS,
@@ -23,12 +24,14 @@ SPECIAL_TOKENS_OF = {
     BERT_BYTE_BPE: SPECIAL_TOKENS,
     SENTENCEPIECE: ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
     XLM_ROBERTA: ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
+    MPNET: ("<pad>", "[UNK]", "<s>", "</s>", "<mask>"),
 }
 OWNERS = {
     BYTE_BPE: "RoBERTa",
     BERT_BYTE_BPE: "ModernBERT",
     SENTENCEPIECE: "ALBERT",
     XLM_ROBERTA: "XLM-RoBERTa and CamemBERT",
+    MPNET: "MPNet",
 }
 RULES = {
     BYTE_BPE: "merges.txt",
@@ -100,7 +103,9 @@ def are_alike(one: Sequence[str], other: Sequence[str]) -> bool:
 
 def kind_of(vocabulary: Collection[str]) -> str:
     """The kind of tokenizer that a vocabulary is for."""
-    return vocabulary.kind if isinstance(vocabulary, SubwordVocabulary) else WORDPIECE
+    if isinstance(vocabulary, SubwordVocabulary):
+        return vocabulary.kind
+    return MPNET if settings_of(vocabulary).is_mpnet else WORDPIECE
 
 
 def special_tokens(vocabulary: Collection[str]) -> tuple[str, ...]:

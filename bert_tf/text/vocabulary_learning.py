@@ -19,20 +19,24 @@ from bert_tf.text.characters import (
     normalize_albert,
     special_token_pattern,
 )
-from bert_tf.text.tokenizer_settings import MAX_TOKEN_BYTES
+from bert_tf.text.tokenizer_settings import MAX_TOKEN_BYTES, TokenizerSettings
 from bert_tf.text.vocabulary import (
     BERT_BYTE_BPE,
     BYTE_BPE,
+    MPNET,
     SENTENCEPIECE,
     SPECIAL_TOKENS,
     SPECIAL_TOKENS_OF,
     WORDPIECE,
     XLM_ROBERTA,
     SubwordVocabulary,
+    with_settings,
 )
 
 MIN_ALPHABET, COVERAGE = 1000, 0.9995  # characters kept: this many, or the commonest that make up this share
 WORDS_PER_CHUNK = 10_000  # passed to the trainer at a time: enough to keep its threads busy, little memory
+
+OF_MPNET = ("<s>", "<pad>", "</s>", "[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", "<mask>")  # it has BERT's besides
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +77,11 @@ def learn(
         return _learn_byte_bpe(texts, size, min_frequency, kind)
     if kind == SENTENCEPIECE:
         return _learn_sentencepiece(texts, size, lower_case)
+    if kind == MPNET:
+        counts = count_words(texts, lower_case=lower_case)
+        options: Any = {"lower_case": lower_case, "min_frequency": min_frequency, "limit_alphabet": limit_alphabet}
+        tokens = learn_from_counts(counts, size, specials=OF_MPNET, **options)
+        return with_settings(tokens, TokenizerSettings(is_mpnet=True))
     if kind == XLM_ROBERTA:
         return _learn_xlm_roberta(texts, size)
     specials = list(dict.fromkeys([*SPECIAL_TOKENS, *special_tokens]))

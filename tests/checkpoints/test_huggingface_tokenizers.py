@@ -5,10 +5,13 @@ import json
 
 import pytest
 from checkpoint_cases import PIECES, checkpoint
+from tokenizers import Tokenizer
 
-from bert_tf.checkpoints import formats, pretrained
+from bert_tf.checkpoints import formats, huggingface_tokenizers, pretrained
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.text import record_tokenizer, tokenizer_kinds, vocabulary
+from bert_tf.text import record_tokenizer, tokenizer_kinds, vocabulary, vocabulary_learning
 from bert_tf.text.tokenizer_settings import TokenizerSettings
 
 WORDS = [*PIECES[:5], *"El el año ano está esta . 東京 ##大学 行く".split()]
@@ -56,6 +59,27 @@ def test_tokenizer_json_says_it_all_for_a_general_class(settings, expected, tmp_
     (tmp_path / "fast" / "vocab.txt").unlink()
     (tmp_path / "fast" / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
     assert tokens_of(formats.read(tmp_path / "fast")) == expected
+
+
+def test_mpnet_has_wordpiece_with_rows_of_roberta(tmp_path):
+    tokens = vocabulary_learning.learn(["the fox ran, the fox"] * 3, 40, kind=vocabulary.MPNET)
+    assert tokens.index("<pad>") == 1 and vocabulary.special_tokens(tokens)[1] == "[UNK]"
+    config = BertConfig.of_size("tiny", vocab_size=len(tokens), encoder="mpnet")
+    known = Checkpoint(config=config, weights={}, vocabulary=tokens, lower_case=True, special_tokens=("<mask>",))
+    huggingface_tokenizers.write(str(tmp_path), known)
+    assert json.loads((tmp_path / "tokenizer_config.json").read_text())["tokenizer_class"] == "MPNetTokenizer"
+    again, lower_case = huggingface_tokenizers.read(str(tmp_path))
+    assert again == tokens and again.settings.is_mpnet and lower_case
+    theirs = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    ours = tokenizer_kinds.create(again, special_tokens_in_strings=["<mask>"])
+    texts = "The fox <mask> ran", "a fox, the"
+    assert ours.encode(*texts) == theirs.encode(*texts).ids and tokens.index("<mask>") in ours.encode(*texts)
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    (tmp_path / "config.json").write_text('{"model_type": "mpnet"}')
+    assert not huggingface_tokenizers.read(str(tmp_path))[0].settings.is_mpnet
+    (tmp_path / "tokenizer_config.json").write_text('{"mask_token": "[MASK]"}')
+    with pytest.raises(UserError, match=r"mask_token is '\[MASK\]'; special tokens with other names than '<mask>'"):
+        huggingface_tokenizers.read(str(tmp_path))
 
 
 @pytest.mark.parametrize(

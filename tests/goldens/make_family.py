@@ -97,6 +97,14 @@ MODELS = {
         | {"max_position_embeddings": 14, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
         | {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
     ),
+    "mpnet": (
+        "MPNet",
+        "ForMaskedLM",
+        SHAPE
+        | DROPOUT
+        | {"max_position_embeddings": 14, "layer_norm_eps": 1e-5}
+        | {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
+    ),
 }
 TASKS = ("ForSequenceClassification", "ForMultipleChoice", "ForTokenClassification", "ForQuestionAnswering")
 
@@ -139,7 +147,7 @@ def inputs_of(model, encoder):
     return values if encoder in WITHOUT_SEGMENTS else values | {"token_type_ids": torch.tensor(SEGMENTS)}
 
 
-WITHOUT_SEGMENTS = ("distilbert", "roberta", "xlm_roberta", "modern_bert")
+WITHOUT_SEGMENTS = ("distilbert", "roberta", "xlm_roberta", "mpnet", "modern_bert")
 
 
 def outputs_of(model, inputs, ending):

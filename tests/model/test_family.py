@@ -185,3 +185,26 @@ def test_unknown_architecture_names_those_that_are_known(tmp_path):
     save_file({"a": np.zeros(2, np.float32)}, tmp_path / "model.safetensors")
     with pytest.raises(UserError, match="a model of type 'xlnet'; expected one of bert, distilbert, .*megatron-bert"):
         formats.read(tmp_path)
+
+
+def test_bias_by_distance_holds_in_packed_rows_and_is_trained_where_layers_are_computed_again():
+    config = dataclasses.replace(
+        tiny.CONFIG, encoder="mpnet", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    encoder = encoders.create(config)
+    padded = encoder(inputs())["tokens"]
+    packed = encoder(inputs(), packing=PackingSpec.dynamic())["tokens"]
+    used = np.arange(8) < np.array(INPUTS["lengths"])[:, None]
+    np.testing.assert_allclose(padded.numpy()[used], packed.numpy()[used], atol=1e-5)
+
+    def gradient():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(encoder(inputs(), seed=tf.constant([1, 2]))["tokens"][:, 0] ** 3)
+        return tf.convert_to_tensor(tape.gradient(loss, encoder.relative_attention_bias.value))
+
+    plain = gradient()
+    encoder.gradient_checkpointing = True
+    np.testing.assert_allclose(plain, gradient(), atol=1e-5)
+    assert np.abs(plain).max() > 1e-4
+    encoder.token_dropping = 0.5
+    assert np.isfinite(gradient()).all()

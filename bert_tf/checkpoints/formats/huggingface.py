@@ -36,10 +36,14 @@ OUTPUT = re.compile(
 )
 CONSTANT = "embeddings.position_ids"
 ROBERTAS = ("roberta", "xlm_roberta", "camembert")
-FIXED_GELU = (*ROBERTAS, "electra")  # encoders whose masked LM heads have the exact GELU whatever hidden_act says
+FIXED_GELU = (
+    *ROBERTAS,
+    "mpnet",
+    "electra",
+)  # encoders whose masked LM heads have the exact GELU whatever hidden_act says
 POOLER, PROJECTION = "encoder/pooler/", "encoder/embeddings/projection/"
 TOKENS, SEGMENTS = "encoder/embeddings/token_table", "encoder/embeddings/segment_table"
-IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings")
+IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings|relative_attention_bias")
 MOST_LABELS = 1_000_000  # that config.json may number without naming them
 MOST_TOKENS = 2  # in a vocabulary for each one of the table; a few more than that has do occur
 LABELLED = heads.kinds("is_labelled")

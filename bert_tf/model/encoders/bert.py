@@ -180,7 +180,13 @@ class BertEncoder(EncoderLayer):
 Encoder = BertEncoder
 
 
-def _checkpointed(layer: TransformerLayer, x: tf.Tensor, **options: Any) -> tf.Tensor:
-    """The output of a layer that is computed again for its gradient."""
-    y = tf.recompute_grad(lambda x: layer(x, **options)[0])(x)
+def _checkpointed(
+    layer: TransformerLayer, x: tf.Tensor, *, layout: BatchLayout, indices: tf.Tensor | None
+) -> tf.Tensor:
+    """The output of a layer that is computed again for its gradient: arguments have one, captured tensors have none."""
+
+    def compute(x: tf.Tensor, *bias: tf.Tensor) -> tf.Tensor:
+        return layer(x, layout=dataclasses.replace(layout, bias=bias[0]) if bias else layout, indices=indices)[0]
+
+    y = tf.recompute_grad(compute)(x, *([] if layout.bias is None else [layout.bias]))
     return tf.reshape(y, tf.shape(y))  # whose gradient is dense: recompute_grad takes none of tf.gather
