@@ -66,7 +66,8 @@ def fine_tune(
         if "task_name" in options:
             columns, label = columns or [table.TEXT], label or table.LABEL
         chosen = {"text_columns": ",".join(columns), "label_column": label}
-        values |= {name: value for name, value in chosen.items() if value}
+        read = finetune_recipe.Flags.flags_of(options.get("task_name", ""))
+        values |= {name: value for name, value in chosen.items() if value and name in read}
         given = finetune_recipe.Flags.of_program({**values, **options})
         with given.trusting(), calling(callbacks):
             finetuning.main(given)

@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 from absl import flags as absl_flags
@@ -45,7 +45,7 @@ def run(
     if arguments is None:
         arguments = sys.argv[1:]
     if HELP.intersection(arguments):
-        _print_help(kind, description or sys.modules["__main__"].__doc__ or "")
+        _print_help(kind, _shown(kind, arguments), description or sys.modules["__main__"].__doc__ or "")
         return
     _set_up_logging()
     process.keep_freed_memory()
@@ -55,9 +55,17 @@ def run(
     app.run(lambda _: _call(kind, main), argv=[sys.argv[0], *arguments], flags_parser=parse)
 
 
-def _print_help(kind: type, description: str) -> None:
+def _shown(kind: type, arguments: Sequence[str]) -> Collection[str]:
+    """The flags that --help shows: with --task_name those of this task."""
+    named = re.search(r"--?task_name[= ](\S+)", " ".join(arguments))
+    return kind.flags_of(named[1]) if named and hasattr(kind, "flags_of") else fields_of(kind)
+
+
+def _print_help(kind: type, shown: Collection[str], description: str) -> None:
     lines, fields = [description.rstrip()], fields_of(kind)
-    for title, names in _help_groups(kind).items():
+    for title, every in _help_groups(kind).items():
+        if not (names := [name for name in every if name in shown]):
+            continue
         lines += ["", f"{title}:", *(_help_of(name, fields[name].metadata["help"]) for name in names)]
     lines += ["", "--helpfull shows absl's own flags too, such as --flagfile."]
     try:

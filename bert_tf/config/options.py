@@ -171,8 +171,9 @@ class Options(Group):
         return dataclasses.replace(self, **values, **changes)
 
     def with_defaults(self, values: Mapping[str, Any]) -> Self:
-        """The options with other defaults, for flags that are neither given nor set by `parity`."""
-        return self.replace(**{name: value for name, value in values.items() if name not in self._chosen()})
+        """The options with other defaults, for flags that are neither given nor set by `parity`; others are ignored."""
+        open_flags = fields_of(type(self)).keys() - self._chosen()
+        return self.replace(**{name: value for name, value in values.items() if name in open_flags})
 
     def with_earlier_defaults(self, recorded: Mapping[str, Any], computed: Collection[str] = ()) -> Self:
         """The options to continue a run with, which an earlier version may have begun with other defaults.

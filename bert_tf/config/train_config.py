@@ -294,3 +294,33 @@ class LoraConfig(Group):
     def scale(self) -> float:
         """The factor of what adapters add."""
         return self.lora_alpha / self.lora_rank
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LossSettings(Group):
+    """Changes of the loss that training minimises.
+
+    Evaluations report the plain loss too. label_smoothing: Szegedy et al. 2016, section 7. focal_gamma: the exponent of
+    1 - p, the weight of an example by its probability (Lin et al. 2017, equation 4).
+    """
+
+    label_smoothing: float = flag(
+        0.0,
+        "Part of the target that all labels share, such as 0.1; for classes and labels.",
+        valid=Range(PART.holds, "0 or more, below 1"),
+    )
+    focal_gamma: float = flag(
+        0.0,
+        "Exponent of the focal loss, such as 2: examples that are right already count less; 0: cross entropy.",
+        valid=Range(NOT_NEGATIVE.holds, "0 or more, such as 2"),
+    )
+    pos_weight: str = flag(
+        "",
+        "Weights of the labels that hold in the loss (--label_type=multi_label): balanced, texts without a label for "
+        "each with it; a number; numbers in the order of the labels; or of some labels, urgent=3.",
+    )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the loss stays as it is."""
+        return self == LossSettings()

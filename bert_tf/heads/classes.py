@@ -8,11 +8,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.base.answers import BaseAnswer, Prediction, RawOutputs
 from bert_tf.heads.base.head import Outputs, as_text
-from bert_tf.heads.base.loss_settings import BALANCED, LossSettings, cross_entropy, parse_weights
+from bert_tf.heads.base.loss_settings import BALANCED, cross_entropy, parse_weights
 from bert_tf.heads.base.text_head import TRAINING_LOSS, TextHead, shortened, single_label
 from bert_tf.runtime.lazy import tf
 from bert_tf.training import confidence, metrics

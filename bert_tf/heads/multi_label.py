@@ -13,9 +13,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.heads.base.loss_settings import BALANCED, LossSettings, cross_entropy, parse_weights
+from bert_tf.heads.base.loss_settings import BALANCED, cross_entropy, parse_weights
 from bert_tf.heads.base.text_head import TRAINING_LOSS, as_text, shortened
 from bert_tf.heads.classes import Classes
 from bert_tf.runtime.lazy import tf

@@ -16,6 +16,7 @@ from bert_tf.recipes.finetuning import preparation, ready, run
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.question_answering import questions, squad_files
+from bert_tf.tasks.task_options import QuestionOptions, TaskOptions
 from bert_tf.training.run_directory import RunFolder
 
 # Defaults without flags that name data: which name was left out of a sentence of Python's manual.
@@ -35,7 +36,7 @@ DEMONSTRATION = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Flags(FineTuningFlags):
+class Flags(FineTuningFlags, QuestionOptions):
     """Questions and answers."""
 
     MOST_USED: ClassVar[tuple[str, ...]] = tuple(
@@ -44,7 +45,7 @@ class Flags(FineTuningFlags):
     )
 
     train_file: str = changed(
-        FineTuningFlags, "train_file", help="Questions to train on, in SQuAD format, or ready examples (.tf_record)."
+        TaskOptions, "train_file", help="Questions to train on, in SQuAD format, or ready examples (.tf_record)."
     )
     predict_file: str = changed(
         FineTuningFlags,
@@ -58,18 +59,8 @@ class Flags(FineTuningFlags):
         RunOptions, "max_seq_length", 384, help="Tokens per row: question, context window, [CLS] and [SEP]."
     )
     doc_stride: int = changed(
-        FineTuningFlags, "doc_stride", 128, help="Tokens from the start of a window to the start of the next."
+        TaskOptions, "doc_stride", 128, help="Tokens from the start of a window to the start of the next."
     )
-    max_query_length: int = flag(64, "Maximum number of question tokens; longer questions are truncated.")
-    n_best_size: int = flag(20, "Number of answers to list per question.", free=True)
-    max_answer_length: int = flag(30, "Maximum number of tokens of an answer.", free=True)
-    null_score_diff_threshold: float | None = flag(
-        None,
-        "Predict no answer if its score exceeds the best answer's by more than this. Default: the best "
-        "threshold on the development set.",
-        free=True,
-    )
-    word_alignment: bool = flag(False, "Extract answer texts with the original's word alignment heuristic.", free=True)
     predictions_file: str = flag("", "Only score this predictions.json against predict_file.", free=True)
     null_odds_file: str = flag("", "With predictions_file: null_odds.json, for the best thresholds.", free=True)
     ensemble: str = flag("", "Only combine the answers of several runs: comma-separated run folders.", free=True)

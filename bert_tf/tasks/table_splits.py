@@ -4,19 +4,19 @@ import functools
 import logging
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from bert_tf.data import ready_examples, tables, tfds_datasets
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
+from bert_tf.tasks.task_options import RowOptions
 
 TFDS_SPLITS = {"train": ("train",), "dev": ("validation", "valid", "dev"), "test": ("test",)}
 FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
 log = logging.getLogger("bert_tf")
 
 
-def find(options: Any, split: str) -> str | None:
+def find(options: RowOptions, split: str) -> str | None:
     """The table of a split: that of its flag, or the one in data_dir, or in train_file if that is such a folder.
 
     With tfds_name it is DATASET/SPLIT.
@@ -31,7 +31,7 @@ def find(options: Any, split: str) -> str | None:
     return path or (tables.find_table(folder, split) if folder else None)
 
 
-def needs_held_out(options: Any) -> bool:
+def needs_held_out(options: RowOptions) -> bool:
     """Whether part of the training table is to be held out, as there is no other to evaluate on.
 
     Not of ready examples, whose rows are no texts to divide.
@@ -41,7 +41,7 @@ def needs_held_out(options: Any) -> bool:
     return bool(find(options, "train") and not find(options, "dev"))
 
 
-def require(options: Any, split: str) -> str:
+def require(options: RowOptions, split: str) -> str:
     """As `find`; UserError where there is no table."""
     path = find(options, split)
     if path is None and options.tfds_name:

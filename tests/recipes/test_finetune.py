@@ -143,5 +143,5 @@ def test_user_error_is_one_line_and_leaves_no_files(mistake, tmp_path):
 
 @pytest.mark.parametrize("name", ["SST-2", "sst2", "glue/sst-2", "GLUE/sst2"])
 def test_glue_tasks_are_found_by_their_aliases(name, tmp_path):
-    code, _, stderr = script(**{**TINY, "task_name": name, "data_dir": tmp_path, "output_dir": tmp_path / "run"})
+    code, _, stderr = script(task_name=name, data_dir=tmp_path, output_dir=tmp_path / "run", model_size="tiny")
     assert code == 2 and "SST-2" in stderr[0] and "train.tsv" in stderr[0]

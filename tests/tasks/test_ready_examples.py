@@ -19,6 +19,7 @@ from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.heads.regression import Regression
+from bert_tf.recipes.finetune import Flags
 from bert_tf.recipes.finetuning import ready
 from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities, TwoDropouts
 from bert_tf.tasks.embeddings.vector_training import VectorTask
@@ -48,11 +49,11 @@ OPTIONS = {"task_name": "table", "max_seq_length": 12, "doc_stride": 0, "labels"
 
 
 def options_of(folder="", **changes):
-    return types.SimpleNamespace(**{**OPTIONS, "write_examples": str(folder), **changes})
+    return Flags(**{**OPTIONS, "write_examples": str(folder), **changes})
 
 
 def start_of(**changes):
-    return types.SimpleNamespace(**{"lower_case": True, "vocabulary": TOKENIZER.vocabulary, **changes})
+    return types.SimpleNamespace(**{"lowers_case": True, "vocabulary": TOKENIZER.vocabulary, **changes})
 
 
 def text_task(kind, splits=None):
@@ -162,7 +163,7 @@ def test_files_have_the_features_of_the_original(tmp_path):
     [
         ({"max_seq_length": 16}, {}, "was written with max_seq_length=12, and max_seq_length is 16"),
         ({"kind": "pairs"}, {}, "was written for another task"),
-        ({}, {"lower_case": False}, "was written with another do_lower_case"),
+        ({}, {"lowers_case": False}, "was written with another do_lower_case"),
     ],
 )
 def test_files_made_with_something_else_are_refused(changes, start, message, tmp_path):

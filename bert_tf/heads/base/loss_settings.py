@@ -5,9 +5,7 @@ C labels.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any, Self
 
 import numpy as np
 
@@ -15,40 +13,6 @@ from bert_tf.errors import UserError
 from bert_tf.runtime.lazy import tf
 
 BALANCED = "balanced"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LossSettings:
-    """Changes of the loss that training minimises; evaluations report the plain loss too.
-
-    Attributes:
-        label_smoothing: the part of the target that all labels share (Szegedy et al. 2016, section 7).
-        focal_gamma: exponent of 1 - p, the weight of an example by its probability (Lin et al. 2017, equation 4).
-        pos_weight: of the term for labels that hold, where any number may: a number, "balanced", or label=number for
-            some; "" is 1.
-    """
-
-    label_smoothing: float = 0.0
-    focal_gamma: float = 0.0
-    pos_weight: str = ""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.label_smoothing < 1:
-            raise UserError(f"label_smoothing is {self.label_smoothing}; expected 0 or more, below 1.")
-        if not 0 <= self.focal_gamma < np.inf:
-            raise UserError(f"focal_gamma is {self.focal_gamma}; expected 0 or more, such as 2.")
-
-    @classmethod
-    def of(cls, options: Any) -> Self:
-        """Those that the flags of a script name."""
-        return cls(
-            label_smoothing=options.label_smoothing, focal_gamma=options.focal_gamma, pos_weight=options.pos_weight
-        )
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the loss stays as it is."""
-        return self == LossSettings()
 
 
 def cross_entropy(targets: tf.Tensor, log_probabilities: tf.Tensor, gamma: float) -> tf.Tensor:

@@ -9,11 +9,11 @@ import abc
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.base.answers import BaseAnswer
 from bert_tf.heads.base.head import Head
-from bert_tf.heads.base.loss_settings import LossSettings
 from bert_tf.runtime.lazy import tf
 from bert_tf.text.truncation import LONGEST_FIRST
 

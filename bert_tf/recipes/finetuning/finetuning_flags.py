@@ -7,6 +7,7 @@ from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.options import Range, changed, flag, group
 from bert_tf.config.train_config import LongTraining, LoraConfig, Optimization, TrainConfig
 from bert_tf.errors import UserError
+from bert_tf.tasks.task_options import TaskOptions
 
 # Examples below which the corrected optimizer is the default, as fine-tuning on few fails now and then without it
 # (Mosbach et al. 2020; Zhang et al. 2020), and below which a table is trained for a number of steps.
@@ -40,7 +41,7 @@ class Training(TrainConfig):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FineTuningFlags(RunOptions):
+class FineTuningFlags(TaskOptions):
     """Data, recipe and sweeps.
 
     MODEL: flags that a trained model must be used with.
@@ -48,16 +49,11 @@ class FineTuningFlags(RunOptions):
 
     MODEL: ClassVar[frozenset[str]] = frozenset()
 
-    train_file: str = flag(
-        "", "Training data: a table, or ready examples (.tf_record). Default: train.tsv, .csv or .jsonl in data_dir."
-    )
-    predict_file: str = flag("", "Data to predict, with or without labels. Default: test.* in data_dir.", free=True)
     write_examples: str = flag(
         "",
         "Folder to write the rows of all splits into as TFRecords, which train_file may name later.",
         free=True,
     )
-    doc_stride: int = flag(0, "Tokens from the start of a window to the start of the next; 0: half of max_seq_length.")
     do_eval: bool = changed(RunOptions, "do_eval", help="Evaluate on the development set.")
     do_predict: bool = flag(False, "Write predictions.", free=True)
     num_seeds: int = flag(
@@ -72,12 +68,6 @@ class FineTuningFlags(RunOptions):
     baseline: bool = flag(
         True,
         "Before training, score TF-IDF with a linear model on the same data, for the model to beat.",
-        free=True,
-    )
-    temperature: str = flag(
-        "1",
-        "Divide logits by this number before they become probabilities, in predictions and export; best: by the one "
-        "that fits the development set (classes, choices and questions).",
         free=True,
     )
     training: Training = group(Training)

@@ -12,10 +12,13 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.options import fields_of, upgrade
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
+from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
+from bert_tf.recipes.pretraining.pretraining_flags import Flags as PretrainingFlags
 from bert_tf.runtime import atomic_files, files, open_set
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.tasks.task import FineTuningTask, Task
+from bert_tf.tasks.task_options import LabelOptions
 from bert_tf.training.run_directory import RunFolder
 
 PRETRAINING = "pretraining"  # name of a run of run_pretraining.py
@@ -111,7 +114,7 @@ def read_task(path: str) -> FineTuningTask:
     return _fine_tuned_task(_for_trained_model(options, folder, start), folder, start)
 
 
-def _fine_tuned_task(options: Any, folder: RunFolder, start: Checkpoint) -> FineTuningTask:
+def _fine_tuned_task(options: FineTuningFlags, folder: RunFolder, start: Checkpoint) -> FineTuningTask:
     from bert_tf.recipes.finetuning import preparation
 
     return preparation.load_calibration(preparation.create_task(options, start, folder), folder)
@@ -150,7 +153,7 @@ def _options(run: Mapping[str, Any], path: str) -> Any:
     return script.Flags().replace(**{name: value for name, value in recorded.items() if name in fields})
 
 
-def _pretraining_task(options: Any, start: Checkpoint) -> tuple[Task, Any]:
+def _pretraining_task(options: PretrainingFlags, start: Checkpoint) -> tuple[Task, Any]:
     from bert_tf.checkpoints import pretrained
     from bert_tf.tasks import catalog
     from bert_tf.tasks.pretraining.mask_filling import lm_kind, task_name
@@ -166,10 +169,10 @@ def _pretraining_task(options: Any, start: Checkpoint) -> tuple[Task, Any]:
     return task, tokenizer
 
 
-def _for_trained_model(options: Any, folder: RunFolder, start: Checkpoint) -> Any:
+def _for_trained_model(options: FineTuningFlags, folder: RunFolder, start: Checkpoint) -> FineTuningFlags:
     """The flags without training, with the model of the folder and its labels."""
     changes: dict[str, Any] = {"do_train": False, "init_checkpoint": folder.path}
-    if hasattr(options, "labels"):
+    if isinstance(options, LabelOptions):
         changes["labels"] = list(start.labels or ()) or ""
     return options.replace(**changes)
 

@@ -21,6 +21,7 @@ from bert_tf.runtime import files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tf_config import number_of_workers
 from bert_tf.tasks.task import FineTuningTask
+from bert_tf.tasks.task_options import LabelOptions, VectorOptions
 from bert_tf.text import special_tokens, vocabulary, vocabulary_learning
 from bert_tf.training import step_memory
 from bert_tf.training.run_directory import RunFolder
@@ -39,9 +40,8 @@ def use_trained_model(options: FineTuningFlags, folder: RunFolder) -> FineTuning
         raise UserError(f"There is no checkpoint in {folder.path}: train first, or give init_checkpoint.")
     from bert_tf.checkpoints import formats
 
-    if getattr(options, "labels", None) == "":  # a flag of this script, which is not set
-        labels: Any = {"labels": formats.labels(options.model.init_checkpoint) or ""}
-        options = options.replace(**labels)
+    if isinstance(options, LabelOptions) and not options.labels:
+        options = options.replace(labels=formats.labels(options.model.init_checkpoint) or "")
     return options
 
 
@@ -67,7 +67,7 @@ def _with_recorded_pooling(options: FineTuningFlags, start: Checkpoint) -> FineT
     from bert_tf.tasks import catalog
 
     recorded, name = start.sentence_vectors, catalog.full_name(options.task_name)
-    if recorded is None or not hasattr(options, "pooling") or not (name.startswith("vectors/") or "." in name):
+    if recorded is None or not isinstance(options, VectorOptions) or not (name.startswith("vectors/") or "." in name):
         return options
     if not options.pooling:
         recorded.expect_supported(options.model.init_checkpoint)
@@ -84,7 +84,7 @@ def _with_recorded_pooling(options: FineTuningFlags, start: Checkpoint) -> FineT
         )
     values: dict[str, Any] = {
         "pooling": options.pooling or recorded.pooling,
-        "normalize_vectors": getattr(options, "normalize_vectors", "") or str(recorded.normalize).lower(),
+        "normalize_vectors": options.normalize_vectors or str(recorded.normalize).lower(),
     }
     return options.replace(**values)
 
@@ -338,7 +338,8 @@ def merge_adapters(model: Any, options: FineTuningFlags, task: FineTuningTask, f
 
 def about_export(options: FineTuningFlags, task: FineTuningTask) -> dict[str, Any]:
     """What an export says of itself besides the name of its task: about its head, and how a labelled file is read."""
-    reads = {name: getattr(options, name) for name in task.file_flags if hasattr(options, name)}
+    values = options.values()
+    reads = {name: values[name] for name in task.file_flags if name in values}
     return {**task.about(), "reads": reads}
 
 

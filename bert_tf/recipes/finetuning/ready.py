@@ -1,7 +1,4 @@
-"""Ready examples of a run: written by --write_examples, read where a flag names a file of them.
-
-`options` are the flags of `bert-tf finetune` or `bert-tf squad`.
-"""
+"""Ready examples of a run: written by --write_examples, read where a flag names a file of them."""
 
 import os
 from collections.abc import Iterable
@@ -10,8 +7,10 @@ from typing import Any
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.data import ready_examples
 from bert_tf.errors import UserError
+from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime import files
 from bert_tf.tasks.task import FineTuningTask
+from bert_tf.tasks.task_options import LabelOptions
 from bert_tf.text import vocabulary
 
 # Flags that say what a row is: those of a file must be those of the run that reads it.
@@ -32,20 +31,21 @@ def default_flags(path: str) -> dict[str, Any]:
     return values
 
 
-def expect_vocabulary(options: Any, start: Checkpoint) -> None:
+def expect_vocabulary(options: FineTuningFlags, start: Checkpoint) -> None:
     """Raises UserError if a vocabulary would have to be learned from ready examples."""
     if ready_examples.is_file_of_them(options.train_file) and start.vocabulary is None:
         raise UserError(f"{options.train_file} holds ids: give the vocabulary they are of as vocab_file.")
 
 
-def attach(task: FineTuningTask, options: Any, start: Checkpoint) -> None:
+def attach(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) -> None:
     """Lets the task read the files of ready examples that flags name, after a look at what is next to them.
 
     Raises UserError for a file of another task, vocabulary or length, and where the task needs more than rows.
     """
     evaluated = next(iter(task.eval_splits.values()), "dev")
     splits = {"train_file": "train", "eval_file": evaluated, "predict_file": next(iter(task.test_splits), "test")}
-    paths = {flag: getattr(options, flag, "") for flag in splits}
+    values = options.values()
+    paths = {flag: values.get(flag, "") for flag in splits}
     paths = {flag: path for flag, path in paths.items() if path and ready_examples.is_file_of_them(path)}
     for flag, path in paths.items():
         if task.ready_splits is not None and splits[flag] not in task.ready_splits:
@@ -56,7 +56,7 @@ def attach(task: FineTuningTask, options: Any, start: Checkpoint) -> None:
     task.ready_files = {splits[flag]: path for flag, path in paths.items()}
 
 
-def _check(path: str, task: FineTuningTask, options: Any, start: Checkpoint) -> None:
+def _check(path: str, task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) -> None:
     about, now = ready_examples.about_of(path), _about(task, options, start)
     flags = about.get("flags") or {}
     for name in DECISIVE:
@@ -75,21 +75,22 @@ def _check(path: str, task: FineTuningTask, options: Any, start: Checkpoint) -> 
             raise UserError(f"{path} was written {words} than this run has: write it again, or give the same.")
 
 
-def _about(task: FineTuningTask, options: Any, start: Checkpoint) -> dict[str, Any]:
+def _about(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) -> dict[str, Any]:
     """What the rows of a task are made with."""
+    values = options.values() | {"task_name": options.task_name}
     return {
         "task": task.name,
         "kind": task.kind,
         "labels": list(task.labels),
-        "names_labels": hasattr(options, "labels") and bool(task.labels),
+        "names_labels": isinstance(options, LabelOptions) and bool(task.labels),
         "vocabulary": ready_examples.digest(vocabulary.content_of(task.tokenizer.vocabulary)),
         "lower_case": start.lowers_case,
         "special_tokens": list(task.tokenizer.special_tokens),
-        "flags": {name: getattr(options, name) for name in RECORDED if hasattr(options, name)},
+        "flags": {name: values[name] for name in RECORDED if name in values},
     }
 
 
-def write(task: FineTuningTask, options: Any, start: Checkpoint, splits: Iterable[str]) -> None:
+def write(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint, splits: Iterable[str]) -> None:
     """Writes the ready examples of splits into the folder of `write_examples`."""
     folder, about = options.write_examples, _about(task, options, start)
     files.make_folder(folder)

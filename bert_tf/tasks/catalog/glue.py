@@ -9,7 +9,6 @@ import functools
 import logging
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from bert_tf.data import examples
 from bert_tf.data.examples import Example
@@ -18,6 +17,7 @@ from bert_tf.heads.classes import Classes
 from bert_tf.heads.regression import Regression
 from bert_tf.runtime import files
 from bert_tf.tasks.catalog import TokenizerFor
+from bert_tf.tasks.task_options import GlueOptions
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
 
 ENTAILMENT = ("contradiction", "entailment", "neutral")
@@ -152,7 +152,7 @@ LAYOUTS = {
 OTHER_NAMES = {"AX.tsv": ("diagnostic.tsv",)}  # names that some copies of GLUE give a file
 
 
-def task(options: Any, tokenizer_for: TokenizerFor, *, name: str) -> TextClassification:
+def task(options: GlueOptions, tokenizer_for: TokenizerFor, *, name: str) -> TextClassification:
     """One task of GLUE; see bert_tf.tasks.catalog for the arguments.
 
     options.data_dir: the folder of the task, or the one that holds all of GLUE. With options.use_tfds instead what

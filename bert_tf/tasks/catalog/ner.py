@@ -3,12 +3,12 @@
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.tasks.embeddings import feature_tagging
 from bert_tf.tasks.embeddings.feature_tagging import FeatureTagTask
+from bert_tf.tasks.task_options import TagOptions
 from bert_tf.tasks.token_classification import conll_files, tag_schemes
 from bert_tf.tasks.token_classification.conll_files import ConllFile
 from bert_tf.tasks.token_classification.tag_schemes import TagSet
@@ -31,7 +31,7 @@ FILES: Mapping[str, FileNames] = {
 TokenizerFor = Callable[[Callable[[], Iterable[str]]], Tokenizer]
 
 
-def task(options: Any, tokenizer_for: TokenizerFor, *, name: str, names: FileNames) -> TagTask:
+def task(options: TagOptions, tokenizer_for: TokenizerFor, *, name: str, names: FileNames) -> TagTask:
     """Tagging the words of files in CoNLL columns or tables; see bert_tf.tasks.catalog for the arguments.
 
     The file to predict may be without tags.
@@ -76,7 +76,7 @@ def task(options: Any, tokenizer_for: TokenizerFor, *, name: str, names: FileNam
     return TagTask(name, files, tag_set, tokenizer, windows=windows, crf=crf)
 
 
-def _check(options: Any) -> None:
+def _check(options: TagOptions) -> None:
     if options.feature_layers and (options.lstm_size < 2 or options.lstm_size % 2):
         raise UserError(
             f"lstm_size is {options.lstm_size}; expected an even number above 0, as each direction has half of it."
@@ -85,7 +85,7 @@ def _check(options: Any) -> None:
         raise UserError(f"criterion is {options.criterion}; tags are judged by the f1 of entities: leave it out.")
 
 
-def _path(options: Any, split: str, names: FileNames) -> str:
+def _path(options: TagOptions, split: str, names: FileNames) -> str:
     flag = getattr(options, FLAGS[split])
     paths = [flag] if flag else [os.path.join(options.data_dir, name) for name in names[split] if options.data_dir]
     path = next((path for path in paths if files.is_file(path)), None)

@@ -2,11 +2,11 @@
 
 import functools
 from collections.abc import Mapping
-from typing import Any
 
 from bert_tf.data.examples import Example
 from bert_tf.heads.classes import Classes
 from bert_tf.tasks.catalog import TokenizerFor
+from bert_tf.tasks.task_options import SentenceOptions
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
 from bert_tf.text import demo_corpus
 
@@ -30,7 +30,7 @@ CHAPTERS = {
 EVERY = 5  # each fifth passage is held out
 
 
-def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
+def task(options: SentenceOptions, tokenizer_for: TokenizerFor) -> TextClassification:
     """Sorts passages by their chapter; see tasks.catalog for the arguments. There is no file and no test set."""
     return TextClassification(
         "python_manual",

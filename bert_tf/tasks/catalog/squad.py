@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.tasks.question_answering import demo_questions, questions
@@ -10,6 +9,7 @@ from bert_tf.tasks.question_answering.answering import QuestionTask
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 from bert_tf.tasks.question_answering.questions import Question
 from bert_tf.tasks.question_answering.spans import Search
+from bert_tf.tasks.task_options import QuestionOptions
 from bert_tf.text import vocabulary
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import confidence
@@ -18,7 +18,7 @@ TokenizerFor = Callable[[Callable[[], Iterable[str]]], Tokenizer]
 Splits = Mapping[str, Callable[[], Sequence[Question]]]
 
 
-def task(options: Any, tokenizer_for: TokenizerFor, *, has_null: bool) -> QuestionTask:
+def task(options: QuestionOptions, tokenizer_for: TokenizerFor, *, has_null: bool) -> QuestionTask:
     """Answering the questions of `train_file` and `predict_file`; see bert_tf.tasks.catalog for the arguments.
 
     Args:
@@ -32,13 +32,15 @@ def task(options: Any, tokenizer_for: TokenizerFor, *, has_null: bool) -> Questi
     return _task("squad/v2.0" if has_null else "squad/v1.1", splits, options, tokenizer_for, has_null=has_null)
 
 
-def manual(options: Any, tokenizer_for: TokenizerFor) -> QuestionTask:
+def manual(options: QuestionOptions, tokenizer_for: TokenizerFor) -> QuestionTask:
     """Which name was left out of a sentence of Python's manual: a demonstration that needs no file."""
     splits = {split: functools.partial(_from_manual, split) for split in ("train", "dev")}
     return _task("squad/manual", splits, options, tokenizer_for, has_null=False)
 
 
-def _task(name: str, splits: Splits, options: Any, tokenizer_for: TokenizerFor, *, has_null: bool) -> QuestionTask:
+def _task(
+    name: str, splits: Splits, options: QuestionOptions, tokenizer_for: TokenizerFor, *, has_null: bool
+) -> QuestionTask:
     temperature = confidence.parse_temperature(options.temperature)
     search = Search(
         n_best_size=options.n_best_size,

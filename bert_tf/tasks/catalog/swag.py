@@ -2,20 +2,20 @@
 
 import dataclasses
 import functools
-from typing import Any
 
 from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.tasks.catalog import TokenizerFor
+from bert_tf.tasks.task_options import SentenceOptions
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
 
 ENDINGS = ("ending0", "ending1", "ending2", "ending3")
 NAMES = {"train": ("train",), "dev": ("val", "dev"), "test": ("test",)}  # of the official files, and the usual ones
 
 
-def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
+def task(options: SentenceOptions, tokenizer_for: TokenizerFor) -> TextClassification:
     """SWAG, or other data in its columns (HellaSwag); see bert_tf.tasks.catalog for the arguments.
 
     options.data_dir holds train.csv, val.csv and test.csv, or the same as .tsv or .jsonl.

@@ -15,6 +15,7 @@ from bert_tf.heads.base.text_head import TextHead
 from bert_tf.heads.classes import Classes
 from bert_tf.tasks import table_splits
 from bert_tf.tasks.catalog import TokenizerFor
+from bert_tf.tasks.task_options import TableOptions
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
 
 NO_VALUE = ("nan", "NaN", "<NA>", "#N/A")  # how NumPy, pandas and Excel write that there is none
@@ -22,7 +23,7 @@ RARE = 0.1  # of the rows of a label: a spelling of it that is as rare is taken 
 log = logging.getLogger("bert_tf")
 
 
-def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
+def task(options: TableOptions, tokenizer_for: TokenizerFor) -> TextClassification:
     """Predicts `label_column` from `text_columns`; see bert_tf.tasks.catalog for the arguments.
 
     options: data_dir with train, dev and test as tables, or train_file, eval_file and predict_file; or tfds_name and
@@ -66,13 +67,13 @@ def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
     )
 
 
-def _examples(options: Any, split: str, columns: Sequence[str]) -> list[Example]:
+def _examples(options: TableOptions, split: str, columns: Sequence[str]) -> list[Example]:
     path = table_splits.require(options, split)
-    label = options.label_column
+    label: str | None = options.label_column
     if split == "test" and label not in _column_names(options, path):
         label = None
     malformed: list[str] | None = [] if options.bad_rows == "skip" and split != "test" else None
-    same = {"texts": columns, "label": label}
+    same: dict[str, Any] = {"texts": columns, "label": label}
     if options.tfds_name:
         rows = tfds_datasets.read(
             options.tfds_name,
@@ -171,13 +172,13 @@ def _spelled_as(labels: Sequence[str], read: Callable[[], list[Example]]) -> lis
     return rows
 
 
-def _column_names(options: Any, path: str) -> list[str]:
+def _column_names(options: TableOptions, path: str) -> list[str]:
     if options.tfds_name:
         return tfds_datasets.feature_names(options.tfds_name, options.tfds_dir)
     return tables.column_names(path)
 
 
-def _labels(options: Any, goal_class: type[TextHead], training: Callable[[], list[Example]]) -> list[str]:
+def _labels(options: TableOptions, goal_class: type[TextHead], training: Callable[[], list[Example]]) -> list[str]:
     """The names of the labels: those of the flag or of a trained model, or else of the training data."""
     if not goal_class.has_names:
         return []

@@ -3,19 +3,17 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from bert_tf.checkpoints.checkpoint import SentenceVectors
 from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.heads.base.loss_settings import LossSettings
 from bert_tf.runtime import files
 from bert_tf.tasks import table_splits
 from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities, TwoDropouts, VectorGoal
 from bert_tf.tasks.embeddings.vector_training import VectorTask
-from bert_tf.text.truncation import LONGEST_FIRST
+from bert_tf.tasks.task_options import VectorOptions
 
 COLUMNS = {  # of texts: the least and the most, and an example
     "pairs": (2, 2, "ANCHOR,POSITIVE"),
@@ -25,7 +23,7 @@ COLUMNS = {  # of texts: the least and the most, and an example
 }
 
 
-def task(options: Any, tokenizer_for: TokenizerFor, *, name: str) -> VectorTask:
+def task(options: VectorOptions, tokenizer_for: TokenizerFor, *, name: str) -> VectorTask:
     """Learns vectors from `text_columns` of tables; see bert_tf.tasks.catalog for the first two arguments.
 
     name: "pairs" (an anchor and what belongs to it), "triplets" (and hard negatives in further columns), "sts" (two
@@ -34,7 +32,6 @@ def task(options: Any, tokenizer_for: TokenizerFor, *, name: str) -> VectorTask:
     options: the tables as for the task table, pooling, normalize_vectors, similarity_scale, similarity_loss,
         largest_score, eval_text_columns.
     """
-    _check(options)
     columns = _columns(options, name)
     partial = functools.partial(_read, options, columns=columns, name=name)
     read: dict[str, Callable[[], list[Example]]] = {
@@ -51,23 +48,13 @@ def task(options: Any, tokenizer_for: TokenizerFor, *, name: str) -> VectorTask:
         tokenizer_for(lambda: (text for example in read["train"]() for text in example.texts)),
         max_seq_length=options.max_seq_length,
         criterion=options.criterion,
-        loss=LossSettings.of(options),
+        loss=options.loss,
         eval_splits={"": "dev"} if name != "simcse" or has_dev else {},
         stride=(options.doc_stride or options.max_seq_length // 2) if options.long_texts == "windows" else 0,
     )
 
 
-def _check(options: Any) -> None:
-    """Raises UserError for flags of other tasks, and for numbers that no loss could work with."""
-    for name, default in (("class_weights", "none"), ("truncation", LONGEST_FIRST), ("temperature", "1")):
-        if getattr(options, name) != default:
-            raise UserError(f"{name}={getattr(options, name)} is not for {options.task_name}: leave it out.")
-    for name in ("similarity_scale", "largest_score"):
-        if not 0 < getattr(options, name) < float("inf"):
-            raise UserError(f"{name} is {getattr(options, name)}; expected a number above 0.")
-
-
-def _columns(options: Any, name: str) -> list[str]:
+def _columns(options: VectorOptions, name: str) -> list[str]:
     """The names in text_columns; UserError for too many or too few."""
     columns = [column.strip() for column in options.text_columns.split(",") if column.strip()]
     least, most, example = COLUMNS[name]
@@ -78,17 +65,21 @@ def _columns(options: Any, name: str) -> list[str]:
     return columns
 
 
-def _goal(options: Any, name: str, columns: int) -> VectorGoal:
+def _goal(options: VectorOptions, name: str, columns: int) -> VectorGoal:
     vectors = SentenceVectors(options.pooling or "mean", options.normalize_vectors != "false")
     if name == "sts":
-        settings = {"loss_kind": options.similarity_loss, "largest_score": options.largest_score}
-        return Similarities(vectors, scale=options.similarity_scale, **settings)
+        return Similarities(
+            vectors,
+            scale=options.similarity_scale,
+            loss_kind=options.similarity_loss,
+            largest_score=options.largest_score,
+        )
     if name == "simcse":
         return TwoDropouts(vectors, scale=options.similarity_scale)
     return Positives(vectors, columns, options.similarity_scale)
 
 
-def _read(options: Any, split: str, columns: Sequence[str], name: str) -> list[Example]:
+def _read(options: VectorOptions, split: str, columns: Sequence[str], name: str) -> list[Example]:
     """The examples of a split; of SimCSE the training texts twice, and scored pairs to evaluate on."""
     path = table_splits.require(options, split)
     label = options.label_column if name == "sts" else None

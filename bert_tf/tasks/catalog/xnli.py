@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
@@ -16,6 +15,7 @@ from bert_tf.errors import UserError
 from bert_tf.heads.classes import Classes
 from bert_tf.runtime import files
 from bert_tf.tasks.catalog import TokenizerFor
+from bert_tf.tasks.task_options import SentenceOptions
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
 
 LANGUAGES = "ar bg de el en es fr hi ru sw th tr ur vi zh".split()
@@ -25,7 +25,7 @@ Read = Callable[[str, str, str], list[Example]]  # of data_dir, split ("train", 
 
 
 def task(
-    options: Any,
+    options: SentenceOptions,
     tokenizer_for: TokenizerFor,
     *,
     family: str,

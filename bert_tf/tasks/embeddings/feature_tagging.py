@@ -20,6 +20,7 @@ from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.embeddings import feature_cache, features, vector_choice
 from bert_tf.tasks.embeddings.bilstm_tagger import BiLstmTagger
 from bert_tf.tasks.embeddings.vector_choice import FEATURES, LayerChoice
+from bert_tf.tasks.task_options import TagOptions
 from bert_tf.tasks.token_classification import tag_decoding, tag_serving
 from bert_tf.tasks.token_classification.conll_files import ConllFile
 from bert_tf.tasks.token_classification.tag_schemes import TagSet
@@ -30,7 +31,7 @@ from bert_tf.text.ragged_scan import from_row_numbers
 from bert_tf.text.tokenizer import Tokenizer
 
 
-def settings(options: Any) -> dict[str, Any]:
+def settings(options: TagOptions) -> dict[str, Any]:
     """The arguments of a FeatureTagTask from flags: feature_layers, lstm_size, feature_cache, init_checkpoint.
 
     Raises UserError without an encoder in init_checkpoint.

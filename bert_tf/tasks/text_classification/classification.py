@@ -13,16 +13,18 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.data.ready_examples import ReadyRows
 from bert_tf.errors import UserError
 from bert_tf.heads.base import prediction_files as files
-from bert_tf.heads.base.loss_settings import BALANCED, LossSettings
+from bert_tf.heads.base.loss_settings import BALANCED
 from bert_tf.heads.base.text_head import TextHead
 from bert_tf.heads.base.text_windows import Windows
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.staged_signature import staged_signature
 from bert_tf.tasks.task import FineTuningTask, Objective
+from bert_tf.tasks.task_options import SentenceOptions
 from bert_tf.tasks.text_classification import baseline, splits
 from bert_tf.tasks.text_classification.splits import Split
 from bert_tf.text.tokenizer import Tokenizer
@@ -352,7 +354,7 @@ class TextClassification(FineTuningTask):
         return task
 
 
-def settings(options: Any) -> dict[str, Any]:
+def settings(options: SentenceOptions) -> dict[str, Any]:
     """The arguments of TextClassification that are flags of run_classifier.py; UserError for impossible windows."""
     windows = None
     if options.long_texts == "windows":
@@ -369,7 +371,7 @@ def settings(options: Any) -> dict[str, Any]:
         "truncation": options.truncation,
         "temperature": options.temperature,
         "windows": windows,
-        "loss": LossSettings.of(options),
+        "loss": options.loss,
     }
 
 

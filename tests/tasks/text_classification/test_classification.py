@@ -10,12 +10,11 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf.config.train_config import TrainConfig
+from bert_tf.config.train_config import LossSettings, TrainConfig
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import static_signature
 from bert_tf.export.saved_model import export
-from bert_tf.heads.base.loss_settings import LossSettings
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 import tiny
 
+from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.heads.base.loss_settings import LossSettings
 from bert_tf.heads.base.text_head import as_text
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes

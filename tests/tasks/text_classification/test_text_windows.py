@@ -1,6 +1,5 @@
 """Long texts in windows: which pieces lie in which row, what becomes of their vectors, and that short texts stay."""
 
-import dataclasses
 import types
 
 import numpy as np
@@ -8,9 +7,9 @@ import pytest
 import tensorflow as tf
 import tiny
 
+from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.heads.base.loss_settings import LossSettings
 from bert_tf.heads.base.text_windows import Windows, describe, pack_windows, token_counts
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
@@ -18,6 +17,7 @@ from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.heads.regression import Regression
 from bert_tf.model import heads, weights
 from bert_tf.model.sequence_packing import PackingSpec, choose_rows
+from bert_tf.recipes.finetune import Flags
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
 from bert_tf.text.tokenizer import Tokenizer, pack
 
@@ -205,14 +205,12 @@ def test_invalid_windows_are_refused(given, message):
 
 
 def test_windows_overlap_by_half_by_default():
+    flags = Flags(max_seq_length=128, window_pooling="max")
     same = {"max_seq_length": 128, "class_weights": "none", "criterion": "", "truncation": "longest_first"}
-    same |= {"temperature": "1"}
-    loss = dataclasses.asdict(LossSettings())
-    flags = {**same, **loss, "doc_stride": 0, "max_windows": 8, "window_pooling": "max"}
-    windows = settings(types.SimpleNamespace(long_texts="windows", **flags))
-    same["loss"] = LossSettings()
+    same |= {"temperature": "1", "loss": LossSettings()}
+    windows = settings(flags.replace(long_texts="windows"))
     assert windows == {**same, "windows": Windows(stride=64, most=8, pooling="max")}
-    assert settings(types.SimpleNamespace(long_texts="cut", **flags))["windows"] is None
+    assert settings(flags)["windows"] is None
 
 
 def test_windows_are_refused_for_choices():
