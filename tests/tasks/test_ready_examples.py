@@ -159,17 +159,17 @@ def test_files_have_the_features_of_the_original(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "start", "message"),
+    ("kind", "changes", "start", "message"),
     [
-        ({"max_seq_length": 16}, {}, "was written with max_seq_length=12, and max_seq_length is 16"),
-        ({"kind": "pairs"}, {}, "was written for another task"),
-        ({}, {"lowers_case": False}, "was written with another do_lower_case"),
+        ("classes", {"max_seq_length": 16}, {}, "was written with max_seq_length=12, and max_seq_length is 16"),
+        ("pairs", {}, {}, "was written for another task"),
+        ("classes", {}, {"lowers_case": False}, "was written with another do_lower_case"),
     ],
 )
-def test_files_made_with_something_else_are_refused(changes, start, message, tmp_path):
+def test_files_made_with_something_else_are_refused(kind, changes, start, message, tmp_path):
     ready.write(text_task("classes"), options_of(tmp_path), start_of(), ["train"])
     with pytest.raises(UserError, match=message):
-        task = text_task(changes.get("kind", "classes"), {})
+        task = text_task(kind, {})
         ready.attach(task, options_of(train_file=f"{tmp_path}/train.tf_record", **changes), start_of(**start))
 
 
