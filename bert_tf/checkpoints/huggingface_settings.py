@@ -18,6 +18,9 @@ def read_modern_bert(values: Mapping[str, Any]) -> dict[str, Any]:
     kinds = values.get("layer_types")
     if kinds is not None:
         every = next((number for number, kind in enumerate(kinds) if number and kind == KINDS[0]), len(kinds))
+        given = values.get("global_attn_every_n_layers")
+        if isinstance(given, int) and kinds == _layer_types(len(kinds), given):
+            every = given
         if kinds != _layer_types(len(kinds), every):
             raise _not_supported("layer_types", kinds, "a full_attention in every n-th layer from the first")
         values["global_attn_every_n_layers"] = every

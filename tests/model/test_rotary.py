@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
+from bert_tf.checkpoints.huggingface_layouts import LAYOUTS
 from bert_tf.errors import UserError
 from bert_tf.model import attention, encoders, rotary, weights
 from bert_tf.model.sequence_packing import PackingSpec
@@ -87,3 +88,30 @@ def test_own_settings_of_an_encoder_are_checked_and_return():
         dataclasses.replace(CONFIG, settings={"theta": 1.0})
     with pytest.raises(UserError, match="classifier_pooling is 'max' .*; expected one of cls, mean"):
         dataclasses.replace(CONFIG, settings={"classifier_pooling": "max"})
+
+
+@pytest.mark.parametrize(
+    "encoder, values, message",
+    [
+        ("modern_bert", {"layer_types": ["sliding_attention", "full_attention"]}, "layer_types is"),
+        ("modern_bert", {"rope_scaling": {"type": "linear"}}, "rope_scaling is"),
+        ("modern_bert", {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}, "rope_type is 'yarn'"),
+        ("modern_bert", {"classifier_activation": "relu"}, "classifier_activation is 'relu'"),
+        ("nomic_bert", {"activation_function": "gelu"}, "activation_function is 'gelu'"),
+        ("nomic_bert", {"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor is 0.5"),
+    ],
+)
+def test_what_would_give_other_outputs_is_refused_by_name(encoder, values, message):
+    with pytest.raises(UserError, match=f"{message}.*not supported"):
+        LAYOUTS[encoder].config(encoder, {"vocab_size": 40, **values})
+
+
+def test_older_and_newer_names_of_a_configuration_are_one():
+    older = {"global_attn_every_n_layers": 2, "local_rope_theta": 5000.0, "num_hidden_layers": 4}
+    kinds = ["full_attention", "sliding_attention"]
+    newer = {"layer_types": kinds * 2, "rope_parameters": {kinds[1]: {"rope_theta": 5000.0}}, "num_hidden_layers": 4}
+    configs = [LAYOUTS["modern_bert"].config("modern_bert", {"vocab_size": 40, **values}) for values in (older, newer)]
+    assert configs[0] == configs[1] and configs[0].settings["local_rope_theta"] == 5000.0
+    sizes = {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_inner": 16, "n_positions": 32, "rotary_emb_base": 10000}
+    config = LAYOUTS["nomic_bert"].config("nomic_bert", {"vocab_size": 40, **sizes})
+    assert (config.hidden_size, config.max_position_embeddings, config.settings["rotary_emb_base"]) == (8, 32, 10000)
