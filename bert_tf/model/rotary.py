@@ -156,13 +156,13 @@ class RotaryAttention(SelfAttention):
 
         if layout.shows_attention or (layout.training and self.dropout.rate):
             return whole()
-        options = {"scale": self.scale}
+        options: dict[str, Any] = {"scale": self.scale}
         if self.reach is not None:
             options |= {"positions": layout.positions, "reach": self.reach, "training": layout.training}
         elif backend.platform() != "cpu":
             return whole()
         longest = 2 * QUERIES_AT_ONCE if self.reach is None else 4 * self.reach
-        function = blockwise_attention if self.reach is None else windowed_attention
+        function: Callable[..., tf.Tensor] = blockwise_attention if self.reach is None else windowed_attention
 
         def in_blocks() -> tf.Tensor:
             return function(query, key, value, layout.text_numbers, **options)

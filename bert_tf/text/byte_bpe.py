@@ -47,7 +47,7 @@ class ByteBpeTokenizer(Tokenizer):
     separators = 2
     vocabulary: SubwordVocabulary
 
-    def _new_splitter(self) -> "ByteBpe":
+    def _new_splitter(self) -> Any:
         return ByteBpe(self.vocabulary)
 
     def _with_normalized(self, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
@@ -82,7 +82,7 @@ class BertByteBpeTokenizer(ByteBpeTokenizer):
 
     separators = 1
 
-    def _new_splitter(self) -> "Normalizing":
+    def _new_splitter(self) -> Any:
         return Normalizing(super()._new_splitter())
 
     def _with_normalized(self, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
