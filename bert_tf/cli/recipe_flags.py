@@ -5,6 +5,7 @@ Their command line is parsed by absl, as it is by the scripts run_*.py of the re
 
 import argparse
 import sys
+from collections.abc import Collection
 from types import ModuleType
 
 from bert_tf.config import entry_point, options
@@ -23,8 +24,17 @@ def run(command: ModuleType, words: list[str]) -> None:
     entry_point.run(command.Flags, command.main, words[1:], command.__doc__)
 
 
-def add_arguments(parser: argparse.ArgumentParser, kind: type) -> None:
-    """Adds the flags of a dataclass to a parser, for shell completion only."""
+def add_arguments(parser: argparse.ArgumentParser, kind: type, names: Collection[str] | None = None) -> None:
+    """Adds the flags of a dataclass, or those of these names, to the parser of a command; booleans are BOOLEANS."""
     for name, field in options.fields_of(kind).items():
-        choices = BOOLEANS if field.type is bool else options.choices_of(field.metadata) or None
-        parser.add_argument(f"--{name}", choices=choices, help=field.metadata["help"].replace("%", "%%"))
+        if names is not None and name not in names:
+            continue
+        is_word, help = field.type is bool, field.metadata["help"].replace("%", "%%")
+        default = str(field.default).lower() if is_word else field.default
+        parser.add_argument(
+            f"--{name}",
+            type=field.type if field.type in (int, float) else str,
+            default=default,
+            choices=BOOLEANS if is_word else options.choices_of(field.metadata) or None,
+            help=help if default in ("", None) else f"{help} ({default})",
+        )

@@ -16,10 +16,14 @@ import json
 import os
 import shlex
 
+from bert_tf.cli import recipe_flags
+from bert_tf.cli.recipe_flags import BOOLEANS
 from bert_tf.data.pretraining.plan import RecordOptions
+from bert_tf.recipes.pretraining import pretraining_flags
 
-BOOLEANS = ("true", "false")
 CHOSEN = {"lower_case": "do_lower_case", "compress": "compress_records"}  # options with another name as a flag
+NAMES = [CHOSEN.get(field.name, field.name) for field in dataclasses.fields(RecordOptions)]
+SHARED = {*NAMES} - {"vocab_file"}  # with `bert-tf pretrain`, where it has them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,25 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("output", metavar="TO", help="folder of the records")
     parser.add_argument("--vocab_file", required=True, help="vocab.txt; bert-tf vocabulary learns one")
     parser.add_argument("--eval_file", default="", help="held-out texts (eval_fraction of the documents)")
+    recipe_flags.add_arguments(parser, pretraining_flags.Flags, SHARED)
     for name, kind, default, text in (
-        ("do_lower_case", str, "true", "uncased vocabulary"),
-        ("special_tokens_in_strings", str, "none", "special tokens recognized in texts: none, all, or with commas"),
-        ("max_seq_length", int, 128, "tokens of a row at most"),
-        ("short_seq_prob", float, 0.1, "fraction of rows with a shorter target length"),
-        ("short_seq_per_document", str, "false", "draw target lengths once per document, as the original"),
-        ("dupe_factor", int, 10, "passes over the text, each with different pairs"),
-        ("random_seed", int, 12345, "seed of everything random"),
         ("nsp", str, "true", "rows of two segments, for next-sentence prediction"),
         ("pairs", str, "next", "what labels of two segments say: next, or order (of ALBERT)"),
         ("eval_fraction", float, 0.05, "fraction of the documents to hold out"),
-        ("compress_records", str, "false", "write .tfrecord.gz"),
         ("duplicates", str, "none", "documents to drop: none, documents (exact), near (MinHash)"),
         ("duplicate_sentences", str, "false", "drop sentences that were there before"),
-        ("chinese_word_segmentation", str, "false", "mark Chinese words, to be masked together (needs jieba)"),
         ("skip_damaged", str, "false", "go on after files that cannot be read, and list what is lost"),
-        ("text_layout", str, "auto", "as for bert-tf pretrain, or wikipedia"),
-        ("text_field", str, "text", "field of .jsonl files, column of .parquet files with the text"),
-        ("language", str, "auto", "language for sentence splitting"),
     ):
         choices = BOOLEANS if default in BOOLEANS else None
         parser.add_argument(f"--{name}", type=kind, default=default, choices=choices, help=f"{text} ({default})")

@@ -16,6 +16,7 @@ import json
 import os
 import shlex
 
+from bert_tf.cli import recipe_flags
 from bert_tf.config.flag_groups import TextOptions
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
@@ -31,9 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = list(vocabulary.SPECIAL_TOKENS_OF)
     parser.add_argument("--kind", choices=kinds, default=kinds[0], help="kind of tokenizer (wordpiece)")
     parser.add_argument("--extend", metavar="VOCAB", help="vocabulary to add words to")
-    parser.add_argument("--text_layout", default="auto", help="as for bert-tf pretrain (auto)")
-    parser.add_argument("--text_field", default="text", help="field of .jsonl files with the text (text)")
-    parser.add_argument("--language", default="auto", help="language for sentence splitting (auto)")
+    recipe_flags.add_arguments(parser, TextOptions)
     parser.add_argument("--runner", default="", help="engine of Apache Beam that counts the words (none)")
     parser.add_argument("--runner_flags", default="", help="flags of the runner, in one string")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
