@@ -86,7 +86,10 @@ class SentencePiece:
         self, rules: bytes, steps: Sequence[Step], left_out: Sequence[str] = (), spaces: Sequence[int] = SPACES
     ) -> None:
         model = sentencepiece_model.parse(rules)
-        self._steps = [*steps, *([Replacements(table)] if (table := charsmap.parse(model.charsmap)) else [])]
+        self._steps: list[Step] = [
+            *steps,
+            *([Replacements(table)] if (table := charsmap.parse(model.charsmap)) else []),
+        ]
         self._unigram = Unigram(model.pieces, model.unknown_id, left_out)
         self.added: Any = None  # AddedTokenSplit of those that are looked for in normal texts
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured, not copied into each graph

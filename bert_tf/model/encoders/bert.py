@@ -148,7 +148,7 @@ class BertEncoder(EncoderLayer):
                 x, layout = kept.widen(x, all_tokens), all_positions
             layer, layer_layout = self.layer_at(number, layout)
             is_last = number == self.config.num_hidden_layers - 1
-            options = {"layout": layer_layout, "indices": indices if is_last and not shows_all else None}
+            options: Any = {"layout": layer_layout, "indices": indices if is_last and not shows_all else None}
             if self.gradient_checkpointing and layout.training:
                 x, probabilities = _checkpointed(layer, x, **options), None
             else:
