@@ -12,7 +12,8 @@ from bert_tf.errors import UserError
 class Example:
     """Its texts, and the label as the file writes it (None if it has none); `location` is for error messages.
 
-    other: the columns of its row that are neither texts nor id, to keep them in predictions.
+    other: the columns of its row that are neither texts nor id, for search.
+    row: all columns of its row in the order of the file, to keep them in predictions; None if it is of no table.
     """
 
     id: str
@@ -20,6 +21,7 @@ class Example:
     label: Any = None
     location: str = ""
     other: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    row: Mapping[str, Any] | None = None
 
     def encode(self) -> list[bytes]:
         """The texts as UTF-8; UserError if one holds a lone surrogate, as JSON may."""

@@ -1,6 +1,7 @@
 """Excel workbooks, Parquet files and folders of texts as rows of tables. Free of TensorFlow."""
 
 import collections
+import importlib
 import math
 import os
 import zipfile
@@ -13,6 +14,18 @@ from bert_tf.runtime import files
 
 MOST_UNPACKED = 200  # bytes of a workbook for each byte of its file
 MOST_ROWS = 1 << 20  # of a sheet
+
+
+def require(package: str) -> Any:
+    """The package openpyxl or pyarrow; UserError that names the extra if it is missing."""
+    names = {"openpyxl": ("An Excel workbook", "excel"), "pyarrow": ("Parquet", "parquet")}
+    try:
+        if package == "pyarrow":
+            importlib.import_module("pyarrow.parquet")
+        return importlib.import_module(package)
+    except ImportError:
+        what, extra = names[package]
+        raise UserError(f"{what} needs the package {package}: pip install 'bert-tf[{extra}]'.") from None
 
 
 def expect_different(path: str, names: Sequence[str]) -> None:
@@ -36,10 +49,7 @@ def excel_fields(path: str) -> Iterator[tuple[int, list[str]]]:
 
     Rows have at least as many fields as the first one. Of a formula its last value is read.
     """
-    try:
-        import openpyxl
-    except ImportError:
-        raise UserError("An Excel workbook needs the package openpyxl: pip install 'bert-tf[excel]'.") from None
+    openpyxl = require("openpyxl")
 
     with _open(path) as file:
         try:
@@ -84,11 +94,7 @@ def parquet_rows(path: str) -> Iterator[dict[str, Any]]:
 
     UserError, with row and column, for bytes that are not UTF-8.
     """
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise UserError("Parquet needs the package pyarrow: pip install 'bert-tf[parquet]'.") from None
+    pyarrow = require("pyarrow")
     number = 0
     with _open(path) as file:
         try:

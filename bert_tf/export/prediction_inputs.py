@@ -113,7 +113,7 @@ def read_words(path: str, column: str, *, id_column: str | None = None) -> Itera
             raise UserError(f"In {location} there is {words!r}; expected a list of words, or a text, in {column}.")
         example_id = str(number) if id_column is None else tables.row_id(row, id_column, location)
         other = {name: value for name, value in row.items() if name not in (column, id_column)}
-        yield Example(example_id, tuple(words), None, location, other)
+        yield Example(example_id, tuple(words), None, location, other, row)
 
 
 def _extension(path: str) -> str:
@@ -148,7 +148,7 @@ def _read_rows(
             raise UserError(f"In {location} there is {texts!r}; expected {expected} texts in {', '.join(columns)}.")
         example_id = str(number) if id_column is None else tables.row_id(row, id_column, location)
         other = {name: value for name, value in row.items() if name not in (*columns, id_column)}
-        yield Example(example_id, tuple(texts), row.get(label) if label else None, location, other)
+        yield Example(example_id, tuple(texts), row.get(label) if label else None, location, other, row)
 
 
 def _columns_of(path: str, inputs: Inputs, row: Mapping[str, Any]) -> list[str]:

@@ -8,7 +8,6 @@ from typing import Any
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.heads.base.answering import other_columns
 from bert_tf.heads.base.answers import Answered, Entities, Entity, Tag
 from bert_tf.tasks.token_classification.conll_files import join_words
 from bert_tf.tasks.token_classification.tag_schemes import TagSet
@@ -61,4 +60,4 @@ def answered(example: Example, outputs: dict[str, Any], labels: Sequence[str]) -
         for word, tag, score in zip(example.texts, tags, scores, strict=True)
     ]
     answer = Entities(entities=entities, words=words)
-    return Answered(id=example.id, texts={"text": text}, answer=answer, other=other_columns(example))
+    return Answered(id=example.id, texts={"text": text}, answer=answer, row=example.row)

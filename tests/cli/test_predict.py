@@ -14,6 +14,7 @@ import quick_exports
 import tensorflow as tf
 
 from bert_tf.cli import main, text_progress
+from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
@@ -104,7 +105,12 @@ def test_text_file_gives_one_output_line_per_line(exports, capsys, tmp_path):
 def test_columns_are_found_by_input_names_or_flags(exports, capsys, tmp_path, name, content, flags):
     (tmp_path / name).write_text(content)
     rows = [json.loads(row) for row in answers(capsys, exports["pair"], "--file", tmp_path / name, "--json", *flags)]
-    assert [(row["id"], row["text_a"], row["text_b"]) for row in rows] == [("0", '"x', "12"), ("1", "", "")]
+    given = [
+        {f"{column} (file)" if column == "label" else column: value for column, value in row.items()}
+        for _, row in tables.read(str(tmp_path / name))
+    ]
+    assert [dict(list(row.items())[: len(given[0])]) for row in rows] == given, "the columns of the file come first"
+    assert [row["label"] for row in rows] == ["short", "short"]
 
 
 @pytest.mark.parametrize(
@@ -118,25 +124,27 @@ def test_columns_are_found_by_input_names_or_flags(exports, capsys, tmp_path, na
 def test_choices_are_a_list_or_columns(exports, capsys, tmp_path, name, content, flags):
     (tmp_path / name).write_text(content)
     (row,) = answers(capsys, exports["choice"], "--file", tmp_path / name, "--json", *flags)
-    assert (json.loads(row)["text_a"], json.loads(row)["choices"]) == ("x", ["", "12"])
+    assert json.loads(row)["label"] == "long" and list(json.loads(row).values())[0] == "x"
 
 
 def test_output_is_tsv_or_jsonl_and_can_be_read_again(exports, capsys, tmp_path):
     (tmp_path / "a.tsv").write_text("number\ttext_a\ttext_b\nq7\t1\t123\nq8\t\t\n")
     arguments = ["--file", tmp_path / "a.tsv", "--id_column=number"]
-    for name in ("b.tsv", "b.jsonl"):
+    for name in ("b.tsv", "b.jsonl", "b.xlsx", "b.parquet"):
         output = answers(capsys, exports["pair"], *arguments, "--output", tmp_path / name)
         assert output == [f"The predictions are in {tmp_path / name}."]
     assert (tmp_path / "b.tsv").read_text() == (
-        "id\tlabel\tprobability short\tprobability long\ttext_a\ttext_b\n"
-        "q7\tshort\t0.666667\t0.333333\t1\t123\n"
-        "q8\tshort\t0.500000\t0.500000\t\t\n"
+        "number\ttext_a\ttext_b\tlabel\tprobability short\tprobability long\n"
+        "q7\t1\t123\tshort\t0.666667\t0.333333\n"
+        "q8\t\t\tshort\t0.500000\t0.500000\n"
     )
     rows = [json.loads(line) for line in (tmp_path / "b.jsonl").read_text().splitlines()]
-    assert [row["id"] for row in rows] == ["q7", "q8"]
-    again = answers(capsys, exports["pair"], "--file", tmp_path / "b.tsv", "--id_column=id", "--json")
-    assert [json.loads(line)["label"] for line in again] == ["short", "short"]
-    assert sorted(os.listdir(tmp_path)) == ["a.tsv", "b.jsonl", "b.tsv"]
+    assert [row["number"] for row in rows] == ["q7", "q8"]
+    for name in ("b.tsv", "b.xlsx", "b.parquet"):
+        again = answers(capsys, exports["pair"], "--file", tmp_path / name, "--json")
+        assert [json.loads(line)["label"] for line in again] == ["short", "short"]
+        assert [float(json.loads(line)["probability long"]) for line in again] == [pytest.approx(1 / 3, abs=1e-6), 0.5]
+    assert sorted(os.listdir(tmp_path)) == ["a.tsv", "b.jsonl", "b.parquet", "b.tsv", "b.xlsx"]
 
 
 def test_run_folder_is_accepted_for_its_export(exports, capsys, tmp_path):
@@ -270,9 +278,9 @@ def test_squad_and_table_questions_get_answers_with_offsets(exports, capsys, tmp
     best = [("Änn", 0, 3, 0.75), ("", 0, 0, 0.25)]
     n_best = [dict(zip(("text", "start", "end", "probability"), one, strict=True)) for one in best]
     expected = {"answer": "Änn", "start": 0, "end": 3, "score": 0.75, "null_score": -0.25, "n_best": n_best}
-    for name, ids in (("a.json", ["q7", "q8"]), ("a.csv", ["0", "1"])):
+    for name, ids in (("a.json", ["q7", "q8"]), ("a.csv", [None, None])):
         rows = [json.loads(row) for row in answers(capsys, exports["question"], "--file", tmp_path / name, "--json")]
-        assert [row.pop("id") for row in rows] == ids
+        assert [row.pop("id", None) for row in rows] == ids
         asked_for = [{"context": "Änn sings", "question": question} for question in ("Who?", "Where?")]
         assert rows == [{**one, **expected} for one in asked_for]
         lines = answers(capsys, exports["question"], "--file", tmp_path / name)

@@ -55,7 +55,11 @@ MISTAKES = {
     "latin table": ("single", ["--file=latin.tsv"], "latin.tsv is not UTF-8: byte 1 of line 3 is 0x81"),
     "kind": ("single", ["--file=a.ods"], "a.ods cannot be read; expected a name that ends in .txt, .tsv, .csv"),
     "kind inside": ("single", ["--file=a.xlsx"], "a.xlsx is no Excel workbook that can be read"),
-    "output kind": ("single", ["--text=a", "--output=a.xlsx"], "expected a name that ends in .jsonl or .tsv or .csv"),
+    "output kind": (
+        "single",
+        ["--text=a", "--output=a.ods"],
+        "expected a name that ends in .jsonl or .tsv or .csv or .xlsx",
+    ),
     "output place": ("single", ["--text=a", "--output=none/a.tsv"], "none/a.tsv cannot be written"),
     "output is file": ("single", ["--file=a.tsv", "--output=a.tsv"], "output and file are both a.tsv"),
     "batch": ("single", ["--text=a", "--batch_size=0"], "batch_size is 0; expected 1 or more"),

@@ -32,7 +32,7 @@ from bert_tf.heads.base.answers import Answered
 from bert_tf.runtime import files, process
 
 WINDOW = 4096  # texts that are sorted by length before batching
-OUTPUTS = (".jsonl", ".tsv", ".csv")
+OUTPUTS = (".jsonl", *prediction_files.WRITERS)
 OTHER_TEXTS = ("text_b", "question", "choice")
 
 TextExport = loaded_model.Export | quick_export.QuickExport
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="texts are words: lists in .jsonl and .parquet, else between spaces; a tagger tags each of them",
     )
     parser.add_argument("--id_column", metavar="NAME", help="column of FILE with an id (0, 1, 2, ...)")
-    parser.add_argument("--output", help="file to write, .jsonl, .tsv or .csv (lines on standard output)")
+    parser.add_argument("--output", help="file to write, .jsonl, .tsv, .csv, .xlsx or .parquet")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
     device_flags.add_arguments(parser)
     trust_flags.add_arguments(parser)

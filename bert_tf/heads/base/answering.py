@@ -9,12 +9,6 @@ from bert_tf.data.examples import Example
 from bert_tf.heads.base.answers import Answered, RawOutputs
 from bert_tf.heads.base.head import Head
 
-# Columns of tables of answers; other columns of a file of the same name are called "label (file)".
-OWN = frozenset(
-    "id text text_a text_b question context choices label value answer start end score null_score scores "
-    "probabilities answers entities n_best words tags truth".split()
-)
-
 
 def answered(
     example: Example,
@@ -34,12 +28,7 @@ def answered(
         inputs: as `loaded_model.Export` has them.
     """
     answer = head.answer(outputs, labels) if head else RawOutputs.of(outputs)
-    return Answered(id=example.id, texts=texts_by_input(example, inputs), answer=answer, other=other_columns(example))
-
-
-def other_columns(example: Example) -> dict[str, Any]:
-    """The other columns of the example's row; one that an answer has too is called "label (file)"."""
-    return {f"{name} (file)" if name in OWN else name: value for name, value in example.other.items()}
+    return Answered(id=example.id, texts=texts_by_input(example, inputs), answer=answer, row=example.row)
 
 
 def texts_by_input(example: Example, inputs: Mapping[str, int | None]) -> dict[str, Any]:

@@ -15,6 +15,13 @@ SHOWN_TOKENS = 3  # for each mask, in one line
 NO_ANSWER, NO_MASK = "no answer", "no [MASK] in the text"
 
 
+class Share(float):
+    """A probability in a table, with six decimals as text."""
+
+    def __str__(self) -> str:
+        return f"{self:.6f}"
+
+
 class BaseAnswer(abc.ABC):
     """The answer of a model for one example."""
 
@@ -85,7 +92,7 @@ class Prediction(BaseAnswer):
         """{"label"} with {"value"}, or a column for each label."""
         if self.value is not None:
             return {"label": self.label, "value": self.value}
-        shares = {f"probability {label}": f"{value:.6f}" for label, value in self.probabilities.items()}
+        shares = {f"probability {label}": Share(value) for label, value in self.probabilities.items()}
         return {"label": self.label, **shares}
 
     def cells(self) -> list[str]:
@@ -319,7 +326,7 @@ class Answered:
         id: of the example.
         texts: {input: text, or list of choices}.
         answer: of the model.
-        other: other columns of its row.
+        row: all columns of its row of a table, in their order, which then stand for id and texts; None without one.
         truth: the label that it has, as the label column writes it; None if it is not known.
         loss: of the example; None if it is not computed.
     """
@@ -327,22 +334,27 @@ class Answered:
     id: str
     texts: Mapping[str, Any]
     answer: BaseAnswer
-    other: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    row: Mapping[str, Any] | None = None
     truth: str | None = None
     loss: float | None = None
 
     def fields(self) -> dict[str, Any]:
         """{name: plain value}, as JSON has it."""
-        return {"id": self.id, **self.other, **self.texts, **self.answer.fields(), **self._known()}
+        fields = self.answer.fields()
+        given = self._given(fields) if self.row is not None else {"id": self.id, **self.texts}
+        return {**given, **fields, **self._known()}
 
     def columns(self) -> dict[str, Any]:
-        """{name: value} of a row of a table: the texts come last."""
+        """{name: value} of a row of a table: its own columns, then the answer; texts of no table come last."""
+        if self.row is not None:
+            columns = self.answer.columns()
+            return {**self._given(columns), **columns, **self._known()}
         texts: dict[str, Any] = {}
         for name, value in self.texts.items():
             choices = value if isinstance(value, list) else []
             texts |= {f"{name.removesuffix('s')} {i}": text for i, text in enumerate(choices)} or {name: value}
         first, *others = self.answer.columns().items()
-        return {"id": self.id, **self.other, **dict([first]), **self._known(), **dict(others), **texts}
+        return {"id": self.id, **dict([first]), **self._known(), **dict(others), **texts}
 
     def line(self) -> str:
         """One line: the answer, its probability, and the texts."""
@@ -355,6 +367,10 @@ class Answered:
         if not lines and self.answer.headline is None:
             return self.line()
         return "".join(f"{each}\n" for each in ([] if self.answer.headline is None else [self.answer.headline]) + lines)
+
+    def _given(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of the row; one that the answer has too is called "label (file)"."""
+        return {f"{name} (file)" if name in answer else name: value for name, value in (self.row or {}).items()}
 
     def _known(self) -> dict[str, Any]:
         known = {"truth": self.truth, "loss": self.loss}

@@ -5,15 +5,18 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import itertools
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from bert_tf.data import table_files
+from bert_tf.errors import UserError
 from bert_tf.heads.base.answers import Answered
 from bert_tf.runtime import files
-from bert_tf.runtime.atomic_files import write_lines
+from bert_tf.runtime.atomic_files import atomic_write, write_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +35,7 @@ class Split(Protocol):
     is_known: bool
 
 
+PARQUET_ROWS = 10_000  # that are written together
 FORMULA = re.compile(r"(?:^|(?<=[\r\n]))(?=[=+\-@\t\r])")  # before what a formula of a spreadsheet begins with
 
 
@@ -99,13 +103,50 @@ def write(folder: str, name: str, rows: Iterable[Answered]) -> str:
 
 
 def write_rows(path: str, rows: Iterable[Answered], *, shared: bool = False) -> None:
-    """Writes rows as they come to a .jsonl or, by its name, a .tsv or .csv file, whole or not at all.
+    """Writes rows as they come, as the name of the file says (JSON lines by default), whole or not at all.
 
     shared: whether other processes may write the same file at the same time.
     """
-    formats = {".tsv": tab_separated, ".csv": comma_separated}
-    lines = formats.get(os.path.splitext(path)[1].lower(), json_lines)
-    write_lines(path, lines(rows), shared=shared)
+    write = WRITERS.get(os.path.splitext(path)[1].lower())
+    with atomic_write(path, shared=shared) as partial:
+        if write is None:
+            write_lines(partial, json_lines(rows))
+        else:
+            write(partial, rows)
+
+
+def _write_excel(path: str, rows: Iterable[Answered]) -> None:
+    """The first sheet of a workbook; numbers stay numbers, and no text is a formula."""
+    book = table_files.require("openpyxl").Workbook(write_only=True)
+    sheet = book.create_sheet("predictions")
+    for values in _table(rows):
+        sheet.append([float(x) if isinstance(x, float) else _without_formula(_cell(x)) for x in values])
+    book.save(path)
+
+
+def _write_parquet(path: str, rows: Iterable[Answered]) -> None:
+    """Columns have the types that the first rows say; UserError for a later value of another type."""
+    pyarrow, writer, rows = table_files.require("pyarrow"), None, iter(rows)
+    try:
+        while block := [
+            {str(name): _cell(value) for name, value in row.columns().items()}
+            for row in itertools.islice(rows, PARQUET_ROWS)
+        ]:
+            if writer is None:
+                schema = pyarrow.Table.from_pylist(block).schema
+                fields = [each.with_type("string") if pyarrow.types.is_null(each.type) else each for each in schema]
+                writer = pyarrow.parquet.ParquetWriter(path, pyarrow.schema(fields))
+            writer.write_table(pyarrow.Table.from_pylist(block, writer.schema))
+    except pyarrow.ArrowException as error:
+        raise UserError(f"{path} cannot hold these rows ({error}): write .jsonl or .csv instead.") from None
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _cell(value: Any) -> Any:
+    """A value of a cell: numbers and text as they are, lists and objects as JSON."""
+    return value if value is None or isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
 
 
 def json_lines(rows: Iterable[Answered]) -> Iterator[str]:
@@ -166,3 +207,15 @@ def write_submission(folder: str, name: str, rows: Iterable[Answered]) -> None:
 
 def _line(values: Iterable[Any]) -> str:
     return "\t".join(" ".join(str(value).split("\t")).replace("\r", " ").replace("\n", " ") for value in values) + "\n"
+
+
+def _writer(lines: Callable[[Iterable[Answered]], Iterator[str]]) -> Callable[[str, Iterable[Answered]], None]:
+    return lambda path, rows: write_lines(path, lines(rows))
+
+
+WRITERS = {
+    ".tsv": _writer(tab_separated),
+    ".csv": _writer(comma_separated),
+    ".xlsx": _write_excel,
+    ".parquet": _write_parquet,
+}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from bert_tf.data import table_files
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, files
 from bert_tf.tasks.embeddings.text_vectors import Add, Shape, TextVectors
@@ -43,9 +44,7 @@ def expect_writable(path: str, *, overwrite: bool = False, kind: str | None = No
     if files.exists(path) and not overwrite:
         raise UserError(f"{path} exists already: give another output, or overwrite.")
     if kind == "parquet":
-        from bert_tf.tasks.embeddings import feature_tables
-
-        feature_tables.import_pyarrow()
+        table_files.require("pyarrow")
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.errors import UserError
+from bert_tf.data import table_files
 from bert_tf.tasks.embeddings.text_vectors import Add, Shape, TextVectors
 
 ROWS_AT_ONCE = 4096  # of a Parquet file
@@ -98,20 +98,10 @@ class _Spool:
                 member.write(np.array([line[:-1].decode()], kind).tobytes())
 
 
-def import_pyarrow() -> Any:
-    """The package; raises UserError where it is not installed."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise UserError("Parquet needs the package pyarrow: pip install 'bert-tf[parquet]'.") from None
-    return pyarrow
-
-
 @contextlib.contextmanager
 def parquet(path: str, shape: Shape) -> Iterator[Add]:
     """One row per token, word or text: "index" of the text, "id", "token", its offsets, and a vector of each layer."""
-    table = _ParquetTable(import_pyarrow(), shape)
+    table = _ParquetTable(table_files.require("pyarrow"), shape)
     with table.arrow.parquet.ParquetWriter(path, table.schema) as file:
 
         def add(*row: Any) -> None:

@@ -47,21 +47,16 @@ def test_choice_with_zero_probability_has_finite_loss():
 
 def test_other_columns_are_kept_and_csv_is_safe_for_spreadsheets(tmp_path):
     example = Example(
-        "7", ("a, b",), None, "line 2", {"stars": "5", "label": "old", "note": "=1+1", "change": "-3", "=x": ""}
+        "7",
+        ("a, b",),
+        None,
+        "line 2",
+        row={"text": "a, b", "stars": "5", "label": "old", "note": "=1+1", "change": "-3", "=x": ""},
     )
     outputs = {"label": b"good", "probabilities": np.array([0.25, 0.75])}
     row = answered(example, outputs, head=Classes, labels=("bad", "good"), inputs={"text": None})
-    assert list(row.fields()) == [
-        "id",
-        "stars",
-        "label (file)",
-        "note",
-        "change",
-        "=x",
-        "text",
-        "label",
-        "probabilities",
-    ]
+    others = ["stars", "label (file)", "note", "change", "=x"]
+    assert list(row.fields()) == ["text", *others, "label", "probabilities"]
     predictions.write_rows(str(tmp_path / "a.csv"), [row, row])
     with open(tmp_path / "a.csv", encoding="utf-8", newline="") as file:
         first, second = csv.DictReader(file)
