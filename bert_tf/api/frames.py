@@ -39,7 +39,7 @@ def of_lists(results: Sequence[Iterable[Any]], index: Any, kind: type) -> "pd.Da
 
 def of_records(results: Sequence[Any], index: Any, kind: type) -> "pd.DataFrame":
     """A row for each dataclass of results, with a column for each of its plain values."""
-    names = [field.name for field in dataclasses.fields(kind) if field.name != "n_best"]
+    names = [field.name for field in dataclasses.fields(kind) if field.name not in ("n_best", "null_score")]
     return _frame([[getattr(each, name) for name in names] for each in results], index, columns=names)
 
 

@@ -17,7 +17,7 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import about_file, graph_operations
 from bert_tf.heads.base.head import Head
-from bert_tf.runtime import atomic_files, files, open_set, stopping
+from bert_tf.runtime import atomic_files, files, stopping
 
 if TYPE_CHECKING:
     import numpy as np
@@ -174,7 +174,6 @@ def head_of(folder: str, outputs: Collection[str], inputs: Collection[str] | Non
     kind = about(folder).get("kind")
     with contextlib.suppress(UserError):
         if kind:
-            open_set.expect_trusted(kind, os.path.join(folder, about_file.NAME))
             return heads.get(kind)
     return heads.of_signature(inputs, outputs)
 

@@ -27,16 +27,26 @@ def current(kind: str | None) -> str | None:
     return OLD_KINDS.get(kind or "", kind)
 
 
+@functools.cache
 def get(kind: str) -> type[Head]:
     """The head of a module here, or of one from outside by its dotted name: "my_lab.stars".
 
-    Raises UserError for an unknown name.
+    Raises UserError for an unknown name, and for a module from outside that is not trusted: files name kinds, too.
     """
+    open_set.expect_trusted(kind, "The model")
     module = open_set.load(__name__, OLD_KINDS.get(kind, kind), kind="kind of head")
     if not hasattr(module, "HEAD"):
         raise UserError(f"{kind} has no HEAD; a module with a head ends in HEAD = the class.")
     head: type[Head] = module.HEAD
     return head
+
+
+def shown(kind: str | None) -> type[Head]:
+    """The head that cards and pages describe: that of masked LM for None, and classes for a kind without trust."""
+    try:
+        return get(kind or "masked_lm")
+    except UserError:
+        return get("classes")
 
 
 def of_texts(kind: str) -> type[TextHead]:

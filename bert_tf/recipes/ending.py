@@ -32,7 +32,7 @@ def next_commands(path: str) -> list[tuple[str, str]]:
 def next_calls(path: str) -> list[tuple[str, str]]:
     """[(call of the Python API, its purpose)] for the model in the folder of a run."""
     kind = model_card.kind_of(path)
-    use = heads.get(kind or "masked_lm")
+    use = heads.shown(kind)
     calls = [
         (f"bert = bert_tf.load({path!r})", "reads the model"),
         (f"bert.{model_card.call_of(path)}", f"it {use.phrase}"),

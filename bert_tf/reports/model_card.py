@@ -84,7 +84,7 @@ def of_run(folder: str) -> str:
     scores = scoreboard.final_scores(values["scores"], task, kind is not None)
     splits = dict(report.dictionary(run.get("text_statistics")))
     time = sum(seconds for seconds in report.dictionary(run.get("phases")).values() if isinstance(seconds, int | float))
-    use = heads.get(kind or "masked_lm")
+    use = heads.shown(kind)
     return _render(
         name,
         use,
@@ -116,7 +116,7 @@ def of_run(folder: str) -> str:
 def write_of_conversion(checkpoint: Checkpoint, source: str, folder: str, format_name: str) -> None:
     """Writes the card of a checkpoint that was converted from `source` into `folder`, in a format or for an engine."""
     config = checkpoint.config
-    use = heads.get(checkpoint.kind) if checkpoint.kind else heads.of_checkpoint(None, checkpoint.weights) or Vectors
+    use = heads.shown(checkpoint.kind) if checkpoint.kind else heads.of_checkpoint(None, checkpoint.weights) or Vectors
     name = os.path.basename(files.absolute(folder))
     values = config.to_dict()
     size = sum(int(array.size) for array in checkpoint.weights.values())
@@ -166,7 +166,7 @@ def commands_of(folder: str, name: str) -> list[tuple[str, str]]:
     """[(command, its purpose)] for the model of a run that is called by `name`; [] if the run has no export."""
     about = report.dictionary(read_json(os.path.join(folder, "export", "about.json")))
     kind = kind_of(folder)
-    use = heads.get(kind or "masked_lm")
+    use = heads.shown(kind)
     options = []
     for key, count in report.dictionary(about.get("inputs")).items():
         options += [EXAMPLES.get(key, "")] * (count or 1)
@@ -188,7 +188,7 @@ def commands_of(folder: str, name: str) -> list[tuple[str, str]]:
 def call_of(folder: str) -> str:
     """The call of the Python API for the model of a run, such as 'predict("A text.").label'."""
     about = report.dictionary(read_json(os.path.join(folder, "export", "about.json")))
-    call = heads.get(kind_of(folder) or "masked_lm").call
+    call = heads.shown(kind_of(folder)).call
     return call.replace(*PAIR) if "text_b" in report.dictionary(about.get("inputs")) else call
 
 

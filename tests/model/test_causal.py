@@ -85,7 +85,7 @@ def test_masking_mix_sets_how_masked_tokens_are_shown(mix, shown):
     masking = MaskingConfig(masking_mix=mix, masked_lm_prob=0.5)
     pairs = {"token_ids": tf.constant([[2] + [7] * 10 + [3]] * 20, tf.int32)}
     seeds = tf.range(20, dtype=tf.int64)
-    targets = PretrainingTask({}, Tokenizer(PIECES), masking)._targets(pairs, seeds)
+    targets = PretrainingTask({}, Tokenizer(PIECES), masking)._targets(pairs, seeds, None)
     seen = tf.gather(targets["token_ids"], targets["masked_lm_positions"], batch_dims=1)[
         targets["masked_lm_weights"] > 0
     ]
