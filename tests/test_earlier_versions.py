@@ -44,6 +44,13 @@ def read_lines(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def predicted_as_before(folder, run):
+    """What an earlier version predicted; rows of tables had numbers as ids, which are left out since."""
+    rows = read_lines(folder / "expected" / f"{run}.jsonl")
+    is_table = PREDICTED[run].endswith(".csv")
+    return [{name: value for name, value in row.items() if name != "id" or not is_table} for row in rows]
+
+
 def assert_close(actual, expected):
     """Equal, numbers to 1e-4."""
     if isinstance(expected, dict):
@@ -87,7 +94,7 @@ def test_export_predicts_as_before(folder, run, capsys):
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     for row in rows:
         row.pop("n_best", None)
-    assert_close(rows, read_lines(folder / "expected" / f"{run}.jsonl"))
+    assert_close(rows, predicted_as_before(folder, run))
 
 
 def test_run_answers_from_python_as_its_export_did(folder):
@@ -118,7 +125,7 @@ def test_run_is_exported_again_and_predicts_the_same(folder, tmp_path, capsys):
     capsys.readouterr()
     assert main.main(["predict", str(run), "--file", str(folder / "texts.csv"), "--json"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert_close(rows, read_lines(folder / "expected" / "classifier.jsonl"))
+    assert_close(rows, predicted_as_before(folder, "classifier"))
 
 
 @pytest.mark.slow

@@ -124,7 +124,7 @@ def test_converted_export_matches_the_model_at_every_length(name, classifier, ex
     assert_answers_as(model, engines.load(str(to), exact=True))
     about = json.loads((to / "about.json").read_text())
     assert about["inputs"]["token_ids"] == {"type": "int32", "shape": ["B", "T"]}
-    assert (about["outputs"], about["labels"], about["kind"]) == (["logits"], LABELS, "class")
+    assert (about["outputs"], about["labels"], about["kind"]) == (["logits"], LABELS, "classes")
     assert not (to / "network").exists() and (to / "vocab.txt").read_text().split("\n")[7] == "c"
     if name == "onnx":
         assert_the_page_runs(to, model, capsys)
