@@ -100,13 +100,8 @@ def indexed_batches(
     *,
     seed: int | None = None,
     lengths: np.ndarray | None = None,
-    holds_model: bool = False,
 ) -> tf.data.Dataset:
-    """`make_batch(indices)` for each batch of `batch_indices`: {name: tensor [size, ...]}, `size` static.
-
-    holds_model: `make_batch` runs a kernel that holds a model, which never changes. To TensorFlow it is state, and
-        it would refuse to save an iterator with it.
-    """
+    """`make_batch(indices)` for each batch of `batch_indices`: {name: tensor [size, ...]}, `size` static."""
     dataset = batch_indices(count, size, seed=seed, lengths=lengths)
     dataset = dataset.map(no_autograph(make_batch), num_parallel_calls=2, deterministic=True)
     static = {name: [size, *spec.shape[1:]] for name, spec in dataset.element_spec.items()}
@@ -114,12 +109,7 @@ def indexed_batches(
     def with_static_shapes(batch: dict[str, Any]) -> dict[str, Any]:
         return {name: tf.ensure_shape(x, static[name]) for name, x in batch.items()}
 
-    dataset = dataset.map(no_autograph(with_static_shapes)).prefetch(2)
-    if not holds_model:
-        return dataset
-    options = tf.data.Options()
-    options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
-    return dataset.with_options(options)
+    return dataset.map(no_autograph(with_static_shapes)).prefetch(2)
 
 
 def with_seeds(dataset: tf.data.Dataset, *, seed: int) -> tf.data.Dataset:

@@ -39,7 +39,6 @@ class Tokenizer:
     Subclasses split texts in other ways: see `text.tokenizer_kinds`.
 
     separators: [SEP] tokens between two segments of a row.
-    holds_model: whether its kernel holds a model, see `data.pipeline.indexed_batches`.
 
     Args:
         vocabulary: the tokens, list index = id.
@@ -56,7 +55,6 @@ class Tokenizer:
     """
 
     separators = 1
-    holds_model = False
 
     def __init__(
         self,

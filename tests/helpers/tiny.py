@@ -91,7 +91,7 @@ class Words:
     """A tokenizer of whole words between spaces, for tests that trace it often and ask nothing of it."""
 
     pad_id, unknown_id, cls_id, sep_id, mask_id = range(5)
-    separators, holds_model, mask_token, special_count = 1, False, "[MASK]", Tokenizer.special_count
+    separators, mask_token, special_count = 1, "[MASK]", Tokenizer.special_count
     lower_case, special_tokens = True, ()
 
     def __init__(self, words):

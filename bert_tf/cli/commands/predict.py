@@ -32,7 +32,7 @@ from bert_tf.heads.base.answers import Answered
 from bert_tf.runtime import files, process
 
 WINDOW = 4096  # texts that are sorted by length before batching
-OUTPUTS = (".jsonl", *prediction_files.WRITERS)
+OUTPUTS = prediction_files.EXTENSIONS
 OTHER_TEXTS = ("text_b", "question", "choice")
 
 TextExport = loaded_model.Export | quick_export.QuickExport

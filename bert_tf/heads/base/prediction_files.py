@@ -9,7 +9,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bert_tf.data import table_files
@@ -36,6 +36,8 @@ class Split(Protocol):
 
 
 PARQUET_ROWS = 10_000  # that are written together
+EXCEL_ROWS, EXCEL_CHARACTERS = 1 << 20, 32_767  # of a sheet, with the header, and of a cell
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # which XML does not have
 FORMULA = re.compile(r"(?:^|(?<=[\r\n]))(?=[=+\-@\t\r])")  # before what a formula of a spreadsheet begins with
 
 
@@ -107,20 +109,30 @@ def write_rows(path: str, rows: Iterable[Answered], *, shared: bool = False) -> 
 
     shared: whether other processes may write the same file at the same time.
     """
-    write = WRITERS.get(os.path.splitext(path)[1].lower())
+    extension = os.path.splitext(path)[1].lower()
+    if extension not in TABLES:
+        write_lines(path, LINES.get(extension, json_lines)(rows), shared=shared)
+        return
     with atomic_write(path, shared=shared) as partial:
-        if write is None:
-            write_lines(partial, json_lines(rows))
-        else:
-            write(partial, rows)
+        TABLES[extension](partial, rows)
 
 
 def _write_excel(path: str, rows: Iterable[Answered]) -> None:
-    """The first sheet of a workbook; numbers stay numbers, and no text is a formula."""
+    """The first sheet of a workbook; numbers stay numbers, and no text is a formula.
+
+    Raises UserError for what Excel cannot hold: more rows, longer texts, control characters.
+    """
     book = table_files.require("openpyxl").Workbook(write_only=True)
     sheet = book.create_sheet("predictions")
-    for values in _table(rows):
-        sheet.append([float(x) if isinstance(x, float) else _without_formula(_cell(x)) for x in values])
+    for number, values in enumerate(_table(rows)):
+        cells = [float(x) if isinstance(x, float) else _without_formula(_cell(x)) for x in values]
+        texts = [x for x in cells if isinstance(x, str)]
+        if number >= EXCEL_ROWS or any(len(x) > EXCEL_CHARACTERS or CONTROL.search(x) for x in texts):
+            raise UserError(
+                f"Row {number} of the predictions does not fit into an Excel workbook, which holds {EXCEL_ROWS:,} rows "
+                f"and texts of {EXCEL_CHARACTERS:,} characters, none of them a control character: write .csv or .jsonl."
+            )
+        sheet.append(cells)
     book.save(path)
 
 
@@ -209,13 +221,6 @@ def _line(values: Iterable[Any]) -> str:
     return "\t".join(" ".join(str(value).split("\t")).replace("\r", " ").replace("\n", " ") for value in values) + "\n"
 
 
-def _writer(lines: Callable[[Iterable[Answered]], Iterator[str]]) -> Callable[[str, Iterable[Answered]], None]:
-    return lambda path, rows: write_lines(path, lines(rows))
-
-
-WRITERS = {
-    ".tsv": _writer(tab_separated),
-    ".csv": _writer(comma_separated),
-    ".xlsx": _write_excel,
-    ".parquet": _write_parquet,
-}
+LINES = {".jsonl": json_lines, ".tsv": tab_separated, ".csv": comma_separated}
+TABLES = {".xlsx": _write_excel, ".parquet": _write_parquet}
+EXTENSIONS = (*LINES, *TABLES)

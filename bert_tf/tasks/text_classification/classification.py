@@ -134,8 +134,7 @@ class TextClassification(FineTuningTask):
         """See `splits.batches`."""
         split = self.split("train")
         lengths = split.token_counts(self.goal, self.tokenizer).sum(1) if self.groups_by_length else None
-        holds_model = self.tokenizer.holds_model
-        return splits.batches(split, batch_size, self._inputs, seed=seed, lengths=lengths, holds_model=holds_model)
+        return splits.batches(split, batch_size, self._inputs, seed=seed, lengths=lengths)
 
     def eval_batches(self, batch_size: int, split: str = "dev") -> tf.data.Dataset:
         """See `splits.batches`."""

@@ -73,13 +73,12 @@ def batches(
     *,
     seed: int | None = None,
     lengths: np.ndarray | None = None,
-    holds_model: bool = False,
 ) -> tf.data.Dataset:
     """Batches of a Split: inputs(texts [B, F]), "labels" [B, ...], "row_weights" and "row_numbers" [B].
 
     With a seed endless, in a new order every epoch; without one a pass in order, the last batch padded with rows of
     number and weight 0. Every tensor has a static first dimension. The state of an iterator is one number.
-    lengths: of the examples, int [n], to batch those of like length. holds_model: see `data.pipeline.indexed_batches`.
+    lengths: of the examples, int [n], to batch those of like length.
     """
     count = len(split.texts)
     # an empty row after the last one pads the last batch
@@ -96,7 +95,7 @@ def batches(
             "row_numbers": tf.cast(numbers, tf.int32),
         }
 
-    return pipeline.indexed_batches(count, batch_size, batch_of, seed=seed, lengths=lengths, holds_model=holds_model)
+    return pipeline.indexed_batches(count, batch_size, batch_of, seed=seed, lengths=lengths)
 
 
 def statistics(counts: np.ndarray, max_seq_length: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import pytest
 
 from bert_tf.data import tables
 from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
 from bert_tf.heads.base import prediction_files as predictions
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.answers import Answered, Prediction
@@ -80,3 +81,11 @@ def test_csv_with_any_line_ends_is_read_back_and_no_line_is_a_formula(tmp_path):
     assert not any(line.startswith(("=", "+", "@", '"=')) for line in content.replace("\r", "\n").split("\n"))
     read = [row["text_a"] for _, row in tables.read(path)]
     assert read == ["hello\r'=cmd|' /C calc'!A0", "a\n'+b\r\n'@c", "'\r'-d", "plain", "-1.5", "e \x1b=f"]
+
+
+@pytest.mark.parametrize("text", ["a" * 32_768, "form \x0c feed"])
+def test_what_excel_cannot_hold_is_refused_and_nothing_is_written(tmp_path, text):
+    row = Answered(id="0", texts={"text_a": text}, answer=Prediction(label="x"))
+    with pytest.raises(UserError, match="Row 1 of the predictions does not fit into an Excel workbook"):
+        predictions.write_rows(str(tmp_path / "a.xlsx"), [row])
+    assert not list(tmp_path.iterdir())
