@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import io
@@ -124,15 +125,16 @@ def _write_excel(path: str, rows: Iterable[Answered]) -> None:
     """
     book = table_files.require("openpyxl").Workbook(write_only=True)
     sheet = book.create_sheet("predictions")
-    for number, values in enumerate(_table(rows)):
-        cells = [float(x) if isinstance(x, float) else _without_formula(_cell(x)) for x in values]
-        texts = [x for x in cells if isinstance(x, str)]
-        if number >= EXCEL_ROWS or any(len(x) > EXCEL_CHARACTERS or CONTROL.search(x) for x in texts):
-            raise UserError(
-                f"Row {number} of the predictions does not fit into an Excel workbook, which holds {EXCEL_ROWS:,} rows "
-                f"and texts of {EXCEL_CHARACTERS:,} characters, none of them a control character: write .csv or .jsonl."
-            )
-        sheet.append(cells)
+    with contextlib.closing(sheet):
+        for number, values in enumerate(_table(rows)):
+            cells = [float(x) if isinstance(x, float) else _without_formula(_cell(x)) for x in values]
+            texts = [x for x in cells if isinstance(x, str)]
+            if number >= EXCEL_ROWS or any(len(x) > EXCEL_CHARACTERS or CONTROL.search(x) for x in texts):
+                raise UserError(
+                    f"Row {number} of the predictions does not fit into an Excel workbook, which holds {EXCEL_ROWS:,} rows "
+                    f"and texts of {EXCEL_CHARACTERS:,} characters, none of them a control character: write .csv or .jsonl."
+                )
+            sheet.append(cells)
     book.save(path)
 
 
