@@ -131,8 +131,9 @@ def _write_excel(path: str, rows: Iterable[Answered]) -> None:
             texts = [x for x in cells if isinstance(x, str)]
             if number >= EXCEL_ROWS or any(len(x) > EXCEL_CHARACTERS or CONTROL.search(x) for x in texts):
                 raise UserError(
-                    f"Row {number} of the predictions does not fit into an Excel workbook, which holds {EXCEL_ROWS:,} rows "
-                    f"and texts of {EXCEL_CHARACTERS:,} characters, none of them a control character: write .csv or .jsonl."
+                    f"Row {number} of the predictions does not fit into an Excel workbook, which holds {EXCEL_ROWS:,} "
+                    f"rows and texts of {EXCEL_CHARACTERS:,} characters, none of them a control character: write .csv "
+                    "or .jsonl."
                 )
             sheet.append(cells)
     book.save(path)
