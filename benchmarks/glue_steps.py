@@ -93,7 +93,7 @@ def ours(options, task, start, batches, warm_up):
     with strategy.scope():
         model = task.create_model(still)
         learner = TrainStep(task, model, recipe, strategy)
-    weights.expect_same_shapes(weights.assign(model, read.weights))
+    weights.check_same_shapes(weights.assign(model, read.weights))
     steps, (loss,) = [], task.objectives
     for batch in batches:
         result = learner.step(batch)

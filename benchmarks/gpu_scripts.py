@@ -11,7 +11,7 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-MEAN_WORDS, MOST_WORDS = 19, 60  # of SST-2's sentences
+MEAN_WORDS, MAX_WORDS = 19, 60  # of SST-2's sentences
 STEPS = 1000  # of SST-2
 
 
@@ -28,7 +28,7 @@ def sentences(path, count, vocab_size):
         fill = list(dict.fromkeys(word for text in texts for word in text.split())) + fill
     else:
         draws = np.random.default_rng(0)
-        sizes = draws.gamma(3, MEAN_WORDS / 3, count).clip(2, MOST_WORDS).astype(int)
+        sizes = draws.gamma(3, MEAN_WORDS / 3, count).clip(2, MAX_WORDS).astype(int)
         texts = [" ".join(draws.choice(fill[: vocab_size // 2], size)) for size in sizes]
     return [*SPECIAL, *fill][:vocab_size], texts
 

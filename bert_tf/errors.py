@@ -22,13 +22,13 @@ WRONG_PATH = (
 )
 
 
-MOST_LISTED = 30  # names in a sentence
+MAX_LISTED = 30  # names in a sentence
 
 
 def listed(names: Iterable[object]) -> str:
-    """Names with commas, at most MOST_LISTED of them."""
+    """Names with commas, at most MAX_LISTED of them."""
     shown = list(map(str, names))
-    return ", ".join(shown[:MOST_LISTED]) + (f" and {len(shown) - MOST_LISTED:,} more" * (len(shown) > MOST_LISTED))
+    return ", ".join(shown[:MAX_LISTED]) + (f" and {len(shown) - MAX_LISTED:,} more" * (len(shown) > MAX_LISTED))
 
 
 def reason_of(error: BaseException) -> str:

@@ -25,7 +25,7 @@ AT_THE_TOP = {"__init__", "__main__", "errors"}  # the files of bert_tf itself
 # Modules that flags are checked with, that worker processes load, or that only read files.
 NO_TENSORFLOW = """
 runtime.memory_estimate runtime.process runtime.progress runtime.atomic_files runtime.folder_lock runtime.tf_config
-runtime.open_set runtime.json_files runtime.files runtime.cluster runtime.meeting
+runtime.plugins runtime.json_files runtime.files runtime.cluster runtime.rendezvous
 cli.worker_processes cli.commands.launch
 config.bert_config config.encoder_traits config.train_config config.flags config.options
 config.flag_groups config.flag_parsers config.entry_point

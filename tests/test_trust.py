@@ -21,7 +21,7 @@ from bert_tf.export import engines
 from bert_tf.model import heads
 from bert_tf.recipes import finetune
 from bert_tf.recipes.finetuning import finished_run
-from bert_tf.runtime import open_set
+from bert_tf.runtime import plugins
 
 CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
 MODULE = "evil.payload"
@@ -240,6 +240,6 @@ def test_trusted_encoder_works_from_a_folder(evil, classifier):
 
 @pytest.mark.parametrize("name", ["a/b.c", "a:b.c", "..x.y", "x..y", ".x", "x.", "x.y-z", "x.y z"])
 def test_names_that_are_no_modules_are_not_looked_for(name, monkeypatch):
-    monkeypatch.setattr(open_set.importlib, "import_module", None)
-    monkeypatch.setattr(open_set.importlib.util, "find_spec", None)
-    assert open_set.import_outside(name) is None and open_set.find_outside(name) is None
+    monkeypatch.setattr(plugins.importlib, "import_module", None)
+    monkeypatch.setattr(plugins.importlib.util, "find_spec", None)
+    assert plugins.import_outside(name) is None and plugins.find_outside(name) is None

@@ -22,7 +22,7 @@ from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.answers import Answer, BaseAnswer, Entities, Entity, FilledMasks, Prediction, Tag, Token
 from bert_tf.model.heads import BertModel
 from bert_tf.recipes.finetuning import finished_run
-from bert_tf.runtime import files, open_set
+from bert_tf.runtime import files, plugins
 from bert_tf.tasks.embeddings import sentence_choice
 from bert_tf.tasks.embeddings.sentence_choice import SentenceOptions
 from bert_tf.training.run_directory import recorded_flags
@@ -30,7 +30,7 @@ from bert_tf.training.run_directory import recorded_flags
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_SHOWN = 6  # labels
+MAX_SHOWN = 6  # labels
 PAIR, MAX_CHOICES = ("text_a", "text_b"), 64  # of checkpoints from elsewhere
 WINDOW = 4096  # texts among which those of similar length share a batch
 
@@ -48,7 +48,7 @@ def load(
     trust_code: bool = False,
 ) -> "Bert":
     """Reads any checkpoint, run or export; see `bert_tf.load`."""
-    with open_set.trusting(everything=trust_code):
+    with plugins.trusting(everything=trust_code):
         loaded = pretrained.load(path, format_name, special_tokens_in_strings=special_tokens_in_strings)
     return Bert(loaded, os.fspath(path), trust_code=trust_code)
 
@@ -89,7 +89,7 @@ class Bert:
 
     def __repr__(self) -> str:
         config, labels = self.config, self.labels or ()
-        shown = ", ".join(labels[:MOST_SHOWN]) + (f" and {len(labels) - MOST_SHOWN} more" * (len(labels) > MOST_SHOWN))
+        shown = ", ".join(labels[:MAX_SHOWN]) + (f" and {len(labels) - MAX_SHOWN} more" * (len(labels) > MAX_SHOWN))
         size = f"{config.num_hidden_layers} layers of {config.hidden_size}"
         head = type(self.model).__name__ + (f" of {shown}" if shown else "")
         return f"<Bert {self.path}: {head}; {config.encoder}, {size}, {config.vocab_size:,} tokens>"
@@ -490,7 +490,7 @@ class Bert:
         from bert_tf.export.static_signature import static_signatures
         from bert_tf.tasks.staged_signature import stages_of
 
-        with open_set.trusting(everything=self.trust_code):
+        with plugins.trusting(everything=self.trust_code):
             signatures = live_signatures(self.path, self._loaded, texts)
         stages = {name: each._asdict() for name, each in stages_of(signatures).items()}
         return static_signatures(signatures, stages, "auto")

@@ -160,7 +160,7 @@ class PretrainOptions(TypedDict, total=False):
     gpu_memory_limit: int  # MiB of each part of a GPU, with num_logical_devices.
     gradient_checkpointing: bool  # Recompute layers in the backward pass instead of storing their activations; less memory, same result.
     init_checkpoint: StrPath  # Checkpoint to start from, in any format, or a run folder. Default: from scratch.
-    input_lanes: int | Literal["auto"]  # Streams of which batches consist, each with shards of its own: as many hosts can read without reading all; auto: one for 16 shards, up to 64. Runs with other lanes have other batches.
+    input_streams: int | Literal["auto"]  # Streams of which batches consist, each with shards of its own: as many hosts can read without reading all; auto: one for 16 shards, up to 64. Runs with other streams have other batches.
     iterations_per_loop: int | Literal["auto"]  # Training steps per call of the device; auto: 1 on CPUs, 8 on GPUs and TPUs. Same result.
     jit_compile: Literal["auto", "true", "false"]  # Compile forward and backward pass with XLA; auto: on GPUs.
     keep_checkpoint_max: int  # Number of newest checkpoints to keep; 0: all.

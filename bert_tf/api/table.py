@@ -11,7 +11,7 @@ from bert_tf.api.texts import is_frame, is_missing
 from bert_tf.data import bad_rows
 from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import table_choice
-from bert_tf.runtime import atomic_files, open_set
+from bert_tf.runtime import atomic_files, plugins
 from bert_tf.runtime.files import make_folder
 
 TEXT, LABEL = "text", "label"  # the columns of tuples, where nobody names them
@@ -50,7 +50,7 @@ def write(
             raise UserError(f"Row 0 has no {lacking!r}; it has {has}: give {lacking}=NAME, the column.") from None
     columns, label = columns or [TEXT], label or LABEL
     label_type = options.get("label_type") or "classes"
-    with open_set.trusting([label_type]):  # which the caller names
+    with plugins.trusting([label_type]):  # which the caller names
         missing = heads.of_texts(label_type).missing
     stops = options.get("bad_rows") == "stop"
     complete = _complete(rows(itertools.chain(first, each), columns, label), label, missing, stops=stops)

@@ -11,7 +11,7 @@ from typing import Any
 from bert_tf.errors import UserError
 
 SINGLE = (str, bytes)
-MOST_SHOWN = 60  # characters of a wrong value
+MAX_SHOWN = 60  # characters of a wrong value
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -196,4 +196,4 @@ def is_missing(value: Any) -> bool:
 
 def _shown(value: Any) -> str:
     shown = repr(value)
-    return shown if len(shown) <= MOST_SHOWN else f"{shown[:MOST_SHOWN]}..."
+    return shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}..."

@@ -77,7 +77,7 @@ class SentenceVectors:
         """The poolings whose vectors are concatenated."""
         return tuple(self.pooling.split("+"))
 
-    def expect_supported(self, path: str) -> None:
+    def check_supported(self, path: str) -> None:
         """Raises UserError, which names the path, where vectors of texts would not be those of the folder."""
         if self.unsupported:
             raise UserError(
@@ -120,7 +120,7 @@ class Checkpoint:
         return self.lower_case is not False
 
 
-def expect_rows_for_tokens(checkpoint: Checkpoint, path: object) -> None:
+def check_rows_for_tokens(checkpoint: Checkpoint, path: object) -> None:
     """Raises UserError for a vocabulary that is longer than the table of its model."""
     count, rows = len(checkpoint.vocabulary or ()), checkpoint.config.vocab_size
     if count > rows:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LABELS, TOKENIZER = "labels.json", "tokenizer_config.json"
 KINDS = {bool: "true or false", int: "a whole number", str: "a text", list: "a list", dict: "an object"}
-MOST_SHOWN = 60  # characters of a wrong value in an error
+MAX_SHOWN = 60  # characters of a wrong value in an error
 
 
 @contextlib.contextmanager
@@ -67,11 +67,11 @@ def setting(path: StrPath, name: str, kind: type[Kind], *, inside: str = "") -> 
     """
     values: dict[str, Any] = read_settings(path)
     if inside:
-        values = _expect_kind(path, inside, values.get(inside), dict) or {}
-    return _expect_kind(path, f"{inside}.{name}" if inside else name, values.get(name), kind)
+        values = _check_kind(path, inside, values.get(inside), dict) or {}
+    return _check_kind(path, f"{inside}.{name}" if inside else name, values.get(name), kind)
 
 
-def _expect_kind(path: StrPath, name: str, value: Any, kind: type[Kind]) -> Kind | None:
+def _check_kind(path: StrPath, name: str, value: Any, kind: type[Kind]) -> Kind | None:
     """The value; UserError unless it is None or of the kind. True and False are no numbers."""
     if value is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
         raise UserError(f"{path}: {name} is {shortened(value)}; expected {KINDS[kind]}.")
@@ -81,7 +81,7 @@ def _expect_kind(path: StrPath, name: str, value: Any, kind: type[Kind]) -> Kind
 def shortened(value: Any) -> str:
     """A value for an error, not too long."""
     text = repr(value)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def read_safetensors(path: StrPath) -> dict[str, np.ndarray]:

@@ -112,7 +112,7 @@ def check(path: str, kind: str) -> None:
         _check_json(path, kind, by_file=is_by_file(path))
 
 
-def expect_segments(path: str) -> None:
+def check_segments(path: str) -> None:
     """Raises UserError where transformers gives a model no segments, so that both texts of a pair have the first."""
     file = os.path.join(path, CONFIG)
     names = setting(file, "model_input_names", list)

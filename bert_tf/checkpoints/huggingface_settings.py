@@ -13,8 +13,8 @@ THETAS = dict(zip(KINDS, ("global_rope_theta", "local_rope_theta"), strict=True)
 def read_modern_bert(values: Mapping[str, Any]) -> dict[str, Any]:
     """Older names for `layer_types` and `rope_parameters`; UserError for layers and rotations in another order."""
     values = dict(values)
-    _expect_same(values, "classifier_activation", "hidden_activation", "gelu")
-    _expect_same(values, "embedding_dropout", "mlp_dropout", 0.0)
+    _check_same(values, "classifier_activation", "hidden_activation", "gelu")
+    _check_same(values, "embedding_dropout", "mlp_dropout", 0.0)
     kinds = values.get("layer_types")
     if kinds is not None:
         every = next((number for number, kind in enumerate(kinds) if number and kind == KINDS[0]), len(kinds))
@@ -28,7 +28,7 @@ def read_modern_bert(values: Mapping[str, Any]) -> dict[str, Any]:
         if kind not in THETAS:
             raise _not_supported("rope_parameters", kind, " and ".join(KINDS))
         values[THETAS[kind]] = _theta(rotation or {}, values.get(THETAS[kind]))
-    _expect_no_scaling(values)
+    _check_no_scaling(values)
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -60,7 +60,7 @@ def read_nomic_bert(values: Mapping[str, Any]) -> dict[str, Any]:
         raise _not_supported("activation_function", values["activation_function"], "swiglu")
     if values.get("head_dim") not in (None, values.get("hidden_size", 768) // values.get("num_attention_heads", 12)):
         raise _not_supported("head_dim", values["head_dim"], "hidden_size / num_attention_heads")
-    _expect_no_scaling(values)
+    _check_no_scaling(values)
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -94,12 +94,12 @@ def _theta(rotation: Mapping[str, Any], default: Any) -> Any:
     return rotation.get("rope_theta", default)
 
 
-def _expect_no_scaling(values: Mapping[str, Any]) -> None:
+def _check_no_scaling(values: Mapping[str, Any]) -> None:
     if values.get("rope_scaling") is not None:
         raise _not_supported("rope_scaling", values["rope_scaling"], "none")
 
 
-def _expect_same(values: Mapping[str, Any], name: str, other: str, default: Any) -> None:
+def _check_same(values: Mapping[str, Any], name: str, other: str, default: Any) -> None:
     if values.get(name, default) != values.get(other, default):
         raise _not_supported(name, values.get(name, default), f"that of {other}, {values.get(other, default)!r}")
 

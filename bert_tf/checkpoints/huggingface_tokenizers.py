@@ -62,7 +62,7 @@ def read(path: str) -> tuple[list[str] | None, bool | None]:
     if kind == WORDPIECE and (vocabulary is None or setting(file, "vocab", dict, inside="model") is not None):
         vocabulary = _vocabulary_in(file, vocabulary)
     if vocabulary is not None:
-        _expect_words(path, vocabulary)
+        _check_words(path, vocabulary)
     lower_case, settings = huggingface_rules.wordpiece(path)
     settings = dataclasses.replace(settings, is_mpnet=is_mpnet)
     lower_case = True if is_mpnet and lower_case is None else lower_case
@@ -123,7 +123,7 @@ def _blank_lines(path: str) -> int:
     return content.count(b"\n", len(content.rstrip()))
 
 
-def _expect_words(path: str, vocabulary: list[str]) -> None:
+def _check_words(path: str, vocabulary: list[str]) -> None:
     """Raises UserError for the pieces of a SentencePiece model in a vocab.txt."""
     pieces = sum(len(token) > 1 and token.startswith(sentencepiece_model.SPACE) for token in vocabulary)
     if pieces > sum(token.startswith("##") for token in vocabulary):

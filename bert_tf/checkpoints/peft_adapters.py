@@ -56,7 +56,7 @@ SAVED = re.compile(r"\.(modules_to_save|default)(?=\.)")  # in names of older ve
 MATRIX = re.compile(r"(?P<module>.+)\.lora_(?P<matrix>[AB])\.weight")
 
 
-def expect_layout(config: BertConfig) -> Layout:
+def check_layout(config: BertConfig) -> Layout:
     """How transformers stores the encoder; UserError where it does not have it."""
     if config.encoder not in LAYOUTS:
         raise UserError(f"lora_rank is for {', '.join(LAYOUTS)}; encoder={config.encoder} has no adapters in PEFT.")
@@ -70,7 +70,7 @@ def write(
 
     kind: of the head. base: the checkpoint that they are for, as PEFT is to find it.
     """
-    layout, arrays, targets = expect_layout(config), dict[str, np.ndarray](), set()
+    layout, arrays, targets = check_layout(config), dict[str, np.ndarray](), set()
     modules = _modules(layout, config, kind)
     for name, array in weights.items():
         if match := lora.NAME.fullmatch(name):
@@ -107,7 +107,7 @@ def read(folder: str, config: BertConfig) -> tuple[Weights, LoraConfig, str | No
 
     Raises UserError for adapters that are not plain LoRA, for those of other layers, and for weights of another use.
     """
-    settings, layout = settings_of(folder), expect_layout(config)
+    settings, layout = settings_of(folder), check_layout(config)
     if settings.get("init_lora_weights") not in INITIAL:
         initial = shortened(settings["init_lora_weights"])
         raise UserError(f"{folder} has init_lora_weights={initial}, which changes the base model: merge it with PEFT.")
@@ -146,7 +146,7 @@ def read(folder: str, config: BertConfig) -> tuple[Weights, LoraConfig, str | No
     return {**weights, **head}, LoraConfig(lora_rank=rank, lora_alpha=alpha), kind
 
 
-def expect_fits(adapter: Weights, base: Weights, rank: int, folder: str, base_path: str) -> None:
+def check_fits(adapter: Weights, base: Weights, rank: int, folder: str, base_path: str) -> None:
     """Raises UserError unless each kernel that is adapted has both matrices, of the sizes of the base and the rank."""
     for name in adapter:
         match = lora.NAME.fullmatch(name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bert_tf import heads
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint, expect_rows_for_tokens
+from bert_tf.checkpoints.checkpoint import Checkpoint, check_rows_for_tokens
 from bert_tf.errors import UserError
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel, Pretrainer
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bert_tf.text.tokenizer import Tokenizer
 
 OPTIONAL = ("encoder/pooler/", "next_sentence/")  # weights that others leave out where they were not trained
-MOST_SHOWN = 12  # names in a warning
+MAX_SHOWN = 12  # names in a warning
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,10 +64,10 @@ def load(
             shape than the configuration says, or one is missing that the head depends on.
     """
     checkpoint = formats.read(path, format_name)
-    expect_rows_for_tokens(checkpoint, path)
+    check_rows_for_tokens(checkpoint, path)
     model = model_of(checkpoint)
     report = weights.assign(model, checkpoint.weights)
-    _expect_complete(os.fspath(path), model, report)
+    _check_complete(os.fspath(path), model, report)
     if special_tokens_in_strings is True:
         special_tokens_in_strings = special_tokens.parse(special_tokens.ALL, checkpoint)
     if special_tokens_in_strings is not None:
@@ -87,7 +87,7 @@ def tokenizer_of(checkpoint: Checkpoint) -> "Tokenizer | None":
     )
 
 
-def _expect_complete(path: str, model: BertModel, report: weights.LoadReport) -> None:
+def _check_complete(path: str, model: BertModel, report: weights.LoadReport) -> None:
     """Raises UserError where a head would be of random weights; warns of other ones, and of weights that are not used.
 
     Checkpoints of other libraries lack the pooler or the next sentence head where these were not trained.
@@ -108,8 +108,8 @@ def _expect_complete(path: str, model: BertModel, report: weights.LoadReport) ->
         )
     for names, what in ((fresh, "not in it, and random"), (report.unused, "in it, and not used")):
         if names:
-            more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
-            logging.getLogger("bert_tf").warning("%s: %s: %s%s.", path, what, ", ".join(names[:MOST_SHOWN]), more)
+            more = f" and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else ""
+            logging.getLogger("bert_tf").warning("%s: %s: %s%s.", path, what, ", ".join(names[:MAX_SHOWN]), more)
 
 
 def model_of(checkpoint: Checkpoint) -> BertModel:

@@ -18,8 +18,8 @@ from bert_tf.runtime import files
 
 MAGIC = struct.pack("<Q", 0xDB4775248B80FB57)
 FOOTER, TRAILER = 48, 5  # bytes at the end of the table and after each block
-MOST_SIZE = 2**63 - 1  # TensorFlow counts in int64
-MOST_DIMENSIONS = 254  # tensorflow::TensorShape::MaxDimensions
+MAX_SIZE = 2**63 - 1  # TensorFlow counts in int64
+MAX_DIMENSIONS = 254  # tensorflow::TensorShape::MaxDimensions
 
 
 def check(prefix: str) -> None:
@@ -49,7 +49,7 @@ def _check_entry(entry: Any, prefix: str, shards: int) -> None:
     """Raises ValueError for a shape, slices or bytes that cannot be."""
     sizes = [dimension.size for dimension in entry.shape.dim]
     count = math.prod(sizes)
-    if entry.shape.unknown_rank or len(sizes) > MOST_DIMENSIONS or min(sizes, default=0) < 0 or count > MOST_SIZE:
+    if entry.shape.unknown_rank or len(sizes) > MAX_DIMENSIONS or min(sizes, default=0) < 0 or count > MAX_SIZE:
         raise ValueError("an impossible shape")
     for each in entry.slices:
         parts = [(part.start, part.length) for part in each.extent]

@@ -34,7 +34,7 @@ OTHER_FILES = (
 # Modules of PyTorch around others: parallel, compiled, sharded and checkpointed ones.
 AROUND = re.compile(r"(?<![^.])(module|_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
 TOKENS = "embeddings.word_embeddings.weight"  # which most architectures have
-MOST_SHOWN = 3  # names in an error
+MAX_SHOWN = 3  # names in an error
 
 
 def config_file(folder: str) -> str | None:
@@ -178,5 +178,5 @@ def _newer(name: str) -> str:
 
 
 def _shown(names: list[str]) -> str:
-    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
-    return ", ".join(names[:MOST_SHOWN]) + more or "no tensors"
+    more = f" and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else ""
+    return ", ".join(names[:MAX_SHOWN]) + more or "no tensors"

@@ -27,7 +27,7 @@ from bert_tf.runtime import files
 
 OLD_MAGIC = 0x1950A86A20F9469CFC6C
 MEMOIZING = ("PUT", "BINPUT", "LONG_BINPUT")  # opcodes that number an object
-MOST_SHARED = 4  # numbers in tensors for each one in a storage: tied weights share theirs
+MAX_SHARED = 4  # numbers in tensors for each one in a storage: tied weights share theirs
 
 # Names under which training scripts put the weights of a model beside the state of its training.
 WEIGHTS = ("state_dict", "model_state_dict", "model", "module", "net", "weights")
@@ -69,7 +69,7 @@ def read(path: str) -> dict[str, np.ndarray]:
         if not isinstance(state, dict):
             raise UserError(f"{path} holds a {type(state).__name__}; expected a dictionary of tensors (a state dict).")
         tensors = _tensors_of(state, path)
-        _expect_in_proportion(tensors.values(), storages)
+        _check_in_proportion(tensors.values(), storages)
         return {name: value.array(storages) for name, value in tensors.items()}
     except UserError:
         raise
@@ -142,7 +142,7 @@ def _unpickler(file: io.BytesIO | mmap.mmap, path: str) -> "_TensorUnpickler":
     return _TensorUnpickler(file, path)
 
 
-def _expect_in_proportion(tensors: Iterable["_Tensor"], storages: Mapping[str, np.ndarray]) -> None:
+def _check_in_proportion(tensors: Iterable["_Tensor"], storages: Mapping[str, np.ndarray]) -> None:
     """Raises ValueError if tensors are larger than their storages, or together much larger than all of them."""
     total = 0
     for tensor in tensors:
@@ -150,7 +150,7 @@ def _expect_in_proportion(tensors: Iterable["_Tensor"], storages: Mapping[str, n
         if size > storages[tensor.key].size:
             raise ValueError(f"a tensor of {size} numbers reaches beyond its storage of {storages[tensor.key].size}")
         total += size
-    if total > MOST_SHARED * sum(storage.size for storage in storages.values()) + 2**20:
+    if total > MAX_SHARED * sum(storage.size for storage in storages.values()) + 2**20:
         raise ValueError("too many tensors share a storage")
 
 

@@ -17,7 +17,7 @@ from typing import NoReturn
 import bert_tf
 from bert_tf.cli import recipe_flags, trust_flags
 from bert_tf.errors import UserError, describe_failure
-from bert_tf.runtime import open_set, process, stop_signals, tensorflow_startup, terminal
+from bert_tf.runtime import plugins, process, stop_signals, tensorflow_startup, terminal
 
 COMMANDS = "bert_tf.cli.commands"
 
@@ -67,7 +67,7 @@ def _run(words: list[str]) -> None:
 
 def _load(name: str) -> ModuleType:
     """Imports a command of the package, or one from outside by its dotted name."""
-    command = open_set.load(COMMANDS, name, kind="command")
+    command = plugins.load(COMMANDS, name, kind="command")
     for needed in ("Flags", "main"), ("add_arguments", "run"):
         if all(hasattr(command, attribute) for attribute in needed):
             return command
@@ -87,9 +87,9 @@ def parser(loaded: dict[str, ModuleType] | None = None) -> argparse.ArgumentPars
     Importing every command takes longer than an error message should. `loaded` may have commands from outside the
     package, which no list contains.
     """
-    names = open_set.names(COMMANDS)
+    names = plugins.names(COMMANDS)
     if loaded is None:
-        loaded = {name: open_set.load(COMMANDS, name) for name in names}
+        loaded = {name: plugins.load(COMMANDS, name) for name in names}
     top = _Parser(prog="bert-tf", description=bert_tf.__doc__.partition("\n")[0], allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"%(prog)s {bert_tf.__version__}")
     subparsers = top.add_subparsers(title="commands", required=True, metavar="COMMAND")

@@ -3,7 +3,7 @@
 import argparse
 import contextlib
 
-from bert_tf.runtime import open_set
+from bert_tf.runtime import plugins
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,4 +14,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def trusting(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
     """Lets files name code in the block if the flag is given."""
-    return open_set.trusting(everything=getattr(arguments, "trust_code", False))
+    return plugins.trusting(everything=getattr(arguments, "trust_code", False))

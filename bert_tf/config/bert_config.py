@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from bert_tf.config.encoder_traits import EncoderTraits, traits
 from bert_tf.errors import UserError
-from bert_tf.runtime import atomic_files, json_files, open_set
+from bert_tf.runtime import atomic_files, json_files, plugins
 
 # Layers and hidden size of the published models (google-research/bert README).
 SIZES = {
@@ -179,14 +179,14 @@ class BertConfig:
     def from_dict(cls, values: Mapping[str, Any], *, gelu: str = "gelu_tanh", source: str = "The file") -> Self:
         """Reads the content of a `bert_config.json`; unknown keys are logged and dropped.
 
-        The encoder may lie outside of this package only if it is trusted, see `runtime.open_set`.
+        The encoder may lie outside of this package only if it is trusted, see `runtime.plugins`.
 
         gelu: the meaning of "hidden_act": "gelu" in that file, "gelu_tanh" (the original's code) or "gelu_erf" (Hugging
         Face). source: the file, for messages.
         """
         known = {field.name for field in dataclasses.fields(cls)}
         values = dict(values)
-        open_set.expect_trusted(str(values.get("encoder", "")), source)
+        plugins.check_trusted(str(values.get("encoder", "")), source)
         own = traits(str(values.get("encoder") or cls.encoder)).settings
         values["settings"] = {name: values.pop(name) for name in own if name in values}
         unknown = sorted(values.keys() - known)
@@ -215,7 +215,7 @@ class BertConfig:
         atomic_files.write_json(path, self.to_dict())
 
 
-def expect_layers(num_frozen_layers: int, num_hidden_layers: int) -> None:
+def check_layers(num_frozen_layers: int, num_hidden_layers: int) -> None:
     """Raises UserError if more layers are to be frozen than there are."""
     if num_frozen_layers > num_hidden_layers:
         raise UserError(

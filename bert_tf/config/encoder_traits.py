@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import open_set
+from bert_tf.runtime import plugins
 
 PACKAGE = "bert_tf.model.encoders"
 
@@ -78,9 +78,9 @@ def traits(name: str) -> EncoderTraits:
 
     Raises UserError if there is no such module.
     """
-    source = _source(f"{PACKAGE}.{name}") if name in open_set.names(PACKAGE) else _source(name) if "." in name else None
+    source = _source(f"{PACKAGE}.{name}") if name in plugins.names(PACKAGE) else _source(name) if "." in name else None
     if source is None:
-        raise UserError(f"There is no encoder {name!r}. Known: {', '.join(open_set.names(PACKAGE))}.")
+        raise UserError(f"There is no encoder {name!r}. Known: {', '.join(plugins.names(PACKAGE))}.")
     for node in ast.parse(source).body:
         if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["TRAITS"]:
             return EncoderTraits(**ast.literal_eval(node.value))
@@ -89,5 +89,5 @@ def traits(name: str) -> EncoderTraits:
 
 def _source(module: str) -> str | None:
     """The source of a module, None if there is none."""
-    spec = open_set.find_outside(module)
+    spec = plugins.find_outside(module)
     return spec.loader.get_source(spec.name) if spec and isinstance(spec.loader, importlib.abc.InspectLoader) else None

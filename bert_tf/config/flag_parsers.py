@@ -7,11 +7,11 @@ from typing import Any
 from absl import flags as absl_flags
 
 from bert_tf.config.options import choices_of
-from bert_tf.runtime import open_set
+from bert_tf.runtime import plugins
 
 
 class ChoiceFlag(absl_flags.EnumFlag):
-    """A flag with choices, old names for some of them, and modules from outside if they come from an open set."""
+    """A flag with choices, old names for some of them, and modules from outside if they are plugins."""
 
     def __init__(self, name: str, default: str, metadata: Mapping[str, Any]) -> None:
         super().__init__(name, default, metadata["help"], choices_of(metadata))
@@ -28,7 +28,7 @@ class ChoiceParser(absl_flags.EnumParser):
 
     def parse(self, argument: str) -> str:
         """The value that the argument stands for."""
-        if self.is_open and "." in argument and open_set.find_outside(argument):
+        if self.is_open and "." in argument and plugins.find_outside(argument):
             return argument
         return super().parse(self.old_values.get(argument, argument))
 

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from bert_tf.config import parity
 from bert_tf.errors import UserError
-from bert_tf.runtime import open_set
+from bert_tf.runtime import plugins
 
 TYPES: dict[Any, str] = {bool: "True or False", int: "a whole number", float: "a finite number", str: "a string"}
 
@@ -56,7 +56,7 @@ def flag(
 ) -> Any:
     """Returns a dataclass field that is a flag.
 
-    choices: the values it may have. members_of: a package whose modules are further choices (`runtime.open_set`), as is
+    choices: the values it may have. members_of: a package whose modules are further choices (`runtime.plugins`), as is
     any dotted name of a module elsewhere. aliases: earlier names of the flag; old_values: {earlier value: its name
     now}. Both are still accepted. earlier_default: that of earlier versions, with which their runs are continued.
     words: {word: the number it stands for}, for flags of numbers. names_code: a value may name a module elsewhere, as
@@ -108,7 +108,7 @@ def free_flags_of(kind: type) -> frozenset[str]:
 
 def choices_of(metadata: Mapping[str, Any]) -> list[str]:
     """Returns the values that a flag may have, from the metadata of its field; [] if any value may be given."""
-    members = open_set.names(metadata["members_of"]) if metadata["members_of"] else []
+    members = plugins.names(metadata["members_of"]) if metadata["members_of"] else []
     return [*(metadata["choices"] or ()), *members]
 
 
@@ -205,7 +205,7 @@ class Options(Group):
         """Lets files name the modules that given flags name, or with the flag trust_code any."""
         flags, values = fields_of(type(self)), self.values()
         named = [values[name] for name in self.given if flags[name].metadata["names_code"]]
-        return open_set.trusting(named, everything=values.get("trust_code", False))
+        return plugins.trusting(named, everything=values.get("trust_code", False))
 
 
 def upgrade(kind: type, recorded: Mapping[str, Any]) -> dict[str, Any]:
@@ -237,7 +237,7 @@ def _checked(kind: type, name: str, value: Any) -> tuple[str, Any]:
     is_wrong = not isinstance(value, expected) or (expected is int and isinstance(value, bool))
     if is_wrong or (expected is float and not math.isfinite(value)):
         raise UserError(f"{name}={value!r} was given; expected {TYPES[expected]}.")
-    is_outside = field.metadata["names_code"] and open_set.find_outside(str(value)) if "." in str(value) else False
+    is_outside = field.metadata["names_code"] and plugins.find_outside(str(value)) if "." in str(value) else False
     if choices and value not in choices and not is_outside:
         raise UserError(f"{name}={value!r} was given; expected one of {', '.join(filter(None, choices))}.")
     return name, value

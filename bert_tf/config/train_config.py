@@ -118,12 +118,13 @@ class LongTraining(Group):
         "quarter less work; masked tokens are kept. It needs three layers or more.",
         valid=PART,
     )
-    input_lanes: int = flag(
+    input_streams: int = flag(
         0,
         "Streams of which batches consist, each with shards of its own: as many hosts can read without reading all; "
-        "auto: one for 16 shards, up to 64. Runs with other lanes have other batches.",
+        "auto: one for 16 shards, up to 64. Runs with other streams have other batches.",
         words={"auto": 0},
         valid=NOT_NEGATIVE,
+        aliases=("input_lanes",),
     )
     max_eval_steps: int = flag(100, "Maximum number of batches per evaluation.", valid=COUNT, free=True)
     keep_checkpoint_max: int = flag(3, "Number of newest checkpoints to keep; 0: all.", free=True)
@@ -180,7 +181,7 @@ class TrainConfig(Optimization, FineTuning, LongTraining, Compute):
 
     num_train_examples: the length of an epoch, which ends with an evaluation; 0: no epochs. evaluates: whether there
     is held-out data. unfreeze_steps: after which one more layer is trained, from the head down; 0: all from the start.
-    See `training.learning_rates`, `training.lanes`, `training.weight_average` and `training.adversarial`.
+    See `training.learning_rates`, `training.input_streams`, `training.weight_average` and `training.adversarial`.
     """
 
     num_train_examples: int = 0

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from bert_tf.errors import UserError
 
-MOST_NAMED = 5  # bad rows that are listed
+MAX_NAMED = 5  # bad rows that are listed
 log = logging.getLogger("bert_tf")
 
 
@@ -17,8 +17,8 @@ def report(source: str, reasons: Sequence[str], *, stops: bool, flag: str = "--b
     """
     if not reasons:
         return
-    more = len(reasons) - MOST_NAMED
-    named = "; ".join(reasons[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
+    more = len(reasons) - MAX_NAMED
+    named = "; ".join(reasons[:MAX_NAMED]) + (f"; and {more} more" if more > 0 else "")
     rows, are = ("row", "is") if len(reasons) == 1 else ("rows", "are")
     if stops:
         raise UserError(f"{len(reasons)} {rows} {are} bad: {named}. Mend them, or give {flag}=skip.")

@@ -15,7 +15,7 @@ from bert_tf.data.mlm_masking import random_bits
 SHUFFLE_ROUNDS = 16  # the default of 4 leaves positions that depend on the order of the file (correlation 0.18)
 SEEDS = 7  # a stream of random bits of its own, see bert_tf.data.mlm_masking
 MEGA_BATCH, LEAST_MEGA_BATCHES = 50, 4  # most batches sorted by length together, and least such in an epoch
-LANES = 8  # a stream of random bits of its own, as SEEDS
+STREAMS = 8  # a stream of random bits of its own, as SEEDS
 SHUFFLED = 10_000  # records
 GROUPS = 1  # part of the seed of their order
 
@@ -24,10 +24,10 @@ GROUPS = 1  # part of the seed of their order
 no_autograph = tf.autograph.experimental.do_not_convert
 
 
-def seed_of_lane(seed: int, lane: int) -> int:
+def seed_of_stream(seed: int, stream: int) -> int:
     """A seed for one of several streams of a run, below 2 ** 31."""
     with tf.init_scope():
-        return int(random_bits(seed, LANES, lane).numpy().item() & 0x7FFFFFF0)
+        return int(random_bits(seed, STREAMS, stream).numpy().item() & 0x7FFFFFF0)
 
 
 def shuffle(dataset: tf.data.Dataset, *, seed: int, buffer: int = SHUFFLED) -> tf.data.Dataset:

@@ -151,7 +151,7 @@ class ReadyRows:
             records = self._records[first : first + ROWS_AT_ONCE]
             values = {name: x.numpy() for name, x in self._values(records).items()}
             for name, numbers in values.items():
-                self._expect_numbers(name, numbers, first)
+                self._check_numbers(name, numbers, first)
             rows = self._parse(records)
             parts.append({name: rows[name].numpy() for name in ("lengths", "labels") if name in rows})
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -159,7 +159,7 @@ class ReadyRows:
         self.labels = arrays.get("labels")
         self.token_counts = self._token_counts()
 
-    def _expect_numbers(self, name: str, values: np.ndarray, first: int) -> None:
+    def _check_numbers(self, name: str, values: np.ndarray, first: int) -> None:
         """Raises UserError for numbers [B, ...] of the records from `first` that no task writes."""
         flat = values.reshape(len(values), -1)
         dtype = self.specs[name].dtype

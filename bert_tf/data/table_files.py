@@ -12,8 +12,8 @@ from bert_tf.data import text_lines
 from bert_tf.errors import UserError, listed, reason_of
 from bert_tf.runtime import files
 
-MOST_UNPACKED = 200  # bytes of a workbook for each byte of its file
-MOST_ROWS = 1 << 20  # of a sheet
+MAX_UNPACKED = 200  # bytes of a workbook for each byte of its file
+MAX_ROWS = 1 << 20  # of a sheet
 
 
 def require(package: str) -> Any:
@@ -28,7 +28,7 @@ def require(package: str) -> Any:
         raise UserError(f"{what} needs the package {package}: pip install 'bert-tf[{extra}]'.") from None
 
 
-def expect_different(path: str, names: Sequence[str]) -> None:
+def check_different(path: str, names: Sequence[str]) -> None:
     """Raises UserError for names of columns that are repeated, unless they are empty."""
     repeated = sorted(name for name, count in collections.Counter(names).items() if name and count > 1)
     if repeated:
@@ -53,13 +53,13 @@ def excel_fields(path: str) -> Iterator[tuple[int, list[str]]]:
 
     with _open(path) as file:
         try:
-            _expect_in_proportion(file)
+            _check_in_proportion(file)
             sheet = openpyxl.load_workbook(file, read_only=True, data_only=True).worksheets[0]
             sheet.reset_dimensions()  # or each row would be filled up to the last column of the whole sheet
             width = 0
             for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
-                if number > MOST_ROWS:
-                    raise ValueError(f"it has more than {MOST_ROWS:,} rows")
+                if number > MAX_ROWS:
+                    raise ValueError(f"it has more than {MAX_ROWS:,} rows")
                 fields = [_cell_text(cell) for cell in cells]
                 if any(fields):
                     while len(fields) > width and not fields[-1]:
@@ -72,11 +72,11 @@ def excel_fields(path: str) -> Iterator[tuple[int, list[str]]]:
             ) from None
 
 
-def _expect_in_proportion(file: IO[bytes]) -> None:
+def _check_in_proportion(file: IO[bytes]) -> None:
     """Raises ValueError for a workbook that unpacks to much more than its size, as none with texts does."""
     with zipfile.ZipFile(file) as archive:
         unpacked = sum(entry.file_size for entry in archive.infolist())
-    if unpacked > MOST_UNPACKED * file.seek(0, os.SEEK_END) + 2**24:
+    if unpacked > MAX_UNPACKED * file.seek(0, os.SEEK_END) + 2**24:
         raise ValueError(f"it unpacks to {unpacked:,} bytes")
 
 
@@ -99,7 +99,7 @@ def parquet_rows(path: str) -> Iterator[dict[str, Any]]:
     with _open(path) as file:
         try:
             table = pyarrow.parquet.ParquetFile(file)
-            expect_different(path, table.schema_arrow.names)
+            check_different(path, table.schema_arrow.names)
             for batch in table.iter_batches(batch_size=1024):
                 columns = {name: _values(path, name, batch.column(name)) for name in batch.schema.names}
                 for row in range(batch.num_rows):

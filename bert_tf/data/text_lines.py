@@ -42,7 +42,7 @@ def read(path: str, *, announced_for: str = "") -> Iterator[str]:
             ends_in_cr = b"\r" in head and b"\n" not in head
             lines = decode(_cr_lines(file) if ends_in_cr else file, path, announced_for)
         for number, line in enumerate(lines, 1):
-            expect_text(line, number, path)
+            check_text(line, number, path)
             yield line
 
 
@@ -52,7 +52,7 @@ def decode(lines: Iterable[bytes], name: str, announced_for: str = "") -> Iterat
     return (decoder.decode(raw, number) for number, raw in enumerate(lines, 1))
 
 
-def expect_text(line: str, number: int, name: str) -> None:
+def check_text(line: str, number: int, name: str) -> None:
     """Raises UserError for a line with NUL."""
     if "\0" in line:
         raise UserError(f"{name} is not text: line {number} holds NUL; expected UTF-8.")

@@ -15,7 +15,7 @@ from typing import Any
 
 from bert_tf.data.examples import Example, joined_words
 from bert_tf.errors import UserError, reason_of
-from bert_tf.runtime import files, json_files, open_set
+from bert_tf.runtime import files, json_files, plugins
 
 CLASSES = ("type", "pythonClassName", "python_class_name")  # keys in a features.json
 TIMEOUT = 5  # seconds in which the server must answer; the package itself tries for minutes
@@ -118,7 +118,7 @@ def _open_builder(name: str, data_dir: str) -> Any:
             "tfds_name and use_tfds and give the files."
         ) from None
     data_dir = os.path.expanduser(data_dir) or tfds.core.constants.DATA_DIR
-    _expect_own_features(name, data_dir)
+    _check_own_features(name, data_dir)
     folder = _find_prepared(name, data_dir)
     if folder is None:
         try:
@@ -133,7 +133,7 @@ def _open_builder(name: str, data_dir: str) -> Any:
     return tfds.builder_from_directory(folder)  # the version on disk, whichever the package would prepare now
 
 
-def _expect_own_features(name: str, data_dir: str) -> None:
+def _check_own_features(name: str, data_dir: str) -> None:
     """Raises UserError if a dataset on disk has features of classes outside of tensorflow-datasets, untrusted.
 
     The package imports the modules that a features.json names. It finds folders by names without case and "_".
@@ -146,7 +146,7 @@ def _expect_own_features(name: str, data_dir: str) -> None:
             for each in _classes_in(json_files.require_json(path, "features of a dataset")):
                 module, _, member = each.rpartition(".")
                 if not f"{module}.".startswith("tensorflow_datasets."):
-                    open_set.expect_trusted(f"{module}:{member}", path)
+                    plugins.check_trusted(f"{module}:{member}", path)
 
 
 def _plain_name(name: str) -> str:

@@ -15,7 +15,7 @@ from bert_tf.checkpoints.checkpoint_files import read_settings
 from bert_tf.errors import UserError
 from bert_tf.export import about_file
 from bert_tf.model.heads import Pretrainer
-from bert_tf.runtime import open_set
+from bert_tf.runtime import plugins
 from bert_tf.runtime.atomic_files import StrPath
 from bert_tf.text.tokenizer import Tokenizer
 
@@ -119,7 +119,7 @@ def task_of(path: str, loaded: pretrained.Loaded, texts: int | None = None) -> A
     if kind == "choice" and texts < 3:
         raise UserError(f"{path} takes a text and its choices, two or more: give them.")
     names = [str(number) for number in range(texts - 1)] if kind == "choice" else _names(loaded)
-    open_set.expect_trusted(kind or "classes", path)
+    plugins.check_trusted(kind or "classes", path)
     goal = heads.of_texts(kind or "classes").from_about({**stored, "labels": names, "kind": kind})
     return TextClassification(path, {}, goal, tokenizer, max_seq_length=length, texts=texts, test_splits=())
 

@@ -39,7 +39,7 @@ def find(path: str) -> str:
     if not path.startswith("hf://"):
         for folder in (path, os.path.join(path, "export")):
             if is_export(folder):
-                atomic_files.expect_whole(folder)
+                atomic_files.check_whole(folder)
                 return folder
         if files.is_file(os.path.join(path, "run.json")):
             raise UserError(f"The run in {path} has no export: `bert-tf export {path}` makes it.")
@@ -98,7 +98,7 @@ class TextFunction(abc.ABC):
         except MemoryError:
             raise UserError(f"Memory ran out for {len(examples)} texts at once: lower batch_size.") from None
 
-    def expect_order(self) -> None:
+    def check_order(self) -> None:
         """Raises UserError where the order of the inputs is unknown, so that no text has a place."""
         if not self.has_order:
             raise UserError(

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UserError
 
-MOST_BYTES = 1 << 15  # of a text; it takes about a gigabyte
+MAX_BYTES = 1 << 15  # of a text; it takes about a gigabyte
 ENTITIES = {"texts", "labels", "starts", "ends", "counts"}  # outputs of a tagger
 TOKENS = {"vectors", "tokens", "starts", "ends", "segments", "counts"}  # those of the signature `tokens` of vectors
 ANSWERS = {"answers", "starts", "ends", "probabilities"}  # those of a question answerer
@@ -32,9 +32,9 @@ class Limited:
     def __call__(self, **strings: tf.Tensor) -> Any:
         """The outputs of the signature; raises TooLong."""
         for texts in strings.values():
-            if tf.size(texts) > 0 and int(tf.reduce_max(tf.strings.length(texts))) > MOST_BYTES:
+            if tf.size(texts) > 0 and int(tf.reduce_max(tf.strings.length(texts))) > MAX_BYTES:
                 raise TooLong(
-                    f"An earlier version made the export {self._folder}, which takes texts of up to {MOST_BYTES:,} "
+                    f"An earlier version made the export {self._folder}, which takes texts of up to {MAX_BYTES:,} "
                     "bytes for the memory that longer ones need: export it again, or split the text."
                 )
         return self._function(**strings)

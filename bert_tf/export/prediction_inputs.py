@@ -22,7 +22,7 @@ EXTENSIONS = (".txt", *tables.EXTENSIONS)
 Inputs = Mapping[str, int | None]
 
 
-def expect_readable(path: str) -> None:
+def check_readable(path: str) -> None:
     """Raises UserError for a file that is missing, empty or of no known extension, before a model is loaded."""
     if path == STANDARD_INPUT or files.is_folder(path) and tables.is_table(path):
         return
@@ -176,7 +176,7 @@ def _read_lines(path: str, inputs: Inputs) -> Iterator[Example]:
     number, source = 0, "standard input" if path == STANDARD_INPUT else path
     with _open(path) as file:
         for number, line in enumerate(text_lines.decode(file, name), 1):
-            text_lines.expect_text(line, number, name)
+            text_lines.check_text(line, number, name)
             text = line.removesuffix("\n").removesuffix("\r")
             yield Example(str(number - 1), (text,), None, f"line {number} of {source}")
     if not number:

@@ -5,8 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.model.row_ladder import POOLED_TEXTS, TOKEN_TEXTS, WIDTHS, Ladder, Shape
 from bert_tf.model.static_rows import StaticRows
+from bert_tf.model.static_shapes import POOLED_TEXTS, TOKEN_TEXTS, WIDTHS, Ladder, Shape
 from bert_tf.runtime import backend
 from bert_tf.tasks.staged_signature import Stages
 

@@ -1,6 +1,6 @@
 """What models answer: a file for each kind of head, from the label of an example to the answer that people read.
 
-The modules here are an open set (`runtime.open_set`): each ends in `HEAD`, a subclass of `base.head.Head`, whose `kind`
+The modules here are plugins (`runtime.plugins`): each ends in `HEAD`, a subclass of `base.head.Head`, whose `kind`
 is the name of the module. Checkpoints, exports, flags, reports and the server know kinds by these names alone. None of
 them loads TensorFlow before it computes something.
 """
@@ -15,7 +15,7 @@ from bert_tf.config.bert_config import BETWEEN
 from bert_tf.errors import UserError
 from bert_tf.heads.base.head import Head
 from bert_tf.heads.base.text_head import TextHead
-from bert_tf.runtime import open_set
+from bert_tf.runtime import plugins
 
 PARTS = ("replaced_token", "masked_lm", "span", "classifier")  # of names of weights: the first counts
 # What checkpoints, exports and runs of earlier versions call them.
@@ -33,8 +33,8 @@ def get(kind: str) -> type[Head]:
 
     Raises UserError for an unknown name, and for a module from outside that is not trusted: files name kinds, too.
     """
-    open_set.expect_trusted(kind, "The model")
-    module = open_set.load(__name__, OLD_KINDS.get(kind, kind), kind="kind of head")
+    plugins.check_trusted(kind, "The model")
+    module = plugins.load(__name__, OLD_KINDS.get(kind, kind), kind="kind of head")
     if not hasattr(module, "HEAD"):
         raise UserError(f"{kind} has no HEAD; a module with a head ends in HEAD = the class.")
     head: type[Head] = module.HEAD
@@ -60,7 +60,7 @@ def of_texts(kind: str) -> type[TextHead]:
 @functools.cache
 def known() -> Mapping[str, type[Head]]:
     """{kind: head} of this package."""
-    return {name: get(name) for name in open_set.names(__name__)}
+    return {name: get(name) for name in plugins.names(__name__)}
 
 
 def kinds(attribute: str) -> tuple[str, ...]:

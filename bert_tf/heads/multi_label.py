@@ -24,7 +24,7 @@ from bert_tf.training import metrics
 
 THRESHOLD = 0.5  # of the probability above which a label holds
 BEST = "best"  # label_threshold=best
-MOST_SHOWN = 12  # labels whose thresholds are printed
+MAX_SHOWN = 12  # labels whose thresholds are printed
 LIST, NUMBERS = re.compile(r"\[.*\]", re.DOTALL), re.compile(r"\[\s*[01]\.?(\s+[01]\.?)*\s*\]")
 BITS = {"0", "1"}
 log = logging.getLogger("bert_tf")
@@ -212,8 +212,8 @@ class MultiLabel(Classes):
         if not self.finds_best:
             return self, ""
         best = self._with_thresholds(metrics.best_thresholds(labels, predictions["probabilities"]))
-        shown = ", ".join(f"{label} {value:.2f}" for label, value in list(best.calibration.items())[:MOST_SHOWN])
-        more = " ..." * (self.size > MOST_SHOWN)
+        shown = ", ".join(f"{label} {value:.2f}" for label, value in list(best.calibration.items())[:MAX_SHOWN])
+        more = " ..." * (self.size > MAX_SHOWN)
         return best, f"Labels hold above {shown}{more}; with {THRESHOLD} for all of them"
 
     def with_temperature(self, temperature: float | None) -> Self:

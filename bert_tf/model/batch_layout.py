@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from bert_tf.model import attention, fused_ops
-from bert_tf.model.probe import Probe
+from bert_tf.model.activation_probe import Probe
 from bert_tf.runtime import backend
 
 

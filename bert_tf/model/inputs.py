@@ -26,13 +26,13 @@ def complete_for(config: BertConfig, inputs: Any) -> dict[str, tf.Tensor]:
     traits = config.encoder_traits
     if tf.executing_eagerly():
         named = {ALIASES.get(name, name): ids for name, ids in inputs.items()} if isinstance(inputs, Mapping) else {}
-        _expect_below(config.vocab_size, "token_ids", named.get("token_ids", None if named else inputs))
+        _check_below(config.vocab_size, "token_ids", named.get("token_ids", None if named else inputs))
         if config.type_vocab_size > 1:
-            _expect_below(config.type_vocab_size, "segment_ids", named.get("segment_ids"))
+            _check_below(config.type_vocab_size, "segment_ids", named.get("segment_ids"))
     return complete(inputs, config.padding_id, numbers_tokens=traits.position_offset > 0)
 
 
-def _expect_below(size: int, name: str, ids: Any) -> None:
+def _check_below(size: int, name: str, ids: Any) -> None:
     values = np.zeros(0) if ids is None else np.asarray(ids)
     wrong = values[(values < 0) | (values >= size)]
     if wrong.size:

@@ -15,7 +15,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model import attention, dropout_seeds, fused_ops, random_bits
 from bert_tf.model.batch_layout import BatchLayout, gather_tokens
-from bert_tf.runtime import open_set
+from bert_tf.runtime import plugins
 
 
 def config_of(config: BertConfig | dict[str, Any]) -> BertConfig:
@@ -32,7 +32,7 @@ def config_of(config: BertConfig | dict[str, Any]) -> BertConfig:
             f"The Keras file names code outside of this package, the module {encoder}: import it first, if you trust "
             "who wrote it."
         )
-    with open_set.trusting([encoder]):
+    with plugins.trusting([encoder]):
         return BertConfig.from_dict(config)
 
 

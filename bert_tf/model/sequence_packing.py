@@ -48,7 +48,7 @@ def local_costs() -> RowCosts:
 class PackingSpec:
     """How a model packs the texts of its inputs into rows; made by `dynamic`.
 
-    Rows of static shapes, as XLA needs them, are planned on the host: `model.row_ladder`.
+    Rows of static shapes, as XLA needs them, are planned on the host: `model.static_shapes`.
     """
 
     costs: RowCosts = RowCosts()
@@ -61,7 +61,7 @@ class PackingSpec:
     def plan(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Trimmed inputs with "row_sources" and "row_targets", so that an encoder takes its rows from there.
 
-        It is then compiled for static shapes with the rows that `row_ladder` plans on the host.
+        It is then compiled for static shapes with the rows that `static_shapes` plans on the host.
         """
         inputs = self.trim(inputs)
         return {**inputs, **self.assign(inputs).as_inputs()}
@@ -91,7 +91,7 @@ class RowAssignment:
 
     @classmethod
     def given(cls, inputs: Mapping[str, tf.Tensor]) -> "RowAssignment | None":
-        """The one that was planned before the encoder, by `PackingSpec.plan` or `row_ladder`; None without one."""
+        """The one that was planned before the encoder, by `PackingSpec.plan` or `static_shapes`; None without one."""
         return cls(*(inputs[name] for name in TABLES)) if TABLES[0] in inputs else None
 
     def as_inputs(self) -> dict[str, tf.Tensor]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.model.row_ladder import Ladder, Placement, Shape
+from bert_tf.model.static_shapes import Ladder, Placement, Shape
 
 Rows = Mapping[str, np.ndarray]
 

@@ -170,7 +170,7 @@ def assign(model: keras.layers.Layer, arrays: Mapping[str, np.ndarray]) -> LoadR
     in the report.
     """
     report = compared(model, arrays)
-    expect_same_shapes(report)
+    check_same_shapes(report)
     if not report.loaded:
         raise UserError(f"None of the {len(arrays)} weights in the checkpoint belongs to this model.")
     variables = variables_by_name(model)
@@ -179,7 +179,7 @@ def assign(model: keras.layers.Layer, arrays: Mapping[str, np.ndarray]) -> LoadR
     return report
 
 
-def expect_same_shapes(report: LoadReport) -> None:
+def check_same_shapes(report: LoadReport) -> None:
     """Raises UserError, with both shapes, for a mismatched weight of the encoder or of a pre-training head."""
     for name, actual, expected in report.shape_mismatch:
         if name.startswith(PRE_TRAINED):

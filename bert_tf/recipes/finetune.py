@@ -32,7 +32,7 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
     """Data and tasks."""
 
     POSITIONAL: ClassVar[str] = "train_file"
-    MOST_USED: ClassVar[tuple[str, ...]] = tuple(
+    MAX_USED: ClassVar[tuple[str, ...]] = tuple(
         "task_name data_dir text_columns label_column init_checkpoint output_dir num_train_epochs learning_rate "
         "train_batch_size max_seq_length".split()
     )

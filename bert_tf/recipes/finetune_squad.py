@@ -39,7 +39,7 @@ DEMONSTRATION = {
 class Flags(FineTuningFlags, QuestionOptions):
     """Questions and answers."""
 
-    MOST_USED: ClassVar[tuple[str, ...]] = tuple(
+    MAX_USED: ClassVar[tuple[str, ...]] = tuple(
         "train_file predict_file init_checkpoint output_dir version_2_with_negative num_train_epochs learning_rate "
         "train_batch_size max_seq_length doc_stride".split()
     )
@@ -100,7 +100,7 @@ def main(options: Flags) -> None:
         run.main(options)
 
 
-def expect_no_run(folder: RunFolder) -> None:
+def check_no_run(folder: RunFolder) -> None:
     """Raises UserError if combined answers would overwrite a run."""
     run = read_json(folder.file("run.json")) or {}
     if run.get("name", "ensemble") != "ensemble" or preparation.is_trained(folder):
@@ -129,7 +129,7 @@ def score_files(options: Flags) -> None:
 
 def write_ensemble(options: Flags, labelled: Sequence[questions.Question], folder: RunFolder) -> str:
     """Writes the combined answers of several runs into a folder; returns the path of predictions.json."""
-    expect_no_run(folder)
+    check_no_run(folder)
     runs = [name.strip() for name in options.ensemble.split(",") if name.strip()]
     answers = squad_files.ensemble(
         [f"{run}/{squad_files.N_BEST}" for run in runs],

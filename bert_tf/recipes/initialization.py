@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint, expect_rows_for_tokens
+from bert_tf.checkpoints.checkpoint import Checkpoint, check_rows_for_tokens
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.encoder_traits import traits
 from bert_tf.config.flag_groups import DeviceOptions, ModelOptions, RunOptions
@@ -80,7 +80,7 @@ def resolve(run: RunOptions, *, left_to_right: bool = False, trains: bool = True
         _check_encoder(options.init_checkpoint, checkpoint.config.encoder, config.encoder)
     tokens = checkpoint.vocabulary if checkpoint else None
     if checkpoint and not options.vocab_file:
-        expect_rows_for_tokens(checkpoint, options.init_checkpoint)
+        check_rows_for_tokens(checkpoint, options.init_checkpoint)
     if options.vocab_file:
         is_size_known = options.bert_config_file or checkpoint
         given = vocabulary.read(options.vocab_file, config.vocab_size if is_size_known else None)

@@ -70,7 +70,7 @@ def run_phase(options: Flags) -> None:
     start = preparation.resolve(options)
     teacher = initialization.read_teacher(options, start)
     options = without_pairs(options, start.config)
-    with contextlib.closing(RunFolder(options.output_dir, writes=worker_number() == 0)) as folder:
+    with contextlib.closing(RunFolder(options.output_dir, is_chief=worker_number() == 0)) as folder:
         run(options, start, teacher, folder)
 
 
@@ -83,7 +83,7 @@ def run(
     """Everything that is written into the folder of the run."""
     open_run(folder, options)
     with folder.phase("prepare"):
-        if folder.writes:
+        if folder.is_chief:
             config, manifest = preparation.prepare(start, options, folder)
         else:
             config, manifest = preparation.wait_for_chief(options, folder)
@@ -101,7 +101,7 @@ def run(
         for line in advice.before_pretraining(config, options, manifest["statistics"]["train"]["tokens"]):
             print(line, flush=True)
     run_model(options, start, teacher, manifest, folder)
-    if folder.writes:
+    if folder.is_chief:
         ending.finish(folder, for_program=options.from_program)
 
 
@@ -189,7 +189,7 @@ def run_model(
         with folder.phase("evaluate"):
             results = evaluator()
             report_results(results, evaluator, training, manifest, folder)
-    if options.do_export and folder.writes:
+    if options.do_export and folder.is_chief:
         with folder.phase("export"):
             export_and_demo(task, model, tokenizer, evaluator, options, folder)
 

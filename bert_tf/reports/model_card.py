@@ -25,7 +25,7 @@ TEMPLATE = "model_card.md.jinja"
 LIBRARY = "bert_tf"
 
 
-MOST_LABELS = 200  # that a card lists
+MAX_LABELS = 200  # that a card lists
 # Options of `bert-tf predict` for the inputs of an export.
 EXAMPLES = {
     "text": '--text="A text."',
@@ -268,8 +268,8 @@ def _labels(labels: Any) -> str:
     """A sentence that lists labels, or the first of many; "" if there are none."""
     if not isinstance(labels, Sequence) or not labels:
         return ""
-    more = f" and {len(labels) - MOST_LABELS:,} more" if len(labels) > MOST_LABELS else ""
-    return f" Labels: {', '.join(map(str, labels[:MOST_LABELS]))}{more}."
+    more = f" and {len(labels) - MAX_LABELS:,} more" if len(labels) > MAX_LABELS else ""
+    return f" Labels: {', '.join(map(str, labels[:MAX_LABELS]))}{more}."
 
 
 def _results(use: type[Head], task: str, scores: Mapping[str, Any]) -> list[Any]:

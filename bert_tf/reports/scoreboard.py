@@ -88,7 +88,7 @@ def confidence_details(details: Any) -> list[Drawn]:
 
 
 def deployment_table(result: Any) -> Drawn:
-    """{"scores": names, "rows", "errors", "count", "split"} of deployments.json, see `recipes.deployments`; or {}."""
+    """{"scores": names, "rows", "errors", "count", "split"} of deployments.json, see `engine_comparison`, or {}."""
     result = result if isinstance(result, dict) else {}
     listed = [each for each in result.get("deployments") or [] if isinstance(each, dict)]
     names: dict[str, None] = {}

@@ -2,7 +2,7 @@
 
 What goes to a store (gs://...) is written on this machine first. A file is uploaded under another name and renamed. A
 store cannot rename folders: a folder that is being uploaded holds UNFINISHED, which is removed last, and readers refuse
-it until then (`expect_whole`).
+it until then (`check_whole`).
 """
 
 import contextlib
@@ -108,7 +108,7 @@ def atomic_folder(folder: StrPath, *, overwrite: bool = False) -> Iterator[str]:
     """
     folder = target_of(os.fspath(folder).rstrip(os.sep))
     if not overwrite:
-        expect_free(folder)
+        check_free(folder)
     if files.is_remote(folder):
         with tempfile.TemporaryDirectory(prefix="bert-tf-") as scratch:
             yield scratch
@@ -137,7 +137,7 @@ def _upload_folder(source: str, folder: str) -> None:
     files.remove(marker)
 
 
-def expect_whole(folder: StrPath) -> None:
+def check_whole(folder: StrPath) -> None:
     """Raises UserError if a folder of a store is being written, or was left half written."""
     if files.is_remote(folder) and files.exists(os.path.join(folder, UNFINISHED)):
         raise UserError(f"{folder} is not complete: wait until it is written, or write it again.")
@@ -158,7 +158,7 @@ def replace_folder(partial: str, folder: str) -> None:
     files.remove(old)
 
 
-def expect_free(folder: StrPath) -> None:
+def check_free(folder: StrPath) -> None:
     """Raises UserError if a path exists that is not an empty folder, or in a store one that was left half written."""
     if files.is_remote(folder):
         content = files.names(folder)

@@ -260,7 +260,7 @@ def local_copy(path: StrPath) -> Iterator[str]:
         yield target
 
 
-def expect_writable(folder: StrPath) -> None:
+def check_writable(folder: StrPath) -> None:
     """Makes a folder, and raises OSError unless files can be written into it."""
     make_folder(folder)
     if not is_remote(folder):

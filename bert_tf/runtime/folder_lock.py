@@ -55,7 +55,7 @@ class RemoteLock:
     def __init__(self, folder: files.StrPath) -> None:
         """Raises BlockingIOError if another process has locked the folder."""
         self._path, self._token = os.path.join(os.fspath(folder), LOCK), secrets.token_hex(8)
-        self._expect_free()
+        self._check_free()
         files.make_folder(folder)
         self._write()
         if _content(self._path).get("token") != self._token:
@@ -64,7 +64,7 @@ class RemoteLock:
         threading.Thread(target=self._renew, daemon=True).start()
         atexit.register(self.release)
 
-    def _expect_free(self) -> None:
+    def _check_free(self) -> None:
         content = _content(self._path)
         is_ours = content.get("host") == socket.gethostname()
         is_dead = is_ours and not _is_running(content.get("process", 0))

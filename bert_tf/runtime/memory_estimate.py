@@ -7,7 +7,7 @@ from bert_tf.errors import UserError
 CONTROL_GROUP = "/sys/fs/cgroup/memory.max"
 
 
-def expect_room_for_weights(config: Any) -> None:
+def check_room_for_weights(config: Any) -> None:
     """Raises UserError for a configuration whose weights alone, in float32, need more memory than the machine has."""
     required, (total, _) = 4 * num_weights(config), machine_memory()
     if required > total:

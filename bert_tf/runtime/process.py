@@ -28,7 +28,7 @@ def assume_frozen_weights() -> None:
         os.environ.setdefault(FROZEN, "1")
 
 
-def expect_changing_weights() -> None:
+def check_changing_weights() -> None:
     """Raises UserError in a process that assumes frozen weights: training would use outdated ones."""
     if os.environ.get(FROZEN, "0").lower() not in ("0", "false"):
         raise UserError(

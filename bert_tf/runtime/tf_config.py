@@ -16,7 +16,7 @@ def number_of_workers() -> int:
     return sum(len(cluster.get(kind, ())) for kind in ("chief", "worker"))
 
 
-def expect_workers() -> None:
+def check_workers() -> None:
     """Raises UserError if TF_CONFIG names no workers."""
     if not number_of_workers():
         raise UserError(

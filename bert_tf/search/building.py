@@ -100,7 +100,7 @@ def build(
 
 def prepare(texts: str, folder: str, approximate: str, columns: Sequence[str], *, overwrite: bool) -> None:
     """Raises UserError, before a model is loaded, for what cannot be read or written."""
-    prediction_inputs.expect_readable(texts)
+    prediction_inputs.check_readable(texts)
     if len(columns) > 1:
         raise UserError(f"text_columns names {len(columns)} columns; expected one, with the text to find.")
     if approximate not in CHOICES:
@@ -110,7 +110,7 @@ def prepare(texts: str, folder: str, approximate: str, columns: Sequence[str], *
     if files.is_remote(folder):
         raise UserError(f"{folder} is in a store, and an index is mapped into memory: give a folder on a disk.")
     if not overwrite or not files.is_file(os.path.join(folder, ABOUT)):
-        atomic_files.expect_free(folder)
+        atomic_files.check_free(folder)
 
 
 def _examples(texts: str, columns: Sequence[str], id_column: str | None) -> Iterator[Example]:

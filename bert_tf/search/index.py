@@ -83,18 +83,18 @@ class Index:
         self.is_exact = exact or "graph" not in self.about["files"]
         self._graph = None if self.is_exact else neighbors.Graph(self._files.path(GRAPH), self._files.vectors.shape)
         if self.is_exact:
-            self._files.expect_finite()
+            self._files.check_finite()
         about = self.about
         path = model or about["model"]
         try:
             self._embedder = Embedder(path, _settings(about), batch_size)
         except UserError as error:
             raise UserError(f"The model of {folder} cannot be used: {error}") from None
-        self._expect_same_vectors(path)
+        self._check_same_vectors(path)
         self._reranker = Reranker(reranker, reranker_label) if reranker else None
         self._lock = threading.Lock()  # one at a time compares with all vectors: each uses all cores
 
-    def _expect_same_vectors(self, path: str) -> None:
+    def _check_same_vectors(self, path: str) -> None:
         (row,) = self._files.rows([0])
         vector, stored = self._embedder.texts([row["text"]])[0], self._files.vectors[0]
         if vector.shape != stored.shape or not vector @ stored > SAME * np.linalg.norm(vector) * np.linalg.norm(stored):

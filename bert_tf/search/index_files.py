@@ -49,24 +49,24 @@ class IndexFiles:
         if wrong or self.about.get("version") != VERSION:
             raise UserError(f"{path} does not describe an index ({', '.join(wrong) or 'version'}): make it again.")
         count, dimensions = self.about["count"], self.about["dimensions"]
-        self._expect_size(VECTORS, 4 * count * dimensions)
-        self._expect_size(OFFSETS, 8 * (count + 1))
+        self._check_size(VECTORS, 4 * count * dimensions)
+        self._check_size(OFFSETS, 8 * (count + 1))
         self._offsets = np.fromfile(self.path(OFFSETS), "<i8")
         if self._offsets[0] != 0 or (np.diff(self._offsets) <= 0).any():
             raise UserError(f"{self.path(OFFSETS)} is damaged, its offsets are out of order: make the index again.")
-        self._expect_size(TEXTS, int(self._offsets[-1]))
+        self._check_size(TEXTS, int(self._offsets[-1]))
         self.vectors = np.memmap(self.path(VECTORS), "<f4", "r", shape=(count, dimensions))
 
     def path(self, name: str) -> str:
         """The path of a file."""
         return os.path.join(self.folder, name)
 
-    def _expect_size(self, name: str, size: int) -> None:
+    def _check_size(self, name: str, size: int) -> None:
         path = self.path(name)
         if not files.is_file(path) or files.size(path) != size:
             raise UserError(f"{path} is missing or damaged; expected {size:,} bytes: make the index again.")
 
-    def expect_finite(self) -> None:
+    def check_finite(self) -> None:
         """Raises UserError where a vector holds a number that is not finite."""
         for first in range(0, len(self.vectors), ROWS_AT_ONCE):
             is_finite = np.isfinite(self.vectors[first : first + ROWS_AT_ONCE]).all(1)

@@ -20,8 +20,8 @@ from bert_tf.runtime import stopping
 from bert_tf.serving.large_requests import ROW_WORK, LargeRequests, Late
 from bert_tf.serving.served import Arrays, Signature
 
-MOST_ROWS = 64  # per batch
-MOST_BYTES = 16_384  # of text per batch: more is not faster, but delays later requests
+MAX_ROWS = 64  # per batch
+MAX_BYTES = 16_384  # of text per batch: more is not faster, but delays later requests
 GATHER_SECONDS = 0.002  # that a batch waits for more requests once there are several clients
 
 
@@ -64,8 +64,8 @@ class Batcher:
         self,
         *,
         most_waiting: int = 256,
-        most_rows: int = MOST_ROWS,
-        most_bytes: int = MOST_BYTES,
+        most_rows: int = MAX_ROWS,
+        most_bytes: int = MAX_BYTES,
         at_once: int = 0,
         on_batch: Callable[[int, int], Any] = lambda *_: None,
     ) -> None:
@@ -105,7 +105,7 @@ class Batcher:
                 begin = time.monotonic()
                 answers.append(await self._queue(part))
                 if len(parts) > 1:
-                    _expect_rows(answers[-1], part.rows)
+                    _check_rows(answers[-1], part.rows)
                 self._large.advance(turn, part.work, time.monotonic() - begin)
         return _join(answers) if len(parts) > 1 else answers[0]
 
@@ -204,7 +204,7 @@ def _stoppable(stop: stopping.Stop, signature: Signature, arrays: Arrays) -> Arr
 
 def _split(outputs: Arrays, batch: Sequence[_Waiting]) -> list[Arrays]:
     """The outputs of each request of a batch."""
-    _expect_rows(outputs, sum(each.rows for each in batch))
+    _check_rows(outputs, sum(each.rows for each in batch))
     answers, first = [], 0
     for each in batch:
         own = {name: array[first : first + each.rows] for name, array in outputs.items()}
@@ -213,7 +213,7 @@ def _split(outputs: Arrays, batch: Sequence[_Waiting]) -> list[Arrays]:
     return answers
 
 
-def _expect_rows(outputs: Arrays, rows: int) -> None:
+def _check_rows(outputs: Arrays, rows: int) -> None:
     for name, array in outputs.items():
         if array.shape[:1] != (rows,):
             raise ValueError(f"its output {name} does not have one row per instance: send fewer at once")

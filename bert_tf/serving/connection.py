@@ -148,9 +148,9 @@ class Connection(HttpToolsProtocol):
 
     def _wait_for_reader(self) -> None:
         self._unsent_bytes = self.transport.get_write_buffer_size()
-        self._patience = self.loop.call_later(self.timeout_keep_alive, self._expect_progress)
+        self._patience = self.loop.call_later(self.timeout_keep_alive, self._check_progress)
 
-    def _expect_progress(self) -> None:
+    def _check_progress(self) -> None:
         if self.transport.get_write_buffer_size() < self._unsent_bytes:
             self._wait_for_reader()
         else:

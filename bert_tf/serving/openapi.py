@@ -7,7 +7,7 @@ import numpy as np
 
 import bert_tf
 from bert_tf.serving.served import Served, Signature, Spec
-from bert_tf.serving.served_index import MOST_HITS, ServedIndex
+from bert_tf.serving.served_index import MAX_HITS, ServedIndex
 
 Schema = dict[str, Any]
 
@@ -63,7 +63,7 @@ def _predict(model: Served) -> Schema:
 def _search(model: ServedIndex) -> Schema:
     text: Schema = {"type": "string"}
     query = {**text, "pattern": r"\S"}  # blank ones are refused
-    count = {"type": "integer", "minimum": 1, "maximum": MOST_HITS, "default": 10}
+    count = {"type": "integer", "minimum": 1, "maximum": MAX_HITS, "default": 10}
     forms = [
         {"type": "object", "properties": {name: schema, "count": count}, "required": [name]}
         for name, schema in (("query", query), ("queries", {"type": "array", "items": query, "minItems": 1}))

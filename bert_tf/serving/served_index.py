@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bert_tf.search.index import Index
 
 SEARCH = "search"  # kind of the model, and the name of its signature
-MOST_HITS = 100  # of a query
+MAX_HITS = 100  # of a query
 
 
 class SearchSignature(Signature):
@@ -36,7 +36,7 @@ class ServedIndex:
 
     def __init__(self, name: str, index: "Index") -> None:
         self.name, self._index = name, index
-        self.most = min(MOST_HITS, len(index))
+        self.most = min(MAX_HITS, len(index))
         outputs = {"numbers": (np.int64, (None, self.most)), "scores": (np.float32, (None, self.most))}
         self.signatures = {SEARCH: SearchSignature(self._nearest, {"query": ("string", (None,))}, outputs)}
         self.results: dict[str, Any] = {"score": None, "date": None, "examples": [], "texts": len(index)}
@@ -77,6 +77,6 @@ def queries_of(body: Any) -> tuple[list[str], int] | str:
     if not queries:
         return "There are no queries."
     count = body.get("count", 10)
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_HITS:
-        return f"The count is not a whole number from 1 to {MOST_HITS}."
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_HITS:
+        return f"The count is not a whole number from 1 to {MAX_HITS}."
     return queries, count

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Batch = Mapping[str, tf.Tensor]
     Predictions = Mapping[str, np.ndarray]
 
-MOST_CLASSES = 40  # that `summary` prints
+MAX_CLASSES = 40  # that `summary` prints
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,11 +103,11 @@ class Task(abc.ABC):
 
     @property
     def train_shards(self) -> int:
-        """The number of files that lanes (`training.lanes`) can divide among themselves; 1: batches are one stream."""
+        """The number of files to divide among streams (`training.input_streams`); 1: there is one stream."""
         return 1
 
-    def lane_batches(self, lane: int, lanes: int, size: int, seed: int) -> tf.data.Dataset:
-        """The `size` rows that a lane gives to each batch, endless, where there are several train_shards."""
+    def stream_batches(self, stream: int, streams: int, size: int, seed: int) -> tf.data.Dataset:
+        """The `size` rows that a stream gives to each batch, endless, where there are several train_shards."""
         raise NotImplementedError
 
     @abc.abstractmethod
@@ -241,9 +241,9 @@ class FineTuningTask(Task):
         """Lines for people on the details of a split."""
         line = "  {label:26} precision {precision:.3f}  recall {recall:.3f}  F1 {f1:.3f}  of {count}"
         rows = details.get("per_class", [])
-        lines = [line.format(**row) for row in rows[:MOST_CLASSES]]
-        if len(rows) > MOST_CLASSES:
-            lines.append(f"  and {len(rows) - MOST_CLASSES:,} more classes, which are in eval_details.json")
+        lines = [line.format(**row) for row in rows[:MAX_CLASSES]]
+        if len(rows) > MAX_CLASSES:
+            lines.append(f"  and {len(rows) - MAX_CLASSES:,} more classes, which are in eval_details.json")
         if "confidence" in details:
             lines.append(f"  {confidence.sentence(details['confidence'])}")
         return lines

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
 
-BATCH, MOST_BATCHES = 32, 8  # padding is estimated on 8 batches of 32 texts, from all over the split
+BATCH, MAX_BATCHES = 32, 8  # padding is estimated on 8 batches of 32 texts, from all over the split
 SAMPLE = 2048  # rows of pre-training, of which there may be millions
-MOST_BARS = 24
+MAX_BARS = 24
 
 
 def statistics(lengths: npt.ArrayLike, max_seq_length: int) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def of_rows(batches: tf.data.Dataset, max_seq_length: int) -> dict[str, Any]:
 def _padding_of_batches(rows: np.ndarray) -> tuple[float, float]:
     """Fractions of padding in batches as wide as their longest row, and in the same batches packed."""
     starts = np.arange(0, len(rows), BATCH)
-    starts = starts[:: -(-len(starts) // MOST_BATCHES)]
+    starts = starts[:: -(-len(starts) // MAX_BATCHES)]
     used = cut = packed = 0
     for start in starts:
         batch = rows[start : start + BATCH].astype(np.int32)
@@ -73,10 +73,10 @@ def _positions_when_packed(lengths: np.ndarray) -> tf.Tensor:
 
 
 def _bars(sizes: np.ndarray) -> dict[str, Any]:
-    """{"width", "counts"}: a round width, so that there are at most MOST_BARS; the last one holds all longer texts."""
+    """{"width", "counts"}: a round width, so that there are at most MAX_BARS; the last one holds all longer texts."""
     most = max(int(np.percentile(sizes, 99.5)), 1)
     width = next(size for size in (1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 128, 250, 256, 500, 512, 1000, most)
-                 if most / size <= MOST_BARS)  # fmt: skip
-    bars = min(-(-most // width), MOST_BARS)
+                 if most / size <= MAX_BARS)  # fmt: skip
+    bars = min(-(-most // width), MAX_BARS)
     counts = np.bincount(np.minimum((sizes - 1) // width, bars - 1), minlength=bars)
     return {"width": width, "counts": counts.tolist()}

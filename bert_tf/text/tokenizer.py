@@ -114,7 +114,7 @@ class Tokenizer:
     def tokenize_words(self, words: tf.RaggedTensor | Sequence[Sequence[str]]) -> tf.RaggedTensor:
         """Ragged string [B, (words)] or lists of str -> ids of each word: ragged int32 [B, (words), (tokens)]."""
         if not isinstance(words, tf.RaggedTensor):
-            expect_unicode(words)
+            check_unicode(words)
             words = tf.ragged.constant(words, tf.string, ragged_rank=1)
         return words.with_values(self.inside_text(words.values))
 
@@ -312,11 +312,11 @@ def _as_batch(texts: Any) -> tf.Tensor:
     try:
         return tf.ensure_shape(tf.convert_to_tensor(texts, tf.string), [None])
     except ValueError:
-        expect_unicode(texts)
+        check_unicode(texts)
         raise
 
 
-def expect_unicode(texts: Any) -> None:
+def check_unicode(texts: Any) -> None:
     """Raises UserError for a text, also one in lists, with half a surrogate pair, which no tensor can."""
     if isinstance(texts, str):
         try:
@@ -325,4 +325,4 @@ def expect_unicode(texts: Any) -> None:
             raise UserError(f"A text is not Unicode: it holds half a surrogate pair ({texts[:40]!r}).") from None
     elif isinstance(texts, list | tuple):
         for text in texts:
-            expect_unicode(text)
+            check_unicode(text)

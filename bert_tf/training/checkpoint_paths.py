@@ -5,7 +5,7 @@ import re
 
 from bert_tf.runtime import files
 
-LANE_INDEX = re.compile(r"\.lane-\d+\.index")
+STREAM_INDEX = re.compile(r"\.lane-\d+\.index")
 INDEX = re.compile(r"ckpt-\d+\.index")
 FILE = re.compile(r"ckpt-(\d+)[._]")
 TEMPORARY = re.compile(r"_temp$|\.tempstate\d+")  # of TensorFlow, until a checkpoint is whole
@@ -32,16 +32,16 @@ def newest_first(folder: str) -> list[str]:
     return sorted(paths, key=step_of, reverse=True)
 
 
-def lane_path(path: str, lane: int) -> str:
-    """Returns the prefix of the files with the position of a lane of the input, beside those of a checkpoint."""
-    return f"{path}.lane-{lane:05d}"
+def stream_path(path: str, stream: int) -> str:
+    """Returns the prefix of the files with the position of a stream of the input, beside those of a checkpoint."""
+    return f"{path}.lane-{stream:05d}"
 
 
-def lanes_of(path: str) -> list[str]:
-    """Returns the names of the indices of the lanes of a checkpoint."""
+def streams_of(path: str) -> list[str]:
+    """Returns the names of the indices of the streams of a checkpoint."""
     folder, prefix = os.path.split(path)
     names = (name for name in files.names(folder) if name.startswith(f"{prefix}.lane-"))
-    return [name for name in names if LANE_INDEX.fullmatch(name.removeprefix(prefix))]
+    return [name for name in names if STREAM_INDEX.fullmatch(name.removeprefix(prefix))]
 
 
 def files_of(folder: str, step: int | None = None) -> set[str]:

@@ -53,7 +53,7 @@ class TrainState:
                 f"The checkpoint of step {step} could not be written to {folder} ({reason_of(error)}). "
                 f"Kept: {', '.join(names) or 'none'}. {what_to_do(error)} and run the same command again."
             ) from None
-        if not self.scratch:  # positions of lanes beside checkpoints that are no longer kept
+        if not self.scratch:  # positions of streams beside checkpoints that are no longer kept
             for remains in checkpoint_paths.remains_of(folder):
                 files.remove(remains)
 

@@ -19,9 +19,9 @@ import tensorflow as tf
 from bert_tf.config.train_config import DistillationConfig
 from bert_tf.errors import UserError
 from bert_tf.model import weights
+from bert_tf.model.activation_probe import Probe, check_support, probing
 from bert_tf.model.layer_selection import layer_map
 from bert_tf.model.layers import Dense
-from bert_tf.model.probe import Probe, expect_support, probing
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.training.trainable_task import Batch, TrainableTask
 
@@ -248,7 +248,7 @@ class DistilledTask:
 
     def _check(self, student: keras.Model) -> None:
         for model in (student, self.teacher):
-            expect_support(model.encoder, "teacher")
+            check_support(model.encoder, "teacher")
         if self.task.comparison:
             raise UserError("teacher was given, and the loss compares all rows of a batch: leave it out.")
         if getattr(self.task, "kind", "") == "multi_label" and SOFT_TARGETS in self.losses:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from bert_tf.config.flag_groups import DeviceOptions
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import backend, stop_signals
-from bert_tf.runtime.tf_config import expect_workers, number_of_workers, worker_number
+from bert_tf.runtime.tf_config import check_workers, number_of_workers, worker_number
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
@@ -91,7 +91,7 @@ def _devices(num_logical_devices: int, gpu_memory_limit: int) -> list[str]:
 
 @functools.cache
 def _multi_worker() -> tf.distribute.Strategy:
-    expect_workers()
+    check_workers()
     options = tf.distribute.experimental.CommunicationOptions(
         implementation=tf.distribute.experimental.CommunicationImplementation.AUTO
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import tensorflow as tf
 
-from bert_tf.config.bert_config import expect_layers
+from bert_tf.config.bert_config import check_layers
 from bert_tf.model import crf
 from bert_tf.model.weights import HEADS
 
@@ -44,7 +44,7 @@ def polynomial_schedule(
     return rate
 
 
-def of_share(schedule: Schedule, share: Callable[[], tf.Tensor], num_train_steps: int) -> Schedule:
+def by_progress(schedule: Schedule, share: Callable[[], tf.Tensor], num_train_steps: int) -> Schedule:
     """Returns a schedule that is where `schedule` is after that share of its steps, whatever the step."""
     return lambda step: schedule(share() * num_train_steps)
 
@@ -73,7 +73,7 @@ def trainable(
     "encoder" all but the pooler, the head and adapters (`model.lora`). Raises UserError if the model has fewer layers.
     """
     top = number_of_layers(variables)
-    expect_layers(num_frozen_layers, top)
+    check_layers(num_frozen_layers, top)
     lowest = num_frozen_layers + 1 if num_frozen_layers or freeze == "embeddings" else 0
     least = {True: lowest, False: top + 1 if freeze == "encoder" else lowest}  # by whether it is an adapter
     return {name: variable for name, variable in variables.items() if _depth(name, top) >= least[ADAPTER in name]}

@@ -13,7 +13,7 @@ from bert_tf.data.pretraining.record_input import explain_damage
 from bert_tf.errors import Interrupted, TrainingError, reason_of
 from bert_tf.runtime import stop_signals
 from bert_tf.runtime.progress import progress
-from bert_tf.training import checkpoint_paths, lanes, nonfinite
+from bert_tf.training import checkpoint_paths, input_streams, nonfinite
 from bert_tf.training.checkpointing import TrainState
 from bert_tf.training.distribute import any_process, barrier, is_chief, rows_of_process, spans_processes
 from bert_tf.training.early_stopping import EarlyStopping
@@ -74,9 +74,9 @@ class TrainingLoop:
         evaluator: Evaluator,
     ) -> None:
         self.task, self.config, self.folder = task, config, folder
-        self.lanes = lanes.number_of_lanes(task, config, folder.checkpoints)
+        self.streams = input_streams.number_of_streams(task, config, folder.checkpoints)
         rows = rows_of_process(strategy, config.train_batch_size)
-        self.batches = lanes.open_input(task, config, self.lanes, rows)
+        self.batches = input_streams.open_input(task, config, self.streams, rows)
         with strategy.scope():
             self.train_step = TrainStep(task, model, config, strategy)
         self.early_stopping = EarlyStopping(task, config, self.train_step.variables, folder, strategy)
@@ -93,12 +93,12 @@ class TrainingLoop:
         if step:
             self.batches.restore(checkpoint_paths.path_of(self.folder.checkpoints, step))
         while self.train_step.micro_batches < self.folder.run.get("micro_batches", 1):  # as before it was stopped
-            if not self.train_step.halve_micro_batches():
+            if not self.train_step.halve_micro_batch_size():
                 break
         self.folder.forget_metrics_after(step)
         nonfinite.forget(self.folder)
         self.early = step + EARLY_STEPS
-        if step and self.folder.writes and not self._is_last(step):
+        if step and self.folder.is_chief and not self._is_last(step):
             total = f"with {self.budget} used" if self.budget.minutes else f"of {self.config.num_train_steps:,}"
             print(f"Continuing after step {step:,} {total}.", flush=True)
         report(step)
@@ -130,7 +130,7 @@ class TrainingLoop:
     def _report_all_reduce(self) -> None:
         size, replicas = self.train_step.all_reduced_bytes(), self.train_step.strategy.num_replicas_in_sync
         self.folder.update(replicas=replicas, all_reduced_bytes=size)
-        if size and self.folder.writes:
+        if size and self.folder.is_chief:
             precision = self.config.all_reduce_precision
             print(f"In each step {replicas} replicas sum {size / 1e6:,.1f} MB of {precision} gradients.", flush=True)
 
@@ -157,14 +157,14 @@ class TrainingLoop:
                 return self.train_step.steps(batches, stop_requested=stop_requested)
             except (tf.errors.ResourceExhaustedError, MemoryError) as error:
                 # the gradients of all rows come before the first weight is changed: nothing has happened yet
-                if not self.train_step.halve_micro_batches():
+                if not self.train_step.halve_micro_batch_size():
                     raise _out_of_memory(self.train_step, step + 1, error) from None
                 self._report_micro_batches(step + 1)
 
     def _report_micro_batches(self, step: int) -> None:
         parts = self.train_step.micro_batches
         self.folder.update(micro_batches=parts)
-        if self.folder.writes:
+        if self.folder.is_chief:
             print(f"Memory ran out in step {step:,}: {parts} micro-batches per step from here on.", flush=True)
 
     def _is_last(self, step: int) -> bool:
@@ -196,7 +196,7 @@ class TrainingLoop:
             self.early_stopping.add(step, results)  # which may save the weights
         self.folder.log(step, {f"eval_{name}": value for name, value in results.items()})
         names = [name for name in results if not name.endswith(tuple(self.task.objectives))]
-        if self.folder.writes:
+        if self.folder.is_chief:
             print(f"Step {step}, held out: " + "  ".join(f"{name} {results[name]:.4f}" for name in names), flush=True)
 
     def _save(self, step: int, *, awaits_evaluation: bool = False) -> None:
@@ -204,7 +204,7 @@ class TrainingLoop:
         if self._is_last(step) and not awaits_evaluation:
             self.train_step.average.put_into_model()
             self.early_stopping.restore_best(step)
-        if self.lanes > 1:  # positions of lanes first, from all processes: the index of the checkpoint is written last
+        if self.streams > 1:  # all processes, before the index of the checkpoint
             self.batches.save(checkpoint_paths.path_of(self.folder.checkpoints, step))
             barrier(self.train_step.strategy)
         self.state.save(step)
@@ -217,7 +217,7 @@ class TrainingLoop:
         names = map(os.path.basename, checkpoint_paths.newest_first(self.folder.checkpoints))
         files = f"kept: {', '.join(names) or 'no checkpoint'}"
         cause = nonfinite.Cause()
-        if self.folder.writes:
+        if self.folder.is_chief:
             cause = nonfinite.explain(self.train_step, self._batch_of(step), step, self.folder)
             files = f"see {nonfinite.REPORT} and the batch, {nonfinite.ROWS}, in {self.folder.path}; {files}"
         return f"Training stopped in step {step}, as {cause} ({files}): {cause.remedy}."
@@ -225,7 +225,7 @@ class TrainingLoop:
     def _batch_of(self, step: int) -> Batch:
         """The batch of an earlier step, from the data position of the newest checkpoint on, or from the start."""
         rows = range(self.config.train_batch_size)
-        batches = lanes.open_input(self.task, self.config, self.lanes, rows)
+        batches = input_streams.open_input(self.task, self.config, self.streams, rows)
         start = self.state.rewind(**batches.parts())
         if start:
             batches.restore(checkpoint_paths.path_of(self.folder.checkpoints, start))

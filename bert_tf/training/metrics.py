@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import open_set
+from bert_tf.runtime import plugins
 
 Score = Callable[[Any, Any], float]
 MAX_MATRIX, MAX_CONFUSED = 500, 1000  # classes of a confusion matrix; pairs of classes in its place
@@ -113,7 +113,7 @@ def score_of(name: str) -> Score:
     if name in SCORES:
         return SCORES[name]
     module, _, function = name.partition(":")
-    score = getattr(open_set.import_outside(module), function, None) if function else None
+    score = getattr(plugins.import_outside(module), function, None) if function else None
     if score is None:
         raise UserError(
             f"There is no score {name!r}. Known: {', '.join(SCORES)}, or a function of your own such as "

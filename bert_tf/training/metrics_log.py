@@ -40,7 +40,7 @@ class MetricsLog:
     def write(self, step: int) -> str:
         """Logs the metrics of the steps since the last call; returns them in short. Raises Diverged."""
         results = [(number, tf.nest.map_structure(lambda x: x.numpy(), result)) for number, result in self.pending]
-        self._expect_finite(results)
+        self._check_finite(results)
         sums = {
             name: np.sum([np.float64(result["metrics"][name]) for _, result in results], axis=0)
             for name in results[0][1]["metrics"]
@@ -55,7 +55,7 @@ class MetricsLog:
         self.restart_clock()
         return f"loss {values['loss']:.3f}  {values['tokens_per_second']:.0f} tokens/s"
 
-    def _expect_finite(self, results: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+    def _check_finite(self, results: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
         for step, result in results:
             if result["diverged"]:
                 raise Diverged(self.explain(step))

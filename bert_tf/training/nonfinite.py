@@ -80,7 +80,7 @@ def explain(train_step: TrainStep, batch: Batch, step: int, folder: RunFolder) -
     if numbers is not None:
         report["row_numbers"] = numbers.numpy().tolist()
     folder.write_json(REPORT, report | {"texts": texts})
-    if folder.writes:
+    if folder.is_chief:
         arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in batch.items()}
         with atomic_write(folder.file(ROWS)) as partial, open(partial, "wb") as file:
             np.savez_compressed(file, **arrays)
@@ -90,7 +90,7 @@ def explain(train_step: TrainStep, batch: Batch, step: int, folder: RunFolder) -
 def forget(folder: RunFolder) -> None:
     """Removes what an earlier start of the run has written."""
     for name in (REPORT, ROWS):
-        if folder.writes and files.exists(folder.file(name)):
+        if folder.is_chief and files.exists(folder.file(name)):
             files.remove(folder.file(name))
 
 

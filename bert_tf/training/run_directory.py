@@ -48,8 +48,8 @@ class RunFolder:
         run: the content of run.json.
     """
 
-    def __init__(self, path: str, *, writes: bool = True) -> None:
-        self.path, self.writes = path, writes
+    def __init__(self, path: str, *, is_chief: bool = True) -> None:
+        self.path, self.is_chief = path, is_chief
         self.run: dict[str, Any] = {}
         self.events: Any = None  # the writer of TensorBoard events
         self._lock: folder_lock.FolderLock | folder_lock.RemoteLock | None = None
@@ -85,7 +85,7 @@ class RunFolder:
         self._check_path()
         before = read_json(self.file("run.json")) or {}
         self._check_unchanged(upgrade(before.get("decisive", {})), decisive if compared is None else compared)
-        if self.writes:
+        if self.is_chief:
             self._create()
             self._acquire_lock()
         self.run = {
@@ -127,7 +127,7 @@ class RunFolder:
 
     def _create(self) -> None:
         try:
-            files.expect_writable(self.path)
+            files.check_writable(self.path)
         except OSError as error:
             sentence = f"The folder {self.path} cannot be written to ({error.strerror}): choose another output_dir."
             raise of_os_error(error, sentence) from None
@@ -176,7 +176,7 @@ class RunFolder:
 
     def write_json(self, name: str, value: Any) -> None:
         """Writes a JSON file of the folder, completely or not at all."""
-        if self.writes:
+        if self.is_chief:
             atomic_files.write_json(self.file(name), value)
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
@@ -184,7 +184,7 @@ class RunFolder:
 
         A line that the file has for this step already is not repeated.
         """
-        if not self.writes:
+        if not self.is_chief:
             return
         for callback in _callbacks.get():
             callback(step, values)
@@ -218,7 +218,7 @@ class RunFolder:
     def forget_metrics_after(self, step: int) -> None:
         """Removes the lines of steps that a resumed run will repeat, and lines that are cut off."""
         path = self.file("metrics.jsonl")
-        if not self.writes or not files.exists(path):
+        if not self.is_chief or not files.exists(path):
             return
         lines: list[str] = []
         last_lines: set[str] = set()

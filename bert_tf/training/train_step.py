@@ -12,12 +12,12 @@ import tensorflow as tf
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
-from bert_tf.model import row_ladder, weights
-from bert_tf.model.probe import Probe, expect_support, probing
-from bert_tf.model.row_ladder import FITS
+from bert_tf.model import static_shapes, weights
+from bert_tf.model.activation_probe import Probe, check_support, probing
 from bert_tf.model.sequence_packing import TABLES, PackingSpec, local_costs
+from bert_tf.model.static_shapes import FITS
 from bert_tf.runtime import backend
-from bert_tf.runtime.process import expect_changing_weights
+from bert_tf.runtime.process import check_changing_weights
 from bert_tf.training import adversarial, encoder_options, learning_rates, micro_batches, optimizers, step_results
 from bert_tf.training.budget import Budget
 from bert_tf.training.distillation import DistilledTask
@@ -45,7 +45,7 @@ class TrainStep:
     def __init__(
         self, task: TrainableTask, model: keras.Model, config: TrainConfig, strategy: tf.distribute.Strategy
     ) -> None:
-        expect_changing_weights()
+        check_changing_weights()
         self.micro_batches = config.num_accumulation_steps or 1
         slices = strategy.num_replicas_in_sync * self.micro_batches
         if config.train_batch_size % slices:
@@ -68,7 +68,7 @@ class TrainStep:
         self.average = WeightAverage(self.trainable, config.ema_decay)
         encoder_options.apply(config, model.encoder, strategy)
         if config.fgm_epsilon:
-            expect_support(model.encoder, "fgm_epsilon")
+            check_support(model.encoder, "fgm_epsilon")
         if self.distilled and (config.fgm_epsilon or config.gradient_checkpointing or config.token_dropping):
             raise UserError("teacher was given: leave out fgm_epsilon, gradient_checkpointing and token_dropping.")
         self.loss_scale = LossScale(enabled=model.dtype_policy.compute_dtype == "float16")
@@ -103,7 +103,7 @@ class TrainStep:
             self.active = active
             self._create_functions()
 
-    def halve_micro_batches(self) -> bool:
+    def halve_micro_batch_size(self) -> bool:
         """Takes half as many rows at once from now on; False where num_accumulation_steps or the batch forbid it."""
         rows = self.config.train_batch_size // self.strategy.num_replicas_in_sync
         if self.config.num_accumulation_steps or rows % (2 * self.micro_batches):
@@ -129,7 +129,7 @@ class TrainStep:
         return self._step(shard_batch(self.strategy, self.with_rows(batch)), *stop)
 
     def with_rows(self, batch: Batch) -> Batch:
-        """A global batch with the tables of packed rows (`row_ladder.pack_batch`), where `packed_rows` asks for them.
+        """A global batch with the tables of packed rows (`static_shapes.pack_batch`), if `packed_rows` asks for them.
 
         They are made here, on the host: on a device every step of the loop would be several tiny kernels.
         """
@@ -138,7 +138,7 @@ class TrainStep:
             return batch
         slices = self.strategy.num_replicas_in_sync * self.micro_batches
         width = batch["token_ids"].shape[-1]
-        tables = row_ladder.pack_batch(batch["lengths"].numpy(), width, slices=slices, rows=rows)
+        tables = static_shapes.pack_batch(batch["lengths"].numpy(), width, slices=slices, rows=rows)
         return {**batch, **{name: tf.constant(x) for name, x in tables.items()}}
 
     def steps(self, batches: Sequence[Batch], *, stop_requested: bool = False) -> list[Mapping[str, Any]]:
@@ -350,7 +350,7 @@ def _optimizer(
         power=config.decay_power,
     )
     if budget.minutes:
-        schedule = learning_rates.of_share(schedule, budget.share, config.num_train_steps)
+        schedule = learning_rates.by_progress(schedule, budget.share, config.num_train_steps)
     head = config.head_learning_rate / config.learning_rate if config.head_learning_rate > 0 else 1.0
     factors = learning_rates.layer_factors(variables, config.layerwise_learning_rate_decay, head)
     return optimizers.create(config.optimizer, trainable, schedule, weight_decay=config.weight_decay, factors=factors)

@@ -61,10 +61,10 @@ class TrainableTask(Protocol):
 
     @property
     def train_shards(self) -> int:
-        """The number of files that can be divided among lanes (`training.lanes`); 1 where there is no such thing."""
+        """The number of files to divide among streams (`training.input_streams`); 1: there is one stream."""
 
-    def lane_batches(self, lane: int, lanes: int, size: int, seed: int) -> tf.data.Dataset:
-        """Returns an endless dataset of `size` rows of each batch, from this lane's share of the shards."""
+    def stream_batches(self, stream: int, streams: int, size: int, seed: int) -> tf.data.Dataset:
+        """Returns an endless dataset of `size` rows of each batch, from this stream's share of the shards."""
 
     def eval_batches(self, batch_size: int, split: str) -> tf.data.Dataset:
         """Returns one pass over a split."""

@@ -115,7 +115,7 @@ def write_torch_old(folder, theirs):
 WRITERS = [write_safetensors, write_shards, write_torch_zip, write_torch_old]
 
 
-def expect_equal(actual, expected):
+def check_equal(actual, expected):
     assert sorted(actual) == sorted(expected)
     for name, array in expected.items():
         assert actual[name].dtype == np.float32
@@ -126,7 +126,7 @@ def expect_equal(actual, expected):
 @pytest.mark.parametrize("write", WRITERS)
 def test_every_format_reads_all_weights_exactly(tmp_path, arrays, write, names):
     write(folder_of(tmp_path), renamed(as_hugging_face(arrays), **names))
-    expect_equal(read(tmp_path).weights, arrays)
+    check_equal(read(tmp_path).weights, arrays)
 
 
 def test_weights_fit_the_model(tmp_path, model_and_arrays):
@@ -171,7 +171,7 @@ def test_tied_weights_are_dropped_and_unknown_weights_reported(tmp_path, arrays)
     }
     stranger = {"crf.transitions": np.ones([3, 16], np.float32)}
     write_safetensors(folder_of(tmp_path), theirs | repeats | stranger)
-    expect_equal(read(tmp_path).weights, arrays | stranger)
+    check_equal(read(tmp_path).weights, arrays | stranger)
 
 
 @pytest.mark.parametrize("name", ["F16", "BF16"])

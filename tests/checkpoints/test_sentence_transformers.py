@@ -111,7 +111,7 @@ def test_modules_and_pooling_are_read(kinds, pooling, expected, tmp_path):
 def test_unsupported_modules_are_named(kinds, pooling, named, tmp_path):
     loaded = sentence_transformers.read(folder_of(tmp_path, kinds, pooling), 64)
     with pytest.raises(UserError, match=f"my_model makes vectors of texts with .*{named}.* is not supported"):
-        loaded.expect_supported("my_model")
+        loaded.check_supported("my_model")
 
 
 def test_module_of_another_package_is_unsupported(tmp_path):

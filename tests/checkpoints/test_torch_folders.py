@@ -35,7 +35,7 @@ def renamed(path, change):
     save_file({name: array for name, array in arrays.items() if name}, path / MODEL)
 
 
-def expect_equal(path, weights):
+def check_equal(path, weights):
     actual = formats.read(path).weights
     assert actual.keys() == weights.keys()
     for name, array in weights.items():
@@ -60,7 +60,7 @@ def expect_equal(path, weights):
 def test_names_of_modules_around_a_model_are_left_out(folder, change):
     path, weights = folder
     renamed(path, change)
-    expect_equal(path, weights)
+    check_equal(path, weights)
 
 
 def test_weights_beside_the_model_are_no_head_of_it(folder):
@@ -132,7 +132,7 @@ def test_weights_in_a_dictionary_of_training_are_read(folder, name):
     path, weights = folder
     as_torch(path, around=inside(name))
     (path / MODEL).unlink()
-    expect_equal(path, weights)
+    check_equal(path, weights)
 
 
 def test_two_models_in_a_dictionary_are_refused(folder):
@@ -150,7 +150,7 @@ def test_the_only_file_with_weights_may_have_any_name(folder, name):
     (path / MODEL).unlink()
     (path / "config.json").rename(path / "bert_config.json")
     (path / "training_args.bin").write_bytes(b"no weights")
-    expect_equal(path, weights)
+    check_equal(path, weights)
     as_torch_copy = path / f"other_{name}"
     as_torch_copy.write_bytes((path / name).read_bytes())
     with pytest.raises(UserError, match="holds several files with weights"):
@@ -162,7 +162,7 @@ def test_the_only_file_with_weights_may_have_any_name(folder, name):
 def test_safetensors_may_have_a_variant_in_their_name(folder):
     path, weights = folder
     (path / MODEL).rename(path / "model.fp16.safetensors")
-    expect_equal(path, weights)
+    check_equal(path, weights)
 
 
 def test_shards_of_torch_are_read_and_a_missing_one_is_named(folder):
@@ -174,7 +174,7 @@ def test_shards_of_torch_are_read_and_a_missing_one_is_named(folder):
     (path / MODEL).unlink()
     index = path / "pytorch_model.bin.index.json"
     index.write_text(json.dumps({"weight_map": places}))
-    expect_equal(path, weights)
+    check_equal(path, weights)
     index.write_text(json.dumps({"weight_map": places | {"bert.more": next(iter(parts))}}))
     with pytest.raises(UserError, match=r"index.json lack 1 of its \d+ weights, as bert.more"):
         formats.read(path)
@@ -254,7 +254,7 @@ def test_electra_with_embeddings_as_wide_as_its_layers_has_no_projection(tmp_pat
     weights = tiny.random_weights(heads.Classifier(config, 2))
     source = Checkpoint(config=config, weights=weights, vocabulary=PIECES, lower_case=True, kind="class")
     formats.write(source, tmp_path / "model", "huggingface")
-    expect_equal(tmp_path / "model", weights)
+    check_equal(tmp_path / "model", weights)
 
 
 def test_roberta_reads_both_texts_of_a_pair_as_the_first_segment(tmp_path):
@@ -293,7 +293,7 @@ def test_head_that_is_computed_otherwise_is_left_out_with_a_warning(tmp_path, ca
     arrays = load_file(path / MODEL)
     table = arrays["bert.embeddings.word_embeddings.weight"]
     save_file({**arrays, "cls.predictions.decoder.weight": table.copy()}, path / MODEL)
-    expect_equal(path, weights)  # a copy of the table
+    check_equal(path, weights)  # a copy of the table
     save_file({**arrays, "cls.predictions.decoder.weight": table + 1}, path / MODEL)
     with caplog.at_level(logging.WARNING, "bert_tf"):
         read = formats.read(path)

@@ -51,7 +51,7 @@ def weights(folder):
     return {name: reader.get_tensor(name) for name in names}
 
 
-def expect_equal(folder, other):
+def check_equal(folder, other):
     ours, theirs = weights(folder), weights(other)
     assert ours.keys() == theirs.keys()
     for name, values in ours.items():
@@ -74,7 +74,7 @@ def test_two_workers_train_as_two_replicas_do(alone, data, tmp_path, monkeypatch
     assert done.returncode == 0, done.stderr
     folders = [""] if "num_seeds" not in text else ["seed=12345", "seed=12346"]
     for folder in folders:
-        expect_equal(two / folder, tmp_path / "one" / folder)
+        check_equal(two / folder, tmp_path / "one" / folder)
 
 
 DETERMINISM = """

@@ -9,7 +9,7 @@ from bert_tf.export import loaded_model, older_exports
 from bert_tf.serving.app import Server
 from bert_tf.serving.served import Served
 
-LONG = "a" * (older_exports.MOST_BYTES + 1)
+LONG = "a" * (older_exports.MAX_BYTES + 1)
 
 
 def entities(cut):

@@ -62,7 +62,7 @@ config = dataclasses.replace(
 )
 with strategy.scope():
     model = tiny.pretrainer(config)[0]
-folder = RunFolder(options.folder, writes=distribute.is_chief(strategy))
+folder = RunFolder(options.folder, is_chief=distribute.is_chief(strategy))
 folder.open(name="tiny", flags={}, decisive={})
 settings = TrainConfig(
     train_batch_size=4,

@@ -10,8 +10,8 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.model import functional_bert, heads, weights, xla_rowwise
-from bert_tf.model.row_ladder import pack_batch
 from bert_tf.model.sequence_packing import CPU_COSTS, PackingSpec
+from bert_tf.model.static_shapes import pack_batch
 
 pytestmark = pytest.mark.optimized_graphs
 

@@ -141,9 +141,9 @@ def test_unfinished_store_folder_is_refused_and_replaced(store, monkeypatch):
         write_folder(store)
     assert files.exists(copied[0])
     with pytest.raises(UserError, match="is not complete: wait until it is written, or write it again"):
-        atomic_files.expect_whole(store)
+        atomic_files.check_whole(store)
     write_folder(store)
-    atomic_files.expect_whole(store)
+    atomic_files.check_whole(store)
     assert [os.path.basename(path) for path in files.walk(store)] == ["a", "b"]
     with pytest.raises(UserError, match="exists already"):
         write_folder(store)

@@ -194,7 +194,7 @@ def test_files_of_other_vocabularies_tasks_and_lengths_are_refused_without_notes
     with pytest.raises(UserError, match="holds no TFRecords that can be read"):
         ready_examples.ReadyRows(str(path), specs, TOKENIZER.size)
     with pytest.raises(UserError, match="give the vocabulary they are of"):
-        ready.expect_vocabulary(options_of(train_file=str(path)), start_of(vocabulary=None))
+        ready.check_vocabulary(options_of(train_file=str(path)), start_of(vocabulary=None))
 
 
 WRONG_NUMBERS = [

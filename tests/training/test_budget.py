@@ -46,7 +46,7 @@ def test_steps_count_but_not_the_first_of_a_start_nor_what_is_between(clock):
 @pytest.mark.parametrize("share, expected", [(0.0, 0.0), (0.25, 1.0), (0.5, 2.0), (0.75, 1.0), (1.0, 0.0)])
 def test_schedule_is_that_of_the_share_whatever_the_step(share, expected):
     plain = learning_rates.polynomial_schedule(2.0, 1000, 500, continuous=True)
-    schedule = learning_rates.of_share(plain, lambda: tf.constant(share), 1000)
+    schedule = learning_rates.by_progress(plain, lambda: tf.constant(share), 1000)
     assert float(schedule(tf.constant(7))) == pytest.approx(expected)
 
 

@@ -18,7 +18,7 @@ from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.heads.regression import Regression
 from bert_tf.model import heads, static_rows, xla_rowwise
-from bert_tf.model.row_ladder import Ladder
+from bert_tf.model.static_shapes import Ladder
 from bert_tf.runtime import backend
 from bert_tf.tasks.embeddings.extraction import Extractor
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice, choose_layers

@@ -12,7 +12,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.config.train_config import DistillationConfig, TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model import heads, layer_selection, weights
-from bert_tf.model.probe import Probe, probing
+from bert_tf.model.activation_probe import Probe, probing
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.training import distillation, distribute
 from bert_tf.training.checkpointing import TrainState

@@ -162,7 +162,7 @@ def equal(one, other):
     return all(np.array_equal(one[name], other[name]) for name in one)
 
 
-def expect_best(path, best, last):
+def check_best(path, best, last):
     """The last weights are replaced by the best ones, in the folder too, and these are kept by themselves."""
     assert not equal(best, last)
     assert equal(best, formats.read(path / "checkpoints" / "ckpt-8").weights)
@@ -174,7 +174,7 @@ def test_keep_best_ends_with_the_best_weights(eager, scripted, tmp_path, capsys)
     step, best = run(tmp_path / "best", keep_best=True)
     assert step == 4
     assert "Keeping the weights of step 4: the best score, 0.7000." in capsys.readouterr().out
-    expect_best(tmp_path / "best", best, run(tmp_path / "last")[1])
+    check_best(tmp_path / "best", best, run(tmp_path / "last")[1])
     again = run(tmp_path / "best", keep_best=True)
     assert again[0] == 4 and equal(again[1], best), "the same command once more"
 
@@ -191,7 +191,7 @@ def test_best_weights_are_kept_on_replicas(eager, scripted, tmp_path, monkeypatc
     monkeypatch.setattr(BestWeights, "save", remember)
     step, best = run(tmp_path, replicas=2, keep_best=True)
     assert step == 4 and list(saved) == [2, 4] and equal(best, saved[4])
-    expect_best(tmp_path, best, saved[2])
+    check_best(tmp_path, best, saved[2])
 
 
 def test_training_stops_early_and_logs_it(eager, scripted, tmp_path, capsys):

@@ -17,8 +17,8 @@ from bert_tf.runtime.json_files import read_json
 from bert_tf.training.run_directory import RunFolder
 
 
-def opened(path, *, writes=True, **decisive):
-    folder = RunFolder(str(path), writes=writes)
+def opened(path, *, is_chief=True, **decisive):
+    folder = RunFolder(str(path), is_chief=is_chief)
     folder.open(name="trial", command=["paint.py", "--size"], flags={**decisive, "free": 1}, decisive=decisive)
     return folder
 
@@ -123,7 +123,7 @@ def test_damaged_run_json_does_not_stop_a_run(tmp_path):
 
 
 def test_non_chief_worker_writes_nothing(tmp_path):
-    folder = opened(tmp_path / "run", writes=False, size="tiny")
+    folder = opened(tmp_path / "run", is_chief=False, size="tiny")
     folder.update(parameters=7)
     folder.log(1, {"loss": 1.0})
     folder.write_json("eval_results.json", {})
@@ -174,7 +174,7 @@ def test_folder_that_cannot_be_written_to_has_the_exit_code_of_its_cause(tmp_pat
     def refuse(folder):
         raise OSError(number, os.strerror(number), folder)
 
-    monkeypatch.setattr(files, "expect_writable", refuse)
+    monkeypatch.setattr(files, "check_writable", refuse)
     with pytest.raises(UserError, match=f"cannot be written to .{os.strerror(number)}.: choose another") as error:
         opened(tmp_path / "run")
     assert error.value.exit_code == code

@@ -17,7 +17,7 @@ BATCHES = [tiny.tensors(tiny.batch(seed=seed)) for seed in range(3)]
 ROWS = 4
 
 
-def expect_same_bits(ours, theirs):
+def check_same_bits(ours, theirs):
     for (name, actual), expected in zip(values_of(ours).items(), values_of(theirs).values(), strict=True):
         np.testing.assert_array_equal(actual, expected, name)
 
@@ -32,7 +32,7 @@ def test_steps_of_one_call_are_bitwise_those_of_several(replicas, jit_compile, m
     expected = [one.step(batch) for batch in BATCHES]
     actual = several.steps(BATCHES)
     assert several.iterations_per_loop == 3
-    expect_same_bits(several, one)
+    check_same_bits(several, one)
     for ours, theirs in zip(actual, expected, strict=True):
         tf.nest.assert_same_structure(ours, theirs)
         for x, y in zip(tf.nest.flatten(ours), tf.nest.flatten(theirs), strict=True):
@@ -58,7 +58,7 @@ def loop_of(ours):
     """A loop that has a task, a step and batches only, and what it writes into run.json."""
     training = loop.TrainingLoop.__new__(loop.TrainingLoop)
     training.task, training.train_step, training.batches, written = ours.task, ours, iter(BATCHES), {}
-    training.folder = types.SimpleNamespace(update=lambda **values: written.update(values), writes=True)
+    training.folder = types.SimpleNamespace(update=lambda **values: written.update(values), is_chief=True)
     return training, written
 
 
@@ -75,7 +75,7 @@ def test_micro_batches_are_halved_until_memory_suffices(capsys):
         known.step(batch)
         norm = whole.step(batch)["gradient_norm"]
         np.testing.assert_allclose(result["gradient_norm"], norm, rtol=1e-4)
-    expect_same_bits(ours, known)
+    check_same_bits(ours, known)
 
 
 @pytest.mark.parametrize("parts", [0, 1])

@@ -1,4 +1,4 @@
-"""Checkpoint formats, an open set of modules: `recognizes(path)`, `read(path)` and usually `write(checkpoint, folder)`.
+"""Checkpoint formats, plugins: `recognizes(path)`, `read(path)` and usually `write(checkpoint, folder)`.
 
 docs/adding_a_checkpoint_format.md describes what a module holds.
 """
@@ -17,7 +17,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_position_table
 from bert_tf.config.bert_config import BETWEEN
 from bert_tf.errors import UserError, listed
-from bert_tf.runtime import atomic_files, files, memory_estimate, open_set
+from bert_tf.runtime import atomic_files, files, memory_estimate, plugins
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 
 HUB = "hf://"
@@ -34,7 +34,7 @@ NOT_READ = {
     "flax_model.msgpack": "Flax's weights: load it with transformers 4, from_flax=True, and save it again",
     "model.onnx": "an ONNX graph: give the checkpoint that it was made from",
 }
-MOST_SHOWN = 5  # names of files in an error
+MAX_SHOWN = 5  # names of files in an error
 WANTED = (
     "expected config.json with model.safetensors or pytorch_model.bin, bert_config.json with bert_model.ckpt.index, a "
     "KerasHub preset, a run, or an export"
@@ -43,7 +43,7 @@ WANTED = (
 
 def names() -> list[str]:
     """The names of the formats of this package, without importing them."""
-    return open_set.names(__name__)
+    return plugins.names(__name__)
 
 
 def writable_names() -> list[str]:
@@ -54,7 +54,7 @@ def writable_names() -> list[str]:
 def load(name: str) -> ModuleType:
     """Imports a format: one of `names()`, or a module outside of this package by its dotted name; loads TensorFlow."""
     start_if_silenced()
-    return open_set.load(__name__, name, kind="checkpoint format")
+    return plugins.load(__name__, name, kind="checkpoint format")
 
 
 def read(path: str | os.PathLike[str], format_name: str | None = None) -> Checkpoint:
@@ -70,7 +70,7 @@ def read(path: str | os.PathLike[str], format_name: str | None = None) -> Checkp
         UserError: there is no such file, no format recognizes it, or it is damaged.
     """
     path = locate(path)
-    atomic_files.expect_whole(path)
+    atomic_files.check_whole(path)
     if path.startswith(HUB):
         return _read_from_hub(path, format_name)
     module = _format_of(path, format_name)
@@ -96,9 +96,7 @@ def _reason(path: str, format_name: str | None = None) -> str:
         what = "it has weights and no config.json, which describes them"
     else:
         what = (
-            f"it holds {listed(found[:MOST_SHOWN])}{' and more' * (len(found) > MOST_SHOWN)}"
-            if found
-            else "it is empty"
+            f"it holds {listed(found[:MAX_SHOWN])}{' and more' * (len(found) > MAX_SHOWN)}" if found else "it is empty"
         )
     return f"{what}; {WANTED}" if format_name is None else f"{what}, and {format_name} expects something else"
 
@@ -107,7 +105,7 @@ def _checked(checkpoint: Checkpoint, path: str) -> Checkpoint:
     """The checkpoint; UserError if it has no weights or some that are not finite, or describes too large a model."""
     from bert_tf.model.weights import HEADS, PRE_TRAINED
 
-    memory_estimate.expect_room_for_weights(checkpoint.config)
+    memory_estimate.check_room_for_weights(checkpoint.config)
     names = [name for name in checkpoint.weights if name.startswith((*PRE_TRAINED, *HEADS))]
     if not names:
         first = f", as {next(iter(checkpoint.weights))}" if checkpoint.weights else ""

@@ -89,7 +89,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     Returns:
         The names of weights that the format cannot hold.
     """
-    _expect_writable(checkpoint)
+    _check_writable(checkpoint)
     arrays, used = from_canonical_names(google_layouts.names_of(checkpoint.config), checkpoint.weights, _is_transposed)
     with new_folder(folder) as partial:
         _write_arrays(os.path.join(partial, PREFIX), arrays)
@@ -99,7 +99,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     return sorted(checkpoint.weights.keys() - used)
 
 
-def _expect_writable(checkpoint: Checkpoint) -> None:
+def _check_writable(checkpoint: Checkpoint) -> None:
     """Raises UserError for a tokenizer that the original's code, which knows its casing alone, cannot be."""
     settings = settings_of(checkpoint.vocabulary or ())
     for name, value, expected in (

@@ -44,8 +44,8 @@ FIXED_GELU = (
 POOLER, PROJECTION = "encoder/pooler/", "encoder/embeddings/projection/"
 TOKENS, SEGMENTS = "encoder/embeddings/token_table", "encoder/embeddings/segment_table"
 IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings|relative_attention_bias")
-MOST_LABELS = 1_000_000  # that config.json may number without naming them
-MOST_TOKENS = 2  # in a vocabulary for each one of the table; a few more than that has do occur
+MAX_LABELS = 1_000_000  # that config.json may number without naming them
+MAX_TOKENS = 2  # in a vocabulary for each one of the table; a few more than that has do occur
 LABELLED = heads.kinds("is_labelled")
 
 
@@ -72,7 +72,7 @@ def read(path: str) -> Checkpoint:
     arrays.pop(CONSTANT, None)
     is_of_texts = bool(layout.of_texts) and arrays.keys() >= set(layout.of_texts.values())
     table = layout.table(config.layers_with_weights, is_of_texts=is_of_texts, is_of_spans=kind == "span")
-    _expect_whole_encoder(config, table, arrays, path, has_head=kind is not None)
+    _check_whole_encoder(config, table, arrays, path, has_head=kind is not None)
     left_out = []
     for prefix, reason in _left_out(config, layout, arrays, kind, setting(_config_file(path), "architectures", list)):
         if any(ours.startswith(prefix) and any(name in arrays for name in table[ours]) for ours in table):
@@ -81,7 +81,7 @@ def read(path: str) -> Checkpoint:
     weights, used = to_canonical_names(table, arrays, _is_transposed)
     weights.update((name, array) for name, array in {**arrays, **beside}.items() if name not in used)
     vocabulary, lower_case = huggingface_tokenizers.read(path)
-    if vocabulary is not None and len(vocabulary) > MOST_TOKENS * config.vocab_size:
+    if vocabulary is not None and len(vocabulary) > MAX_TOKENS * config.vocab_size:
         raise UserError(
             f"The vocabulary of {path} has {len(vocabulary):,} tokens and its model {config.vocab_size:,}: give the "
             "one that belongs to it."
@@ -98,7 +98,7 @@ def read(path: str) -> Checkpoint:
             weights[SEGMENTS] = weights[SEGMENTS][:1]
     kind = kind if "classifier/bias" in weights or "span/bias" in weights else None
     if kind not in (None, "tags") and SEGMENTS in weights and config.type_vocab_size > 1:
-        huggingface_rules.expect_segments(path)
+        huggingface_rules.check_segments(path)
     return Checkpoint(
         config=config,
         weights=weights,
@@ -113,7 +113,7 @@ def read(path: str) -> Checkpoint:
     )
 
 
-def _expect_whole_encoder(
+def _check_whole_encoder(
     config: BertConfig,
     table: Mapping[str, tuple[str, ...]],
     arrays: Mapping[str, np.ndarray],
@@ -181,8 +181,8 @@ def _labels(path: str, size: int | None = None) -> list[str]:
     names = setting(file, "id2label", dict)
     if not names:
         count = setting(file, "num_labels", int) or 2
-        if not 0 < count <= MOST_LABELS:
-            raise UserError(f"{file}: num_labels is {count}; expected a whole number from 1 to {MOST_LABELS:,}.")
+        if not 0 < count <= MAX_LABELS:
+            raise UserError(f"{file}: num_labels is {count}; expected a whole number from 1 to {MAX_LABELS:,}.")
         names = {str(i): f"LABEL_{i}" for i in range(count)}
     if set(names) != {str(i) for i in range(len(names))}:
         raise UserError(f"{path} has an id2label without the numbers 0, 1, 2, ...: mend its config.json.")

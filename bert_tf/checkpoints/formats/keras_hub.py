@@ -151,7 +151,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     """
     config = checkpoint.config
     table = expand(NAMES, config.num_hidden_layers)
-    _expect_writable(checkpoint, table)
+    _check_writable(checkpoint, table)
     arrays, used = from_canonical_names(table, checkpoint.weights, _is_transposed)
     rest = {name: array for name, array in checkpoint.weights.items() if name not in used}
     with new_folder(folder) as partial:
@@ -208,7 +208,7 @@ def _load(path: str) -> tuple[Any, list[Any], tuple[str, ...]]:
     if not _backbone_class(path).endswith(">BertBackbone"):
         raise UserError(f"{path} holds a {_backbone_class(path).split('>')[-1]}; expected a BertBackbone.")
     models = _keras_hub(path).models
-    _expect_weights_of_all_layers(path)
+    _check_weights_of_all_layers(path)
     try:
         with files.local_copy(path) as local:
             backbone = models.BertBackbone.from_preset(local)
@@ -249,7 +249,7 @@ def _kind_of_classifier(path: str) -> str:
     return "regression" if kind == "classes" and settings.get("num_classes") == 1 else kind
 
 
-def _expect_weights_of_all_layers(path: str) -> None:
+def _check_weights_of_all_layers(path: str) -> None:
     """Raises UserError where config.json describes far more weights than the files of weights have bytes.
 
     KerasHub would create all of them first.
@@ -311,7 +311,7 @@ def _special_tokens(path: str) -> tuple[str, ...]:
     return vocabulary.SPECIAL_TOKENS if recognizes_them else ()
 
 
-def _expect_writable(checkpoint: Checkpoint, table: Iterable[str]) -> None:
+def _check_writable(checkpoint: Checkpoint, table: Iterable[str]) -> None:
     """Raises UserError for a checkpoint that KerasHub's BERT cannot be; warns where it computes something else."""
     missing = [name for name in table if name.startswith("encoder/") and name not in checkpoint.weights]
     if missing:

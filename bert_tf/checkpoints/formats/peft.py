@@ -26,10 +26,10 @@ def read(path: str) -> Checkpoint:
     Raises:
         UserError: the adapter does not fit the checkpoint, is of another kind, or names itself as its base.
     """
-    base = _expect_no_circle(path)
+    base = _check_no_circle(path)
     checkpoint = formats.read(base)
     weights, adapter, kind = peft_adapters.read(path, checkpoint.config)
-    peft_adapters.expect_fits(weights, checkpoint.weights, adapter.lora_rank, path, base)
+    peft_adapters.check_fits(weights, checkpoint.weights, adapter.lora_rank, path, base)
     parts = {name.split("/")[0] for name in weights} - {"encoder"}
     kept = {name: array for name, array in checkpoint.weights.items() if name.split("/")[0] not in parts}
     merged = lora.merged({**kept, **weights}, adapter)
@@ -49,7 +49,7 @@ def _base_of(path: str) -> str:
     return f"{formats.HUB}{base}" if HUB_NAME.fullmatch(base) and not files.exists_with_prefix(base) else base
 
 
-def _expect_no_circle(path: str) -> str:
+def _check_no_circle(path: str) -> str:
     """The base of an adapter; UserError where that is an adapter whose base, or the base of that, is this one."""
     first, seen = _base_of(path), [files.absolute(path)]
     base = first

@@ -124,13 +124,13 @@ def _rows(file: Any, path: str) -> Iterator[Row]:
     first = file.readline(LONGEST_LINE)
     header = HEADER.fullmatch(first)
     if header is None:
-        _expect_room(files.size(path) // max(len(first), 1), _width(first))
+        _check_room(files.size(path) // max(len(first), 1), _width(first))
         yield from _text_rows(itertools.chain([first], _lines(file)), path, _width(first), first_number=1)
         return
     count, width = int(header[1]), int(header[2])
     if not count or not width:
         raise UserError(f"{path} says that it has {count} words of {width} numbers: fetch it again.")
-    _expect_room(count, width)
+    _check_room(count, width)
     if _is_text(file.peek(SNIFFED)[:SNIFFED]):
         rows = _text_rows(_lines(file), path, width, first_number=2)
     else:
@@ -143,9 +143,9 @@ def _rows(file: Any, path: str) -> Iterator[Row]:
         raise UserError(f"{path} has {found:,} words, and its first line says {count:,}: fetch it again.")
 
 
-def _expect_room(count: int, width: int) -> None:
+def _check_room(count: int, width: int) -> None:
     if width:
-        memory_estimate.expect_room_for_weights(_config(min(count + len(SPECIAL_TOKENS), MAX_SIZE), width))
+        memory_estimate.check_room_for_weights(_config(min(count + len(SPECIAL_TOKENS), MAX_SIZE), width))
 
 
 def _lines(file: Any) -> Iterator[bytes]:

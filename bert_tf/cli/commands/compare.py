@@ -18,7 +18,7 @@ import os
 from bert_tf.checkpoints import formats
 from bert_tf.cli import trust_flags
 from bert_tf.errors import UserError
-from bert_tf.recipes import deployments
+from bert_tf.recipes import engine_comparison
 from bert_tf.recipes.finetuning import finished_run
 from bert_tf.reports import report
 from bert_tf.runtime import atomic_files, files, process
@@ -43,12 +43,14 @@ def run(arguments: argparse.Namespace) -> None:
             f"{folder} is a checkpoint and no run, so it has no evaluation rows to compare on: `bert-tf evaluate` "
             "scores it on a file, and `bert-tf convert` to an engine compares their outputs."
         )
-    finished_run.expect_run(folder)
+    finished_run.check_run(folder)
     names = [name.strip() for name in arguments.engines.split(",") if name.strip()]
-    result = deployments.compare(folder, max_rows=arguments.max_rows, batch_size=arguments.batch_size, names=names)
-    atomic_files.write_json(f"{folder}/{deployments.FILE}", result)
+    result = engine_comparison.compare(
+        folder, max_rows=arguments.max_rows, batch_size=arguments.batch_size, names=names
+    )
+    atomic_files.write_json(f"{folder}/{engine_comparison.FILE}", result)
     report.write_report(folder)
     if arguments.json:
         print(json.dumps({"run": folder, **result}, ensure_ascii=False))
     else:
-        print(*deployments.lines(result), sep="\n")
+        print(*engine_comparison.lines(result), sep="\n")

@@ -30,8 +30,8 @@ from bert_tf.cli import checkpoint_flags, trust_flags
 from bert_tf.errors import UserError
 from bert_tf.export import engines
 from bert_tf.reports import model_card
-from bert_tf.runtime import files, open_set
-from bert_tf.runtime.atomic_files import expect_free
+from bert_tf.runtime import files, plugins
+from bert_tf.runtime.atomic_files import check_free
 from bert_tf.text import vocabulary
 
 CALIBRATION_LINES = 300  # more do not change the calibration
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("source", metavar="FROM", help="checkpoint to read")
     parser.add_argument("target", metavar="TO", help="folder to write")
-    names = open_set.Choices([*formats.writable_names(), *engines.names()])
+    names = plugins.Choices([*formats.writable_names(), *engines.names()])
     parser.add_argument("--format", required=True, choices=names, help="format of TO, or the module of one")
     parser.add_argument("--source_format", metavar="FORMAT", help="format of FROM (detected)")
     parser.add_argument("--quantize", choices=engines.QUANTIZED, help="quantize the weights, for an engine")
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes TO and prints what was converted."""
-    expect_free(arguments.target)
+    check_free(arguments.target)
     if engines.is_engine(arguments.format):
         for flag in RESIZING_FLAGS:
             if getattr(arguments, flag) is not None:
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
     from bert_tf.model import weights
 
     report = weights.compared(pretrained.model_of(checkpoint), checkpoint.weights)
-    weights.expect_same_shapes(report)
+    weights.check_same_shapes(report)
     lines = [f"{arguments.source}: {report}"]
     if arguments.new_vocab_file:
         checkpoint, change = with_vocabulary(checkpoint, vocabulary.read(arguments.new_vocab_file))

@@ -42,11 +42,11 @@ def run(arguments: argparse.Namespace) -> None:
     """Writes the export and prints where it is."""
     is_run = files.is_file(os.path.join(arguments.folder, "run.json")) or not formats.is_checkpoint(arguments.folder)
     if is_run:
-        finished_run.expect_run(arguments.folder)
+        finished_run.check_run(arguments.folder)
     elif arguments.target is None:
         raise UserError(f"{arguments.folder} is a checkpoint and no run: give TO, the folder to write, too.")
     target = os.path.join(arguments.folder, "export") if arguments.target is None else arguments.target
-    finished_run.expect_free(target, overwrite=arguments.overwrite)
+    finished_run.check_free(target, overwrite=arguments.overwrite)
     if is_run:
         finished = finished_run.read(arguments.folder, with_attention=arguments.attention)
     else:

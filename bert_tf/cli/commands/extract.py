@@ -144,13 +144,13 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.pooling == "pooled" and (len(parts) > 1 or parts[0] not in ("last", -1) or arguments.layer_weights):
         raise UserError("pooling=pooled uses the last layer: leave out layers and layer_weights.")
     if arguments.file is not None:
-        prediction_inputs.expect_readable(arguments.file)
+        prediction_inputs.check_readable(arguments.file)
         if arguments.output and files.same(arguments.output, arguments.file):
             raise UserError(f"output and file are both {arguments.output}: give the embeddings another name.")
     if arguments.output is not None:
-        feature_files.expect_writable(arguments.output, overwrite=arguments.overwrite, kind=arguments.format)
+        feature_files.check_writable(arguments.output, overwrite=arguments.overwrite, kind=arguments.format)
     if arguments.export is not None:
-        finished_run.expect_free(arguments.export, overwrite=arguments.overwrite)
+        finished_run.check_free(arguments.export, overwrite=arguments.overwrite)
 
 
 def _check_combinations(arguments: argparse.Namespace) -> None:

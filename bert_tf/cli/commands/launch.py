@@ -20,9 +20,9 @@ from bert_tf.cli import recipe_flags
 from bert_tf.cli.worker_processes import WorkerProcess, python_command, supervise
 from bert_tf.config.flag_parsers import positive
 from bert_tf.errors import UserError
-from bert_tf.runtime import access_token, cluster, open_set
+from bert_tf.runtime import access_token, cluster, plugins
 from bert_tf.runtime.cluster import Place
-from bert_tf.runtime.meeting import Coordinator, Membership
+from bert_tf.runtime.rendezvous import Coordinator, Membership
 
 COMMANDS = "bert_tf.cli.commands"
 
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Starts the processes and exits as the first that failed, or with 0."""
     words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
-    if not words or not recipe_flags.is_recipe(open_set.load(COMMANDS, words[0], kind="command")):
+    if not words or not recipe_flags.is_recipe(plugins.load(COMMANDS, words[0], kind="command")):
         raise UserError(
             f"{' '.join(words[:1]) or 'Nothing'} cannot be launched: give pretrain, finetune or squad after --."
         )

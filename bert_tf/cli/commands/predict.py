@@ -162,7 +162,7 @@ def check(arguments: argparse.Namespace, *, has_folder: bool = False) -> None:
         if getattr(arguments, name) is not None:
             raise UserError(f"{name} requires {'file' if arguments.file is None else 'text'}: leave it out.")
     if arguments.file is not None:
-        prediction_inputs.expect_readable(arguments.file)
+        prediction_inputs.check_readable(arguments.file)
     output = arguments.output
     if output is None:
         return
@@ -195,7 +195,7 @@ def _single(arguments: argparse.Namespace, export: TextExport) -> list[Example]:
 
 def _flags_of(path: str, export: TextExport) -> list[str]:
     """The flags with the texts of the inputs, in their order; UserError where it is unknown which is whose."""
-    export.expect_order()
+    export.check_order()
     singles = [name for name, count in export.inputs.items() if not count]
     questions = [name for name in singles if name == "question"] if len(singles) > 1 else []
     texts = [name for name in singles if name not in questions]
@@ -211,7 +211,7 @@ def _from_file(arguments: argparse.Namespace, export: TextExport) -> Iterator[Ex
     columns = [name.strip() for name in (arguments.text_columns or "").split(",") if name.strip()]
     columns = columns or _columns_of_training(arguments.file, export)
     if columns:
-        export.expect_order()
+        export.check_order()
     return prediction_inputs.read(arguments.file, export.inputs, columns=columns, id_column=arguments.id_column)
 
 

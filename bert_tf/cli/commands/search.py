@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.top < 1:
         raise UserError(f"top is {arguments.top}; expected 1 or more.")
     if arguments.file is not None:
-        prediction_inputs.expect_readable(arguments.file)
+        prediction_inputs.check_readable(arguments.file)
     elif not arguments.query.strip():
         raise UserError("The query is empty; expected some words.")
     IndexFiles(arguments.index)  # an error in the folder is reported before TensorFlow is loaded

@@ -1,4 +1,4 @@
-"""Models for other inference engines, an open set of modules: OpenVINO, ONNX Runtime, LiteRT.
+"""Models for other inference engines, plugins: OpenVINO, ONNX Runtime, LiteRT.
 
 A module has PACKAGES, {quantize: the packages it imports within functions}; FILES, the names of what it writes; and
 
@@ -26,7 +26,7 @@ from bert_tf.checkpoints import checkpoint_files, huggingface_tokenizers
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_position_table
 from bert_tf.errors import UserError, reason_of
-from bert_tf.runtime import files, open_set
+from bert_tf.runtime import files, plugins
 from bert_tf.runtime.atomic_files import StrPath, write_json
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.text.vocabulary import SubwordVocabulary
@@ -75,7 +75,7 @@ class EngineModel:
 
 def names() -> list[str]:
     """The names of the engines of this package, without importing them."""
-    return open_set.names(__name__)
+    return plugins.names(__name__)
 
 
 def is_engine(name: str) -> bool:
@@ -83,7 +83,7 @@ def is_engine(name: str) -> bool:
     if "." not in name:
         return name in names()
     start_if_silenced()  # the module may import it
-    return hasattr(open_set.load(__name__, name, kind="format or engine"), "PACKAGES")
+    return hasattr(plugins.load(__name__, name, kind="format or engine"), "PACKAGES")
 
 
 def engine_of(name: str, quantize: str | None = None) -> ModuleType:
@@ -92,7 +92,7 @@ def engine_of(name: str, quantize: str | None = None) -> ModuleType:
     Raises:
         UserError: the engine is unknown, cannot quantize, or needs a package that is not installed.
     """
-    module = open_set.load(__name__, name, kind="engine")
+    module = plugins.load(__name__, name, kind="engine")
     if quantize not in module.PACKAGES:
         raise UserError(f"{name} has no quantization {quantize}: leave the flag out.")
     for package in module.PACKAGES[quantize]:

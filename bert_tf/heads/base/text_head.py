@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 INPUTS = ("text_a", "text_b")  # inputs of the export, named as in the original's InputExample
 TRAINING_LOSS = "training_loss"  # the metric that is minimised where settings change the loss
-MOST_NAMED = 12  # labels that an error names
+MAX_NAMED = 12  # labels that an error names
 
 
 class TextHead(Head):
@@ -253,5 +253,5 @@ def single_label(example: Example) -> str | None:
 
 def shortened(labels: Sequence[str]) -> str:
     """The first few labels, for an error."""
-    more = f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else ""
-    return ", ".join(labels[:MOST_NAMED]) + more
+    more = f" and {len(labels) - MAX_NAMED} more" if len(labels) > MAX_NAMED else ""
+    return ", ".join(labels[:MAX_NAMED]) + more

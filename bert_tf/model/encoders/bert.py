@@ -11,11 +11,11 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.model.activation_probe import Probe
+from bert_tf.model.base_encoder import BaseEncoder
 from bert_tf.model.batch_layout import BatchLayout, gather_tokens, pooled_positions, pooled_tokens, size_of
 from bert_tf.model.embeddings import Embeddings, SharedEmbeddings
-from bert_tf.model.encoder_layer import EncoderLayer
 from bert_tf.model.layers import ConfiguredLayer, TransformerLayer
-from bert_tf.model.probe import Probe
 from bert_tf.model.sequence_packing import PackingSpec, RowAssignment
 from bert_tf.model.token_dropping import KeptTokens
 
@@ -29,7 +29,7 @@ TRAITS = {
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertEncoder(EncoderLayer):
+class BertEncoder(BaseEncoder):
     """BERT without a head (Devlin et al. 2018, section 3; google-research/bert `modeling.py: BertModel`).
 
     Relatives of BERT are subclasses, which say what differs in these:
@@ -41,7 +41,7 @@ class BertEncoder(EncoderLayer):
     gradient_checkpointing: in training a layer keeps only its input for the backward pass, and computes the rest again
         there (Chen et al. 2016, arXiv:1604.06174): the same gradients, a third more work, a fraction of the memory.
     token_dropping: in training, the share of each row that the middle layers do not see, see `model.token_dropping`.
-    probe: to be filled by the next pass, see `model.probe.probing`.
+    probe: to be filled by the next pass, see `model.activation_probe.probing`.
 
     Args:
         config: its shape.
@@ -102,7 +102,7 @@ class BertEncoder(EncoderLayer):
         return_attention: bool,
         packing: PackingSpec | None,
     ) -> dict[str, Any]:
-        """As `EncoderLayer.call`."""
+        """As `BaseEncoder.call`."""
         assignment = RowAssignment.given(inputs)
         if packing and assignment is None and "text_numbers" not in inputs:
             inputs = packing.trim(inputs)

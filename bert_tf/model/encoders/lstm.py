@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.model.encoder_layer import EncoderLayer
+from bert_tf.model.base_encoder import BaseEncoder
 from bert_tf.model.encoders.bilstm_on_top import final_states
 from bert_tf.model.layers import ConfiguredLayer
 from bert_tf.model.ragged_lstm import Recurrence, lstm
@@ -45,7 +45,7 @@ class Directions(ConfiguredLayer):
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Encoder(EncoderLayer):
+class Encoder(BaseEncoder):
     """Embeddings, then `num_hidden_layers` LSTMs in each direction, each of half the hidden size."""
 
     takes_any_mask = False

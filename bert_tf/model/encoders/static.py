@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.model.encoder_layer import EncoderLayer
+from bert_tf.model.base_encoder import BaseEncoder
 from bert_tf.model.layers import ConfiguredLayer
 from bert_tf.model.sequence_packing import PackingSpec
 
@@ -28,7 +28,7 @@ class Table(ConfiguredLayer):
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Encoder(EncoderLayer):
+class Encoder(BaseEncoder):
     """The embedding of each token, from the checkpoint of a BERT and frozen."""
 
     def __init__(self, config: BertConfig | dict, **options: Any):

@@ -14,7 +14,7 @@ from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.recipes.pretraining.pretraining_flags import Flags as PretrainingFlags
-from bert_tf.runtime import atomic_files, files, open_set
+from bert_tf.runtime import atomic_files, files, plugins
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.tasks.task import FineTuningTask, Task
@@ -53,7 +53,7 @@ def read(path: str, *, with_attention: bool = False) -> FinishedRun:
     with_attention: its export has attention, even if the run's did not. Raises UserError where the folder is no run,
     has no checkpoint, or has no export by its nature.
     """
-    folder, run = RunFolder(path, writes=False), expect_run(path)
+    folder, run = RunFolder(path, is_chief=False), check_run(path)
     options = _options(run, path)
     from bert_tf.checkpoints import formats
     from bert_tf.recipes.finetuning import preparation
@@ -109,8 +109,8 @@ def read_task(path: str) -> FineTuningTask:
     """The task of a fine-tuned run without its data, with the calibration that the run left."""
     from bert_tf.checkpoints import formats
 
-    options = _options(expect_run(path), path)
-    folder, start = RunFolder(path, writes=False), formats.read(path)
+    options = _options(check_run(path), path)
+    folder, start = RunFolder(path, is_chief=False), formats.read(path)
     return _fine_tuned_task(_for_trained_model(options, folder, start), folder, start)
 
 
@@ -120,7 +120,7 @@ def _fine_tuned_task(options: FineTuningFlags, folder: RunFolder, start: Checkpo
     return preparation.load_calibration(preparation.create_task(options, start, folder), folder)
 
 
-def expect_run(path: str) -> dict[str, Any]:
+def check_run(path: str) -> dict[str, Any]:
     """run.json of a folder with a checkpoint; UserError where there is none."""
     run = read_json(os.path.join(path, "run.json"))
     if not isinstance(run, dict) or not isinstance(run.get("flags"), dict):
@@ -136,7 +136,7 @@ def expect_run(path: str) -> dict[str, Any]:
 def _options(run: Mapping[str, Any], path: str) -> Any:
     """The flags of a run, as the dataclass of its script; those that it did not record have their defaults.
 
-    Raises UserError if one names a module from outside that is not trusted, see `runtime.open_set`.
+    Raises UserError if one names a module from outside that is not trusted, see `runtime.plugins`.
     """
     from bert_tf.recipes import finetune, finetune_squad, pretrain
 
@@ -146,7 +146,7 @@ def _options(run: Mapping[str, Any], path: str) -> Any:
     recorded = upgrade(script.Flags, run["flags"])
     for field_name, field in fields.items():
         if field.metadata["names_code"]:
-            open_set.expect_trusted(str(recorded.get(field_name, "")), os.path.join(path, "run.json"))
+            plugins.check_trusted(str(recorded.get(field_name, "")), os.path.join(path, "run.json"))
     command = map(str, run.get("command", ()))
     if not any(f"{argument}=".startswith(f"--{THRESHOLD_FLAG}=") for argument in command):
         recorded.pop(THRESHOLD_FLAG, None)
@@ -181,14 +181,14 @@ def _create_model(task: Task, start: Checkpoint) -> Any:
     from bert_tf.model import weights
 
     model = task.create_model(start.config)
-    weights.expect_same_shapes(weights.assign(model, start.weights))
+    weights.check_same_shapes(weights.assign(model, start.weights))
     return model
 
 
-def expect_free(target: str, *, overwrite: bool) -> None:
+def check_free(target: str, *, overwrite: bool) -> None:
     """Raises UserError if there is anything at the target, except an export that may be overwritten."""
     if not overwrite or not files.is_file(os.path.join(target, loaded_model.SAVED_MODEL)):
-        atomic_files.expect_free(target)
+        atomic_files.check_free(target)
 
 
 def write_export(run: FinishedRun, target: str, precision: str = "float32") -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from bert_tf.checkpoints import sentence_transformers
 from bert_tf.checkpoints.checkpoint import POOLINGS, Checkpoint
 from bert_tf.config import options as option_values
-from bert_tf.config.bert_config import expect_layers
+from bert_tf.config.bert_config import check_layers
 from bert_tf.config.train_config import AUTO, TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import sweep
@@ -70,7 +70,7 @@ def _with_recorded_pooling(options: FineTuningFlags, start: Checkpoint) -> FineT
     if recorded is None or not isinstance(options, VectorOptions) or not (name.startswith("vectors/") or "." in name):
         return options
     if not options.pooling:
-        recorded.expect_supported(options.model.init_checkpoint)
+        recorded.check_supported(options.model.init_checkpoint)
         if recorded.layers or recorded.pooling not in POOLINGS:
             kinds = [recorded.pooling, *(layer.kind for layer in recorded.layers)]
             raise UserError(
@@ -152,7 +152,7 @@ def check_evaluation(options: FineTuningFlags, task: FineTuningTask, *, several:
 
 def check_memory(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> None:
     """Raises UserError if layers or memory do not suffice for a step of training."""
-    expect_layers(options.training.num_frozen_layers, start.config.layers_with_weights)
+    check_layers(options.training.num_frozen_layers, start.config.layers_with_weights)
     if options.do_train:
         step = step_memory.Step(
             config=start.config,
@@ -278,7 +278,7 @@ def open_folder(folder: RunFolder, options: FineTuningFlags) -> None:
 
 def write_tokenizer_files(folder: RunFolder, start: Checkpoint, task: FineTuningTask) -> None:
     """Writes what makes the run folder a checkpoint: vocabulary, configuration, casing, labels."""
-    if folder.writes:
+    if folder.is_chief:
         vocabulary.write(folder.file("vocab.txt"), task.tokenizer.vocabulary)
         start.config.write(folder.file("bert_config.json"))
         sentence_transformers.write(folder.path, task.sentence_vectors, start.config.hidden_size)
@@ -315,7 +315,7 @@ def attach_adapters(model: Any, options: FineTuningFlags) -> None:
     from bert_tf.model import lora
 
     if options.do_train and options.lora.lora_rank:
-        peft_adapters.expect_layout(model.config)
+        peft_adapters.check_layout(model.config)
         lora.attach(model, options.lora)
 
 
@@ -326,7 +326,7 @@ def merge_adapters(model: Any, options: FineTuningFlags, task: FineTuningTask, f
 
     if not options.lora.lora_rank:
         return
-    if folder.writes:
+    if folder.is_chief:
         arrays = {name: variable.numpy() for name, variable in weights.variables(model).items()}
         adapter, path = options.lora, folder.file(ADAPTER)
         if files.exists(path):

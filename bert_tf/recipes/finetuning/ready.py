@@ -31,7 +31,7 @@ def default_flags(path: str) -> dict[str, Any]:
     return values
 
 
-def expect_vocabulary(options: FineTuningFlags, start: Checkpoint) -> None:
+def check_vocabulary(options: FineTuningFlags, start: Checkpoint) -> None:
     """Raises UserError if a vocabulary would have to be learned from ready examples."""
     if ready_examples.is_file_of_them(options.train_file) and start.vocabulary is None:
         raise UserError(f"{options.train_file} holds ids: give the vocabulary they are of as vocab_file.")

@@ -50,14 +50,14 @@ def main(options: FineTuningFlags) -> None:
         each.check()
     options = runs.get("", options)
     xla_options.set_up(options.devices.xla_cache)
-    with contextlib.closing(RunFolder(options.output_dir, writes=worker_number() == 0)) as folder:
+    with contextlib.closing(RunFolder(options.output_dir, is_chief=worker_number() == 0)) as folder:
         run_in_folder(options, runs, folder)
 
 
 def run_in_folder(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder: RunFolder) -> None:
     """One run, or several, and their report."""
     if options.do_train:
-        sweep.expect_free(folder, several=len(runs) > 1)
+        sweep.check_free(folder, several=len(runs) > 1)
     options = preparation.use_trained_model(options, folder)
     setup = prepare(options, runs, folder)
     options = preparation.with_selection(options, setup.task)
@@ -66,7 +66,7 @@ def run_in_folder(options: FineTuningFlags, runs: dict[str, FineTuningFlags], fo
         run(options, folder, setup)
     else:
         run_sweep(options, runs, folder, setup)
-    if folder.writes:
+    if folder.is_chief:
         ending.finish(folder, for_program=options.from_program)
 
 
@@ -78,7 +78,7 @@ def prepare(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder: 
         from bert_tf.export import attention_signature
 
         attention_signature.check(start.config)
-    ready.expect_vocabulary(options, start)
+    ready.check_vocabulary(options, start)
     task = preparation.create_task(options, start, folder)
     ready.attach(task, options, start)
     task.groups_by_length = options.group_by_length
@@ -102,7 +102,7 @@ def run_sweep(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder
     preparation.open_folder(folder, options)
     sweep.begin(folder, runs)
     outcomes = sweep.run_all(runs, folder, lambda each, own: run(each, own, setup))
-    if folder.writes:
+    if folder.is_chief:
         sweep.report_results(folder, runs, outcomes, setup.task)
 
 
@@ -121,7 +121,7 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     config = preparation.train_config(options, examples, max(1, steps), new_head_rate=head_rate)
     preparation.open_folder(folder, options)
     splits = preparation.requested_splits(options, task)
-    if options.write_examples and folder.writes:
+    if options.write_examples and folder.is_chief:
         ready.write(task, options, start, splits)
     folder.update(text_statistics={split: task.statistics(split) for split in splits})
     preparation.write_tokenizer_files(folder, start, task)
@@ -151,7 +151,7 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     if options.do_predict:
         with folder.phase("predict"):
             predict(options, task, evaluator, folder)
-    if options.do_export and folder.writes:
+    if options.do_export and folder.is_chief:
         with folder.phase("export"):
             export_and_demo(options, task, model, folder)
 
@@ -262,7 +262,7 @@ def predict(options: FineTuningFlags, task: FineTuningTask, evaluator: "Evaluato
     """Writes predictions for each test split; those of a labelled development set are scored for the report."""
     for split in task.test_splits:
         predictions = evaluator.predictions.get(split) or evaluator.evaluate_split(split)[1]
-        if not folder.writes:
+        if not folder.is_chief:
             continue
         print(*task.write_predictions(folder.path, split, predictions), sep="\n", flush=True)
         if not options.do_eval and split in task.eval_splits.values() and task.split(split).is_known:

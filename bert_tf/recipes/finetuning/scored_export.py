@@ -17,7 +17,7 @@ from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, loaded_model, prediction_inputs
-from bert_tf.runtime import files, open_set
+from bert_tf.runtime import files, plugins
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.question_answering import questions
 from bert_tf.tasks.token_classification import conll_files, entity_scores
@@ -76,7 +76,7 @@ def about(folder: str) -> dict[str, Any]:
         raise UserError(
             f"{folder} does not say what its head predicts: export its run anew with `bert-tf export RUN --overwrite`."
         )
-    open_set.expect_trusted(kind, os.path.join(folder, about_file.NAME))
+    plugins.check_trusted(kind, os.path.join(folder, about_file.NAME))
     return {"labels": [], "reads": {}, **values, "kind": kind}
 
 
@@ -215,7 +215,7 @@ def _labelled(path: str, export: loaded_model.Export, about: Mapping[str, Any]) 
     if not columns and about.get("task") == "swag":
         return iter(swag.read(path))
     if columns:
-        export.expect_order()
+        export.check_order()
     return prediction_inputs.read(path, export.inputs, columns=columns, label=reads.get("label_column") or "label")
 
 

@@ -78,7 +78,7 @@ def _seed_first(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [*seed.items(), *settings.items()]
 
 
-def expect_free(folder: RunFolder, *, several: bool) -> None:
+def check_free(folder: RunFolder, *, several: bool) -> None:
     """Raises UserError for several runs in the folder of a single one, or the other way round."""
     if several and folder.last_step():
         raise UserError(f"{folder.path} holds a single run: choose another output_dir for several runs.")
@@ -125,7 +125,7 @@ def run_all(
         print(f"Run {number} of {len(runs)}: {name}{' is finished' if name in finished else ''}", flush=True)
         try:
             if name not in finished:
-                with contextlib.closing(RunFolder(options.output_dir, writes=folder.writes)) as own:
+                with contextlib.closing(RunFolder(options.output_dir, is_chief=folder.is_chief)) as own:
                     run(options, own)
                     own.finish()
             outcomes[name] = outcome_of(options.output_dir)

@@ -27,7 +27,7 @@ BATCH_SIZES = ((200, 8), (2000, 16))  # (examples below which, rows of a step); 
 EVALUATIONS, PATIENCE, FEWEST_STEPS = 12, 4, 10  # in all, without improvement, and steps between two
 UNEVEN = 0.5  # part of its even share below which a class is rare
 ROWS = 1000  # read to tell texts from labels
-MOST_LABELS, MOST_LABELS_PER_ROW = 50, 0.3  # different values in a column of labels
+MAX_LABELS, MAX_LABELS_PER_ROW = 50, 0.3  # different values in a column of labels
 START = "MiniLM-L12-H384-uncased"  # quick on a CPU, and nearly as good as BERT-base
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 LENGTHS = (128, 256, 512)
@@ -137,13 +137,13 @@ def _values(rows: Sequence[Mapping[str, Any]], name: str) -> list[str]:
 def _is_label(values: Sequence[str]) -> bool:
     """Whether there are several values, each of them often enough, and all short."""
     different = set(values)
-    few = min(MOST_LABELS, max(2, MOST_LABELS_PER_ROW * len(values)))
+    few = min(MAX_LABELS, max(2, MAX_LABELS_PER_ROW * len(values)))
     return 2 <= len(different) <= few and max(map(len, different)) <= 40
 
 
 def _are_numbers(values: Sequence[str]) -> bool:
     """Whether the values are numbers, too many to be names of classes."""
-    return len(set(values)) > MOST_LABELS and all(NUMBER.fullmatch(value.strip()) for value in values)
+    return len(set(values)) > MAX_LABELS and all(NUMBER.fullmatch(value.strip()) for value in values)
 
 
 def _only(path: str, names: Sequence[str], rows: Sequence[Mapping[str, Any]], kind: str, flag: str) -> str:

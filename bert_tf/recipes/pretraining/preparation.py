@@ -19,7 +19,7 @@ from bert_tf.recipes import advice, initialization
 from bert_tf.recipes.pretraining.pretraining_flags import Flags
 from bert_tf.runtime import files
 from bert_tf.runtime.progress import progress
-from bert_tf.runtime.tf_config import expect_workers, number_of_workers
+from bert_tf.runtime.tf_config import check_workers, number_of_workers
 from bert_tf.text import corpus, special_tokens, vocabulary, vocabulary_learning
 from bert_tf.text.demo_corpus import installed_python
 from bert_tf.training import step_memory
@@ -110,7 +110,7 @@ def _check_numbers(options: Flags) -> None:
     if options.model.vocab_size <= len(vocabulary.SPECIAL_TOKENS):
         raise UserError(f"vocab_size is {options.model.vocab_size}; expected more than the five special tokens.")
     if options.devices.distribution_strategy == "multi_worker":
-        expect_workers()
+        check_workers()
     parts = max(options.devices.num_logical_devices, number_of_workers()) * (
         options.training.num_accumulation_steps or 1
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import open_set
+from bert_tf.runtime import plugins
 
 TokenizerFor = Callable[[Callable[[], Iterable[str]]], Any]
 
@@ -20,7 +20,7 @@ def get(name: str) -> Callable:
     """
     family, _, member = name.partition("/")
     try:
-        module = open_set.load(__name__, family, kind="task")
+        module = plugins.load(__name__, family, kind="task")
     except UserError:
         raise UserError(f"There is no task {name!r}. Known: {', '.join(known())}.") from None
     table = getattr(module, "TASKS", None)
@@ -53,4 +53,4 @@ def _plain(name: str) -> str:
 
 def known() -> list[str]:
     """The names of all tasks of this package."""
-    return [name for family in open_set.names(__name__) for name in open_set.load(__name__, family).TASKS]
+    return [name for family in plugins.names(__name__) for name in plugins.load(__name__, family).TASKS]

@@ -77,11 +77,11 @@ def read(flag: str, path: str) -> list[Question]:
         raise UserError(f"Give a file in SQuAD's layout as {flag}.")
     examples = questions.read(path)
     if flag == "train_file":
-        _expect_answers(path, examples)
+        _check_answers(path, examples)
     return examples
 
 
-def _expect_answers(path: str, examples: Sequence[Question]) -> None:
+def _check_answers(path: str, examples: Sequence[Question]) -> None:
     """Raises UserError if there is nothing to learn from any question."""
     for question in examples:
         if question.is_answerable is False or any(questions.answer_span(question, each) for each in question.answers):

@@ -92,13 +92,13 @@ def _read(options: VectorOptions, split: str, columns: Sequence[str], name: str)
     if split == "test" and label not in tables.column_names(path):
         label = None
     rows = examples.read(path, texts=columns, label=label, id_column=options.id_column or None, none_is_empty=True)
-    return _expect_texts(path, rows)
+    return _check_texts(path, rows)
 
 
 def _texts(path: str, columns: Sequence[str]) -> list[Example]:
     """Single texts, of a table or of the lines of a file."""
     if tables.is_table(path):
-        return _expect_texts(path, examples.read(path, texts=columns, none_is_empty=True))
+        return _check_texts(path, examples.read(path, texts=columns, none_is_empty=True))
     try:
         with files.open_text(path) as file:
             lines = [(number, line.strip()) for number, line in enumerate(file, 1) if line.strip()]
@@ -107,10 +107,10 @@ def _texts(path: str, columns: Sequence[str]) -> list[Example]:
     except FileNotFoundError:
         raise UserError(f"There is no file {path}: give a table, or texts, one per line.") from None
     rows = [Example(str(row), (text,), None, f"line {number} of {path}") for row, (number, text) in enumerate(lines)]
-    return _expect_texts(path, rows)
+    return _check_texts(path, rows)
 
 
-def _expect_texts(path: str, rows: list[Example]) -> list[Example]:
+def _check_texts(path: str, rows: list[Example]) -> list[Example]:
     """The rows; UserError where there is none, or a text is empty."""
     if not rows:
         raise UserError(f"{path} holds no text.")

@@ -20,9 +20,9 @@ from bert_tf.errors import UserError
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel
 from bert_tf.model.row_blocks import concat_blocks
-from bert_tf.model.row_ladder import MOST_POSITIONS, TOKEN_TEXTS, Ladder
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.model.static_rows import StaticRows
+from bert_tf.model.static_shapes import MAX_POSITIONS, TOKEN_TEXTS, Ladder
 from bert_tf.runtime import backend
 from bert_tf.tasks.embeddings import features, sentence_choice
 from bert_tf.tasks.embeddings.feature_windows import NO_OFFSET, rows_and_tokens, split_pairs
@@ -32,7 +32,7 @@ from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer
 
 POSITIONS_AT_ONCE = 8192  # of rows that pass the encoder together: bounds memory, and is enough for all cores
-STATIC_POSITIONS = 4 * MOST_POSITIONS  # the same where they fill compiled calls
+STATIC_POSITIONS = 4 * MAX_POSITIONS  # the same where they fill compiled calls
 EAGER_BATCHES = 10
 POOLER = "encoder/pooler/"
 EXAMPLES = ["a text", "Two texts, with accents: é ||| and a second one.", "", "many words " * 100]

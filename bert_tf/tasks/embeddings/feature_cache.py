@@ -59,10 +59,10 @@ def word_vectors(
     return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
 
 
-def expect_folder(path: str) -> None:
+def check_folder(path: str) -> None:
     """Creates the folder for vectors; raises UserError if that fails, or if it cannot be written to."""
     try:
-        files.expect_writable(path)
+        files.check_writable(path)
     except OSError as error:
         sentence = f"feature_cache {path} cannot hold files ({error.strerror}): choose another folder."
         raise of_os_error(error, sentence) from None

@@ -36,7 +36,7 @@ def format_of(path: str, kind: str | None = None) -> str:
     return kind
 
 
-def expect_writable(path: str, *, overwrite: bool = False, kind: str | None = None) -> None:
+def check_writable(path: str, *, overwrite: bool = False, kind: str | None = None) -> None:
     """Raises UserError for a file that exists, a folder that does not, or a format whose package is missing."""
     kind = format_of(path, kind)
     if files.is_folder(path) or not files.has_folder(path):

@@ -39,7 +39,7 @@ def settings(options: TagOptions) -> dict[str, Any]:
     if not options.model.init_checkpoint:
         raise UserError("feature_layers takes the vectors of a trained encoder: give one as init_checkpoint.")
     if options.feature_cache:
-        feature_cache.expect_folder(options.feature_cache)
+        feature_cache.check_folder(options.feature_cache)
     folder = options.feature_cache or os.path.join(options.output_dir, "features")
     return {"feature_layers": options.feature_layers, "lstm_size": options.lstm_size, "folder": folder}
 

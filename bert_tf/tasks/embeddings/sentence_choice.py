@@ -66,7 +66,7 @@ def choose(
         UserError: something is not supported, is unknown, or does not fit the model.
     """
     said = recorded or SentenceVectors()
-    said.expect_supported(path)
+    said.check_supported(path)
     pooling = options.pooling or said.pooling
     check_pooling(pooling)
     if config.is_causal and "cls" in pooling.split("+"):

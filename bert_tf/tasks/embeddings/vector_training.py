@@ -22,7 +22,7 @@ from bert_tf.tasks.task import Comparison
 from bert_tf.tasks.text_classification.classification import TextClassification
 from bert_tf.text.tokenizer import Tokenizer
 
-MOST_COMPARED = 8  # texts that an export is compared with the live model on
+MAX_COMPARED = 8  # texts that an export is compared with the live model on
 SPREAD = 1e-4  # standard deviation of the vectors of different texts below which they are all the same
 
 
@@ -107,7 +107,7 @@ class VectorTask(TextClassification):
 
     def serving_examples(self, split: str) -> dict[str, dict[str, list]]:
         """The first texts of a split, for both signatures."""
-        texts = self.split(split).texts[:MOST_COMPARED].reshape(-1)[:MOST_COMPARED].tolist()
+        texts = self.split(split).texts[:MAX_COMPARED].reshape(-1)[:MAX_COMPARED].tolist()
         return {name: {"text": texts} for name in ("serving_default", "tokens")}
 
     def demo_examples(self, split: str, count: int = 3) -> list[Example]:

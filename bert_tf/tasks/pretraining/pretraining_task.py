@@ -77,11 +77,11 @@ class PretrainingTask(Task):
         """The number of files of training records."""
         return len(self.records.get("train_files", ("",)))
 
-    def lane_batches(self, lane: int, lanes: int, size: int, seed: int) -> tf.data.Dataset:
-        """The rows that one of several lanes gives to each batch: from every `lanes`th file, in an order of its own."""
-        own = pipeline.seed_of_lane(seed, lane)
-        dataset = record_input.read_records(self.records["train_files"][lane::lanes], seed=own, interleaved=2)
-        dataset = pipeline.shuffle(dataset, seed=own + 1, buffer=max(pipeline.SHUFFLED // lanes, 2 * size)).repeat()
+    def stream_batches(self, stream: int, streams: int, size: int, seed: int) -> tf.data.Dataset:
+        """The rows that one of several streams adds to each batch: from every `streams`th file, in its own order."""
+        own = pipeline.seed_of_stream(seed, stream)
+        dataset = record_input.read_records(self.records["train_files"][stream::streams], seed=own, interleaved=2)
+        dataset = pipeline.shuffle(dataset, seed=own + 1, buffer=max(pipeline.SHUFFLED // streams, 2 * size)).repeat()
         dataset = pipeline.batch_dataset(pipeline.with_seeds(dataset, seed=own + 2), size)
         return self._with_targets(dataset, seed, is_static=self.masking.static_masking)
 

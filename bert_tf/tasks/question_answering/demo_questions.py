@@ -23,7 +23,7 @@ KINDS = (  # words for a name, by its form
 )
 NOUN = re.compile(r" (statement|clause|module|keyword|operator|method|attribute|function|exception|class|type)\b")
 SENTENCE = re.compile(r"\S.*?[.:?](?=\s|$)|\S.*$")
-MOST_WORDS = 40  # of a question; longer ones would be truncated
+MAX_WORDS = 40  # of a question; longer ones would be truncated
 HELD_OUT = 8  # one passage in HELD_OUT
 
 
@@ -43,7 +43,7 @@ def questions(topics: Mapping[str, str] | None = None) -> dict[str, list[Questio
         for number, sentence in enumerate(sentences):
             for name in NAME.finditer(text, *sentence.span()):
                 is_scored = name.group() not in names and squad_scores.normalize(name.group(1))
-                if len(sentence.group().split()) > MOST_WORDS or (is_held_out and not is_scored):
+                if len(sentence.group().split()) > MAX_WORDS or (is_held_out and not is_scored):
                     continue
                 names.add(name.group())
                 first, last = sentences[max(0, number - 1)].start(), sentences[number : number + 2][-1].end()

@@ -32,7 +32,7 @@ from bert_tf.text.truncation import LONGEST_FIRST
 from bert_tf.training import confidence, metrics
 
 TEXTS_AT_ONCE = 4096  # read from ready examples together
-MOST_COMPARED = 8  # texts that an export is compared with the live model on
+MAX_COMPARED = 8  # texts that an export is compared with the live model on
 
 Examples = Callable[[], list[Example]]
 Score = str | Callable[[np.ndarray, np.ndarray], float]
@@ -310,7 +310,7 @@ class TextClassification(FineTuningTask):
 
     def serving_examples(self, split: str) -> dict[str, dict[str, list]]:
         """The first texts of a split."""
-        texts = self.split(split).texts[:MOST_COMPARED]
+        texts = self.split(split).texts[:MAX_COMPARED]
         values = self.goal.input_values(texts)
         rows = [{name: column[row] for name, column in values.items()} for row in range(len(texts))]
         return {"serving_default": values, "tf_example": {"examples": [serialize_example(row) for row in rows]}}

@@ -19,7 +19,7 @@ from bert_tf.heads.base.text_windows import Windows
 from bert_tf.tasks import text_lengths
 from bert_tf.text.tokenizer import Tokenizer
 
-MOST_CLASSES = 12  # whose frequencies are shown
+MAX_CLASSES = 12  # whose frequencies are shown
 UNBALANCED = 0.9  # frequency of one class above which a high score may mean nothing
 
 
@@ -113,7 +113,7 @@ def describe(
     warnings = list(_warnings_on_texts(split))
     if label_counts is not None:
         frequencies = dict(zip(head.labels, label_counts / len(split.texts), strict=True))
-        if len(frequencies) <= MOST_CLASSES:
+        if len(frequencies) <= MAX_CLASSES:
             facts.insert(1, ", ".join(f"{label} {frequency:.1%}" for label, frequency in frequencies.items()))
         if name == "train":
             warnings += _warnings_on_classes(split, head, label_counts)
@@ -134,8 +134,8 @@ def _warnings_on_classes(split: Split, head: TextHead, counts: np.ndarray) -> It
     for number, phrase in ((0, "no example"), (1, "a single example")):
         labels = [label for label, count in zip(head.labels, counts, strict=True) if count == number]
         if labels:
-            named = ", ".join(map(repr, labels[:MOST_CLASSES]))
-            more = f" and {len(labels) - MOST_CLASSES} others" if len(labels) > MOST_CLASSES else ""
+            named = ", ".join(map(repr, labels[:MAX_CLASSES]))
+            more = f" and {len(labels) - MAX_CLASSES} others" if len(labels) > MAX_CLASSES else ""
             yield f"the training data have {phrase} of {named}{more}: that can hardly be learned."
     most = int(counts.argmax())
     if split.labels.ndim == 1 and counts[most] > UNBALANCED * len(split.texts):
@@ -143,7 +143,7 @@ def _warnings_on_classes(split: Split, head: TextHead, counts: np.ndarray) -> It
             f"{counts[most] / len(split.texts):.1%} of the training data are {head.labels[most]!r}: always answering "
             "it is right as often. Look at macro_f1, and try class_weights=balanced."
         )
-    if len(head.labels) > max(MOST_CLASSES, len(split.texts) / 2):
+    if len(head.labels) > max(MAX_CLASSES, len(split.texts) / 2):
         yield (
             f"there are {len(head.labels):,} classes in {len(split.texts):,} examples: is this the column of labels, "
             "and is it of classes? For numbers give label_type=regression."

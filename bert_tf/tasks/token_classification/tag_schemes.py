@@ -21,7 +21,7 @@ from bert_tf.tasks.token_classification.tag_notations import OUTSIDE
 
 SCHEMES = ("iob1", "iob2", "bioes", "plain")
 # Share of tags in another scheme that is tolerated: CoNLL-2003 and Weibo NER have up to 1%.
-MOST_EXCEPTIONS = 0.05
+MAX_EXCEPTIONS = 0.05
 _TAG = re.compile(r"([BIES])-(.+)")
 
 Span = tuple[str, int, int]
@@ -131,7 +131,7 @@ def detect_scheme(sentences: Iterable[Sequence[str]]) -> tuple[str, list[Positio
 
 
 def _exceptions(evidence: dict[str, list[Position]], scheme: str, other: str, message: str) -> list[Position]:
-    if len(evidence[other]) > MOST_EXCEPTIONS * len(evidence[scheme]):
+    if len(evidence[other]) > MAX_EXCEPTIONS * len(evidence[scheme]):
         raise MixedSchemesError(message, evidence[scheme][0], evidence[other][0])
     return evidence[other]
 

@@ -20,7 +20,7 @@ from bert_tf.tasks.token_classification.tag_windows import TagWindows, tokenize_
 from bert_tf.text.tokenizer import Tokenizer
 
 WORDS_AT_ONCE = 1 << 16  # tokenized together
-MOST_TYPES = 12  # types whose shares are printed
+MAX_TYPES = 12  # types whose shares are printed
 UNKNOWN = -1  # the label of a word that is unknown or not predicted
 
 
@@ -129,7 +129,7 @@ def label_numbers(file: ConllFile, tag_set: TagSet) -> list[list[int]]:
         numbers = tag_set.numbers(tags, str(file.scheme))
         if None in numbers:
             position = numbers.index(None)
-            types = ", ".join(tag_set.types[: 2 * MOST_TYPES])
+            types = ", ".join(tag_set.types[: 2 * MAX_TYPES])
             raise UserError(
                 f"In {file.place(sentence, position)} the tag is {file.notation.written(tags[position])!r}; "
                 f"expected O or one of the types that the model learns: {types}."
@@ -174,8 +174,8 @@ def describe(name: str, split: TagSplit, windows: TagWindows) -> list[str]:
 def _describe_entities(split: TagSplit) -> str:
     counts = _type_counts(split)
     total = sum(counts.values())
-    shares = ", ".join(f"{kind} {count / total:.1%}" for kind, count in counts.most_common(MOST_TYPES))
-    more = f" and {len(counts) - MOST_TYPES} other types" if len(counts) > MOST_TYPES else ""
+    shares = ", ".join(f"{kind} {count / total:.1%}" for kind, count in counts.most_common(MAX_TYPES))
+    more = f" and {len(counts) - MAX_TYPES} other types" if len(counts) > MAX_TYPES else ""
     scheme = split.file.notation.name_of(str(split.file.scheme))
     return f"{total:,} entities in {scheme}{f': {shares}{more}' if total else ''}"
 

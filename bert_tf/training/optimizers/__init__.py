@@ -1,4 +1,4 @@
-"""Optimizers on plain variables, an open set: each module in this folder, or one from outside, is an optimizer.
+"""Optimizers on plain variables, plugins: each module in this folder, or one from outside, is an optimizer.
 
 A module has `create(variables, schedule, *, weight_decay, factors)`, which returns an `Optimizer`.
 """
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from bert_tf.runtime import open_set
+from bert_tf.runtime import plugins
 from bert_tf.training.learning_rates import Schedule
 
 
@@ -41,4 +41,4 @@ def create(name: str, variables: Mapping[str, tf.Variable], schedule: Schedule, 
     variables: {canonical name: variable}. schedule: from the step to the learning rate.
     options: weight_decay; factors, {canonical name: factor of the learning rate}.
     """
-    return open_set.load(__name__, name, kind="optimizer").create(variables, schedule, **options)
+    return plugins.load(__name__, name, kind="optimizer").create(variables, schedule, **options)

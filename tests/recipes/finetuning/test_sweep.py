@@ -108,15 +108,15 @@ def test_table_has_a_row_per_combination_and_marks_collapsed_runs():
 
 def test_folder_holds_one_run_or_a_sweep(tmp_path):
     folder = RunFolder(str(tmp_path))
-    sweep.expect_free(folder, several=True)
-    sweep.expect_free(folder, several=False)
+    sweep.check_free(folder, several=True)
+    sweep.check_free(folder, several=False)
     sweep.begin(folder, RUNS)
     with pytest.raises(UserError, match="holds several runs: choose another output_dir"):
-        sweep.expect_free(folder, several=False)
+        sweep.check_free(folder, several=False)
     (tmp_path / "one" / "checkpoints").mkdir(parents=True)
     (tmp_path / "one" / "checkpoints" / "ckpt-3.index").touch()
     with pytest.raises(UserError, match="holds a single run: choose another output_dir"):
-        sweep.expect_free(RunFolder(str(tmp_path / "one")), several=True)
+        sweep.check_free(RunFolder(str(tmp_path / "one")), several=True)
 
 
 def test_run_folder_is_unlocked_after_success_or_failure(tmp_path, monkeypatch):

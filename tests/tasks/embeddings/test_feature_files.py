@@ -85,7 +85,7 @@ def test_parquet_has_a_row_per_token_and_a_column_per_layer(tmp_path, monkeypatc
 def test_missing_pyarrow_error_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UserError, match=r"Parquet needs the package pyarrow: pip install 'bert-tf\[parquet\]'"):
-        feature_files.expect_writable(str(tmp_path / "a.parquet"))
+        feature_files.check_writable(str(tmp_path / "a.parquet"))
 
 
 def test_tfrecords_hold_an_example_per_text(tmp_path):
@@ -130,5 +130,5 @@ def test_what_a_killed_process_left_is_replaced(tmp_path):
 def test_invalid_outputs_are_refused(name, options, message, tmp_path):
     (tmp_path / "there.npz").write_text("")
     with pytest.raises(UserError, match=message):
-        feature_files.expect_writable(str(tmp_path / name), **options)
-    feature_files.expect_writable(str(tmp_path / "there.npz"), overwrite=True)
+        feature_files.check_writable(str(tmp_path / name), **options)
+    feature_files.check_writable(str(tmp_path / "there.npz"), overwrite=True)

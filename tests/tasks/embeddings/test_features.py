@@ -181,7 +181,7 @@ def test_every_token_comes_from_its_best_window(run, stride):
     start = 0
     for number, (texts, count) in enumerate(zip(TEXTS, counts + more, strict=True)):
         actual = {name: x[number].numpy() for name, x in tokens.items()}
-        expect_best(texts, actual, {name: values[start : start + count] for name, values in rows.items()}, start)
+        check_best(texts, actual, {name: values[start : start + count] for name, values in rows.items()}, start)
         if stride:
             longest = max(texts[::-1], key=len)
             assert f"] {longest} [".replace("  ", " ") in TOKENIZER.detokenize([actual["ids"]])[0]
@@ -189,7 +189,7 @@ def test_every_token_comes_from_its_best_window(run, stride):
     assert start == len(rows["lengths"])
 
 
-def expect_best(texts, actual, rows, start):
+def check_best(texts, actual, rows, start):
     """Every token is where its source says, and nowhere with more on its poorer side."""
     sources = actual["sources"] - start * rows["token_ids"].shape[1]
     np.testing.assert_array_equal(rows["token_ids"].ravel()[sources], actual["ids"])

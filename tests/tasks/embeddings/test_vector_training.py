@@ -116,7 +116,7 @@ def after_a_step(ours, config, **options):
     }
 
 
-def expect_same(found, expected):
+def check_same(found, expected):
     (numbers, arrays), (expected_numbers, expected_arrays) = found, expected
     np.testing.assert_allclose(numbers, expected_numbers, rtol=1e-4)
     for name, array in expected_arrays.items():
@@ -127,12 +127,12 @@ def expect_same(found, expected):
 @pytest.mark.eager
 @pytest.mark.parametrize("goal", [Positives(MEAN), Similarities(MEAN)], ids=["in_batch", "cosent"])
 def test_micro_batches_see_the_negatives_of_the_whole_batch(goal):
-    expect_same(after_a_step(*task(goal), parts=4), after_a_step(*task(goal)))
+    check_same(after_a_step(*task(goal), parts=4), after_a_step(*task(goal)))
 
 
 @pytest.mark.slow
 def test_replicas_see_the_negatives_of_the_whole_batch():
-    expect_same(after_a_step(*task(), parts=2, replicas=2), after_a_step(*task()))
+    check_same(after_a_step(*task(), parts=2, replicas=2), after_a_step(*task()))
 
 
 def test_cached_gradients_have_the_same_dropout():

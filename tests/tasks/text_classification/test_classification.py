@@ -20,7 +20,7 @@ from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.heads.regression import Regression
 from bert_tf.model import heads, weights
-from bert_tf.model.row_ladder import Ladder
+from bert_tf.model.static_shapes import Ladder
 from bert_tf.serving.served import Served
 from bert_tf.tasks.text_classification.classification import TextClassification
 from bert_tf.tasks.text_classification.splits import Split

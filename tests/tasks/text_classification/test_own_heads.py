@@ -15,7 +15,7 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export.saved_model import export
 from bert_tf.model import weights
-from bert_tf.runtime import open_set
+from bert_tf.runtime import plugins
 from bert_tf.serving.served import Served
 from bert_tf.tasks.text_classification.classification import TextClassification
 from bert_tf.text.tokenizer import Tokenizer
@@ -56,7 +56,7 @@ def stars(tmp_path, monkeypatch):
     (tmp_path / "my_lab" / "stars.py").write_text(STARS, encoding="utf-8")
     (tmp_path / "my_lab" / "empty.py").write_text("", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    with open_set.trusting(["my_lab.stars", "my_lab.empty"]):
+    with plugins.trusting(["my_lab.stars", "my_lab.empty"]):
         yield "my_lab.stars"
     heads.get.cache_clear()
     for name in ("my_lab.stars", "my_lab.empty", "my_lab"):
@@ -98,7 +98,7 @@ def test_custom_head_is_exported_predicted_served_and_shown(stars, tmp_path, cap
     assert capsys.readouterr().out == "*****\n"
     assert main.main(["predict", folder, "--text=the fox", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["value"] > 5
-    with open_set.trusting([stars]):
+    with plugins.trusting([stars]):
         served = Served("reviews", folder)
         checkpoint = formats.read(folder)
         assert type(pretrained.model_of(checkpoint)) is type(model)

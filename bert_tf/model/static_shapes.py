@@ -13,7 +13,7 @@ WIDTHS = (32, 128, 256, 512)
 ROWS = (1, 8, 64)
 CANDIDATES = 2  # widths that are tried for a call
 ATTENTION_WIDTH = 1000  # at which attention takes about as long as all the rest, see `sequence_packing.RowCosts`
-MOST_POSITIONS = 1 << 15  # of a compiled call: bounds memory, and keeps a large GPU busy
+MAX_POSITIONS = 1 << 15  # of a compiled call: bounds memory, and keeps a large GPU busy
 FITS = "row_fits"  # entry of a batch: whether its texts fit into the rows of its tables
 POOLED_TEXTS, TOKEN_TEXTS = 8, 2  # places for texts per row: for outputs of a text, and of its tokens, which are larger
 
@@ -113,7 +113,7 @@ class Ladder:
 
     def _rows(self, width: int) -> tuple[int, ...]:
         """P of the shapes of a width."""
-        return tuple(rows for rows in self.rows if rows * width <= MOST_POSITIONS) or self.rows[:1]
+        return tuple(rows for rows in self.rows if rows * width <= MAX_POSITIONS) or self.rows[:1]
 
 
 def first_fit(lengths: Sequence[int] | np.ndarray, width: int, *, rows: int, texts: int) -> np.ndarray:

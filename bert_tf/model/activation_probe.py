@@ -45,7 +45,7 @@ class Probe:
         return vectors if self.perturbation is None else vectors + tf.cast(self.perturbation, vectors.dtype)
 
 
-def expect_support(encoder: Any, purpose: str) -> None:
+def check_support(encoder: Any, purpose: str) -> None:
     """Raises UserError unless the encoder fills probes. purpose: the flag that needs it."""
     if not hasattr(encoder, "probe"):
         raise UserError(f"{purpose} is for encoders of BERT's layers, and encoder={encoder.config.encoder} is none.")

@@ -14,10 +14,10 @@ from bert_tf.model import dropout_seeds
 from bert_tf.model.inputs import complete_for
 from bert_tf.model.layers import ConfiguredLayer, config_of
 from bert_tf.model.sequence_packing import PackingSpec
-from bert_tf.runtime import open_set
+from bert_tf.runtime import plugins
 
 
-class EncoderLayer(ConfiguredLayer):
+class BaseEncoder(ConfiguredLayer):
     """What encoders have in common: `call` completes its inputs and draws a seed in training, then calls `encode`.
 
     An encoder defines `encode`, with the arguments of `call` without `training`, and `token_table` [V, D].
@@ -44,12 +44,12 @@ class EncoderLayer(ConfiguredLayer):
         )
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "EncoderLayer":
+    def from_config(cls, config: dict[str, Any]) -> "BaseEncoder":
         """The layer of a Keras file. Those of this package share a name there: the configuration says which it is."""
         if not cls.__module__.startswith(f"{PACKAGE}."):
             return cls(**config)
         name = config_of(config["config"]).encoder
-        layer: EncoderLayer = open_set.load(PACKAGE, name, kind="encoder").Encoder(**config)
+        layer: BaseEncoder = plugins.load(PACKAGE, name, kind="encoder").Encoder(**config)
         return layer
 
     def call(
@@ -85,7 +85,7 @@ class EncoderLayer(ConfiguredLayer):
         seed = self.seed_of(seed, training)
         inputs = complete_for(self.config, inputs)
         if "text_mask" in inputs and not self.takes_any_mask:
-            _expect_no_gaps(inputs["text_mask"])
+            _check_no_gaps(inputs["text_mask"])
         return self.encode(inputs, seed, positions, return_hidden_states, return_attention, packing)
 
     def encode(
@@ -116,7 +116,7 @@ class EncoderLayer(ConfiguredLayer):
             super().load_own_variables(store)
 
 
-def _expect_no_gaps(text_mask: tf.Tensor) -> None:
+def _check_no_gaps(text_mask: tf.Tensor) -> None:
     """Raises an error, eagerly or when the graph runs, for a mask [B, T] with a zero before a one."""
     tf.debugging.assert_equal(
         tf.reduce_max(text_mask[:, 1:] - text_mask[:, :-1]) <= 0,

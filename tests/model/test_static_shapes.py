@@ -6,9 +6,9 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.model import heads
-from bert_tf.model.row_ladder import Ladder, Shape, first_fit, pack_batch
 from bert_tf.model.sequence_packing import RowAssignment, first_fit_decreasing
 from bert_tf.model.static_rows import StaticRows
+from bert_tf.model.static_shapes import Ladder, Shape, first_fit, pack_batch
 
 LENGTHS = [[3], [12] * 5, [0, 0], [12, 1, 7, 3, 0, 2, 9, 4, 4, 4, 1], [1] * 40]
 

@@ -1,11 +1,11 @@
-"""Members of open sets: found by their files, loaded by name, added from outside."""
+"""Plugins: found by their files, loaded by name, added from outside."""
 
 import sys
 
 import pytest
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import open_set
+from bert_tf.runtime import plugins
 
 
 @pytest.fixture
@@ -34,13 +34,13 @@ def tools(tmp_path, monkeypatch):
 
 
 def test_members_are_listed_without_importing_them(tools):
-    assert open_set.names("tools") == ["broken", "hammer"]
+    assert plugins.names("tools") == ["broken", "hammer"]
     assert not {"tools", "tools.hammer"} & set(sys.modules)
 
 
 def test_member_is_loaded_by_name_and_outside_module_by_dotted_name(tools):
-    assert open_set.load("toolbox", "hammer").USE == "nails"
-    assert open_set.load("toolbox", "my_lab.saw").USE == "wood"
+    assert plugins.load("toolbox", "hammer").USE == "nails"
+    assert plugins.load("toolbox", "my_lab.saw").USE == "wood"
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_member_is_loaded_by_name_and_outside_module_by_dotted_name(tools):
 )
 def test_unknown_name_error_lists_known_names(tools, name):
     with pytest.raises(UserError) as error:
-        open_set.load("toolbox", name, kind="tool")
+        plugins.load("toolbox", name, kind="tool")
     assert str(error.value) == f"There is no tool {name!r}. Known: broken, hammer."
 
 
 @pytest.mark.parametrize("name, missing", [("broken", "a_package"), ("my_lab.broken", "my_lab.part")])
 def test_import_error_inside_a_member_is_not_an_unknown_name(tools, name, missing):
     with pytest.raises(ModuleNotFoundError, match=missing):
-        open_set.load("toolbox", name)
+        plugins.load("toolbox", name)

@@ -19,7 +19,7 @@ _trusted: contextvars.ContextVar[frozenset[str] | None] = contextvars.ContextVar
 
 @contextlib.contextmanager
 def trusting(names: Iterable[str] = (), *, everything: bool = False) -> Iterator[None]:
-    """Lets `expect_trusted` accept what a call names outside of files: these modules, or every one."""
+    """Lets `check_trusted` accept what a call names outside of files: these modules, or every one."""
     before = _trusted.get()
     token = _trusted.set(None if everything or before is None else before.union(map(_module_of, names)))
     try:
@@ -28,7 +28,7 @@ def trusting(names: Iterable[str] = (), *, everything: bool = False) -> Iterator
         _trusted.reset(token)
 
 
-def expect_trusted(name: str, source: str) -> None:
+def check_trusted(name: str, source: str) -> None:
     """Raises UserError if a name that was read from a file is that of a module from outside, unless it is trusted.
 
     Everything that reads the name of a member, task or score from a file calls this before it looks for the module.

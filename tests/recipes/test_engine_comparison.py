@@ -16,7 +16,7 @@ from bert_tf.errors import UserError
 from bert_tf.export import engine_parity, engines, loaded_model
 from bert_tf.heads.classes import Classes
 from bert_tf.model import weights
-from bert_tf.recipes import deployments
+from bert_tf.recipes import engine_comparison
 from bert_tf.recipes.finetuning import finished_run
 from bert_tf.tasks.text_classification.classification import TextClassification
 
@@ -60,7 +60,7 @@ def run(tmp_path, monkeypatch):
 
     (tmp_path / "run.json").write_text(json.dumps({"name": "sizes", "flags": {}}))
     monkeypatch.setattr(finished_run, "read", lambda path: finished)
-    monkeypatch.setattr(finished_run, "expect_run", lambda path: {})
+    monkeypatch.setattr(finished_run, "check_run", lambda path: {})
     monkeypatch.setattr(formats, "read", lambda path: None)
     monkeypatch.setattr(loaded_model, "find", lambda path: str(export))
     monkeypatch.setattr(
@@ -85,17 +85,17 @@ def test_every_form_is_scored_on_the_same_rows_and_written(run, capsys):
     assert [each["error"] for each in others[2:]] == ["beta is missing: pip install beta."] * 2
     page = (run / "report.html").read_text()
     assert "<h2>Deployments</h2>" in page and "7.0 MB" in page and "beta is missing" in page
-    lines = list(deployments.lines(result))
+    lines = list(engine_comparison.lines(result))
     assert lines[0] == "sizes, 5 of dev; time of one text, median" and lines[1].split()[0] == "accuracy"
     assert lines[3].split() == ["SavedModel", "0.8000", *lines[3].split()[2:]] and "beta: beta is" in lines[-2]
 
 
 def test_fewer_rows_and_engines_on_request(run):
-    result = deployments.compare(str(run), max_rows=2, batch_size=2, names=["alpha"])
+    result = engine_comparison.compare(str(run), max_rows=2, batch_size=2, names=["alpha"])
     assert result["rows"] == 2 and len(result["deployments"]) == 4
     assert result["deployments"][1]["scores"]["accuracy"] == 1
     with pytest.raises(UserError, match="max_rows is 0"):
-        deployments.compare(str(run), max_rows=0, batch_size=2)
+        engine_comparison.compare(str(run), max_rows=0, batch_size=2)
 
 
 def test_choices_are_rows_of_their_own_and_windows_are_refused():
@@ -105,7 +105,7 @@ def test_choices_are_rows_of_their_own_and_windows_are_refused():
 
     lengths = np.array([[1, 2, 3], [4, 5, 6]])
     ids = np.zeros([2, 3, 4], np.int32)
-    call = deployments._engine_function(engine)
+    call = engine_comparison._engine_function(engine)
     batch = {"token_ids": ids, "segment_ids": ids, "lengths": lengths, "labels": lengths[:, 0]}
     np.testing.assert_array_equal(call(batch)["logits"], lengths)
     with pytest.raises(UserError, match="Texts in several windows"):

@@ -1,0 +1,117 @@
+"""The batches of training from many shards: a batch consists of streams, each of which reads shards of its own.
+
+S streams, B rows of a batch: stream s fills the rows from s * B / S on. A process reads only the streams and shards of
+its replicas' rows; what a stream reads depends on its number alone. The batches are hence the same for any number of
+processes, and one can resume what several began. If a stream has read all its shards, it begins again on its own.
+"""
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.config.train_config import TrainConfig
+from bert_tf.data.pipeline import iterate
+from bert_tf.errors import UserError, reason_of
+from bert_tf.runtime import files
+from bert_tf.training import checkpoint_paths
+from bert_tf.training.trainable_task import Batch, TrainableTask
+
+SHARDS_PER_STREAM = 16  # at least, where nobody gives a number
+MAX_STREAMS = 64  # where nobody gives a number: a process that reads all of them has 2 files of each open
+
+
+def number_of_streams(task: TrainableTask, config: TrainConfig, folder: str) -> int:
+    """Those of the newest checkpoint in a folder, else `config.input_streams`, else what suits the number of shards.
+
+    Raises UserError for a number that does not divide the batch, or above that of the shards.
+    """
+    newest = checkpoint_paths.newest_first(folder)
+    if newest:
+        return max(1, len(checkpoint_paths.streams_of(newest[0])))
+    shards, streams = task.train_shards, config.input_streams
+    if not streams:
+        most = min(shards // SHARDS_PER_STREAM, MAX_STREAMS)
+        return math.gcd(config.train_batch_size, 1 << max(0, most.bit_length() - 1))
+    if config.train_batch_size % streams or streams > shards:
+        raise UserError(
+            f"input_streams is {streams}; expected a divisor of train_batch_size ({config.train_batch_size}) up to the "
+            f"number of shards ({shards})."
+        )
+    return streams
+
+
+class WholeInput:
+    """The batches of a task as one stream, which every process reads; its position is in the checkpoint."""
+
+    def __init__(self, batches: Iterator[Batch]) -> None:
+        self.batches = batches
+
+    def __next__(self) -> Batch:
+        return next(self.batches)
+
+    def parts(self) -> dict[str, Any]:
+        """What the checkpoint of the run must contain."""
+        return {"data": self.batches}
+
+    def save(self, prefix: str) -> None:
+        """Nothing: see `parts`."""
+
+    def restore(self, prefix: str) -> None:
+        """Nothing: see `parts`."""
+
+
+class StreamInput:
+    """The streams that the rows of a process come from; rows of other processes are zeros.
+
+    Args:
+        streams: {number of the stream: its batches}, of those that this process reads.
+        count: S.
+        writes: the numbers of those whose position this process saves.
+    """
+
+    def __init__(self, streams: Mapping[int, Iterator[Batch]], count: int, writes: range) -> None:
+        self.streams, self.count, self.writes = streams, count, writes
+
+    def __next__(self) -> Batch:
+        parts = {stream: next(batches) for stream, batches in self.streams.items()}
+        some = next(iter(parts.values()))
+        zeros = {name: tf.zeros_like(x) for name, x in some.items()}
+        rows = [parts.get(stream, zeros) for stream in range(self.count)]
+        return {name: tf.concat([part[name] for part in rows], 0) for name in some}
+
+    def parts(self) -> dict[str, Any]:
+        """Nothing: the positions of streams are in files of their own."""
+        return {}
+
+    def save(self, prefix: str) -> None:
+        """Saves the positions of streams beside the checkpoint of this prefix, before its index, which completes it."""
+        files.make_folder(os.path.dirname(prefix))
+        for stream in self.writes:
+            tf.train.Checkpoint(data=self.streams[stream]).write(checkpoint_paths.stream_path(prefix, stream))
+
+    def restore(self, prefix: str) -> None:
+        """Continues from the positions of a checkpoint. Raises UserError if they cannot be read."""
+        for stream, batches in self.streams.items():
+            path = checkpoint_paths.stream_path(prefix, stream)
+            try:
+                tf.train.Checkpoint(data=batches).read(path).assert_consumed()
+            except Exception as error:  # a damaged file raises anything
+                raise UserError(
+                    f"{path} cannot be read ({reason_of(error)}): remove the files of this checkpoint, so that an "
+                    "earlier one is taken."
+                ) from None
+
+
+def open_input(task: TrainableTask, config: TrainConfig, streams: int, rows: range) -> WholeInput | StreamInput:
+    """The batches of training from the beginning, for a process that needs the given rows of each."""
+    size, seed = config.train_batch_size, config.random_seed
+    if streams == 1:
+        return WholeInput(iterate(task.train_batches(size, seed)))
+    of_stream = size // streams
+    needed = range(rows.start // of_stream, math.ceil(rows.stop / of_stream))
+    first_rows_inside = range(math.ceil(rows.start / of_stream), math.ceil(rows.stop / of_stream))
+    batches = {stream: iterate(task.stream_batches(stream, streams, of_stream, seed)) for stream in needed}
+    return StreamInput(batches, streams, first_rows_inside)
