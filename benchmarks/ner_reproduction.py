@@ -130,7 +130,7 @@ def ours(options, seed, output):
 
 def read_column(path):
     """The last column of each sentence."""
-    from bert_tf.tasks.token_classification.conll_files import ColumnLayout, ConllFile
+    from bert_tf.data.conll_files import ColumnLayout, ConllFile
 
     return [list(sentence.tags) for sentence in ConllFile(str(path), ColumnLayout(scheme="iob1")).sentences]
 
@@ -148,8 +148,8 @@ def peer(options, seed, output, *, max_steps=0):
 
 def scores_of(options, tags):
     """{set: F1 of entities} of {set: tags of each sentence}."""
+    from bert_tf.data.conll_files import ColumnLayout, ConllFile
     from bert_tf.tasks.token_classification import entity_scores
-    from bert_tf.tasks.token_classification.conll_files import ColumnLayout, ConllFile
 
     result = {}
     for name in SETS:

@@ -89,7 +89,7 @@ def task_of(path: str, loaded: pretrained.Loaded, texts: int | None = None) -> A
     if kind == "masked_lm":
         return _masked_lm_task(loaded)
     if kind == "tags":
-        from bert_tf.tasks.token_classification.tag_schemes import TagSet
+        from bert_tf.data.tag_schemes import TagSet
         from bert_tf.tasks.token_classification.tag_windows import TagWindows
         from bert_tf.tasks.token_classification.tagging import TagTask
 

@@ -9,11 +9,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
-from bert_tf.data import tables, text_lines
+from bert_tf.data import questions, tables, text_lines
 from bert_tf.data.examples import Example, joined_words
 from bert_tf.errors import UserError, listed
 from bert_tf.runtime import files
-from bert_tf.tasks.question_answering import questions
 
 STANDARD_INPUT = "-"
 SQUAD = ".json"

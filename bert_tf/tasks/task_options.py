@@ -7,8 +7,8 @@ from bert_tf.checkpoints.checkpoint import POOLINGS
 from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.options import POSITIVE, flag, group
 from bert_tf.config.train_config import LossSettings
+from bert_tf.data import tag_schemes
 from bert_tf.tasks.embeddings.vector_choice import FEATURES
-from bert_tf.tasks.token_classification import tag_schemes
 from bert_tf.text.truncation import LONGEST_FIRST, TRUNCATIONS
 
 

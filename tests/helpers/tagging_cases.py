@@ -5,9 +5,9 @@ import dataclasses
 import tiny
 
 from bert_tf.config.train_config import TrainConfig
+from bert_tf.data import conll_files
+from bert_tf.data.tag_schemes import TagSet
 from bert_tf.model import weights
-from bert_tf.tasks.token_classification import conll_files
-from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.tasks.token_classification.tag_windows import TagWindows
 from bert_tf.tasks.token_classification.tagging import TagTask
 from bert_tf.text.tokenizer import Tokenizer

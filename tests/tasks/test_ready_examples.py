@@ -13,6 +13,7 @@ from tagging_cases import task_of as tag_task
 from bert_tf.checkpoints.checkpoint import SentenceVectors
 from bert_tf.data import ready_examples
 from bert_tf.data.examples import Example
+from bert_tf.data.questions import Question
 from bert_tf.errors import UserError
 from bert_tf.heads.base.text_windows import Windows
 from bert_tf.heads.choice import MultipleChoice
@@ -25,7 +26,6 @@ from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities, TwoDr
 from bert_tf.tasks.embeddings.vector_training import VectorTask
 from bert_tf.tasks.question_answering.answering import QuestionTask
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
-from bert_tf.tasks.question_answering.questions import Question
 from bert_tf.tasks.question_answering.spans import Search
 from bert_tf.tasks.text_classification.classification import TextClassification
 from bert_tf.text.tokenizer import Tokenizer

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bert_tf import heads
-from bert_tf.data import examples, tables
+from bert_tf.data import conll_files, examples, questions, tables
 from bert_tf.data.examples import Example
+from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, loaded_model, prediction_inputs
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.json_files import read_json
-from bert_tf.tasks.question_answering import questions
-from bert_tf.tasks.token_classification import conll_files, entity_scores
-from bert_tf.tasks.token_classification.tag_schemes import TagSet
+from bert_tf.tasks.token_classification import entity_scores
 from bert_tf.training import metrics
 
 if TYPE_CHECKING:

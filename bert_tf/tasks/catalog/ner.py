@@ -4,14 +4,14 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from bert_tf.data import conll_files, tag_schemes
+from bert_tf.data.conll_files import ConllFile
+from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.tasks.embeddings import feature_tagging
 from bert_tf.tasks.embeddings.feature_tagging import FeatureTagTask
 from bert_tf.tasks.task_options import TagOptions
-from bert_tf.tasks.token_classification import conll_files, tag_schemes
-from bert_tf.tasks.token_classification.conll_files import ConllFile
-from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.tasks.token_classification.tag_windows import TagWindows
 from bert_tf.tasks.token_classification.tagging import TagTask
 from bert_tf.text.tokenizer import Tokenizer

@@ -3,11 +3,12 @@
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from bert_tf.data import questions
+from bert_tf.data.questions import Question
 from bert_tf.errors import UserError
-from bert_tf.tasks.question_answering import demo_questions, questions
+from bert_tf.tasks.question_answering import demo_questions
 from bert_tf.tasks.question_answering.answering import QuestionTask
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
-from bert_tf.tasks.question_answering.questions import Question
 from bert_tf.tasks.question_answering.spans import Search
 from bert_tf.tasks.task_options import QuestionOptions
 from bert_tf.text import vocabulary

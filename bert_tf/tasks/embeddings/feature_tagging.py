@@ -15,6 +15,8 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import pipeline
+from bert_tf.data.conll_files import ConllFile
+from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.embeddings import feature_cache, features, vector_choice
@@ -22,8 +24,6 @@ from bert_tf.tasks.embeddings.bilstm_tagger import BiLstmTagger
 from bert_tf.tasks.embeddings.vector_choice import FEATURES, LayerChoice
 from bert_tf.tasks.task_options import TagOptions
 from bert_tf.tasks.token_classification import tag_decoding, tag_serving
-from bert_tf.tasks.token_classification.conll_files import ConllFile
-from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.tasks.token_classification.tag_splits import UNKNOWN, TagSplit
 from bert_tf.tasks.token_classification.tag_windows import TagWindows
 from bert_tf.tasks.token_classification.tagging import TagTask

@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from bert_tf.data.questions import Answer, Prediction, Question, answer_span
 from bert_tf.tasks.question_answering import squad_scores
-from bert_tf.tasks.question_answering.questions import Answer, Prediction, Question, answer_span
 
 SHOWN = 6  # examples of correct answers, and of mistakes
 AROUND = 140  # characters of text on either side of a mark

@@ -18,6 +18,7 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
+from bert_tf.data.questions import Prediction, Question
 from bert_tf.data.ready_examples import ReadyRows, ReadySplit
 from bert_tf.heads.base.answers import Answered
 from bert_tf.model import heads
@@ -33,7 +34,6 @@ from bert_tf.tasks.question_answering import (
 )
 from bert_tf.tasks.question_answering.question_splits import QUESTIONS_AT_ONCE, QuestionSplit
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
-from bert_tf.tasks.question_answering.questions import Prediction, Question
 from bert_tf.tasks.question_answering.spans import CANDIDATES, IMPOSSIBLE, Search
 from bert_tf.tasks.task import FineTuningTask, Objective
 from bert_tf.text.tokenizer import Tokenizer

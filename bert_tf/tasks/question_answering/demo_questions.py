@@ -8,8 +8,8 @@ import re
 import zlib
 from collections.abc import Mapping
 
+from bert_tf.data.questions import Question
 from bert_tf.tasks.question_answering import squad_scores
-from bert_tf.tasks.question_answering.questions import Question
 from bert_tf.text import demo_corpus
 
 NAME = re.compile(r'"([A-Za-z_][\w.]*(?:\(\))?)"')  # the manual quotes names of the language

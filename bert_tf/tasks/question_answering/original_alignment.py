@@ -6,7 +6,7 @@ Our answers use the offsets of tokens; this module is for reproducing the origin
 from collections.abc import Sequence
 from typing import Any
 
-from bert_tf.tasks.question_answering.questions import Answer, Prediction, Question
+from bert_tf.data.questions import Answer, Prediction, Question
 from bert_tf.text import characters
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.vocabulary import settings_of

@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data import pipeline
+from bert_tf.data.questions import Question, answer_span
 from bert_tf.tasks import text_lengths
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
-from bert_tf.tasks.question_answering.questions import Question, answer_span
 from bert_tf.text.tokenizer import Tokenizer
 
 QUESTIONS_AT_ONCE = 256  # tokenized, or answered, together outside of batches

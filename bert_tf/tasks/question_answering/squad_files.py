@@ -8,11 +8,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from bert_tf.data.questions import Answer, Prediction, Question, no_answer
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files
 from bert_tf.runtime.json_files import require_json
 from bert_tf.tasks.question_answering import squad_scores
-from bert_tf.tasks.question_answering.questions import Answer, Prediction, Question, no_answer
 
 PREDICTIONS, N_BEST, NULL_ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
 EXPECTED = "an object {id: answer}"

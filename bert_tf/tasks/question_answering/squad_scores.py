@@ -8,7 +8,7 @@ import re
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from bert_tf.tasks.question_answering.questions import Question
+from bert_tf.data.questions import Question
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 PUNCTUATION = frozenset(string.punctuation)

@@ -6,9 +6,9 @@ N words, C labels, B texts.
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.tag_schemes import TagSet
 from bert_tf.model import crf
 from bert_tf.model.row_blocks import concat_blocks
-from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.text.ragged_scan import from_row_numbers
 
 TEXTS_AT_ONCE = 64

@@ -16,12 +16,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.conll_files import Sentence
+from bert_tf.data.tag_schemes import TagSet
 from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.staged_signature import OfRows, staged_signature, with_parameters
 from bert_tf.tasks.token_classification import tag_decoding
-from bert_tf.tasks.token_classification.conll_files import Sentence
-from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.tasks.token_classification.tag_windows import TagWindows, tokenize_words
 from bert_tf.text.characters import is_cjk
 from bert_tf.text.ragged_scan import from_row_numbers, row_numbers

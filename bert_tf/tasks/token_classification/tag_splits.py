@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.conll_files import DOCUMENT, ConllFile, Sentence, join_words
 from bert_tf.data.examples import Example
+from bert_tf.data.tag_schemes import Span, TagSet
 from bert_tf.errors import UserError
 from bert_tf.tasks import text_lengths
-from bert_tf.tasks.token_classification.conll_files import DOCUMENT, ConllFile, Sentence, join_words
-from bert_tf.tasks.token_classification.tag_schemes import Span, TagSet
 from bert_tf.tasks.token_classification.tag_windows import TagWindows, tokenize_words
 from bert_tf.text.tokenizer import Tokenizer
 

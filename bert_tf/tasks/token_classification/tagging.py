@@ -13,17 +13,17 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.data import pipeline
+from bert_tf.data import pipeline, tag_schemes
+from bert_tf.data.conll_files import ConllFile, join_words
 from bert_tf.data.examples import Example
 from bert_tf.data.ready_examples import ReadyRows, ReadySplit
+from bert_tf.data.tag_schemes import TagSet
 from bert_tf.heads.base.prediction_files import json_line
 from bert_tf.model import crf, heads
 from bert_tf.runtime.atomic_files import write_lines
 from bert_tf.tasks import text_lengths
 from bert_tf.tasks.task import FineTuningTask, Objective
-from bert_tf.tasks.token_classification import entity_scores, tag_decoding, tag_schemes, tag_serving, tag_splits
-from bert_tf.tasks.token_classification.conll_files import ConllFile, join_words
-from bert_tf.tasks.token_classification.tag_schemes import TagSet
+from bert_tf.tasks.token_classification import entity_scores, tag_decoding, tag_serving, tag_splits
 from bert_tf.tasks.token_classification.tag_splits import UNKNOWN, TagSplit, entities_in_text, format_entities
 from bert_tf.tasks.token_classification.tag_windows import TagWindows
 from bert_tf.text.tokenizer import Tokenizer

@@ -14,6 +14,8 @@ import tiny
 from training_steps import values_of
 
 from bert_tf.config.train_config import TrainConfig
+from bert_tf.data import conll_files
+from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.export.saved_model import export
 from bert_tf.model import weights
@@ -21,8 +23,6 @@ from bert_tf.tasks import catalog
 from bert_tf.tasks.embeddings import feature_cache
 from bert_tf.tasks.embeddings.bilstm_tagger import BiLstmTagger
 from bert_tf.tasks.embeddings.feature_tagging import FeatureTagTask
-from bert_tf.tasks.token_classification import conll_files
-from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.tasks.token_classification.tag_windows import TagWindows
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute

@@ -5,9 +5,9 @@ import json
 import pytest
 from report_pages import as_read, page_of
 
+from bert_tf.data.questions import Prediction, Question
 from bert_tf.reports import scoreboard
 from bert_tf.tasks.question_answering import answer_highlights, demo_questions
-from bert_tf.tasks.question_answering.questions import Prediction, Question
 
 CONTEXT = "In 1066 William won. Then 😀 he <reigned> for years."
 

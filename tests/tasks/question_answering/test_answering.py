@@ -11,13 +11,13 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.config.train_config import TrainConfig
+from bert_tf.data.questions import Prediction, Question
 from bert_tf.export import loaded_model
 from bert_tf.export.saved_model import export
 from bert_tf.model import weights
 from bert_tf.tasks.question_answering import answer_serving, original_alignment
 from bert_tf.tasks.question_answering.answering import QuestionTask
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
-from bert_tf.tasks.question_answering.questions import Prediction, Question
 from bert_tf.tasks.question_answering.spans import Search
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import confidence, distribute

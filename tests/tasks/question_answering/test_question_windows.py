@@ -5,10 +5,10 @@ import oracle_squad
 import pytest
 import tensorflow as tf
 
+from bert_tf.data.questions import Question
 from bert_tf.errors import UserError
 from bert_tf.tasks.question_answering.question_splits import QuestionSplit
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
-from bert_tf.tasks.question_answering.questions import Question
 from bert_tf.text.tokenizer import Tokenizer
 
 LETTERS = [chr(code) for code in range(97, 123)]

@@ -5,9 +5,9 @@ import math
 
 import pytest
 
+from bert_tf.data.questions import Prediction, Question
 from bert_tf.errors import UserError
 from bert_tf.tasks.question_answering import squad_files
-from bert_tf.tasks.question_answering.questions import Prediction, Question
 
 QUESTIONS = [Question("1", "?", "a fox", (("fox", 2),), True), Question("2", "?", "a fox", (), False)]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from bert_tf.data.questions import Question
 from bert_tf.tasks.question_answering import squad_scores
-from bert_tf.tasks.question_answering.questions import Question
 from bert_tf.tasks.question_answering.squad_scores import character_f1, exact_match, f1, f1_with_null, normalize
 
 

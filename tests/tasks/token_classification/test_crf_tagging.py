@@ -10,11 +10,11 @@ from tagging_cases import CONFIG, FILE, TAG_SET, TOKENIZER, model_of, task_of
 
 from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.data import tag_schemes
+from bert_tf.data.tag_schemes import TagSet
 from bert_tf.export import static_signature
 from bert_tf.model import crf, functional_bert, heads, weights
 from bert_tf.recipes.finetuning import preparation
-from bert_tf.tasks.token_classification import tag_schemes
-from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.training import distribute, learning_rates
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.train_step import TrainStep

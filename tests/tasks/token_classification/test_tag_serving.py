@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 from tagging_cases import FILE, TAG_SET, TOKENIZER, model_of, predicted_by, task_of
 
+from bert_tf.data import tag_schemes
 from bert_tf.export import loaded_model
 from bert_tf.export.saved_model import export
-from bert_tf.tasks.token_classification import tag_schemes
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 from tagging_cases import CONFIG, FILE, TAG_SET, TOKENIZER, model_of, predicted_by, task_of
 
+from bert_tf.data import conll_files, tag_schemes
 from bert_tf.errors import UserError
-from bert_tf.tasks.token_classification import conll_files, tag_schemes
 from bert_tf.tasks.token_classification.tag_windows import TagWindows
 from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from bert_tf.data import conll_files
+from bert_tf.data.conll_files import ColumnLayout, ConllFile, Sentence
 from bert_tf.errors import UserError
-from bert_tf.tasks.token_classification import conll_files
-from bert_tf.tasks.token_classification.conll_files import ColumnLayout, ConllFile, Sentence
 
 FILE = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nsaid  VBD I-VP O\n\n\nParis NNP I-NP I-LOC\n \n"
 FILE += "-DOCSTART- -X- O O\n\nJo NNP B I-PER\n"

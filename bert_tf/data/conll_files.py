@@ -16,10 +16,9 @@ import string
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeGuard
 
-from bert_tf.data import tables, text_lines
+from bert_tf.data import tables, tag_notations, tag_schemes, text_lines
 from bert_tf.errors import UserError, listed
 from bert_tf.runtime import atomic_files
-from bert_tf.tasks.token_classification import tag_notations, tag_schemes
 from bert_tf.text.characters import is_cjk
 
 DOCUMENT, COMMENT = "-DOCSTART-", "#"

@@ -8,8 +8,9 @@ from seqeval.metrics import classification_report
 from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import BILOU, IOB2, IOBES
 
-from bert_tf.tasks.token_classification import entity_scores, tag_notations, tag_schemes
-from bert_tf.tasks.token_classification.tag_schemes import TagSet
+from bert_tf.data import tag_notations, tag_schemes
+from bert_tf.data.tag_schemes import TagSet
+from bert_tf.tasks.token_classification import entity_scores
 
 SPANS = [("LOC", 0, 2), ("PER", 3, 4), ("PER", 4, 6), ("LOC", 6, 7)]
 WRITTEN = {

@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from bert_tf.tasks.token_classification import tag_notations
-from bert_tf.tasks.token_classification.tag_notations import OUTSIDE
+from bert_tf.data import tag_notations
+from bert_tf.data.tag_notations import OUTSIDE
 
 SCHEMES = ("iob1", "iob2", "bioes", "plain")
 # Share of tags in another scheme that is tolerated: CoNLL-2003 and Weibo NER have up to 1%.
