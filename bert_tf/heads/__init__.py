@@ -86,6 +86,24 @@ def of_checkpoint(kind: str | None, weights: Collection[str]) -> type[Head] | No
     return next((head for head in known().values() if head.weights == part), None)
 
 
+def functional_form(kind: str | None, weights: Collection[str]) -> Any:
+    """The `functional_bert.Head` of a checkpoint with weights of these names; kind: what it says.
+
+    Raises UserError for a head that other engines do not have.
+    """
+    from bert_tf.model import functional_bert
+
+    head = of_checkpoint(kind, weights)
+    if head is None and any(name.startswith(BETWEEN) for name in weights):
+        raise UserError("Other engines have no layers between encoder and head, as this model has.")
+    return getattr(functional_bert, (head or get("vectors")).functional_form)
+
+
+def of_size(size: int) -> str:
+    """The kind of a classifier with so many outputs, if nothing else says it."""
+    return "regression" if size == 1 else "classes"
+
+
 def of_architecture(end: str) -> str | None:
     """The kind of a class of transformers whose name ends so; None if the weights tell it, or if it has no head."""
     return next((kind for kind, head in known().items() if head.architecture == end and head.is_named_alone), None)

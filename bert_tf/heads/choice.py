@@ -27,6 +27,7 @@ class MultipleChoice(Classes):
     architecture = "ForMultipleChoice"
     is_named_alone = True
     problem_type = peft_task = ""
+    activations = ()
     is_labelled = takes_any_number = False
     has_pipeline = False
     pipeline_tag, phrase = "multiple-choice", "chooses among several texts"

@@ -26,6 +26,7 @@ class Classes(TextHead):
     architecture = "ForSequenceClassification"
     problem_type = "single_label_classification"
     peft_task = "SEQ_CLS"
+    activations: ClassVar[tuple[str | None, ...]] = (None, "linear", "softmax")
     is_labelled = takes_any_number = True
     pipeline_tag, phrase, call = "text-classification", "sorts texts into classes", 'predict("A text.").label'
     signature_inputs: ClassVar[tuple[frozenset[str], ...]] = frozenset({"text_a"}), frozenset({"text_a", "text_b"})

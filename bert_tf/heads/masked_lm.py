@@ -13,7 +13,7 @@ class MaskedLm(Head):
     """Predicts masked tokens by the table of word embeddings."""
 
     kind = weights = form = "masked_lm"
-    architecture = "ForMaskedLM"
+    architecture, functional_form = "ForMaskedLM", "MASKS"
     pipeline_tag, phrase = "fill-mask", "fills masked tokens"
     method, call = "fill_mask(text)", 'fill_mask("The [MASK] is open.")'
     signature_inputs: ClassVar[tuple[frozenset[str], ...]] = (frozenset({"text"}),)

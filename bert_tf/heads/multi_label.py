@@ -38,7 +38,7 @@ class MultiLabel(Classes):
     """
 
     kind = form = "multi_label"
-    problem_type = "multi_label_classification"
+    problem_type, activations = "multi_label_classification", ("sigmoid",)
     phrase = "gives each text any number of labels"
     loss_name = "binary_cross_entropy"
     scores = ("micro_f1", "macro_f1", "accuracy")

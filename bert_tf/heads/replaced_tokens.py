@@ -11,7 +11,7 @@ class ReplacedTokens(MaskedLm):
 
     kind, weights = "replaced_tokens", "replaced_token"
     form = ""
-    architecture = "ForPreTraining"
+    architecture, functional_form = "ForPreTraining", "VECTORS"
     signature_inputs, signature_outputs = (), frozenset({"is_replaced"})
 
     @classmethod

@@ -15,7 +15,7 @@ class SpanHead(Head):
     kind = weights = form = "span"
     architecture = "ForQuestionAnswering"
     is_named_alone = True
-    peft_task = "QUESTION_ANS"
+    peft_task, functional_form = "QUESTION_ANS", "SPANS"
     pipeline_tag, phrase = "question-answering", "answers questions from a text"
     method, call = "answer(question, text)", 'answer("Who sings?", "Ann sings.").text'
     signature_inputs = (frozenset({"question", "context"}),)

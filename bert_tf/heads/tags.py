@@ -15,7 +15,7 @@ class Tags(Head):
     kind = form = "tags"
     architecture = "ForTokenClassification"
     is_named_alone = is_labelled = True
-    peft_task = "TOKEN_CLS"
+    peft_task, functional_form = "TOKEN_CLS", "TOKENS"
     pipeline_tag, phrase = "token-classification", "finds entities in texts"
     method, call = "entities(text)", 'entities("Ann sings in Ulm.")'
     signature_inputs = (frozenset({"text"}),)

@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from bert_tf.errors import UserError
 from bert_tf.model import functional_bert, heads, weights
-from bert_tf.model.functional_bert import HEADS
 
 STEPS = 32  # nodes of the Gauss-Legendre quadrature of the path integral
 UNLIKELY = -1e9  # the logit of a position that holds no token
@@ -45,16 +44,16 @@ def integrated_gradients(
         at both ends of the path; int32 "targets" [B], the class or token. Completeness: the sum of a row's
         attributions is its output minus its baseline output, as far as the quadrature is exact.
     """
-    name = _head(model)
+    head = _head(model)
     arrays = {name: variable.value for name, variable in weights.variables_by_name(model).items()}
     params, table = functional_bert.parameters(arrays), arrays["encoder/embeddings/token_table"]
     inputs = dict(inputs)
-    if name == "masks":
+    if head is functional_bert.MASKS:
         is_mask = tf.equal(inputs["token_ids"], mask_id)
         inputs["masked_lm_positions"] = tf.argmax(is_mask, -1, tf.int32)[:, None]
 
     def logits(words: tf.Tensor) -> list[tf.Tensor]:  # [B, T, D] -> [B, K] each
-        return _logits(HEADS[name].apply(params, model.config, {**inputs, "word_vectors": words}), inputs["lengths"])
+        return _logits(head.apply(params, model.config, {**inputs, "word_vectors": words}), inputs["lengths"])
 
     is_kept = tf.reduce_any(tf.equal(inputs["token_ids"][:, :, None], tf.constant(kept_ids)), -1)
     baseline_ids = tf.where(is_kept, inputs["token_ids"], mask_id)
@@ -75,16 +74,20 @@ def integrated_gradients(
     }
 
 
-def _head(model: heads.BertModel) -> str:
-    """The name of the model's head in HEADS; UserError for one without a prediction to explain."""
-    kinds = {heads.Pretrainer: "masks", heads.SpanFinder: "span", heads.PooledModel: "text"}
-    name = next((name for kind, name in kinds.items() if isinstance(model, kind)), None)
-    if name is None or not model.config.encoder_traits.is_functional:
+def _head(model: heads.BertModel) -> functional_bert.Head:
+    """The model's head as functions; UserError for one without a prediction to explain."""
+    forms = {
+        heads.Pretrainer: functional_bert.MASKS,
+        heads.SpanFinder: functional_bert.SPANS,
+        heads.PooledModel: functional_bert.TEXTS,
+    }
+    form = next((form for kind, form in forms.items() if isinstance(model, kind)), None)
+    if form is None or not model.config.encoder_traits.is_functional:
         raise UserError(
             "Attributions are for BERT with a head for classes, numbers, choices, masks or questions; this model is "
             f"{type(model).__name__} on {model.config.encoder}."
         )
-    return name
+    return form
 
 
 def explains(model: Any) -> bool:

@@ -210,49 +210,52 @@ def _pretraining_outputs(params: Tensors, config: BertConfig, inputs: Tensors) -
 class Head:
     """What stands on the encoder, and its inputs.
 
-    apply(params, config, inputs): {output: tensor}. model(config, size): the same in Keras, of a classifier's size.
-    token_outputs: outputs [B, T, ...], meaningless after the end of a text. optional: prefixes of names of weights
-    that a checkpoint may lack.
+    apply(params, config, inputs): {output: tensor}. model(config, arrays): the same in Keras, for weights of these
+    shapes. token_outputs: outputs [B, T, ...], meaningless after the end of a text. optional: prefixes of names of
+    weights that a checkpoint may lack.
     """
 
     apply: Callable[[Tensors, BertConfig, Tensors], dict[str, tf.Tensor]]
-    model: Callable[[BertConfig, int], heads.BertModel]
+    model: Callable[[BertConfig, Mapping[str, np.ndarray]], heads.BertModel]
     token_outputs: tuple[str, ...] = ()
     inputs: Mapping[str, list[str]] = dataclasses.field(default_factory=lambda: IDS)
     optional: tuple[str, ...] = ()
 
 
+def _classes(arrays: Mapping[str, np.ndarray]) -> int:
+    return len(arrays.get("classifier/bias", ()))
+
+
+# The forms that heads of `bert_tf.heads` name as `functional_form`.
 POOLER = "encoder/pooler/"
-HEADS = {
-    "text": Head(apply=_classifier_outputs, model=heads.Classifier),
-    "tags": Head(
-        apply=_token_classifier_outputs, model=heads.TokenClassifier, token_outputs=("logits",), optional=(POOLER,)
-    ),
-    "crf": Head(
-        apply=_token_classifier_outputs,
-        model=lambda config, size: heads.TokenClassifier(config, size, crf=True),
-        token_outputs=("logits",),
-        optional=(POOLER,),
-    ),
-    "span": Head(
-        apply=_span_outputs,
-        model=lambda config, size: heads.SpanFinder(config),
-        token_outputs=("start_logits", "end_logits"),
-        optional=(POOLER,),
-    ),
-    "masks": Head(
-        apply=_pretraining_outputs,
-        model=lambda config, size: heads.Pretrainer(config),
-        inputs=IDS | {"masked_lm_positions": ["B", "P"]},
-        optional=(POOLER, "next_sentence/"),
-    ),
-    "vectors": Head(
-        apply=_encoder_outputs,
-        model=lambda config, size: heads.BertModel(config),
-        token_outputs=("tokens",),
-        optional=(POOLER,),
-    ),
-}
+TEXTS = Head(
+    apply=_classifier_outputs,
+    model=lambda config, arrays: heads.Classifier(config, _classes(arrays)),
+)
+TOKENS = Head(
+    apply=_token_classifier_outputs,
+    model=lambda config, arrays: heads.TokenClassifier(config, _classes(arrays), crf="crf/potentials" in arrays),
+    token_outputs=("logits",),
+    optional=(POOLER,),
+)
+SPANS = Head(
+    apply=_span_outputs,
+    model=lambda config, arrays: heads.SpanFinder(config),
+    token_outputs=("start_logits", "end_logits"),
+    optional=(POOLER,),
+)
+MASKS = Head(
+    apply=_pretraining_outputs,
+    model=lambda config, arrays: heads.Pretrainer(config),
+    inputs=IDS | {"masked_lm_positions": ["B", "P"]},
+    optional=(POOLER, "next_sentence/"),
+)
+VECTORS = Head(
+    apply=_encoder_outputs,
+    model=lambda config, arrays: heads.BertModel(config),
+    token_outputs=("tokens",),
+    optional=(POOLER,),
+)
 
 
 class Checkpoint(Protocol):
@@ -266,36 +269,20 @@ class Checkpoint(Protocol):
     def weights(self) -> Mapping[str, np.ndarray]:
         """{canonical name: array}."""
 
-    @property
-    def kind(self) -> str | None:
-        """What its head answers."""
-
-
-def head_of(checkpoint: Checkpoint) -> str:
-    """The name of the head in HEADS that a checkpoint has; UserError if its encoder is no relative of BERT."""
-    if not checkpoint.config.encoder_traits.is_functional:
-        raise UserError(
-            f"Other engines have BERT's encoder and its relatives alone; this model has {checkpoint.config.encoder!r}."
-        )
-    prefixes = {name.split("/")[0] for name in checkpoint.weights}
-    if "masked_lm" in prefixes and "generator" not in prefixes:
-        return "masks"
-    if "crf" in prefixes:
-        return "crf"
-    if "classifier" in prefixes:
-        return "tags" if checkpoint.kind == "tags" else "text"
-    return "span" if "span" in prefixes else "vectors"
-
 
 class CheckpointModel:
     """The Keras model of a checkpoint as a function {input: int32 array} -> {output: float32 array}, and its Head.
 
-    report: which weights were loaded. Raises UserError if the checkpoint lacks some.
+    report: which weights were loaded.
     """
 
-    def __init__(self, checkpoint: Checkpoint):
-        self.head = HEADS[head_of(checkpoint)]
-        model = self.head.model(checkpoint.config, len(checkpoint.weights.get("classifier/bias", ())))
+    def __init__(self, checkpoint: Checkpoint, head: Head):
+        """Raises UserError if the checkpoint lacks weights of that Head, or if its encoder is no relative of BERT."""
+        if not checkpoint.config.encoder_traits.is_functional:
+            encoder = checkpoint.config.encoder
+            raise UserError(f"Other engines have BERT's encoder and its relatives alone; this model has {encoder!r}.")
+        self.head = head
+        model = head.model(checkpoint.config, checkpoint.weights)
         self.report = weights.assign(model, checkpoint.weights)
         missing = [name for name in self.report.newly_initialized if not name.startswith(self.head.optional)]
         if missing:

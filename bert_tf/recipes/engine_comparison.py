@@ -202,12 +202,12 @@ def _engines(path: str, rows: Rows, row: Mapping[str, Any], names: Sequence[str]
 
 def _engine_function(function: Callable[[Arrays], Arrays]) -> Function:
     """An engine as a function of batches of a task: the choices of a text are rows of their own."""
-    from bert_tf.model.functional_bert import HEADS
+    from bert_tf.model.functional_bert import MASKS
 
     def call(batch: Arrays) -> Arrays:
         if "window_counts" in batch:
             raise UserError("Texts in several windows are no inputs of other engines: long_texts=cut are.")
-        inputs = {name: batch[name] for name in HEADS["masks"].inputs if name in batch}
+        inputs = {name: batch[name] for name in MASKS.inputs if name in batch}
         if inputs["token_ids"].ndim == 2:
             return function(inputs)
         shape = inputs["lengths"].shape  # [B, C]

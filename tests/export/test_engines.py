@@ -16,6 +16,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
+from bert_tf import heads as task_heads
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
@@ -36,6 +37,11 @@ def checkpoint(model, config=CONFIG, **more):
     """Of a model with random weights that give answers of about one."""
     arrays = {name: array / 2 for name, array in tiny.random_weights(model).items()}
     return Checkpoint(config=config, weights=arrays, vocabulary=TOKENIZER.vocabulary, lower_case=True, **more)
+
+
+def live_of(source):
+    head = task_heads.functional_form(source.kind, source.weights)
+    return functional_bert.CheckpointModel(source, head)
 
 
 def model_of(config, **options):
@@ -181,17 +187,17 @@ def test_int8_is_smaller_and_close(name, classifier, tmp_path):
 @pytest.mark.parametrize(
     "head, model, more",
     [
-        ("text", heads.Classifier(CONFIG, 1), {"kind": "number"}),
-        ("tags", heads.TokenClassifier(CONFIG, 3), {"kind": "tags"}),
-        ("span", heads.SpanFinder(CONFIG), {}),
-        ("masks", heads.Pretrainer(CONFIG), {}),
-        ("vectors", heads.BertModel(CONFIG), {}),
+        ("TEXTS", heads.Classifier(CONFIG, 1), {"kind": "number"}),
+        ("TOKENS", heads.TokenClassifier(CONFIG, 3), {"kind": "tags"}),
+        ("SPANS", heads.SpanFinder(CONFIG), {}),
+        ("MASKS", heads.Pretrainer(CONFIG), {}),
+        ("VECTORS", heads.BertModel(CONFIG), {}),
     ],
 )
 def test_every_head_matches_its_model(head, model, more):
     source = checkpoint(model, **more)
-    assert functional_bert.head_of(source) == head
-    live = functional_bert.CheckpointModel(source)
+    live = live_of(source)
+    assert live.head is getattr(functional_bert, head)
     weights.assign(model, source.weights)
     functional = functional_bert.FunctionalModel(CONFIG, source.weights, live.head)
 
@@ -199,9 +205,9 @@ def test_every_head_matches_its_model(head, model, more):
         answers = functional.function(*(tf.constant(inputs[name]) for name in live.head.inputs))
         return {name: answer.numpy() for name, answer in answers.items()}
 
-    assert_answers_as(model, live, has_masks=head == "masks")
-    assert_answers_as(model, function, has_masks=head == "masks")
-    assert engine_parity.difference(live, function, inputs(head == "masks"), live.head.token_outputs) < 1e-5
+    assert_answers_as(model, live, has_masks=head == "MASKS")
+    assert_answers_as(model, function, has_masks=head == "MASKS")
+    assert engine_parity.difference(live, function, inputs(head == "MASKS"), live.head.token_outputs) < 1e-5
 
 
 def test_encoder_without_pooler_gives_tokens_and_its_classifier_is_refused(classifier):
@@ -209,17 +215,15 @@ def test_encoder_without_pooler_gives_tokens_and_its_classifier_is_refused(class
         remaining = {name: x for name, x in source.weights.items() if "pooler" not in name and head in name}
         return dataclasses.replace(source, weights=remaining)
 
-    live = functional_bert.CheckpointModel(without_pooler(classifier, "encoder/"))
+    live = live_of(without_pooler(classifier, "encoder/"))
     assert live.report.newly_initialized == ["encoder/pooler/kernel", "encoder/pooler/bias"]
     with pytest.raises(UserError, match="has no encoder/pooler/kernel"):
-        functional_bert.CheckpointModel(without_pooler(classifier, ""))
+        live_of(without_pooler(classifier, ""))
 
 
 def test_other_encoders_are_refused(classifier):
     with pytest.raises(UserError, match="and its relatives alone; this model has 'static'"):
-        functional_bert.CheckpointModel(
-            dataclasses.replace(classifier, config=dataclasses.replace(CONFIG, encoder="static"))
-        )
+        live_of(dataclasses.replace(classifier, config=dataclasses.replace(CONFIG, encoder="static")))
 
 
 PLAIN_ENGINE = '''"""TensorFlow itself as an engine."""
@@ -276,7 +280,7 @@ def test_missing_package_error_names_the_extra(exported, tmp_path, monkeypatch, 
 def test_wrong_engine_output_is_refused_and_writes_nothing(wrong, classifier, tmp_path, monkeypatch):
     from bert_tf.export.engines import litert
 
-    live = functional_bert.CheckpointModel(classifier)
+    live = live_of(classifier)
     spoiled = lambda inputs: {name: x + wrong for name, x in live(inputs).items()}  # noqa: E731
     monkeypatch.setattr(litert, "write", lambda *_, **__: None)
     monkeypatch.setattr(litert, "load", lambda folder, exact: spoiled)

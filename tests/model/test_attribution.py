@@ -77,7 +77,7 @@ def test_attributions_match_a_plain_sum_over_a_fine_path():
     def gradient(words):
         with tf.GradientTape() as tape:
             tape.watch(words)
-            outputs = functional_bert.HEADS["text"].apply(params, CONFIG, {**INPUTS, "word_vectors": words})
+            outputs = functional_bert.TEXTS.apply(params, CONFIG, {**INPUTS, "word_vectors": words})
             value = tf.gather(outputs["logits"], found["targets"], batch_dims=1)
         return tape.gradient(value, words)
 

@@ -101,7 +101,7 @@ def test_dropout_is_where_the_original_has_it_and_gradients_drop_the_same_values
     monkeypatch.setattr(functional_bert, "layer_norm", norm_with_dropout)
     monkeypatch.setattr(attention, "dot_product_attention", attention_with_dropout)
     params = {name: tf.constant(array) for name, array in functional_bert.parameters(arrays).items()}
-    apply = functional_bert.HEADS["tags"].apply
+    apply = functional_bert.TOKENS.apply
     expected = gradients_of(params, lambda: apply(params, config, batch)["logits"])
     for name, gradient in functional_bert.parameters(actual).items():
         np.testing.assert_allclose(gradient, expected[name], atol=2e-5, err_msg=name)

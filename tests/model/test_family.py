@@ -14,6 +14,7 @@ import tensorflow as tf
 import tiny
 from safetensors.numpy import load_file, save_file
 
+from bert_tf import heads as task_heads
 from bert_tf.checkpoints import formats, huggingface_layouts, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
@@ -103,7 +104,7 @@ def test_other_engines_get_the_same_function(encoder, tmp_path):
         (masked_lm, "masked_lm_logits", "logits" if masked_lm == "ForMaskedLM" else "prediction_logits"),
     ):
         checkpoint = load(tmp_path / ending, encoder, prefix + ending)
-        head = functional_bert.HEADS[functional_bert.head_of(checkpoint)]
+        head = task_heads.functional_form(checkpoint.kind, checkpoint.weights)
         every = {"masked_lm_positions": tf.tile(tf.range(8)[None], [2, 1])}
         params = functional_bert.parameters(checkpoint.weights)
         actual = head.apply(params, checkpoint.config, inputs(**every))[output].numpy()

@@ -19,6 +19,7 @@ CAUSAL = dataclasses.replace(tiny.CONFIG, is_causal=True)
 DYNAMIC, STATIC = PackingSpec.dynamic(CPU_COSTS), "three rows, planned on the host"
 LENGTHS = np.array([5, 12, 6, 7])
 # "masks" reads the last layer at the masked positions and the pooled token alone, "tags" at all positions.
+FORMS = {"masks": functional_bert.MASKS, "tags": functional_bert.TOKENS}
 CASES = {
     "padded": ("masks", tiny.CONFIG, {}),
     "packed dynamically": ("masks", tiny.CONFIG, {"packing": DYNAMIC}),
@@ -56,7 +57,7 @@ def textbook(head, config, arrays, inputs):
     arrays = {name: tf.constant(array) for name, array in arrays.items()}
     with tf.GradientTape() as tape:
         tape.watch(arrays)
-        outputs = functional_bert.HEADS[head].apply(functional_bert.parameters(arrays), config, inputs)
+        outputs = FORMS[head].apply(functional_bert.parameters(arrays), config, inputs)
         loss = loss_of(outputs, inputs["lengths"])
     gradients = tape.gradient(loss, arrays, unconnected_gradients="zero")
     return loss, {name: tf.convert_to_tensor(gradient) for name, gradient in gradients.items()}
@@ -92,7 +93,7 @@ def test_plain_path_matches_reference():
     inputs = tiny.tensors(batch)
     expected = oracle.pretraining_logits(arrays, tiny.CONFIG, batch)
     params = functional_bert.parameters({name: tf.constant(array) for name, array in arrays.items()})
-    actual = functional_bert.HEADS["masks"].apply(params, tiny.CONFIG, inputs)
+    actual = functional_bert.MASKS.apply(params, tiny.CONFIG, inputs)
     for name, logits in expected.items():
         np.testing.assert_allclose(actual[name], logits, atol=2e-5)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
@@ -83,7 +84,6 @@ LEAST_BYTES, LARGEST_HEADER = 2, 1 << 20  # weights in a byte, of 4 bits each; a
 HEADS, EPSILON = "heads.safetensors", 1e-12
 CLASSIFIERS = (">BertTextClassifier", ">BertClassifier")  # the second is that of older presets
 LOGITS = {"logits/kernel": "classifier/kernel", "logits/bias": "classifier/bias"}  # of their head
-ACTIVATIONS = {None: "classes", "linear": "classes", "softmax": "classes", "sigmoid": "multi_label"}  # of their logits
 KAGGLE = "kaggle://"
 NAME = re.compile(KAGGLE + r".*|[a-z0-9]+(_[a-z0-9.]+)+")  # possible names of presets of a model hub
 SHAPE = {  # fields of BertConfig -> arguments of a KerasHub backbone
@@ -242,11 +242,12 @@ def _kind_of_classifier(path: str) -> str:
     """The kind of head of a classifier; UserError for an activation that is none of probabilities."""
     settings = _classifier_settings(path)
     activation = settings.get("activation")
-    if not isinstance(activation, str | None) or activation not in ACTIVATIONS:
-        known = ", ".join(filter(None, ACTIVATIONS))
+    kinds = {each: kind for kind, head in heads.known().items() for each in head.activations}
+    if not isinstance(activation, str | None) or activation not in kinds:
+        known = ", ".join(filter(None, kinds))
         raise UserError(f"{path}: activation of the classifier is {shortened(activation)}; expected one of {known}.")
-    kind = ACTIVATIONS[activation]
-    return "regression" if kind == "classes" and settings.get("num_classes") == 1 else kind
+    kind = kinds[activation]
+    return heads.of_size(1) if settings.get("num_classes") == 1 and kind == heads.of_size(2) else kind
 
 
 def _check_weights_of_all_layers(path: str) -> None:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from bert_tf import heads
 from bert_tf.checkpoints import checkpoint_files, huggingface_tokenizers
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_position_table
@@ -140,7 +141,7 @@ def write(
     from bert_tf.model import functional_bert
 
     checkpoint = with_position_table(checkpoint)
-    live = functional_bert.CheckpointModel(checkpoint)
+    live = functional_bert.CheckpointModel(checkpoint, heads.functional_form(checkpoint.kind, checkpoint.weights))
     with checkpoint_files.new_folder(folder) as partial:
         tokenizer = _write_text_files(partial, checkpoint)
         rows = engine_parity.token_ids_of(texts or engine_parity.SENTENCES, tokenizer, checkpoint.config)

@@ -27,6 +27,8 @@ class Head(abc.ABC):
         is_pooled: whether it reads the vector of a text; otherwise those of tokens.
         is_labelled: whether its outputs have names.
         takes_any_number: whether one model takes a text or a pair, as the caller likes.
+        functional_form: the constant of `model.functional_bert` that computes it for other engines.
+        activations: of the classifiers of KerasHub that are of this kind, None for a layer without one.
         has_pipeline: whether `pipeline` of transformers runs it.
         form: of the demo page: the kind whose form it has; "" for none.
         pipeline_tag: what hubs call its task.
@@ -44,6 +46,8 @@ class Head(abc.ABC):
     is_pooled: ClassVar[bool] = False
     is_labelled: ClassVar[bool] = False
     takes_any_number: ClassVar[bool] = False
+    functional_form: ClassVar[str] = "VECTORS"
+    activations: ClassVar[tuple[str | None, ...]] = ()
     has_pipeline: ClassVar[bool] = True
     form: ClassVar[str] = ""
     pipeline_tag: ClassVar[str]

@@ -40,6 +40,7 @@ class TextHead(Head):
     """
 
     is_pooled = True
+    functional_form = "TEXTS"
     loss_name: ClassVar[str]
     loss_settings = LossSettings()
     scores: ClassVar[tuple[str, ...]]

@@ -142,7 +142,7 @@ def test_other_formats_and_labels_in_another_order_keep_the_chain(task, evaluate
         again = formats.read(str(tmp_path / name))
         np.testing.assert_array_equal(again.weights["crf/potentials"], arrays["crf/potentials"])
         assert again.kind == "tags" and pretrained.model_of(again).crf is not None
-    live = functional_bert.CheckpointModel(checkpoint)
+    live = functional_bert.CheckpointModel(checkpoint, functional_bert.TOKENS)
     inputs = {name: np.ones((1, 3), np.int32) for name in ("token_ids", "segment_ids")}
     outputs = live({**inputs, "lengths": np.int32([3])})
     np.testing.assert_array_equal(outputs["potentials"][0], arrays["crf/potentials"])
