@@ -36,5 +36,5 @@ def add_arguments(parser: argparse.ArgumentParser, kind: type, names: Collection
             type=field.type if field.type in (int, float) else str,
             default=default,
             choices=BOOLEANS if is_word else options.choices_of(field.metadata) or None,
-            help=help if default in ("", None) else f"{help} ({default})",
+            help=help if default in ("", None) else f"{help.partition(' Default:')[0]} ({default})",
         )

@@ -13,6 +13,7 @@ from bert_tf.runtime.lazy import tf
 from bert_tf.text.truncation import LONGEST_FIRST
 
 if TYPE_CHECKING:
+    from bert_tf.heads.base.table_options import TableOptions
     from bert_tf.heads.base.text_windows import Windows
     from bert_tf.text.tokenizer import Tokenizer
 
@@ -47,7 +48,7 @@ class MultipleChoice(Classes):
         return self.scores
 
     @classmethod
-    def check_columns(cls, columns: Sequence[str], options: Any) -> None:
+    def check_columns(cls, columns: Sequence[str], options: TableOptions) -> None:
         """Raises UserError for columns that are not those of this head."""
         if len(columns) < 3 or not options.label_column:
             raise UserError(
@@ -56,7 +57,7 @@ class MultipleChoice(Classes):
             )
 
     @classmethod
-    def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: Any) -> Self:
+    def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: TableOptions) -> Self:
         """See `TextHead`."""
         return cls(len(columns) - 1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from bert_tf.heads.base.loss_settings import BALANCED, cross_entropy, parse_weig
 from bert_tf.heads.base.text_head import TRAINING_LOSS, TextHead, shortened, single_label
 from bert_tf.runtime.lazy import tf
 from bert_tf.training import confidence, metrics
+
+if TYPE_CHECKING:
+    from bert_tf.heads.base.table_options import TableOptions
 
 
 class Classes(TextHead):
@@ -53,7 +56,7 @@ class Classes(TextHead):
         return (*self.scores, "matthews", *(("f1",) if self.size == 2 else ()))
 
     @classmethod
-    def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: Any) -> Self:
+    def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: TableOptions) -> Self:
         """See `TextHead`."""
         return cls(labels)
 

@@ -8,7 +8,7 @@ import logging
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from bert_tf.heads.base.text_head import TRAINING_LOSS, as_text, shortened
 from bert_tf.heads.classes import Classes
 from bert_tf.runtime.lazy import tf
 from bert_tf.training import metrics
+
+if TYPE_CHECKING:
+    from bert_tf.heads.base.table_options import TableOptions
 
 THRESHOLD = 0.5  # of the probability above which a label holds
 BEST = "best"  # label_threshold=best
@@ -65,14 +68,14 @@ class MultiLabel(Classes):
         return self.scores
 
     @classmethod
-    def check_columns(cls, columns: Sequence[str], options: Any) -> None:
+    def check_columns(cls, columns: Sequence[str], options: TableOptions) -> None:
         """Raises UserError for columns that are not those of this head."""
         super().check_columns(columns, options)
         if not options.label_separator:
             raise UserError("label_separator is ''; expected what separates the labels of a cell, such as a comma.")
 
     @classmethod
-    def names_in(cls, examples: Sequence[Example], options: Any) -> Collection[str | None]:
+    def names_in(cls, examples: Sequence[Example], options: TableOptions) -> Collection[str | None]:
         """The labels of all cells; of multi-hot lists LABEL_0, LABEL_1, ... in their order, which a warning says."""
         width = multi_hot_width(examples, options.label_separator)
         if not width:
@@ -85,7 +88,7 @@ class MultiLabel(Classes):
         return [f"LABEL_{number}" for number in range(width)]
 
     @classmethod
-    def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: Any) -> Self:
+    def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: TableOptions) -> Self:
         """See `TextHead`."""
         threshold = parse_threshold(options.label_threshold)
         return cls(labels, options.label_separator, threshold, finds_best=options.label_threshold == BEST)

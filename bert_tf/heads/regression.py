@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from bert_tf.heads.base.answers import Prediction
 from bert_tf.heads.base.head import Outputs
 from bert_tf.heads.base.text_head import TextHead
 from bert_tf.runtime.lazy import tf
+
+if TYPE_CHECKING:
+    from bert_tf.heads.base.table_options import TableOptions
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -38,7 +41,7 @@ class Regression(TextHead):
         return ("pearson", "spearman")
 
     @classmethod
-    def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: Any) -> Self:
+    def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: TableOptions) -> Self:
         """See `TextHead`."""
         return cls()
 

@@ -10,10 +10,11 @@ from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.options import changed, fields_of, flag
 from bert_tf.data import ready_examples
 from bert_tf.errors import UserError
+from bert_tf.heads.base.table_options import TableOptions
 from bert_tf.recipes import initialization
 from bert_tf.recipes.finetuning import ready, run, table_choice
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
-from bert_tf.tasks.task_options import BY_FAMILY, GlueOptions, TableOptions, TagOptions, VectorOptions, of_task
+from bert_tf.tasks.task_options import BY_FAMILY, GlueOptions, TagOptions, VectorOptions, of_task
 
 # Defaults without flags that name data: which part of Python's manual a passage comes from.
 DEMONSTRATION = {

@@ -11,12 +11,13 @@ from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.options import changed, flag
 from bert_tf.data import questions, ready_examples
 from bert_tf.errors import UserError
+from bert_tf.heads.base.table_options import TaskOptions
 from bert_tf.recipes import initialization
 from bert_tf.recipes.finetuning import preparation, ready, run
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.question_answering import squad_files
-from bert_tf.tasks.task_options import QuestionOptions, TaskOptions
+from bert_tf.tasks.task_options import QuestionOptions
 from bert_tf.training.run_directory import RunFolder
 
 # Defaults without flags that name data: which name was left out of a sentence of Python's manual.

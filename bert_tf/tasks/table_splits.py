@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from bert_tf.data import ready_examples, tables, tfds_datasets
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.base.table_options import SPLIT_FLAGS, RowOptions
 from bert_tf.runtime import files
-from bert_tf.tasks.task_options import RowOptions
 
 TFDS_SPLITS = {"train": ("train",), "dev": ("validation", "valid", "dev"), "test": ("test",)}
-FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
+SPLITS = tuple(SPLIT_FLAGS)
 log = logging.getLogger("bert_tf")
 
 
@@ -24,7 +24,7 @@ def find(options: RowOptions, split: str) -> str | None:
     if options.tfds_name:
         known = tfds_datasets.split_names(options.tfds_name, options.tfds_dir)
         return next((f"{options.tfds_name}/{name}" for name in TFDS_SPLITS[split] if name in known), None)
-    path, folder = getattr(options, FLAGS[split]), options.data_dir
+    path, folder = options.file_of(split), options.data_dir
     if options.train_file and files.is_folder(options.train_file) and not tables.is_table(options.train_file):
         folder = options.train_file
         path = "" if split == "train" else path
@@ -49,7 +49,7 @@ def require(options: RowOptions, split: str) -> str:
     if path is None:
         raise UserError(
             f"There is no table {split} ({', '.join(tables.EXTENSIONS)}) in data_dir={options.data_dir!r}: give it as "
-            f"{FLAGS[split]}{', or do_eval=false' if split == 'dev' else ''}."
+            f"{SPLIT_FLAGS[split]}{', or do_eval=false' if split == 'dev' else ''}."
         )
     return path
 

@@ -2,93 +2,20 @@
 
 import dataclasses
 
-from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import POOLINGS
-from bert_tf.config.flag_groups import RunOptions
-from bert_tf.config.options import POSITIVE, flag, group
-from bert_tf.config.train_config import LossSettings
+from bert_tf.config.options import POSITIVE, flag
 from bert_tf.data import tag_schemes
+from bert_tf.heads.base.table_options import (
+    DatasetOptions,
+    LabelOptions,
+    LongTextOptions,
+    ProbabilityOptions,
+    RowOptions,
+    SentenceOptions,
+    TableOptions,
+    TaskOptions,
+)
 from bert_tf.tasks.embeddings.vector_choice import FEATURES
-from bert_tf.text.truncation import LONGEST_FIRST, TRUNCATIONS
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TaskOptions(RunOptions):
-    """Data to train on and to predict."""
-
-    train_file: str = flag(
-        "", "Training data: a table, or ready examples (.tf_record). Default: train.tsv, .csv or .jsonl in data_dir."
-    )
-    predict_file: str = flag("", "Data to predict, with or without labels. Default: test.* in data_dir.", free=True)
-    doc_stride: int = flag(0, "Tokens from the start of a window to the start of the next; 0: half of max_seq_length.")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FileOptions(TaskOptions):
-    """Files of a task."""
-
-    data_dir: str = flag("", "Folder with the task's files.")
-    eval_file: str = flag(
-        "", "Labeled evaluation data: a table or a tagged file. Default: dev.* in data_dir.", free=True
-    )
-    criterion: str = flag(
-        "",
-        "Metric that selects the best weights and the best run, such as macro_f1, or a function of your own: "
-        "my_lab.scores:kappa. Default: the task's first metric.",
-        names_code=True,
-    )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LabelOptions(FileOptions):
-    """Names of labels."""
-
-    labels: str = flag("", "Comma-separated labels of a table or tags, in order. Default: those of the training data.")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LongTextOptions(FileOptions):
-    """Long texts, and the loss."""
-
-    long_texts: str = flag(
-        "cut", "Texts longer than a row: truncate, or read whole in overlapping windows.", ("cut", "windows")
-    )
-    loss: LossSettings = group(LossSettings)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ProbabilityOptions(TaskOptions):
-    """Probabilities."""
-
-    temperature: str = flag(
-        "1",
-        "Divide logits by this number before they become probabilities, in predictions and export; best: by the one "
-        "that fits the development set (classes, choices and questions).",
-        free=True,
-    )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SentenceOptions(LongTextOptions, ProbabilityOptions):
-    """Texts, pairs and choices."""
-
-    class_weights: str = flag(
-        "none",
-        "Weights of classes in the loss: none; balanced, inversely to their frequency; numbers in the order of the "
-        "labels, 1,3; or of some labels, yes=3.",
-    )
-    truncation: str = flag(
-        LONGEST_FIRST, "Pairs longer than a row: which text loses tokens at its end.", tuple(TRUNCATIONS)
-    )
-    max_windows: int = flag(8, "Maximum number of windows per text; the rest is not read.")
-    window_pooling: str = flag("mean", "How to combine the pooled vectors of a text's windows.", ("mean", "max"))
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DatasetOptions(FileOptions):
-    """Datasets of tensorflow-datasets."""
-
-    tfds_dir: str = flag("", "Folder of tensorflow-datasets. Default: ~/tensorflow_datasets.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,55 +23,6 @@ class GlueOptions(DatasetOptions, SentenceOptions):
     """GLUE."""
 
     use_tfds: bool = flag(False, "Load GLUE from tensorflow-datasets instead of data_dir; downloads missing data.")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RowOptions(DatasetOptions):
-    """Tables."""
-
-    tfds_name: str = flag(
-        "", "Dataset of tensorflow-datasets as a table, such as ag_news_subset; its features are the columns."
-    )
-    eval_fraction: float = flag(
-        0.1, "Fraction of the training table held out for evaluation if there is no evaluation table."
-    )
-    text_columns: str = flag(
-        "", "Comma-separated table columns: a text, a pair of texts, or a text and its choices.", aliases=("text",)
-    )
-    label_column: str = flag("label", "Table column with the label.", aliases=("label",))
-    id_column: str = flag("", "Table column with the ids for predictions. Default: row numbers.")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TableOptions(RowOptions, SentenceOptions, LabelOptions):
-    """Labels of a table."""
-
-    stratify: bool = flag(True, "Hold out the same part of the rows of every label.", earlier_default=False)
-    bad_rows: str = flag(
-        "skip", "Rows of a table without text or label, or with too many or too few fields.", ("skip", "stop")
-    )
-    normalize_labels: bool = flag(False, "Lower-case the labels of a table and join their spaces.")
-    join_labels: bool = flag(
-        True,
-        "Join a class of a table that differs from another in case or spaces only with it, if it has a tenth of its "
-        "rows or fewer.",
-        earlier_default=False,
-    )
-    label_type: str = flag(
-        "classes",
-        "Type of a table's labels: one of several classes, any number of labels per text, a number, or which choice is "
-        "right.",
-        ("classes", "multi_label", "regression", "choice"),
-        names_code=True,
-        old_values=heads.OLD_KINDS,
-    )
-    label_separator: str = flag(",", "Separator between labels in one cell (tables with --label_type=multi_label).")
-    label_threshold: str = flag(
-        "",
-        "Probability above which a label is predicted (--label_type=multi_label); best: per label, the threshold "
-        "with the best F1 on the development set.",
-        free=True,
-    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

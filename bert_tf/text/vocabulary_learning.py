@@ -79,8 +79,8 @@ def learn(
         return _learn_sentencepiece(texts, size, lower_case)
     if kind == MPNET:
         counts = count_words(texts, lower_case=lower_case)
-        options: Any = {"lower_case": lower_case, "min_frequency": min_frequency, "limit_alphabet": limit_alphabet}
-        tokens = learn_from_counts(counts, size, specials=OF_MPNET, **options)
+        settings: Any = {"lower_case": lower_case, "min_frequency": min_frequency, "limit_alphabet": limit_alphabet}
+        tokens = learn_from_counts(counts, size, specials=OF_MPNET, **settings)
         return with_settings(tokens, TokenizerSettings(is_mpnet=True))
     if kind == XLM_ROBERTA:
         return _learn_xlm_roberta(texts, size)

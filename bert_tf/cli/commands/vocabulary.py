@@ -17,7 +17,7 @@ import os
 import shlex
 
 from bert_tf.cli import recipe_flags
-from bert_tf.config.flag_groups import TextOptions
+from bert_tf.config.flag_groups import ModelOptions, TextOptions
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.text import vocabulary, vocabulary_learning
@@ -27,8 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("input_file", metavar="TEXTS", help="texts to learn from; with --extend, one word per line")
     parser.add_argument("output", metavar="TO", help="vocab.txt to write")
-    parser.add_argument("--vocab_size", type=int, default=30522, help="maximum number of tokens (30522)")
-    parser.add_argument("--do_lower_case", choices=("true", "false"), default="true", help="uncased vocabulary (true)")
+    recipe_flags.add_arguments(parser, ModelOptions, ("vocab_size", "do_lower_case"))
     kinds = list(vocabulary.SPECIAL_TOKENS_OF)
     parser.add_argument("--kind", choices=kinds, default=kinds[0], help="kind of tokenizer (wordpiece)")
     parser.add_argument("--extend", metavar="VOCAB", help="vocabulary to add words to")

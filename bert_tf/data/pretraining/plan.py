@@ -144,8 +144,6 @@ class Plan:
     def shard_job(self, bucket: Bucket, result: PartResult) -> ShardJob:
         """Stage 2 of a bucket, when the counts of all parts are known."""
         options, (split, number) = self.options, bucket
-        names = "max_seq_length", "short_seq_prob", "short_seq_per_document", "random_seed", "nsp", "pairs"
-        same = {name: getattr(options, name) for name in names}
         return ShardJob(
             bucket=bucket,
             number=number + (self.buckets["train"] if split == "eval" else 0),
@@ -153,7 +151,12 @@ class Plan:
             hash_bits=hash_bits(result),
             held_out=result.smallest[1] if result.smallest and not result.held_out else None,
             in_both=result.documents == 1,
-            **same,
+            max_seq_length=options.max_seq_length,
+            short_seq_prob=options.short_seq_prob,
+            short_seq_per_document=options.short_seq_per_document,
+            random_seed=options.random_seed,
+            nsp=options.nsp,
+            pairs=options.pairs,
         )
 
     def shard_name(self, bucket: Bucket) -> str:

@@ -20,6 +20,7 @@ from bert_tf.text.truncation import LONGEST_FIRST
 if TYPE_CHECKING:
     import numpy as np
 
+    from bert_tf.heads.base.table_options import TableOptions
     from bert_tf.heads.base.text_windows import Windows
     from bert_tf.text.tokenizer import Tokenizer
 
@@ -61,7 +62,7 @@ class TextHead(Head):
     # From a table's flags, from an export
 
     @classmethod
-    def check_columns(cls, columns: Sequence[str], options: Any) -> None:
+    def check_columns(cls, columns: Sequence[str], options: TableOptions) -> None:
         """Raises UserError unless the columns of a table are one text or a pair, and a label."""
         if len(columns) not in (1, 2) or not options.label_column:
             raise UserError(
@@ -69,13 +70,13 @@ class TextHead(Head):
             )
 
     @classmethod
-    def names_in(cls, examples: Sequence[Example], options: Any) -> Collection[str | None]:
+    def names_in(cls, examples: Sequence[Example], options: TableOptions) -> Collection[str | None]:
         """The names of the labels of a table, where `has_names`: a set, or a list in the order of the outputs."""
         return {single_label(example) for example in examples}
 
     @classmethod
     @abc.abstractmethod
-    def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: Any) -> Self:
+    def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: TableOptions) -> Self:
         """The head of a table with these columns; labels: names in the order of the outputs, where `has_names`."""
 
     @classmethod

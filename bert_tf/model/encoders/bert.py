@@ -148,11 +148,11 @@ class BertEncoder(BaseEncoder):
                 x, layout = kept.widen(x, all_tokens), all_positions
             layer, layer_layout = self.layer_at(number, layout)
             is_last = number == self.config.num_hidden_layers - 1
-            options: Any = {"layout": layer_layout, "indices": indices if is_last and not shows_all else None}
+            arguments: Any = {"layout": layer_layout, "indices": indices if is_last and not shows_all else None}
             if self.gradient_checkpointing and layout.training:
-                x, probabilities = _checkpointed(layer, x, **options), None
+                x, probabilities = _checkpointed(layer, x, **arguments), None
             else:
-                x, probabilities = layer(x, **options)
+                x, probabilities = layer(x, **arguments)
             hidden_states.append(x)
             attention.append(probabilities)
         hidden_states[-1] = self.after_layers(x)

@@ -7,7 +7,7 @@ from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.options import Range, changed, flag, group
 from bert_tf.config.train_config import LongTraining, LoraConfig, Optimization, TrainConfig
 from bert_tf.errors import UserError
-from bert_tf.tasks.task_options import TaskOptions
+from bert_tf.heads.base.table_options import TaskOptions
 
 # Examples below which the corrected optimizer is the default, as fine-tuning on few fails now and then without it
 # (Mosbach et al. 2020; Zhang et al. 2020), and below which a table is trained for a number of steps.

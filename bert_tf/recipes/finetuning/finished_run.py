@@ -12,13 +12,13 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.options import fields_of, upgrade
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
+from bert_tf.heads.base.table_options import LabelOptions
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.recipes.pretraining.pretraining_flags import Flags as PretrainingFlags
 from bert_tf.runtime import atomic_files, files, plugins
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.tasks.task import FineTuningTask, Task
-from bert_tf.tasks.task_options import LabelOptions
 from bert_tf.training.run_directory import RunFolder
 
 PRETRAINING = "pretraining"  # name of a run of run_pretraining.py

@@ -15,13 +15,14 @@ from bert_tf.config import options as option_values
 from bert_tf.config.bert_config import check_layers
 from bert_tf.config.train_config import AUTO, TrainConfig
 from bert_tf.errors import UserError
+from bert_tf.heads.base.table_options import LabelOptions
 from bert_tf.recipes.finetuning import sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
 from bert_tf.runtime import files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tf_config import number_of_workers
 from bert_tf.tasks.task import FineTuningTask
-from bert_tf.tasks.task_options import LabelOptions, VectorOptions
+from bert_tf.tasks.task_options import VectorOptions
 from bert_tf.text import special_tokens, vocabulary, vocabulary_learning
 from bert_tf.training import step_memory
 from bert_tf.training.run_directory import RunFolder

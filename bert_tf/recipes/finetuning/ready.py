@@ -7,10 +7,10 @@ from typing import Any
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.data import ready_examples
 from bert_tf.errors import UserError
+from bert_tf.heads.base.table_options import LabelOptions
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime import files
 from bert_tf.tasks.task import FineTuningTask
-from bert_tf.tasks.task_options import LabelOptions
 from bert_tf.text import vocabulary
 
 # Flags that say what a row is: those of a file must be those of the run that reads it.

@@ -8,6 +8,7 @@ from bert_tf.data import conll_files, tag_schemes
 from bert_tf.data.conll_files import ConllFile
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
+from bert_tf.heads.base.table_options import SPLIT_FLAGS
 from bert_tf.runtime import files
 from bert_tf.tasks.embeddings import feature_tagging
 from bert_tf.tasks.embeddings.feature_tagging import FeatureTagTask
@@ -18,13 +19,12 @@ from bert_tf.text.tokenizer import Tokenizer
 
 FileNames = Mapping[str, tuple[str, ...]]
 
-FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
 NAMES: FileNames = {
-    split: tuple(f"{split}{end}" for end in (".txt", ".jsonl", ".json", ".parquet", ".csv")) for split in FLAGS
+    split: tuple(f"{split}{end}" for end in (".txt", ".jsonl", ".json", ".parquet", ".csv")) for split in SPLIT_FLAGS
 }
 CONLL_NAMES = {"train": ("eng.train",), "dev": ("eng.testa", "valid.txt"), "test": ("eng.testb",)}
 FILES: Mapping[str, FileNames] = {
-    "ner/conll2003": {split: NAMES[split] + CONLL_NAMES[split] for split in FLAGS},
+    "ner/conll2003": {split: NAMES[split] + CONLL_NAMES[split] for split in SPLIT_FLAGS},
     "ner/table": NAMES,
 }
 
@@ -67,7 +67,7 @@ def task(options: TagOptions, tokenizer_for: TokenizerFor, *, name: str, names: 
         return file
 
     tag_set = _tag_set(options.labels, options.tag_scheme, read)
-    files = {split: functools.partial(read, split) for split in FLAGS}
+    files = {split: functools.partial(read, split) for split in SPLIT_FLAGS}
     tokenizer = tokenizer_for(lambda: _texts(read("train")))
     crf = options.tag_head == "crf"
     if options.feature_layers:
@@ -86,13 +86,13 @@ def _check(options: TagOptions) -> None:
 
 
 def _path(options: TagOptions, split: str, names: FileNames) -> str:
-    flag = getattr(options, FLAGS[split])
+    flag = options.file_of(split)
     paths = [flag] if flag else [os.path.join(options.data_dir, name) for name in names[split] if options.data_dir]
     path = next((path for path in paths if files.is_file(path)), None)
     if path is None:
         missing = flag or f"{' or '.join(names[split])} in data_dir={options.data_dir!r}"
         otherwise = ", or do_eval=false" if split == "dev" else ""
-        raise UserError(f"There is no {missing}: give the file as {FLAGS[split]}{otherwise}.")
+        raise UserError(f"There is no {missing}: give the file as {SPLIT_FLAGS[split]}{otherwise}.")
     return path
 
 

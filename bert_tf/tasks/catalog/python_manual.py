@@ -4,9 +4,9 @@ import functools
 from collections.abc import Mapping
 
 from bert_tf.data.examples import Example
+from bert_tf.heads.base.table_options import SentenceOptions
 from bert_tf.heads.classes import Classes
 from bert_tf.tasks.catalog import TokenizerFor
-from bert_tf.tasks.task_options import SentenceOptions
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
 from bert_tf.text import demo_corpus
 

@@ -6,9 +6,9 @@ import functools
 from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.base.table_options import SentenceOptions
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.tasks.catalog import TokenizerFor
-from bert_tf.tasks.task_options import SentenceOptions
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
 
 ENDINGS = ("ending0", "ending1", "ending2", "ending3")

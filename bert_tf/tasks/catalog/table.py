@@ -11,11 +11,11 @@ from bert_tf import heads
 from bert_tf.data import bad_rows, examples, tables, tfds_datasets
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.base.table_options import TableOptions
 from bert_tf.heads.base.text_head import TextHead
 from bert_tf.heads.classes import Classes
 from bert_tf.tasks import table_splits
 from bert_tf.tasks.catalog import TokenizerFor
-from bert_tf.tasks.task_options import TableOptions
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
 
 NO_VALUE = ("nan", "NaN", "<NA>", "#N/A")  # how NumPy, pandas and Excel write that there is none
@@ -43,7 +43,7 @@ def task(options: TableOptions, tokenizer_for: TokenizerFor) -> TextClassificati
     goal_class = heads.of_texts(options.label_type)
     goal_class.check_columns(columns, options)
     splits: dict[str, Callable[[], list[Example]]] = {
-        split: functools.cache(functools.partial(_examples, options, split, columns)) for split in table_splits.FLAGS
+        split: functools.cache(functools.partial(_examples, options, split, columns)) for split in table_splits.SPLITS
     }
     labels = _labels(options, goal_class, splits["train"])  # of all rows: a label may be in a held-out one only
     if options.join_labels and goal_class is Classes:

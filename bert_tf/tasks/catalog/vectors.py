@@ -35,7 +35,7 @@ def task(options: VectorOptions, tokenizer_for: TokenizerFor, *, name: str) -> V
     columns = _columns(options, name)
     partial = functools.partial(_read, options, columns=columns, name=name)
     read: dict[str, Callable[[], list[Example]]] = {
-        split: functools.cache(functools.partial(partial, split)) for split in table_splits.FLAGS
+        split: functools.cache(functools.partial(partial, split)) for split in table_splits.SPLITS
     }
     has_dev = table_splits.find(options, "dev")
     if name != "simcse" and table_splits.needs_held_out(options):

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.base.table_options import SentenceOptions
 from bert_tf.heads.classes import Classes
 from bert_tf.runtime import files
 from bert_tf.tasks.catalog import TokenizerFor
-from bert_tf.tasks.task_options import SentenceOptions
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
 
 LANGUAGES = "ar bg de el en es fr hi ru sw th tr ur vi zh".split()

@@ -14,6 +14,7 @@ from bert_tf.checkpoints.checkpoint import SentenceVectors
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.base.answers import Similarity
+from bert_tf.heads.base.table_options import TableOptions
 from bert_tf.heads.base.text_head import TextHead
 from bert_tf.heads.base.text_windows import Windows
 from bert_tf.heads.regression import numbers
@@ -44,7 +45,7 @@ class VectorGoal(Vectors, TextHead):
         self.vectors, self.rows_per_example, self.scale = vectors, texts, scale
 
     @classmethod
-    def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: Any) -> Self:
+    def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: TableOptions) -> Self:
         """Refused: the tasks of `tasks.catalog.vectors` read tables."""
         raise UserError(
             f"label_type={options.label_type} is for tables: give task_name=pairs, triplets, sts or simcse."

@@ -19,12 +19,12 @@ from bert_tf.data.ready_examples import ReadyRows
 from bert_tf.errors import UserError
 from bert_tf.heads.base import prediction_files as files
 from bert_tf.heads.base.loss_settings import BALANCED
+from bert_tf.heads.base.table_options import SentenceOptions
 from bert_tf.heads.base.text_head import TextHead
 from bert_tf.heads.base.text_windows import Windows
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.staged_signature import staged_signature
 from bert_tf.tasks.task import FineTuningTask, Objective
-from bert_tf.tasks.task_options import SentenceOptions
 from bert_tf.tasks.text_classification import baseline, splits
 from bert_tf.tasks.text_classification.splits import Split
 from bert_tf.text.tokenizer import Tokenizer
