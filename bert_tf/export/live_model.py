@@ -6,7 +6,7 @@ configuration are those of a model of pairs.
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bert_tf import heads
@@ -78,12 +78,18 @@ def about(path: str) -> dict[str, Any]:
     return {"task": name, "kind": kind, "labels": _names(loaded) if kind in heads.kinds("is_labelled") else []}
 
 
-def task_of(path: str, loaded: pretrained.Loaded, texts: int | None = None) -> Any:
-    """A task without data for a checkpoint that does not say how it was trained; see `signatures`.
+def task_of(
+    path: str,
+    loaded: pretrained.Loaded,
+    texts: int | None = None,
+    splits: Mapping[str, Callable[[], Any]] | None = None,
+) -> Any:
+    """A task for a checkpoint that does not say how it was trained; see `signatures`.
 
     Rows have as many tokens as the model has positions, and longer texts are cut, or tagged in windows. Questions are
-    read in windows of QUESTION_TOKENS.
+    read in windows of QUESTION_TOKENS. splits: {split: function that reads it}, see the class of the task.
     """
+    splits = splits or {}
     kind, tokenizer = kind_of(loaded), tokenizer_of(path, loaded)
     length = loaded.config.max_position_embeddings
     if kind == "masked_lm":
@@ -95,7 +101,7 @@ def task_of(path: str, loaded: pretrained.Loaded, texts: int | None = None) -> A
 
         return TagTask(
             path,
-            {},
+            splits,
             TagSet.of(_names(loaded)),
             tokenizer,
             windows=TagWindows(max_seq_length=length, stride=length // 2),
@@ -108,7 +114,7 @@ def task_of(path: str, loaded: pretrained.Loaded, texts: int | None = None) -> A
 
         length = min(QUESTION_TOKENS, length)
         windows = QuestionWindows(length, max(1, length // 3), min(64, length // 4), tokenizer.separators)
-        return QuestionTask(path, {}, tokenizer, windows=windows, search=Search())
+        return QuestionTask(path, splits, tokenizer, windows=windows, search=Search())
     from bert_tf.tasks.text_classification.classification import TextClassification
 
     stored = about_file.read(path)
@@ -121,7 +127,7 @@ def task_of(path: str, loaded: pretrained.Loaded, texts: int | None = None) -> A
     names = [str(number) for number in range(texts - 1)] if kind == "choice" else _names(loaded)
     plugins.check_trusted(kind or "classes", path)
     goal = heads.of_texts(kind or "classes").from_about({**stored, "labels": names, "kind": kind})
-    return TextClassification(path, {}, goal, tokenizer, max_seq_length=length, texts=texts, test_splits=())
+    return TextClassification(path, splits, goal, tokenizer, max_seq_length=length, texts=texts, test_splits=())
 
 
 def _masked_lm_task(loaded: pretrained.Loaded) -> Any:

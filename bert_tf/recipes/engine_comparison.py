@@ -1,6 +1,7 @@
-"""A run's model in every form it can be deployed in, side by side: live, SavedModel, and the installed engines.
+"""A model in every form it can be deployed in, side by side: live, SavedModel, and the installed engines.
 
-Each form gets the scores of the run's own evaluation rows, its size, and the time of one text. B rows of a batch.
+Each form gets the scores of a run's own evaluation rows, or those of a checkpoint on a file, its size, and the time of
+one text. B rows of a batch.
 """
 
 import collections
@@ -15,11 +16,13 @@ import numpy as np
 from bert_tf.data.examples import Example
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError, reason_of
-from bert_tf.export import engines, loaded_model
+from bert_tf.export import engines, loaded_model, prediction_inputs
 from bert_tf.recipes.finetuning import finished_run, scored_export
 from bert_tf.recipes.finetuning.finished_run import FinishedRun
 from bert_tf.runtime import files
+from bert_tf.tasks.question_answering import questions
 from bert_tf.tasks.task import FineTuningTask, Task
+from bert_tf.tasks.token_classification import conll_files
 from bert_tf.training.run_directory import recorded_flags
 
 FILE = "deployments.json"
@@ -66,24 +69,34 @@ class Rows:
             yield batch | cut
 
 
-def compare(path: str, *, max_rows: int, batch_size: int, names: Sequence[str] = ()) -> dict[str, Any]:
-    """Compares the forms of the run in a folder; writes engines to a temporary folder only.
+def compare(
+    path: str,
+    *,
+    max_rows: int,
+    batch_size: int,
+    names: Sequence[str] = (),
+    file: str = "",
+    reads: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Compares the forms of the model in a folder; writes engines to a temporary folder only.
 
     Args:
-        path: the folder of the run.
+        path: the folder of a run, or a checkpoint with a head.
         max_rows: rows of the evaluation split that are scored at most.
         batch_size: rows in a batch.
         names: of engines; by default all whose packages are installed.
+        file: labelled rows to score a checkpoint on; "" for a run.
+        reads: the columns of the file, as `bert-tf evaluate` takes them.
 
     Returns:
         Plain data for FILE: "task", "split", "rows", "criterion" and "deployments", see Deployment.
 
     Raises:
-        UserError: the folder is no run, or it has no evaluation rows.
+        UserError: the folder is neither, or there are no labelled rows.
     """
     if max_rows < 1 or batch_size < 1:
         raise UserError(f"max_rows is {max_rows} and batch_size {batch_size}; expected 1 or more.")
-    run = finished_run.read(path)
+    run = _with_rows_of(file, path, reads or {}) if file else finished_run.read(path)
     rows = _rows_of(run, path, max_rows, batch_size)
     first = next(iter(rows))
     row = {name: tensor[:1] for name, tensor in first.items()}
@@ -96,7 +109,7 @@ def compare(path: str, *, max_rows: int, batch_size: int, names: Sequence[str] =
             milliseconds=_milliseconds(live, _arrays(row)),
             scores=live_scores,
         ),
-        _saved_model(path, rows, items, row),
+        _saved_model(run, "" if file else path, rows, items, row),
         *_engines(path, rows, row, names),
     ]
     return {
@@ -108,6 +121,29 @@ def compare(path: str, *, max_rows: int, batch_size: int, names: Sequence[str] =
     }
 
 
+def _with_rows_of(file: str, path: str, reads: Mapping[str, Any]) -> FinishedRun:
+    """A checkpoint whose evaluation rows are those of a file."""
+    kind = scored_export.about(path)["kind"]
+    scored_export.check_file(file, kind)
+    is_of_texts = kind not in (scored_export.QUESTIONS, scored_export.TAGS)
+    texts = prediction_inputs.number_of_texts(file, reads.get("text_columns")) if is_of_texts else None
+    # the split is read when the task, which knows its inputs, is there
+    run = finished_run.of_checkpoint(path, texts, splits={"dev": lambda: _labelled(file, run.task, reads)})
+    return run
+
+
+def _labelled(file: str, task: Any, reads: Mapping[str, Any]) -> Any:
+    """The examples, questions or tagged sentences of a file."""
+    if task.kind == scored_export.QUESTIONS:
+        return [question for question in questions.read(file) if question.is_answerable is not None]
+    if task.kind == scored_export.TAGS:
+        return conll_files.ConllFile(file, conll_files.ColumnLayout(**reads))
+    shapes = task.goal.input_shapes(task.texts)
+    inputs, _ = loaded_model.inputs_in_order(shapes, list(shapes))
+    columns = [name.strip() for name in (reads.get("text_columns") or "").split(",") if name.strip()]
+    return list(prediction_inputs.read(file, inputs, columns=columns, label=reads.get("label_column") or "label"))
+
+
 def _rows_of(run: FinishedRun, path: str, max_rows: int, batch_size: int) -> Rows:
     task = run.task
     if not isinstance(task, FineTuningTask):
@@ -115,7 +151,9 @@ def _rows_of(run: FinishedRun, path: str, max_rows: int, batch_size: int) -> Row
         task.records = records.open_records(folder)  # type: ignore[attr-defined]  # of pre-training
     split = next(iter(task.eval_splits.values()), "")
     if not split or (isinstance(task, FineTuningTask) and not task.split(split).is_known):
-        raise UserError(f"The run in {path} has no labelled evaluation rows to compare on: train with a dev file.")
+        raise UserError(
+            f"{path} has no labelled evaluation rows to compare on: train with a dev file, or give a file with labels."
+        )
     return Rows(task=task, split=split, count=max_rows, batch_size=batch_size)
 
 
@@ -160,12 +198,21 @@ def _scores(function: Function, rows: Rows) -> tuple[dict[str, float], int]:
     return task.scores(found, rows.split), scored_export.number_of_items(task, found, rows.split)
 
 
-def _saved_model(path: str, rows: Rows, count: int, row: Mapping[str, Any]) -> Deployment:
-    found = Deployment(name=SAVED_MODEL)
+def _saved_model(run: FinishedRun, path: str, rows: Rows, count: int, row: Mapping[str, Any]) -> Deployment:
+    """The export in the folder of the run, or with path="" one that is written to a temporary folder."""
     try:
-        folder = loaded_model.find(path)
+        if path:
+            return _score_export(loaded_model.find(path), rows, count, row)
+        with tempfile.TemporaryDirectory() as folder:
+            target = os.path.join(folder, "export")
+            finished_run.write_export(run, target)
+            return _score_export(target, rows, count, row)
     except UserError as error:
-        return dataclasses.replace(found, error=str(error))
+        return Deployment(name=SAVED_MODEL, error=str(error))
+
+
+def _score_export(folder: str, rows: Rows, count: int, row: Mapping[str, Any]) -> Deployment:
+    found = Deployment(name=SAVED_MODEL)
     export = loaded_model.Export(folder)
     task = rows.task
     if isinstance(task, FineTuningTask):

@@ -13,8 +13,9 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
 from bert_tf.errors import UserError
-from bert_tf.export import live_model, loaded_model
+from bert_tf.export import engines, live_model, loaded_model
 from bert_tf.model import heads
+from bert_tf.recipes.finetuning import finished_run
 from bert_tf.search.reranking import Reranker
 from bert_tf.serving.served import Served
 from bert_tf.text.tokenizer import pack
@@ -137,6 +138,37 @@ def test_evaluate_takes_a_checkpoint(folders, capsys, tmp_path):
     assert result["kind"] == "tags" and result["examples"] == 1
 
 
+@pytest.mark.parametrize("is_quick", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_compare_takes_a_checkpoint_and_a_file(folders, capsys, tmp_path, monkeypatch, is_quick):
+    """All forms score the same on it; the quick run has no SavedModel."""
+    monkeypatch.setattr(engines, "names", list)
+    if is_quick:
+        monkeypatch.setattr(finished_run, "write_export", lambda run, target: loaded_model.find("nowhere"))
+    labels = MODELS["classes"][1]
+    rows = [(text, labels[logits_of(folders["classes"], text).argmax()]) for text in ("a b", "c", "d e f")]
+    (tmp_path / "a.csv").write_text("review,stars\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    (tmp_path / "c.txt").write_text("a O\nb B-LOC\n\n")
+    paragraph = {
+        "context": "a b c",
+        "qas": [{"id": "1", "question": "d", "answers": [{"text": "b", "answer_start": 2}]}],
+    }
+    (tmp_path / "q.json").write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+    cases = {
+        "classes": (["--file=a.csv", "--text_columns=review", "--label_column=stars"], 3, "accuracy"),
+        "tags": (["--file=c.txt"], 1, "f1"),
+        "span": (["--file=q.json"], 1, "f1"),
+    }
+    monkeypatch.chdir(tmp_path)
+    for name, (flags, count, score) in cases.items():
+        (result,) = printed(capsys, "compare", folders[name], *flags, "--json")
+        live, exported = result["deployments"]
+        assert (result["rows"], result["criterion"]) == (count, score)
+        assert name != "classes" or live["scores"][score] == 1
+        assert bool(exported["error"]) == is_quick and (is_quick or exported["scores"][score] == live["scores"][score])
+    assert main.main(["compare", folders["span"], "--file=q.json", "--text_columns=a"]) == 2
+    assert "text_columns applies to tables" in capsys.readouterr().err
+
+
 def test_serve_takes_a_checkpoint(folders):
     served = Served("x", folders["several"])
     assert served.kind == "multi_label" and served.labels == ["x", "y"]
@@ -180,7 +212,7 @@ def test_what_cannot_be_used_says_why(folders, capsys, tmp_path):
     assert main.main(["export", folders["classes"]]) == 2
     assert "is a checkpoint and no run: give TO" in capsys.readouterr().err
     assert main.main(["compare", folders["classes"]]) == 2
-    assert "is a checkpoint and no run, so it has no evaluation rows" in capsys.readouterr().err
+    assert "is a checkpoint, which has no evaluation rows: pass a labelled --file" in capsys.readouterr().err
     assert main.main(["evaluate", folders["masks"], f"--file={tmp_path}/a.csv"]) == 2
     assert "fills masks, and no file says what is right" in capsys.readouterr().err
 

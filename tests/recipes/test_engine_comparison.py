@@ -75,7 +75,7 @@ def run(tmp_path, monkeypatch):
 def test_every_form_is_scored_on_the_same_rows_and_written(run, capsys):
     assert main.main(["compare", str(run), "--batch_size=2", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert (result.pop("run"), json.loads((run / "deployments.json").read_text())) == (str(run), result)
+    assert (result.pop("model"), json.loads((run / "deployments.json").read_text())) == (str(run), result)
     live, exported, *others = result["deployments"]
     assert (result["task"], result["split"], result["rows"], result["criterion"]) == ("sizes", "dev", 5, "accuracy")
     assert [each["name"] for each in others] == ["alpha", "alpha int8", "beta", "beta int8"]

@@ -18,14 +18,13 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from bert_tf.cli import device_flags, trust_flags
+from bert_tf.cli import device_flags, labelled_columns, trust_flags
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
 from bert_tf.recipes.finetuning import scored_export
 from bert_tf.runtime import process
 from bert_tf.runtime.progress import progress
 
-TAG_COLUMNS = ("word_column", "tag_column")
 Row = TypeVar("Row")
 
 
@@ -33,10 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("model", metavar="MODEL", help="folder of an export, of a run with one, or a checkpoint")
     parser.add_argument("--file", required=True, help="labelled texts, questions or tagged words")
-    parser.add_argument("--text_columns", metavar="NAMES", help="comma-separated text columns of a table")
-    parser.add_argument("--label_column", metavar="NAME", help="label column of a table")
-    parser.add_argument("--word_column", type=int, help="word column of tagged words, from 1")
-    parser.add_argument("--tag_column", type=int, help="tag column of tagged words; -1 is the last")
+    labelled_columns.add_arguments(parser)
     device_flags.add_arguments(parser)
     trust_flags.add_arguments(parser)
     parser.add_argument("--batch_size", type=int, help="examples per batch (32; 2048 compiled by XLA)")
@@ -51,7 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.batch_size is not None and arguments.batch_size < 1:
         raise UserError(f"batch_size is {arguments.batch_size}; expected 1 or more.")
     about = scored_export.about(folder)
-    about["reads"] = about["reads"] | _columns(arguments, about["kind"])
+    about["reads"] = about["reads"] | labelled_columns.given(arguments, arguments.model, about["kind"])
     scored_export.check_file(arguments.file, about["kind"])
     texts = None
     if not loaded_model.is_export(folder) and about["kind"] not in (scored_export.QUESTIONS, scored_export.TAGS):
@@ -69,20 +65,6 @@ def run(arguments: argparse.Namespace) -> None:
         print(json.dumps({"model": folder, "file": arguments.file, **vars(result)}, ensure_ascii=False))
     else:
         print(*_lines(result, arguments.file), sep="\n")
-
-
-def _columns(arguments: argparse.Namespace, kind: str) -> dict[str, str | int]:
-    """The columns on the command line; raises UserError for those of another kind of file."""
-    columns = {}
-    for name in ("text_columns", "label_column", *TAG_COLUMNS):
-        value = getattr(arguments, name)
-        if value is None:
-            continue
-        if kind == scored_export.QUESTIONS or (name in TAG_COLUMNS) != (kind == scored_export.TAGS):
-            expected = "tagged words" if name in TAG_COLUMNS else "tables"
-            raise UserError(f"{name} applies to {expected}, which {arguments.model} does not take: leave it out.")
-        columns[name] = value
-    return columns
 
 
 def _report_progress(rows: Iterable[Row]) -> Iterator[Row]:

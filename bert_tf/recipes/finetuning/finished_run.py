@@ -5,7 +5,7 @@ The task's data are not read: labels and vocabulary lie in the folder.
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
@@ -83,8 +83,14 @@ def read(path: str, *, with_attention: bool = False) -> FinishedRun:
     )
 
 
-def of_checkpoint(path: str, texts: int | None = None, *, with_attention: bool = False) -> FinishedRun:
-    """A checkpoint with a head as a run that can be exported; starts TensorFlow. texts: see `live_model.signatures`.
+def of_checkpoint(
+    path: str,
+    texts: int | None = None,
+    *,
+    with_attention: bool = False,
+    splits: Mapping[str, Callable[[], Any]] | None = None,
+) -> FinishedRun:
+    """A checkpoint with a head as a run that can be exported; starts TensorFlow. Arguments: see `live_model.task_of`.
 
     Raises UserError where it has no head, or no vocabulary.
     """
@@ -96,7 +102,7 @@ def of_checkpoint(path: str, texts: int | None = None, *, with_attention: bool =
         attention_signature.check(loaded.config)
     about = {**live_model.about(path), "attention": with_attention}
     return FinishedRun(
-        task=live_model.task_of(path, loaded, texts),
+        task=live_model.task_of(path, loaded, texts, splits),
         model=loaded.model,
         tokenizer=loaded.tokenizer,
         about=about,
