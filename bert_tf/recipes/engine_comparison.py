@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf.data import conll_files, questions
 from bert_tf.data.examples import Example
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError, reason_of
@@ -20,9 +21,7 @@ from bert_tf.export import engines, loaded_model, prediction_inputs
 from bert_tf.recipes.finetuning import finished_run, scored_export
 from bert_tf.recipes.finetuning.finished_run import FinishedRun
 from bert_tf.runtime import files
-from bert_tf.tasks.question_answering import questions
 from bert_tf.tasks.task import FineTuningTask, Task
-from bert_tf.tasks.token_classification import conll_files
 from bert_tf.training.run_directory import recorded_flags
 
 FILE = "deployments.json"
