@@ -36,7 +36,7 @@ text.corpus_files text.wikipedia text.table_tokenizer text.record_tokenizer
 data.pretraining.statistics data.pretraining.records data.pretraining.workers data.pretraining.stages
 data.pretraining.plan data.pretraining.record_files data.pretraining.duplicates runtime.beam_runner cli.commands.records
 cli.bulk_files data.pretraining.masked_records
-training.run_directory training.step_memory training.metrics training.confidence training.checkpoint_paths
+training.task training.run_directory training.step_memory training.metrics training.confidence training.checkpoint_paths
 checkpoints.formats checkpoints.checkpoint_files
 heads.classes heads.multi_label heads.regression heads.choice heads.tags heads.span heads.vectors heads.masked_lm
 heads.next_sentence heads.replaced_tokens heads.base.answering heads.base.prediction_files

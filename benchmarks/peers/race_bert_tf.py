@@ -170,7 +170,7 @@ def recipe_of(work):
 
 
 def objective():
-    from bert_tf.tasks.task import Objective
+    from bert_tf.training.task import Objective
 
     return Objective()
 

@@ -20,9 +20,9 @@ from bert_tf.model.heads import BertModel
 from bert_tf.runtime import backend, files, tensorflow_startup
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
 from bert_tf.tasks.staged_signature import stages_of
-from bert_tf.tasks.task import Servable
 from bert_tf.text import special_tokens, vocabulary
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.training.task import Servable
 
 EXTRA = "assets.extra"  # TensorFlow's loaders ignore the files in this folder
 # Largest difference between outputs, relative to the largest value of an output.

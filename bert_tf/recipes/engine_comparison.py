@@ -21,8 +21,9 @@ from bert_tf.export import engines, loaded_model, prediction_inputs
 from bert_tf.recipes.finetuning import finished_run, scored_export
 from bert_tf.recipes.finetuning.finished_run import FinishedRun
 from bert_tf.runtime import files
-from bert_tf.tasks.task import FineTuningTask, Task
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import recorded_flags
+from bert_tf.training.task import Task
 
 FILE = "deployments.json"
 LIVE, SAVED_MODEL = "live model", "SavedModel"

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from bert_tf.model.heads import BertModel
-    from bert_tf.tasks.task import Task
     from bert_tf.text.tokenizer import Tokenizer
     from bert_tf.training.evaluator import Evaluator
+    from bert_tf.training.task import Task
 
 DEMO_SENTENCES = (
     "Return True [MASK] the file exists.",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from bert_tf.model.heads import BertModel
-    from bert_tf.tasks.task import Task
+    from bert_tf.training.task import Task
 
 
 def with_teacher(

@@ -1,151 +1,28 @@
-"""Task and FineTuningTask: what training, evaluation, export and the recipes need to know of a task."""
+"""FineTuningTask: what the recipes need to know of a task that starts from a pretrained encoder."""
 
 from __future__ import annotations
 
 import abc
-import dataclasses
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from bert_tf.errors import UserError
 from bert_tf.training import confidence
+from bert_tf.training.task import Task
 
 if TYPE_CHECKING:
-    import keras
     import numpy as np
     import tensorflow as tf
 
     from bert_tf.checkpoints.checkpoint import SentenceVectors
-    from bert_tf.config.bert_config import BertConfig
     from bert_tf.data.examples import Example
     from bert_tf.heads.base.answers import Answered
-    from bert_tf.text.tokenizer import Tokenizer
 
     Batch = Mapping[str, tf.Tensor]
     Predictions = Mapping[str, np.ndarray]
 
 MAX_CLASSES = 40  # that `summary` prints
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Objective:
-    """A metric that training minimises: its mean over the global batch, times `factor`.
-
-    The mean is the sum of values * weights over all replicas and micro-batches, divided by the sum of weights over
-    all of them plus `epsilon`.
-    """
-
-    factor: float = 1.0
-    epsilon: float = 0.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """Says that a loss compares the rows of the global batch with each other, as in-batch negatives do.
-
-    Micro-batches and replicas do not change such a loss: `training.train_step` brings these of all rows together.
-
-    Attributes:
-        output: the output of the model that `metrics` reads, float32 [B, ...].
-        columns: the entries of a batch that `metrics` reads.
-    """
-
-    output: str
-    columns: tuple[str, ...]
-
-
-class Servable(Protocol):
-    """What exporting needs to know of a task."""
-
-    name: str
-
-    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        """See Task."""
-
-    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        """See Task."""
-
-
-class Task(abc.ABC):
-    """What is learned from which data, and how it is scored. B rows of a batch.
-
-    Attributes:
-        name: of the task in `tasks.catalog`.
-        objectives: {metric: Objective}, the metrics that the loss is made of.
-        eval_splits: {prefix: split} of the splits with known labels; the prefix is put before the names of their
-            scores.
-        comparison: what is compared between the rows of a batch; None where the loss is a mean over rows.
-        criterion: the result of an evaluation, with its prefix, that decides which checkpoint or run is the best;
-            higher is better. Empty where nothing can decide, as without evaluation splits.
-        tokenizer: what its texts are cut into tokens with.
-    """
-
-    name: str
-    tokenizer: Tokenizer
-    objectives: Mapping[str, Objective]
-    comparison: Comparison | None = None
-    eval_splits: Mapping[str, str] = {"": "eval"}
-    criterion: str = ""
-
-    @abc.abstractmethod
-    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        """The Keras model; dtype is a dtype policy, or the name of one."""
-
-    @abc.abstractmethod
-    def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
-        """An endless dataset of batches, dictionaries of tensors with static shapes [B, ...]."""
-
-    @property
-    def shards(self) -> Sequence[str]:
-        """The files of all records, if the task reads some that may be damaged."""
-        return ()
-
-    @property
-    def train_shards(self) -> int:
-        """The number of files to divide among streams (`training.input_streams`); 1: there is one stream."""
-        return 1
-
-    def stream_batches(self, stream: int, streams: int, size: int, seed: int) -> tf.data.Dataset:
-        """The `size` rows that a stream gives to each batch, endless, where there are several train_shards."""
-        raise NotImplementedError
-
-    @abc.abstractmethod
-    def eval_batches(self, batch_size: int, split: str) -> tf.data.Dataset:
-        """One pass over a split in its order, the last batch padded with rows of weight 0."""
-
-    @abc.abstractmethod
-    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """{metric: weights} for each metric of `objectives`, from the batch alone."""
-
-    @abc.abstractmethod
-    def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
-        """{metric: (values, weights)}, float32 tensors of one shape: losses, and scores that are means."""
-
-    def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
-        """{name: float32 [B, ...]}; {} for a task whose scores are means alone.
-
-        "row_numbers" is among them: 1, 2, ... in the order of the split, 0 for a row that pads the batch.
-        """
-        return {}
-
-    def scores(self, predictions: Predictions, split: str) -> dict[str, float]:
-        """{score: number} that are no means over examples (F1, correlations), of the predictions for a whole split.
-
-        predictions: arrays [n, ...] of what `predictions` returned for all batches, without padding.
-        """
-        return {}
-
-    def row_texts(self, batch: Batch) -> list[str]:
-        """The tokens of each row of a batch as one text, to show rows to people; [] where it holds no tokens."""
-        if "token_ids" not in batch:
-            return []
-        token_ids = batch["token_ids"].numpy()
-        return list(self.tokenizer.detokenize(token_ids.reshape(len(token_ids), -1)))
-
-    @abc.abstractmethod
-    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        """The signatures of the export: {name: tf.function on strings}."""
 
 
 class Split(Protocol):

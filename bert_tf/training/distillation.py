@@ -23,7 +23,7 @@ from bert_tf.model.activation_probe import Probe, check_support, probing
 from bert_tf.model.layer_selection import layer_map
 from bert_tf.model.layers import Dense
 from bert_tf.model.sequence_packing import PackingSpec
-from bert_tf.training.trainable_task import Batch, TrainableTask
+from bert_tf.training.task import Batch, Objective, Task
 
 SOFT_TARGETS = "soft_targets"
 TASK = "task"  # in place of a loss: the factor of the task's own objectives
@@ -199,14 +199,6 @@ def parse_losses(text: str) -> dict[str, float]:
     return factors
 
 
-@dataclasses.dataclass(frozen=True)
-class Term:
-    """An objective of training, see `tasks.task.Objective`."""
-
-    factor: float
-    epsilon: float = 0.0
-
-
 class DistilledTask:
     """A task whose loss has the terms of a teacher too; in everything else it is that task.
 
@@ -222,7 +214,7 @@ class DistilledTask:
         UserError: for a teacher or losses that do not fit the student or the task.
     """
 
-    def __init__(self, task: TrainableTask, teacher: keras.Model, student: keras.Model, config: DistillationConfig):
+    def __init__(self, task: Task, teacher: keras.Model, student: keras.Model, config: DistillationConfig):
         factors = dict(parse_losses(config.distillation))
         own = factors.pop(TASK, 0.0)
         self.task, self.teacher = task, teacher
@@ -230,10 +222,14 @@ class DistilledTask:
         counts = student.config.num_hidden_layers, teacher.config.num_hidden_layers
         self.layers = [number - 1 for number in layer_map(config.layer_map, *counts)]
         self.losses = [name for name, factor in factors.items() if factor]
-        self.objectives = {name: Term(own * each.factor, each.epsilon) for name, each in task.objectives.items() if own}
+        self.objectives = {
+            name: Objective(factor=own * each.factor, epsilon=each.epsilon)
+            for name, each in task.objectives.items()
+            if own
+        }
         for name in self.losses:
             metrics = [f"soft_{each}" for each in task.objectives] if name == SOFT_TARGETS else [name]
-            self.objectives |= {metric: Term(factors[name]) for metric in metrics}
+            self.objectives |= {metric: Objective(factor=factors[name]) for metric in metrics}
         self._check(student)
         self.projection: Dense | None = None
         widths = [model.config.hidden_size for model in (student, teacher)]

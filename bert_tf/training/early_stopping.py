@@ -14,7 +14,7 @@ from bert_tf.runtime import files
 from bert_tf.training import checkpoint_paths
 from bert_tf.training.distribute import barrier, is_chief
 from bert_tf.training.run_directory import RunFolder
-from bert_tf.training.trainable_task import TrainableTask
+from bert_tf.training.task import Task
 
 
 def is_due(config: TrainConfig, step: int) -> bool:
@@ -42,7 +42,7 @@ class EarlyStopping:
 
     def __init__(
         self,
-        task: TrainableTask,
+        task: Task,
         config: TrainConfig,
         variables: Mapping[str, tf.Variable],
         folder: RunFolder,

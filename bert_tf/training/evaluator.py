@@ -24,7 +24,7 @@ from bert_tf.training.distribute import (
     spans_processes,
 )
 from bert_tf.training.metric_sums import averages, sum_metrics
-from bert_tf.training.trainable_task import Batch, TrainableTask
+from bert_tf.training.task import Batch, Task
 
 STOPPED = "Stopped in an evaluation; run the same command again to continue."
 
@@ -36,9 +36,7 @@ class Evaluator:
         predictions: {split: {name: array [n, ...]}} of the last call.
     """
 
-    def __init__(
-        self, task: TrainableTask, model: keras.Model, config: TrainConfig, strategy: tf.distribute.Strategy
-    ) -> None:
+    def __init__(self, task: Task, model: keras.Model, config: TrainConfig, strategy: tf.distribute.Strategy) -> None:
         self.task, self.model, self.strategy = task, model, strategy
         self.batch_size = (
             math.ceil(config.eval_batch_size / strategy.num_replicas_in_sync) * strategy.num_replicas_in_sync

@@ -17,13 +17,13 @@ from bert_tf.data.pipeline import iterate
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import files
 from bert_tf.training import checkpoint_paths
-from bert_tf.training.trainable_task import Batch, TrainableTask
+from bert_tf.training.task import Batch, Task
 
 SHARDS_PER_STREAM = 16  # at least, where nobody gives a number
 MAX_STREAMS = 64  # where nobody gives a number: a process that reads all of them has 2 files of each open
 
 
-def number_of_streams(task: TrainableTask, config: TrainConfig, folder: str) -> int:
+def number_of_streams(task: Task, config: TrainConfig, folder: str) -> int:
     """Those of the newest checkpoint in a folder, else `config.input_streams`, else what suits the number of shards.
 
     Raises UserError for a number that does not divide the batch, or above that of the shards.
@@ -105,7 +105,7 @@ class StreamInput:
                 ) from None
 
 
-def open_input(task: TrainableTask, config: TrainConfig, streams: int, rows: range) -> WholeInput | StreamInput:
+def open_input(task: Task, config: TrainConfig, streams: int, rows: range) -> WholeInput | StreamInput:
     """The batches of training from the beginning, for a process that needs the given rows of each."""
     size, seed = config.train_batch_size, config.random_seed
     if streams == 1:

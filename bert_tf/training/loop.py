@@ -20,14 +20,14 @@ from bert_tf.training.early_stopping import EarlyStopping
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.metrics_log import MetricsLog
 from bert_tf.training.run_directory import RunFolder
+from bert_tf.training.task import Batch, Task
 from bert_tf.training.train_step import TrainStep
-from bert_tf.training.trainable_task import Batch, TrainableTask
 
 EARLY_STEPS = 5  # after which the time that training takes is estimated for the first time
 
 
 def train(
-    task: TrainableTask,
+    task: Task,
     model: keras.Model,
     config: TrainConfig,
     strategy: tf.distribute.Strategy,
@@ -66,7 +66,7 @@ class TrainingLoop:
 
     def __init__(
         self,
-        task: TrainableTask,
+        task: Task,
         model: keras.Model,
         config: TrainConfig,
         strategy: tf.distribute.Strategy,

@@ -10,7 +10,7 @@ import tensorflow as tf
 from bert_tf.errors import TrainingError
 from bert_tf.training.metric_sums import averages
 from bert_tf.training.run_directory import RunFolder
-from bert_tf.training.trainable_task import TrainableTask
+from bert_tf.training.task import Task
 
 
 class Diverged(TrainingError):
@@ -20,7 +20,7 @@ class Diverged(TrainingError):
 class MetricsLog:
     """Collects the results of steps and logs their means, so that not every step has to be waited for."""
 
-    def __init__(self, task: TrainableTask, folder: RunFolder, explain: Callable[[int], str]) -> None:
+    def __init__(self, task: Task, folder: RunFolder, explain: Callable[[int], str]) -> None:
         self.task, self.folder, self.explain = task, folder, explain  # why the loss of a step is not finite
         self.pending: list[tuple[int, Mapping[str, Any]]] = []
         self.restart_clock()

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.training.metric_sums import Sums
-from bert_tf.training.trainable_task import Batch
+from bert_tf.training.task import Batch
 
 Gradients = list[tf.Tensor | None]  # None where the loss does not depend on a weight
 

@@ -19,8 +19,8 @@ from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import atomic_write
 from bert_tf.training.run_directory import RunFolder
+from bert_tf.training.task import Batch
 from bert_tf.training.train_step import TrainStep
-from bert_tf.training.trainable_task import Batch
 
 REPORT, ROWS = "not_finite.json", "not_finite_batch.npz"
 MAX_ROWS = 5  # that are looked for

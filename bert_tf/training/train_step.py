@@ -34,7 +34,7 @@ from bert_tf.training.distribute import (
 from bert_tf.training.loss_scale import LossScale
 from bert_tf.training.metric_sums import Sums, loss_of, sum_metrics
 from bert_tf.training.micro_batches import Gradients
-from bert_tf.training.trainable_task import Batch, Comparison, TrainableTask
+from bert_tf.training.task import Batch, Comparison, Task
 from bert_tf.training.weight_average import WeightAverage
 from bert_tf.training.weight_update import WeightUpdate
 
@@ -42,9 +42,7 @@ from bert_tf.training.weight_update import WeightUpdate
 class TrainStep:
     """A model, its optimizer and the function that trains it for one step. Create it inside `strategy.scope()`."""
 
-    def __init__(
-        self, task: TrainableTask, model: keras.Model, config: TrainConfig, strategy: tf.distribute.Strategy
-    ) -> None:
+    def __init__(self, task: Task, model: keras.Model, config: TrainConfig, strategy: tf.distribute.Strategy) -> None:
         check_changing_weights()
         self.micro_batches = config.num_accumulation_steps or 1
         slices = strategy.num_replicas_in_sync * self.micro_batches

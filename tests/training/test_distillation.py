@@ -185,7 +185,7 @@ def test_soft_targets_of_other_heads():
     expected = [divergence(x[:n], 2 * x[:n]) for x, n in zip(logits.numpy(), lengths.numpy(), strict=True)]
     np.testing.assert_allclose(values, expected, atol=1e-5)
     classifiers = [heads.Classifier(config, size=3) for config in (tiny.CONFIG, TEACHER)]
-    task = tiny.task(objectives={"cross_entropy": distillation.Term(1.0)})
+    task = tiny.task(objectives={"cross_entropy": distillation.Objective()})
     task.loss_weights = lambda batch: {"cross_entropy": tf.ones(4)}
     task = distilled(classifiers, "soft_targets=2,task=1", task)
     outputs = classifiers[0](batch)

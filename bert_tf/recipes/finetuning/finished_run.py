@@ -18,8 +18,9 @@ from bert_tf.recipes.pretraining.pretraining_flags import Flags as PretrainingFl
 from bert_tf.runtime import atomic_files, files, plugins
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
-from bert_tf.tasks.task import FineTuningTask, Task
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import RunFolder
+from bert_tf.training.task import Task
 
 PRETRAINING = "pretraining"  # name of a run of run_pretraining.py
 THRESHOLD_FLAG = "null_score_diff_threshold"  # earlier versions recorded its default where it was not given

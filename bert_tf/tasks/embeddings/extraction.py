@@ -30,6 +30,7 @@ from bert_tf.tasks.embeddings.text_vectors import TextVectors
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice
 from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.training.task import Servable
 
 POSITIONS_AT_ONCE = 8192  # of rows that pass the encoder together: bounds memory, and is enough for all cores
 STATIC_POSITIONS = 4 * MAX_POSITIONS  # the same where they fill compiled calls
@@ -272,8 +273,8 @@ def _squeeze(vectors: tf.Tensor) -> tf.Tensor:
     return vectors[..., 0, :] if vectors.shape[-2] == 1 else vectors
 
 
-class Features:
-    """A `tasks.task.Servable`: an encoder whose outputs are vectors.
+class Features(Servable):
+    """An encoder whose outputs are vectors.
 
     Args:
         choice: which vectors.

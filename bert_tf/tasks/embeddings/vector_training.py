@@ -18,9 +18,9 @@ from bert_tf.tasks.embeddings import vector_losses
 from bert_tf.tasks.embeddings.extraction import Extractor
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice, choose_layers
 from bert_tf.tasks.embeddings.vector_goals import RANK_SCORES, VECTORS, Metrics, Positives, VectorGoal
-from bert_tf.tasks.task import Comparison
 from bert_tf.tasks.text_classification.classification import TextClassification
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.training.task import Comparison
 
 MAX_COMPARED = 8  # texts that an export is compared with the live model on
 SPREAD = 1e-4  # standard deviation of the vectors of different texts below which they are all the same

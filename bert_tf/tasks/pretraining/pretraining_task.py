@@ -17,8 +17,8 @@ from bert_tf.data.pretraining import masked_records, record_input
 from bert_tf.data.pretraining.record_files import CONTINUATIONS
 from bert_tf.model import heads
 from bert_tf.tasks.pretraining import mask_filling
-from bert_tf.tasks.task import Objective, Task
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.training.task import Objective, Task
 
 EVAL_SEED = 1  # held-out text is masked alike in every evaluation of every run
 NAMES = {"masked": "mlm", "left_to_right": "ltr", "both_ways": "bilm"}

@@ -12,7 +12,7 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.replaced_tokens import ReplacedTokenModel
 from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
-from bert_tf.tasks.task import Objective
+from bert_tf.training.task import Objective
 
 WEIGHT = 50.0  # of the loss of the discriminator (section 3.2)
 

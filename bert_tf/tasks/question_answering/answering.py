@@ -35,9 +35,10 @@ from bert_tf.tasks.question_answering import (
 from bert_tf.tasks.question_answering.question_splits import QUESTIONS_AT_ONCE, QuestionSplit
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 from bert_tf.tasks.question_answering.spans import CANDIDATES, IMPOSSIBLE, Search
-from bert_tf.tasks.task import FineTuningTask, Objective
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import confidence
+from bert_tf.training.task import Objective
 
 COMPARED = 8  # questions on which an export is compared with the live model
 THRESHOLD = "null_score_diff_threshold"

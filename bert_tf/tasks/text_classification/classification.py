@@ -24,12 +24,13 @@ from bert_tf.heads.base.text_head import TextHead
 from bert_tf.heads.base.text_windows import Windows
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.staged_signature import staged_signature
-from bert_tf.tasks.task import FineTuningTask, Objective
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.text_classification import baseline, splits
 from bert_tf.tasks.text_classification.splits import Split
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.truncation import LONGEST_FIRST
 from bert_tf.training import confidence, metrics
+from bert_tf.training.task import Objective
 
 TEXTS_AT_ONCE = 4096  # read from ready examples together
 MAX_COMPARED = 8  # texts that an export is compared with the live model on
@@ -56,7 +57,7 @@ class TextClassification(FineTuningTask):
         loss: what training changes about the goal's loss.
         windows: how texts longer than max_seq_length are read; None: they are truncated.
         truncation: which text of a pair is truncated, see `tokenizer.pack`.
-        eval_splits: see `tasks.task.Task`.
+        eval_splits: see `training.task.Task`.
         test_splits: the splits to predict.
         submissions: {split: name of the file that a leaderboard takes}.
     """

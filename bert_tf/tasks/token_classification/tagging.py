@@ -22,11 +22,12 @@ from bert_tf.heads.base.prediction_files import json_line
 from bert_tf.model import crf, heads
 from bert_tf.runtime.atomic_files import write_lines
 from bert_tf.tasks import text_lengths
-from bert_tf.tasks.task import FineTuningTask, Objective
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.token_classification import entity_scores, tag_decoding, tag_serving, tag_splits
 from bert_tf.tasks.token_classification.tag_splits import UNKNOWN, TagSplit, entities_in_text, format_entities
 from bert_tf.tasks.token_classification.tag_windows import TagWindows
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.training.task import Objective
 
 HARDEST = 12  # sentences that are shown with their errors
 FILE_FLAGS = ("word_column", "tag_column", "tag_scheme", "position_digits")
