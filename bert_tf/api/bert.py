@@ -18,6 +18,7 @@ from bert_tf.checkpoints import pretrained
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, live_model, loaded_model, tagged_words
+from bert_tf.export.zero_shot import TEMPLATE, ZeroShot
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.answers import Answer, BaseAnswer, Entities, Entity, FilledMasks, Prediction, Tag, Token
 from bert_tf.model.heads import BertModel
@@ -246,6 +247,81 @@ class Bert:
         if as_frame:
             return frames.of_predictions(results, read.index)
         return results[0] if read.is_single else results
+
+    @overload
+    def zero_shot(
+        self,
+        texts: str,
+        labels: Sequence[str],
+        *,
+        as_frame: Literal[False] = False,
+        multi_label: bool = False,
+        hypothesis_template: str = TEMPLATE,
+    ) -> Prediction: ...
+
+    @overload
+    def zero_shot(
+        self,
+        texts: Many,
+        labels: Sequence[str],
+        *,
+        as_frame: Literal[False] = False,
+        multi_label: bool = False,
+        hypothesis_template: str = TEMPLATE,
+    ) -> list[Prediction]: ...
+
+    @overload
+    def zero_shot(
+        self,
+        texts: str | Many,
+        labels: Sequence[str],
+        *,
+        as_frame: Literal[True],
+        multi_label: bool = False,
+        hypothesis_template: str = TEMPLATE,
+    ) -> "pd.DataFrame": ...
+
+    def zero_shot(
+        self,
+        texts: str | Many,
+        labels: Sequence[str],
+        *,
+        as_frame: bool = False,
+        multi_label: bool = False,
+        hypothesis_template: str = TEMPLATE,
+    ) -> "Prediction | list[Prediction] | pd.DataFrame":
+        """Classifies texts by labels that the model, one of entailment (NLI), was not trained on.
+
+        Args:
+            texts: a text, or several.
+            labels: the classes.
+            as_frame: return a DataFrame: label, and a column "probability LABEL" for each label.
+            multi_label: whether any number of labels may hold; otherwise one does.
+            hypothesis_template: what a text of a class entails, with {} in place of the label.
+
+        Returns:
+            A Prediction, a list with one for each of several texts, or a DataFrame; with the probabilities of
+            the pipeline of `transformers` for zero-shot classification.
+
+        Raises:
+            UserError: the model takes no pairs or has no label entailment, or labels or template are wrong.
+        """
+        self._expect("predict")
+        names = [labels] if isinstance(labels, str) else [given_texts.as_text(each, "A label") for each in labels]
+        classify = ZeroShot(
+            self._predictor_of(2 if self._takes_any_number else None),
+            tuple(self.labels or ()),
+            names,
+            multi_label=multi_label,
+            hypothesis_template=hypothesis_template,
+        )
+        read = self._read(texts, ["text"])
+        rows = loaded_model.predict_in_order(classify, _examples(read), batch_size=32, window=WINDOW)
+        results = [classify.head.answer(outputs, names) for _, outputs in rows]
+        predictions = [each for each in results if isinstance(each, Prediction)]
+        if as_frame:
+            return frames.of_predictions(predictions, read.index)
+        return predictions[0] if read.is_single else predictions
 
     @overload
     def fill_mask(self, texts: str) -> list[list[Token]]: ...

@@ -17,6 +17,7 @@ from bert_tf.export import engines, live_model, loaded_model
 from bert_tf.model import heads
 from bert_tf.recipes.finetuning import finished_run
 from bert_tf.search.reranking import Reranker
+from bert_tf.serving import zero_shot_signature
 from bert_tf.serving.served import Served
 from bert_tf.text.tokenizer import pack
 
@@ -215,6 +216,59 @@ def test_what_cannot_be_used_says_why(folders, capsys, tmp_path):
     assert "is a checkpoint, which has no evaluation rows: pass a labelled --file" in capsys.readouterr().err
     assert main.main(["evaluate", folders["masks"], f"--file={tmp_path}/a.csv"]) == 2
     assert "fills masks, and no file says what is right" in capsys.readouterr().err
+
+
+TEXTS = ["a b c", "d e f g h i j k l m n o " * 6]
+NAMES = ["a x", "k", "d"]
+ZERO_SHOT = [  # of `pipeline("zero-shot-classification")` of transformers 5.24 on the same folder
+    ({}, [[0.319528, 0.352457, 0.328015], [0.330831, 0.334895, 0.334274]]),
+    ({"multi_label": True}, [[0.379937, 0.395369, 0.376285], [0.393302, 0.387507, 0.392051]]),
+    ({"hypothesis_template": "b {} y"}, [[0.32394, 0.3396, 0.33646], [0.328286, 0.335948, 0.335765]]),
+]
+
+
+@pytest.mark.parametrize(("options", "expected"), ZERO_SHOT)
+def test_zero_shot_is_that_of_transformers(folders, options, expected):
+    nli = bert_tf.load(folders["nli"])
+    found = nli.zero_shot(TEXTS, NAMES, **options)
+    np.testing.assert_allclose([list(each.probabilities.values()) for each in found], expected, atol=2e-6)
+    assert list(found[0].probabilities) == NAMES
+    assert [each.label for each in found] == (["", ""] if "multi_label" in options else ["k", "k"])
+    (alone,) = nli.zero_shot(TEXTS[0], "k").probabilities.values()  # a single label is decided by itself
+    assert alone == pytest.approx(0.395369, abs=2e-6)
+
+
+def test_zero_shot_on_the_command_line_and_the_server(folders, capsys, tmp_path):
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    command = ["predict", folders["nli"], f"--file={tmp_path}/texts.txt", f"--labels={','.join(NAMES)}"]
+    assert main.main([*command, "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows[0]["text"] == TEXTS[0] and rows[0]["label"] == "k"
+    values = [list(row["probabilities"].values()) for row in rows]
+    np.testing.assert_allclose(values, ZERO_SHOT[0][1], atol=2e-6)
+    served = Served("nli", folders["nli"])
+    (signature,) = zero_shot_signature.added(served).values()
+    labels = np.array([[name.encode() for name in NAMES]] * 2, object)
+    answer = signature({"text": np.array([text.encode() for text in TEXTS], object), "labels": labels})
+    np.testing.assert_allclose(answer["probabilities"], ZERO_SHOT[0][1], atol=2e-6)
+    np.testing.assert_allclose(answer["independent_probabilities"], ZERO_SHOT[1][1], atol=2e-6)
+    assert answer["label"].tolist() == [b"k", b"k"]
+
+
+def test_what_zero_shot_refuses(folders):
+    nli = bert_tf.load(folders["nli"])
+    for labels, options, message in (
+        ([], {}, "labels are none; expected different ones"),
+        (["a", "a"], {}, "expected different ones"),
+        (["a", " "], {}, "none empty"),
+        (["a", "b"], {"hypothesis_template": "It is so."}, "expected a text with {} once"),
+    ):
+        with pytest.raises(UserError, match=message):
+            nli.zero_shot("a", labels, **options)
+    with pytest.raises(UserError, match="has the labels x, y, z; expected a model of pairs with a label entailment"):
+        bert_tf.load(folders["classes"]).zero_shot("a", ["b"])
+    assert zero_shot_signature.added(Served("classes", folders["classes"])) == {}
+    assert main.main(["predict", folders["nli"], "--text=a", "--multi_label"]) == 2
 
 
 def test_cross_encoders_take_pairs(folders, tmp_path):

@@ -14,7 +14,7 @@ import uvicorn
 from browser import COMMAND, CONTROL, Browser
 
 from bert_tf.cli.commands import serve
-from bert_tf.serving import connection
+from bert_tf.serving import connection, zero_shot_signature
 from bert_tf.serving.app import Server
 
 pytestmark = pytest.mark.skipif(not COMMAND, reason="the page is tried in Chromium, which is missing")
@@ -38,8 +38,11 @@ def serving(server):
 
 @pytest.fixture(scope="module")
 def address(served):
-    """Where a server of all kinds of exports listens."""
-    with serving(Server([model for name, model in served.items() if name != "other"])) as where:
+    """Where a server of all kinds of exports listens, one of them of entailment."""
+    nli = copy.copy(served["pair"])
+    nli.name, nli.labels = "nli", ["entailment", "contradiction"]
+    nli.signatures = nli.signatures | zero_shot_signature.added(nli)
+    with serving(Server([*(model for name, model in served.items() if name != "other"), nli])) as where:
         yield where
 
 
@@ -79,6 +82,7 @@ def shared(address, **fields):
             "<b>é</b>🦊\n<b>é</b>🦊 ran\nhome\n<b>é</b>🦊\n75%",
         ),
         ("entities", {"text": "🦊s ran"}, "🦊sWORD ran"),
+        ("nli:zero_shot", {"text": "xyz", "labels": "a\nbc"}, "bc\nbc\n73%\na\n27%"),
         ("vectors", {"text": "abc\nabcd\n" + "x" * 99}, "abcd\n1.00\n" + "x" * 99 + "\n0.38"),
     ],
 )
@@ -88,7 +92,7 @@ def test_address_holds_the_input_and_page_fits_a_phone(browser, address, model, 
     assert browser.value("document.documentElement.scrollWidth") == 390
     shown = [browser.value(f"document.getElementById('{name}').value") for name in fields]
     assert shown == list(fields.values())
-    assert browser.value("document.querySelectorAll('[role=tab]').length") == 8
+    assert browser.value("document.querySelectorAll('[role=tab]').length") == 10
     panels = "[...document.querySelectorAll('summary')].map(each => each.innerText)"
     assert browser.value(panels) == (["Attribution", "Attention"] if model == "number" else []), "as its signatures"
     widths = "new Set([...document.querySelectorAll('.bar')].map(bar => bar.offsetWidth)).size"

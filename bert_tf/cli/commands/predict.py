@@ -4,6 +4,7 @@
   bert-tf predict runs/rte/export --text "Ann sings." --text_b "Somebody sings." --json
   bert-tf predict runs/squad --text "Ann sings in Ulm." --question "Where does Ann sing?"
   bert-tf predict runs/table --file reviews.csv --text_columns review --output answers.jsonl
+  bert-tf predict runs/mnli --file news.txt --labels=sport,politics,science
   bert-tf predict runs/table --input='reviews/*.csv' --output='answers/*.jsonl' --runner=DaskRunner
 
 EXPORT is the folder of an export or of a run with one, or a checkpoint with a head in any format (hf://owner/name too).
@@ -11,6 +12,9 @@ FILE is .txt (one text per line); a table (.tsv, .csv, .jsonl, .json, .xlsx or .
 that the model was trained on, or the inputs of the export (text, text_a, text_b, choices, context, question), or .json
 with questions in SQuAD format; or - for standard input, one text per line. Files are streamed and may be of any length,
 except .json. The other columns of a table are kept.
+
+With --labels, a model of entailment (NLI) classifies texts by labels that it was not trained on: each makes a
+hypothesis, of which the model says whether the text entails it.
 
 An export is a program: load only what you trust. Those that read or write files are refused.
 """
@@ -25,7 +29,7 @@ from bert_tf.cli.text_progress import report_texts
 from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model, prediction_inputs, quick_export, tagged_words
+from bert_tf.export import loaded_model, prediction_inputs, quick_export, tagged_words, zero_shot
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.answers import Answered
@@ -35,7 +39,7 @@ WINDOW = 4096  # texts that are sorted by length before batching
 OUTPUTS = prediction_files.EXTENSIONS
 OTHER_TEXTS = ("text_b", "question", "choice")
 
-TextExport = loaded_model.Export | quick_export.QuickExport
+TextExport = loaded_model.Export | quick_export.QuickExport | zero_shot.ZeroShot
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +54,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text_b", help="second text, for pairs")
     parser.add_argument("--question", help="question about the text")
     parser.add_argument("--choice", action="append", metavar="TEXT", help="a choice; repeat for each")
+    parser.add_argument("--labels", metavar="NAMES", help="classify by these labels, with a model of entailment")
+    parser.add_argument("--multi_label", action="store_true", help="any number of --labels may hold, not one")
+    parser.add_argument(
+        "--hypothesis_template",
+        metavar="TEXT",
+        default=zero_shot.TEMPLATE,
+        help=f"with --labels: what the text entails, {{}} for the label ({zero_shot.TEMPLATE})",
+    )
     parser.add_argument("--text_columns", metavar="NAMES", help="columns of FILE, such as question,context")
     parser.add_argument(
         "--is_split_into_words",
@@ -83,16 +95,35 @@ def _load(arguments: argparse.Namespace, folder: str) -> TextExport:
     """The export; for a single text, compiling would take longer than it saves, and so would TensorFlow's start."""
     texts = _number_of_texts(arguments, folder)
     if arguments.file is not None or arguments.jit_compile != "auto":
-        return loaded_model.Export(folder, jit_compile=arguments.jit_compile, texts=texts)
+        return _by_labels(arguments, loaded_model.Export(folder, jit_compile=arguments.jit_compile, texts=texts))
     if arguments.is_split_into_words or not loaded_model.is_export(folder):
-        return loaded_model.Export(folder, jit_compile="false", texts=texts)
-    return quick_export.load(folder)
+        return _by_labels(arguments, loaded_model.Export(folder, jit_compile="false", texts=texts))
+    return _by_labels(arguments, quick_export.load(folder))
+
+
+def _by_labels(arguments: argparse.Namespace, export: loaded_model.Export | quick_export.QuickExport) -> TextExport:
+    """The export, or with --labels what classifies by them."""
+    if arguments.labels is None:
+        return export
+    return zero_shot.ZeroShot(
+        export,
+        export.labels,
+        _labels(arguments),
+        multi_label=arguments.multi_label,
+        hypothesis_template=arguments.hypothesis_template,
+    )
+
+
+def _labels(arguments: argparse.Namespace) -> list[str]:
+    return [label.strip() for label in arguments.labels.split(",") if label.strip()]
 
 
 def _number_of_texts(arguments: argparse.Namespace, folder: str) -> int | None:
     """How many texts an example has for a checkpoint: as the flags or the columns of the file say, else None."""
     if loaded_model.is_export(folder):
         return None
+    if arguments.labels is not None:
+        return 2
     if arguments.file is None:
         return 1 + len([text for text in (arguments.text_b, *(arguments.choice or ())) if text is not None])
     return prediction_inputs.number_of_texts(arguments.file, arguments.text_columns)
@@ -101,7 +132,8 @@ def _number_of_texts(arguments: argparse.Namespace, folder: str) -> int | None:
 def _rows(arguments: argparse.Namespace, export: TextExport) -> Iterator[Answered]:
     """The rows of the predictions, in order."""
     batch_size = arguments.batch_size or export.batch_size
-    if arguments.is_split_into_words and tagged_words.SIGNATURE in export.signatures:
+    is_tagger = not isinstance(export, zero_shot.ZeroShot) and tagged_words.SIGNATURE in export.signatures
+    if arguments.is_split_into_words and is_tagger:
         return _tagged(arguments, export, batch_size)
     examples = iter(_single(arguments, export)) if arguments.file is None else _from_file(arguments, export)
     window = _window(arguments, batch_size)
@@ -141,7 +173,7 @@ def answer_file(arguments: argparse.Namespace) -> None:
     process.assume_frozen_weights()
     device_flags.apply(arguments)
     texts = _number_of_texts(arguments, arguments.export)
-    export = _export(arguments.export, arguments.jit_compile, texts)
+    export = _by_labels(arguments, _export(arguments.export, arguments.jit_compile, texts))
     prediction_files.write_rows(arguments.output, _rows(arguments, export), shared=True)
 
 
@@ -161,6 +193,10 @@ def check(arguments: argparse.Namespace, *, has_folder: bool = False) -> None:
     for name in ("text_columns", "id_column") if arguments.file is None else OTHER_TEXTS:
         if getattr(arguments, name) is not None:
             raise UserError(f"{name} requires {'file' if arguments.file is None else 'text'}: leave it out.")
+    if arguments.labels is not None:
+        zero_shot.hypotheses(_labels(arguments), arguments.hypothesis_template)
+    elif arguments.multi_label or arguments.hypothesis_template != zero_shot.TEMPLATE:
+        raise UserError("multi_label and hypothesis_template are for labels: leave them out, or give labels.")
     if arguments.file is not None:
         prediction_inputs.check_readable(arguments.file)
     output = arguments.output
@@ -217,9 +253,10 @@ def _from_file(arguments: argparse.Namespace, export: TextExport) -> Iterator[Ex
 
 def _columns_of_training(path: str, export: TextExport) -> list[str]:
     """The text columns of the table that the model was trained on, if the file has them."""
-    if path == prediction_inputs.STANDARD_INPUT or not tables.is_table(path):
+    is_table = path != prediction_inputs.STANDARD_INPUT and tables.is_table(path)
+    if not is_table or isinstance(export, zero_shot.ZeroShot):
         return []
-    names = (loaded_model.about(export.folder).get("reads") or {}).get("text_columns") or ""
+    names = (loaded_model.about(export.source).get("reads") or {}).get("text_columns") or ""
     columns = [name.strip() for name in names.split(",") if name.strip()]
     return columns if columns and set(columns) <= set(tables.column_names(path)) else []
 

@@ -107,11 +107,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _load(arguments: argparse.Namespace, name: str, path: str, *, is_index: bool) -> Any:
     """A served model, or a served index."""
+    from bert_tf.serving import zero_shot_signature
     from bert_tf.serving.served import Served
     from bert_tf.serving.served_index import ServedIndex
 
     if not is_index:
-        return Served(name, path, jit_compile=arguments.jit_compile, texts=arguments.num_texts)
+        model = Served(name, path, jit_compile=arguments.jit_compile, texts=arguments.num_texts)
+        model.signatures |= zero_shot_signature.added(model)
+        return model
     from bert_tf.search.index import Index
 
     index = Index(path, reranker=arguments.reranker, reranker_label=arguments.reranker_label)

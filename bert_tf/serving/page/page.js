@@ -26,6 +26,8 @@ const FORMS = {
   vectors: { title: "Similar sentences", hint: "One sentence per line; each is compared with the first.",
     fields: [["text", "Sentences", 6, ""]], lines: true,
     show: showSimilar, looks: given => linesOf(given.text)[0] },
+  zero_shot: { title: "Your own labels", hint: "One label per line.",
+    fields: [["text", "Text", 4, ""], ["labels", "Labels", 3, ""]], show: showLabel },
   search: { title: "Search", hint: "",
     fields: [["query", "Query", 2, ""]], show: showHits },
 };
@@ -38,6 +40,10 @@ function ofTexts(title) {
       show: showLabel, looks: given => pair(given.text_a, given.text_b) } };
 }
 
+// A model of entailment as one that takes labels.
+const zeroShot = model => ({ ...model, id: model.name + ":" + ZERO_SHOT, form: ZERO_SHOT, signature: ZERO_SHOT,
+  inputs: ["text", "labels"], labels: [], examples: [] });
+
 // The form for a model; undefined if its inputs are others.
 function formOf(model) {
   const form = FORMS[model.form];
@@ -47,6 +53,7 @@ function formOf(model) {
 const best = values => values.indexOf(Math.max(...values));
 const MOST = 10, MOST_LABELS = 20; // labels (or texts that are found) that are listed with an answer, and below
 const MOST_CHARACTERS = 600; // of a text that is found
+const ZERO_SHOT = "zero_shot"; // the signature of models of entailment that takes labels
 let models = [], current = null;
 let asked = 0; // counts what was asked: only the last is answered
 
@@ -57,11 +64,11 @@ async function start() {
     else $("answer").replaceChildren(make("p", { class: "error" }, json.error));
     return;
   }
-  models = json.models;
+  models = json.models.flatMap(model => [{ ...model, id: model.name }, ...(model.signatures.includes(ZERO_SHOT) ? [zeroShot(model)] : [])]);
   for (const model of models) {
     const title = (formOf(model) || { title: "Other" }).title;
     const isOnly = models.filter(each => (formOf(each) || { title: "Other" }).title === title).length === 1;
-    const tab = make("button", { role: "tab", type: "button", id: "tab-" + model.name, "aria-controls": "panel",
+    const tab = make("button", { role: "tab", type: "button", id: "tab-" + model.id, "aria-controls": "panel",
       title: model.name }, isOnly ? title : `${title}: ${model.name}`);
     tab.addEventListener("click", () => open(model, {}));
     tab.addEventListener("keydown", event => {
@@ -69,7 +76,7 @@ async function start() {
       if (!step) return;
       const next = models[(models.indexOf(model) + step + models.length) % models.length];
       open(next, {});
-      $("tab-" + next.name).focus();
+      $("tab-" + next.id).focus();
     });
     $("tabs").append(tab);
   }
@@ -95,7 +102,7 @@ function askForToken() {
 
 function fromAddress() {
   const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
-  const model = models.find(each => each.name === given.model) || models[0];
+  const model = models.find(each => each.id === given.model) || models[0];
   if (!model) return;
   open(model, given);
   attention.fromAddress(given.look);
@@ -108,10 +115,10 @@ function open(model, given) {
   const kind = formOf(model);
   for (const each of models) {
     const chosen = each === model;
-    $("tab-" + each.name).setAttribute("aria-selected", chosen);
-    $("tab-" + each.name).tabIndex = chosen ? 0 : -1;
+    $("tab-" + each.id).setAttribute("aria-selected", chosen);
+    $("tab-" + each.id).tabIndex = chosen ? 0 : -1;
   }
-  $("panel").setAttribute("aria-labelledby", "tab-" + model.name);
+  $("panel").setAttribute("aria-labelledby", "tab-" + model.id);
   $("form").replaceChildren();
   for (const place of ["command", "answer", "attribution", "attention"]) $(place).replaceChildren();
   attention.fromAddress("");
@@ -202,7 +209,7 @@ $("form").addEventListener("submit", event => {
 
 // The address always holds what is shown, so that it can be handed on.
 function toAddress(look) {
-  const words = new URLSearchParams({ model: current.name });
+  const words = new URLSearchParams({ model: current.id });
   for (const [name] of formOf(current).fields) words.set(name, $(name).value);
   if (look) words.set("look", look);
   history.replaceState(null, "", "#" + words);
@@ -212,13 +219,13 @@ const linesOf = text => text.split("\n").map(line => line.trim()).filter(Boolean
 
 // What the form holds, as the inputs of the model.
 const inputs = () => Object.fromEntries(formOf(current).fields.map(([name]) =>
-  [name, name === "choices" ? linesOf($(name).value) : $(name).value]));
+  [name, ["choices", "labels"].includes(name) ? linesOf($(name).value) : $(name).value]));
 
 const instancesOf = (kind, given) => kind.lines ? linesOf(given.text).map(text => ({ text })) : [given];
 
 // The request for what the form holds.
 const bodyOf = (model, given) => model.kind === "search" ? { query: given.query, count: MOST }
-  : { instances: instancesOf(formOf(model), given) };
+  : { ...(model.signature && { signature_name: model.signature }), instances: instancesOf(formOf(model), given) };
 
 async function ask() {
   const kind = formOf(current), model = current, given = inputs(), number = ++asked;
@@ -264,7 +271,7 @@ function showMasks([answer], given) {
 
 function showLabel([answer], given) {
   if (answer.values !== undefined || typeof answer === "number") return showNumber([answer]);
-  const names = given.choices || (current.labels.length ? current.labels : answer.probabilities.map((_, i) => String(i)));
+  const names = given.choices || given.labels || (current.labels.length ? current.labels : answer.probabilities.map((_, i) => String(i)));
   $("answer").append(make("h2", {}, given.choices ? "Most likely" : answer.label || "None of the labels"));
   const pairs = highestFirst(answer.probabilities.map((value, place) => [names[place], value]));
   $("answer").append(bars(pairs.slice(0, MOST)));
