@@ -7,7 +7,7 @@ B texts, L labels, C classes of the model. Free of TensorFlow.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bert_tf.errors import UserError
 from bert_tf.export.loaded_model import TextFunction
@@ -52,9 +52,11 @@ class ZeroShot(TextFunction):
 
     Attributes:
         labels: L of them.
+        signatures: none can be called, {}.
     """
 
     head = Classes
+    signatures: Mapping[str, Any] = {}
 
     def __init__(
         self,

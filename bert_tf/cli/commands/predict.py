@@ -132,8 +132,7 @@ def _number_of_texts(arguments: argparse.Namespace, folder: str) -> int | None:
 def _rows(arguments: argparse.Namespace, export: TextExport) -> Iterator[Answered]:
     """The rows of the predictions, in order."""
     batch_size = arguments.batch_size or export.batch_size
-    is_tagger = not isinstance(export, zero_shot.ZeroShot) and tagged_words.SIGNATURE in export.signatures
-    if arguments.is_split_into_words and is_tagger:
+    if arguments.is_split_into_words and tagged_words.SIGNATURE in export.signatures:
         return _tagged(arguments, export, batch_size)
     examples = iter(_single(arguments, export)) if arguments.file is None else _from_file(arguments, export)
     window = _window(arguments, batch_size)
