@@ -1,8 +1,10 @@
 """SIGTERM and Ctrl-C: an exception at once, or a request where work must first come to a point to resume from.
 
 Scripts and commands run in `raised`: a signal raises KeyboardInterrupt(number) in the main thread. Within `deferred` it
-is only noted. A process that has not ended PATIENCE seconds after that exception (it may be in a long call of a
-library), or that gets a signal again, ends at once, as if it were killed: files appear whole or not at all.
+is only noted, but in `undeferred` parts. A process that has not ended PATIENCE seconds after that exception, or that
+gets a signal again, ends at once, as if it were killed: files appear whole or not at all. It may be in a long call of a
+library, such as XLA's compiler: Python runs signal handlers between its own instructions only, and the compiler has no
+way to be told to stop.
 """
 
 import contextlib
@@ -15,11 +17,13 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 NUMBERS = (signal.SIGTERM, signal.SIGINT)
-PATIENCE = 10.0  # seconds
+PATIENCE = 5.0  # seconds
 AGAIN = 0.3  # seconds from which on a signal is another one: `timeout`, for one, sends each twice
 POLL = 0.2  # seconds
+SILENCE = 1.0  # seconds after which somebody who waits is told what for
 
 _requests: list[list[int]] = []  # the list of the outermost `deferred`, if there is one
+_undeferred: list[bool] = []  # not empty within `undeferred`
 _watches: list[threading.Thread] = []  # the thread that watches, if there is one
 
 
@@ -61,6 +65,18 @@ def deferred() -> Iterator[Sequence[int]]:
             raise KeyboardInterrupt(numbers[0])
 
 
+@contextlib.contextmanager
+def undeferred() -> Iterator[None]:
+    """Within `deferred`, a part that leaves nothing to save: raises the signal that was noted, or one that arrives."""
+    _undeferred.append(True)
+    try:
+        if requested():
+            raise KeyboardInterrupt(requested()[0])
+        yield
+    finally:
+        _undeferred.pop()
+
+
 def reclaim() -> None:
     """Gives the signals back to those that Python knows, after a library has taken them, as TensorFlow's cluster does.
 
@@ -80,7 +96,7 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
     is_first = not requested()
     if _requests:
         _requests[0].append(number)
-    if not _requests or not (is_first or _watches):
+    if not _requests or _undeferred or not (is_first or _watches):
         raise KeyboardInterrupt(number)
 
 
@@ -119,7 +135,7 @@ def _watched(program: str) -> Iterator[None]:
 def _watch(signals: socket.socket, program: str) -> None:
     """Ends the process on a repeated signal, or when PATIENCE is over; returns when the other end is closed."""
     seen: dict[int, float] = {}
-    waiting_since = 0.0
+    waiting_since, is_announced = 0.0, False
     with signals:
         signals.settimeout(POLL)
         while True:
@@ -134,15 +150,23 @@ def _watch(signals: socket.socket, program: str) -> None:
                     if now - seen.setdefault(number, now) > AGAIN:
                         _end(program, number)
                     waiting_since = waiting_since or now
-            if _requests:  # the work in `deferred` is not hurried
+            if _requests and not _undeferred:  # this work is not hurried
                 waiting_since = now if seen else 0.0
+                if seen and now - min(seen.values()) > SILENCE and not is_announced:
+                    is_announced = _say(
+                        f"{program}: stopping when the state is saved; send the signal again to end at once.\n"
+                    )
             if waiting_since and now - waiting_since > PATIENCE:
                 _end(program, next(iter(seen)))
 
 
 def _end(program: str, number: int) -> None:
     """Ends the process without any cleanup."""
-    sentence = f"{program}: ended at once ({signal.Signals(number).name}); run the same command again to continue.\n"
+    _say(f"{program}: ended at once ({signal.Signals(number).name}); run the same command again to continue.\n")
+    os._exit(128 + number)
+
+
+def _say(sentence: str) -> bool:
     with contextlib.suppress(OSError):
         os.write(2, sentence.encode())
-    os._exit(128 + number)
+    return True

@@ -1,8 +1,9 @@
 """The training loop: steps, evaluations, checkpoints; resumes, stops on signals, reports progress."""
 
+import contextlib
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -106,26 +107,43 @@ class TrainingLoop:
             self._evaluate(step)
             if self._is_last(step):
                 self._save(step)
-        if signals and not spans_processes(self.train_step.strategy):
-            raise _interrupted(step, signals)
         self._report_all_reduce()
         self.log.restart_clock()
+        start = step
         while not self._is_last(step):
             self.train_step.unfreeze(step)
-            before, results = step, self._steps(step, self._steps_at_once(step), stop_requested=bool(signals))
+            with self._interruptible(step) if step == start else contextlib.nullcontext():  # compiled for a while
+                before, results = step, self._steps(step, self._steps_at_once(step), stop_requested=bool(signals))
             self.budget.count()
             for step, result in enumerate(results, before + 1):
                 self.log.add(step, result)
             stops = _agree_to_stop(signals, results[-1])
             try:
-                self._after(step, before, report, is_stopping=bool(stops))
+                is_saved = self._after(step, before, report, is_stopping=bool(stops))
             except Interrupted as stop:  # in an evaluation
                 self._save(step, awaits_evaluation=True)
                 stops = [stop.exit_code - 128]
+            else:
+                if signals and not stops and not spans_processes(self.train_step.strategy):  # it came since
+                    stops = list(signals)
+                    if not is_saved:
+                        self._save(step)
             if stops:
                 barrier(self.train_step.strategy)
                 raise _interrupted(step, stops)
         return step
+
+    @contextlib.contextmanager
+    def _interruptible(self, step: int) -> Iterator[None]:
+        """Stops for a signal at once, as nothing is lost: `step` is saved. Not of several processes, which all step."""
+        if spans_processes(self.train_step.strategy):
+            yield
+            return
+        try:
+            with stop_signals.undeferred():
+                yield
+        except KeyboardInterrupt as stop:
+            raise _interrupted(step, [*stop.args, signal.SIGINT][:1]) from None
 
     def _report_all_reduce(self) -> None:
         size, replicas = self.train_step.all_reduced_bytes(), self.train_step.strategy.num_replicas_in_sync
@@ -171,8 +189,8 @@ class TrainingLoop:
         is_over = self.budget.is_over if self.budget.minutes else step >= self.config.num_train_steps
         return is_over or self.early_stopping.should_stop
 
-    def _after(self, step: int, before: int, report: Callable[..., None], *, is_stopping: bool) -> None:
-        """Logs metrics, evaluates and saves, as far as each is due since the step `before`."""
+    def _after(self, step: int, before: int, report: Callable[..., None], *, is_stopping: bool) -> bool:
+        """Logs metrics, evaluates and saves what is due since the step `before`; returns whether it saved."""
         interval = max(1, min(100, self.config.num_train_steps // 100))  # of lines of the log
         is_due = self.early_stopping.is_due(step)
         evaluates = is_due and not is_stopping
@@ -184,11 +202,13 @@ class TrainingLoop:
             report(step)
         if evaluates:
             self._evaluate(step)
-        if saves or self._is_last(step):
+        saves |= self._is_last(step)
+        if saves:
             self._save(step, awaits_evaluation=is_due and is_stopping)
         if evaluates or saves:
             self.log.restart_clock()
             self.budget.restart_clock()
+        return saves
 
     def _evaluate(self, step: int) -> None:
         with self.train_step.average.in_model():

@@ -61,6 +61,20 @@ with stop_signals.raised("test"):
     except KeyboardInterrupt as stop:
         sys.exit(128 + stop.args[0])
 """
+UNDEFERRED = """
+with stop_signals.raised("test"), stop_signals.deferred() as numbers:
+    try:
+        if EARLY:
+            ready()
+            while not numbers:
+                time.sleep(0.01)
+        with stop_signals.undeferred():
+            ready() if not EARLY else None
+            time.sleep(20)
+    except KeyboardInterrupt as stop:
+        print(*numbers, flush=True)
+        sys.exit(128 + stop.args[0])
+"""
 REPEATED = """
 with stop_signals.raised("test"), stop_signals.deferred() as numbers:
     ready()
@@ -119,6 +133,15 @@ def test_deferred_signal_is_noted_and_raised_at_the_end():
     with started(DEFERRED) as process:
         process.send_signal(signal.SIGTERM)
         assert (process.wait(15), process.stdout.read()) == (143, "15 15\n")
+        said = process.stderr.read()
+        assert said == "test: stopping when the state is saved; send the signal again to end at once.\n"
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_signal_is_raised_in_a_part_that_leaves_nothing_to_save(is_early):
+    with started(UNDEFERRED.replace("EARLY", str(is_early))) as process:
+        process.send_signal(signal.SIGTERM)
+        assert (process.wait(15), process.stdout.read(), process.stderr.read()) == (143, "15\n", "")
 
 
 def test_second_signal_ends_at_once_even_where_the_first_is_deferred():

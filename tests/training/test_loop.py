@@ -163,6 +163,33 @@ def test_workers_stop_after_the_same_step_on_a_signal(received, requests, expect
     assert loop._agree_to_stop(received, result() if requests is None else result(stop_requests=requests)) == expected
 
 
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_signal_after_a_step_stops_before_the_next(monkeypatch, is_saved):
+    """As while a checkpoint is saved, which is not saved again."""
+    training, signals, done = loop.TrainingLoop.__new__(loop.TrainingLoop), [], []
+
+    def after(step, before, report, *, is_stopping):
+        signals.append(15)
+        return is_saved
+
+    strategy = types.SimpleNamespace(num_replicas_in_sync=1, extended=None)
+    monkeypatch.setattr(loop, "spans_processes", lambda strategy: False)
+    monkeypatch.setattr(loop, "barrier", lambda strategy: None)
+    monkeypatch.setattr(loop.nonfinite, "forget", lambda folder: None)
+    training.config, training.budget = TrainConfig(num_train_steps=9), Budget(0)
+    training.state = types.SimpleNamespace(restore=lambda: 0)
+    training.early_stopping = types.SimpleNamespace(was_interrupted=lambda step: False, should_stop=False)
+    training.folder = types.SimpleNamespace(run={}, forget_metrics_after=id, is_chief=True)
+    training.train_step = types.SimpleNamespace(strategy=strategy, micro_batches=1, unfreeze=id)
+    training.log = types.SimpleNamespace(restart_clock=lambda: None, add=lambda step, result: done.append(step))
+    for name, value in {"_after": after, "_save": done.append, "_report_all_reduce": lambda: None}.items():
+        setattr(training, name, value)
+    training._steps = lambda step, count, stop_requested: [result()]
+    with pytest.raises(loop.Interrupted, match="Stopped after step 1, which is saved") as stop:
+        training.run(signals, lambda step: None)
+    assert stop.value.exit_code == 143 and done == [1] + [1] * (not is_saved)
+
+
 def test_failing_loop_is_closed(monkeypatch):
     closed = []
 
