@@ -1,4 +1,4 @@
-"""What a pass through an encoder shows of its inside, and a change of it: for adversarial training and distillation.
+"""Activations of a pass through an encoder, and a change of them: for adversarial training and distillation.
 
 B rows, T positions in a row, N = B * T, D hidden size, E width of the embeddings, H heads, K size of one head.
 """
@@ -47,7 +47,7 @@ class Probe:
 
 def check_support(encoder: Any, purpose: str) -> None:
     """Raises UserError unless the encoder fills probes. purpose: the flag that needs it."""
-    if not hasattr(encoder, "probe"):
+    if not encoder.fills_probes:
         raise UserError(f"{purpose} is for encoders of BERT's layers, and encoder={encoder.config.encoder} is none.")
 
 

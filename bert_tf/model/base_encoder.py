@@ -1,4 +1,4 @@
-"""The layer that every encoder is: completed inputs, seeds of dropout, one signature.
+"""Base class of encoders: completed inputs, seeds of dropout, one signature.
 
 B rows, T positions in a row, P positions that are needed, D hidden size, H heads, L layers, V vocabulary.
 """
@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.encoder_traits import PACKAGE
+from bert_tf.errors import UserError
 from bert_tf.model import dropout_seeds
 from bert_tf.model.inputs import complete_for
 from bert_tf.model.layers import ConfiguredLayer, config_of
@@ -23,9 +24,11 @@ class BaseEncoder(ConfiguredLayer):
     An encoder defines `encode`, with the arguments of `call` without `training`, and `token_table` [V, D].
 
     takes_any_mask: whether a mask may have zeros before the end of a text.
+    fills_probes: whether it has BERT's layers, which fill an `activation_probe.Probe`.
     takes_row_tables: whether inputs may say in which rows the texts lie, see `sequence_packing.RowAssignment.given`.
     """
 
+    fills_probes = False
     takes_row_tables = False
     takes_any_mask = True
 
@@ -99,6 +102,27 @@ class BaseEncoder(ConfiguredLayer):
     ) -> dict[str, Any]:
         """The encoder's own computation; see `call`."""
         raise NotImplementedError
+
+    def configure_training(
+        self, *, gradient_checkpointing: bool = False, token_dropping: float = 0.0, one_hot: str = "false"
+    ) -> None:
+        """Sets how a step of training computes: see `encoders.bert.BertEncoder`, the only one that has a choice.
+
+        one_hot: whether to look up tokens by a matrix product: "true", "false", or "auto", if the encoder can.
+        Raises UserError for what this encoder cannot do.
+        """
+        name = self.config.encoder
+        if gradient_checkpointing:
+            raise UserError(f"gradient_checkpointing is for BERT's layers, and encoder={name} has none: leave it out.")
+        if token_dropping:
+            raise UserError(
+                f"token_dropping needs three of BERT's layers or more, and encoder={name} with num_hidden_layers "
+                f"{self.config.num_hidden_layers} was given: leave it out."
+            )
+        if one_hot == "true":
+            raise UserError(
+                f"use_one_hot_embeddings is for BERT's embeddings, and encoder={name} has others: leave it out."
+            )
 
     def for_token_heads(self, tokens: tf.Tensor) -> tf.Tensor:
         """What heads on tokens read of them [B, T, D]."""

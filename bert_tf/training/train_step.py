@@ -4,6 +4,7 @@ Every metric is divided by its global sum of weights, gradients are summed over 
 then clipped. B rows of the global batch.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from bert_tf.model.sequence_packing import TABLES, PackingSpec, local_costs
 from bert_tf.model.static_shapes import FITS
 from bert_tf.runtime import backend
 from bert_tf.runtime.process import check_changing_weights
-from bert_tf.training import adversarial, encoder_options, learning_rates, micro_batches, optimizers, step_results
+from bert_tf.training import adversarial, learning_rates, micro_batches, optimizers, step_results
 from bert_tf.training.budget import Budget
 from bert_tf.training.distillation import DistilledTask
 from bert_tf.training.distribute import (
@@ -64,7 +65,12 @@ class TrainStep:
         self.budget = Budget(config.budget_minutes)
         self.optimizer = _optimizer(config, self.variables, self.trainable, self.budget)
         self.average = WeightAverage(self.trainable, config.ema_decay)
-        encoder_options.apply(config, model.encoder, strategy)
+        one_hot = config.use_one_hot_embeddings
+        if one_hot == "auto" and not isinstance(strategy, tf.distribute.TPUStrategy):
+            one_hot = "false"
+        model.encoder.configure_training(
+            gradient_checkpointing=config.gradient_checkpointing, token_dropping=config.token_dropping, one_hot=one_hot
+        )
         if config.fgm_epsilon:
             check_support(model.encoder, "fgm_epsilon")
         if self.distilled and (config.fgm_epsilon or config.gradient_checkpointing or config.token_dropping):
@@ -79,14 +85,12 @@ class TrainStep:
         self._create_functions()
 
     def _create_functions(self) -> None:
+        """The functions that are traced; what XLA compiles is called as `self._compiled(self.method)(...)`."""
         self._step = tf.function(self._on_replicas, autograph=False)
-        self._loop = tf.function(
-            self._steps_on_replicas, autograph=False, reduce_retracing=True
-        )  # of any number of steps
-        functions: list[Callable] = [self._forward_backward, self._forward, self._backward, self.update]
-        if backend.should_jit(self.config.jit_compile):
-            functions = [tf.function(each, jit_compile=True, autograph=False) for each in functions]
-        self._compute_gradients, self._compute_outputs, self._pull_back, self._update = functions
+        self._loop = tf.function(self._several_on_replicas, autograph=False, reduce_retracing=True)  # of any number
+        compiles = backend.should_jit(self.config.jit_compile)
+        compile_: Callable = functools.partial(tf.function, jit_compile=True, autograph=False)
+        self._compiled = functools.cache(compile_ if compiles else lambda function: function)
 
     def _active_after(self, step: int) -> dict[str, tf.Variable]:
         """The variables that the step after `step` trains, {canonical name: variable}."""
@@ -149,8 +153,8 @@ class TrainStep:
         numbers = self._loop(shard_batch(self.strategy, stacked, axis=1), tf.constant(len(batches)), *stop)
         return step_results.split(numbers, self._result, len(batches))
 
-    def _steps_on_replicas(self, batches: Any, count: tf.Tensor, *stop: tf.Tensor) -> tf.Tensor:
-        """`_on_replicas` on each of [S, B, ...]: float32 [S, all numbers of a result]."""
+    def _several_on_replicas(self, batches: Any, count: tf.Tensor, *stop: tf.Tensor) -> tf.Tensor:
+        """`_on_replica` on each of [S, B, ...]: float32 [S, all numbers of a result]."""
 
         def one(batches: Batch, number: tf.Tensor, *stop: tf.Tensor) -> dict[str, Any]:
             return self._on_replica({name: x[number] for name, x in batches.items()}, *stop)
@@ -169,9 +173,9 @@ class TrainStep:
     def _on_replica(self, batch: Batch, *stop: tf.Tensor) -> dict[str, Any]:
         weight_sums = {name: all_reduce_sum(tf.reduce_sum(w)) for name, w in self.task.loss_weights(batch).items()}
         seed = self._seed(tf.cast(self.optimizer.step, tf.int32), replica_id())
-        metrics, gradients = self._over_micro_batches(batch, weight_sums, seed)
+        metrics, gradients = self._gradients(batch, weight_sums, seed)
         learning_rate = self.optimizer.learning_rate()
-        norm, diverged = self._update(self._sum_over_replicas(gradients))
+        norm, diverged = self._compiled(self.update)(self._sum_over_replicas(gradients))
         counts = {"tokens": tf.reduce_sum(tf.cast(batch["lengths"], tf.float32))}
         for requested in stop:  # one where processes train together, else none
             counts["stop_requests"] = requested
@@ -205,7 +209,7 @@ class TrainStep:
         results = []
         for replica in range(replicas):
             part = {name: tf.split(x, replicas)[replica] for name, x in self.with_rows(batch).items()}
-            results.append(self._over_micro_batches(part, weight_sums, self._seed(step - 1, replica)))
+            results.append(self._gradients(part, weight_sums, self._seed(step - 1, replica)))
         metrics, gradients = zip(*results, strict=True)
         summed = [None if each[0] is None else tf.add_n(each) for each in zip(*gradients, strict=True)]
         return tf.nest.map_structure(lambda *each: tf.add_n(each), *metrics), self.loss_scale.unscale(summed)
@@ -217,17 +221,16 @@ class TrainStep:
             seed = tf.random.experimental.stateless_fold_in(seed, number)
         return seed
 
-    def _over_micro_batches(self, batch: Batch, weight_sums: Sums, seed: tf.Tensor) -> tuple[Sums, Gradients]:
+    def _gradients(self, batch: Batch, weight_sums: Sums, seed: tf.Tensor) -> tuple[Sums, Gradients]:
+        """Sums of the metrics of a replica's rows, and its dense gradients, over all micro-batches."""
         parts = self.micro_batches
         if self.task.comparison and (parts > 1 or number_of_replicas() > 1):
             return self._over_compared_rows(self.task.comparison, batch, seed)
-        if parts == 1:
-            return self._compute_gradients(batch, weight_sums, seed)
         part_of = micro_batches.split(batch, seed, parts)
 
         def on_part(number: Any) -> tuple[Sums, Gradients]:
             part, part_seed = part_of(number)
-            return self._compute_gradients(part, weight_sums, part_seed)
+            return self._compiled(self._pass)(part, weight_sums, part_seed)
 
         return micro_batches.sum_over(parts, on_part)
 
@@ -245,7 +248,7 @@ class TrainStep:
         parts, replicas = self.micro_batches, number_of_replicas()
         part_of = micro_batches.split(batch, seed, parts)
         own = tf.map_fn(
-            lambda number: self._compute_outputs(*part_of(number)),
+            lambda number: self._compiled(self._forward)(*part_of(number)),
             tf.range(parts),
             fn_output_signature=tf.float32,
             parallel_iterations=1,
@@ -263,7 +266,7 @@ class TrainStep:
 
         def on_part(number: Any) -> tuple[Sums, Gradients]:
             part, part_seed = part_of(number)
-            return {}, self._pull_back(part, gradient[number], part_seed)
+            return {}, self._compiled(self._backward)(part, gradient[number], part_seed)
 
         _, gradients = micro_batches.sum_over(parts, on_part)
         return {name: sums / replicas for name, sums in metrics.items()}, gradients  # summed over replicas later
@@ -281,9 +284,41 @@ class TrainStep:
         gradients = tape.gradient(outputs, self.active, output_gradients=gradient)
         return [micro_batches.to_dense(gradients.get(name)) for name in self.trainable]
 
-    def _forward_backward(self, batch: Batch, weight_sums: Sums, seed: tf.Tensor) -> tuple[Sums, Gradients]:
-        """Sums of the metrics, and dense gradients (None where the loss does not depend on a weight)."""
-        return self._in_rows(batch, lambda rows, packing: self._gradients(rows, weight_sums, seed, packing))
+    def _pass(self, batch: Batch, weight_sums: Sums, seed: tf.Tensor) -> tuple[Sums, Gradients]:
+        """One forward and backward pass, or with fgm_epsilon two: sums of the metrics, and dense gradients.
+
+        A gradient is None if the loss does not depend on that weight.
+        """
+
+        def differentiate(rows: Batch, packing: PackingSpec | None, probe: Probe | None) -> tuple[Sums, Gradients]:
+            """With `watch` the last gradient is that of the vectors of the tokens."""
+            with tf.GradientTape(watch_accessed_variables=False) as tape:  # nothing is stored for frozen layers
+                tape.watch(list(self.active.values()))
+                if probe and self.config.fgm_epsilon:
+                    probe.watch = tape.watch
+                with probing(self.model.encoder, probe):
+                    outputs = self.model(rows, seed=seed, packing=packing)
+                values = self.task.metrics(outputs, rows)
+                if self.distilled and probe:
+                    values |= self.distilled.taught_metrics(outputs, probe, rows, packing)
+                metrics = sum_metrics(values)
+                loss = self.loss_scale.scale(loss_of(self.task, metrics, weight_sums))
+            vectors = [probe.token_vectors] if probe and self.config.fgm_epsilon else []
+            gradients, of_vectors = tape.gradient(loss, (self.active, vectors))
+            in_order = (*map(gradients.get, self.trainable), *of_vectors)
+            return metrics, [micro_batches.to_dense(gradient) for gradient in in_order]
+
+        def compute(rows: Batch, packing: PackingSpec | None) -> tuple[Sums, Gradients]:
+            if not self.config.fgm_epsilon:
+                return differentiate(rows, packing, Probe(shows_all_tokens=True) if self.distilled else None)
+            clean, again = Probe(), Probe()
+            metrics, gradients = differentiate(rows, packing, clean)
+            again.perturbation = adversarial.perturbation(gradients.pop(), clean.texts, self.config.fgm_epsilon)
+            _, others = differentiate(rows, packing, again)
+            pairs = zip(gradients, others, strict=False)  # the others end with one for the vectors of the tokens
+            return metrics, [a if b is None else b if a is None else a + b for a, b in pairs]
+
+        return self._in_rows(batch, compute)
 
     def _in_rows(self, batch: Batch, compute: Callable[[Batch, PackingSpec | None], Any]) -> Any:
         """compute(batch, packing), with the texts packed into rows as this device needs it."""
@@ -294,44 +329,6 @@ class TrainStep:
         padded = {name: x for name, x in batch.items() if name not in (FITS, *TABLES)}
         packed = {name: x for name, x in batch.items() if name != FITS}
         return tf.cond(batch[FITS][0], lambda: compute(packed, None), lambda: compute(padded, None))
-
-    def _gradients(
-        self, batch: Batch, weight_sums: Sums, seed: tf.Tensor, packing: PackingSpec | None = None
-    ) -> tuple[Sums, Gradients]:
-        if not self.config.fgm_epsilon:
-            return self._pass(batch, weight_sums, seed, packing)
-        clean, again = Probe(), Probe()
-        metrics, gradients = self._pass(batch, weight_sums, seed, packing, clean)
-        again.perturbation = adversarial.perturbation(gradients.pop(), clean.texts, self.config.fgm_epsilon)
-        _, others = self._pass(batch, weight_sums, seed, packing, again)
-        pairs = zip(gradients, others, strict=False)  # the others end with one for the vectors of the tokens
-        return metrics, [a if b is None else b if a is None else a + b for a, b in pairs]
-
-    def _pass(
-        self,
-        batch: Batch,
-        weight_sums: Sums,
-        seed: tf.Tensor,
-        packing: PackingSpec | None,
-        probe: Probe | None = None,
-    ) -> tuple[Sums, Gradients]:
-        """One forward and backward pass; with a probe the last gradient is that of the vectors of the tokens."""
-        with tf.GradientTape(watch_accessed_variables=False) as tape:  # nothing is stored for frozen layers
-            tape.watch(list(self.active.values()))
-            if probe:
-                probe.watch = tape.watch
-            seen = Probe(shows_all_tokens=True) if self.distilled else probe
-            with probing(self.model.encoder, seen):
-                outputs = self.model(batch, seed=seed, packing=packing)
-            values = self.task.metrics(outputs, batch)
-            if self.distilled and seen:
-                values |= self.distilled.taught_metrics(outputs, seen, batch, packing)
-            metrics = sum_metrics(values)
-            loss = self.loss_scale.scale(loss_of(self.task, metrics, weight_sums))
-        vectors = [probe.token_vectors] if probe else []
-        gradients, of_vectors = tape.gradient(loss, (self.active, vectors))
-        in_order = (*map(gradients.get, self.trainable), *of_vectors)
-        return metrics, [micro_batches.to_dense(gradient) for gradient in in_order]
 
 
 def _optimizer(

@@ -13,7 +13,6 @@ from bert_tf.model import attention, heads, weights
 from bert_tf.model.batch_layout import BatchLayout
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.model.token_dropping import KeptTokens
-from bert_tf.training import encoder_options
 
 DEEP = dataclasses.replace(tiny.CONFIG, num_hidden_layers=5)
 SEED = tf.constant([1, 2])
@@ -122,6 +121,6 @@ def test_encoders_without_middle_layers_are_refused():
     for changes in ({"num_hidden_layers": 2}, {"encoder": "static"}):
         encoder = heads.Pretrainer(dataclasses.replace(DEEP, **changes)).encoder
         with pytest.raises(UserError, match="token_dropping needs three of BERT's layers"):
-            encoder_options.enable_token_dropping(encoder, 0.5)
+            encoder.configure_training(token_dropping=0.5)
     with pytest.raises(UserError, match="token_dropping is 1; expected 0 or more, below 1"):
         TrainConfig(token_dropping=1)

@@ -29,7 +29,6 @@ from bert_tf.tasks.question_answering.spans import Search
 from bert_tf.tasks.text_classification.classification import TextClassification
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
-from bert_tf.training.encoder_options import enable_one_hot_embeddings
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.train_step import TrainStep
 
@@ -101,7 +100,7 @@ def test_gradients_and_evaluation_of_every_task_compile(name, tmp_path):
     evaluator = Evaluator(task, model, COMPILED, strategy)
 
     def gradients(batch):
-        return train_step._over_micro_batches(batch, task.loss_weights(batch), tf.constant([1, 2]))
+        return train_step._gradients(batch, task.loss_weights(batch), tf.constant([1, 2]))
 
     assert_compiles(gradients, next(iter(task.train_batches(4, 1))))
     assert_compiles(evaluator._on_replica, next(iter(task.eval_batches(4, next(iter(task.eval_splits.values()))))))
@@ -189,4 +188,4 @@ def test_encoder_without_bert_embeddings_refuses_one_hot_only_if_required():
     lstm = dataclasses.replace(tiny.CONFIG, encoder="lstm")
     with pytest.raises(UserError, match="use_one_hot_embeddings is for BERT's embeddings, and encoder=lstm has others"):
         learner(config, model_config=lstm)
-    enable_one_hot_embeddings(heads.BertModel(lstm).encoder, is_required=False)
+    heads.BertModel(lstm).encoder.configure_training(one_hot="auto")

@@ -48,6 +48,7 @@ class BertEncoder(BaseEncoder):
         embeddings: those of another encoder to share; None: its own.
     """
 
+    fills_probes = True
     takes_row_tables = True
     gradient_checkpointing = False
     token_dropping = 0.0
@@ -67,6 +68,18 @@ class BertEncoder(BaseEncoder):
         ]
         self.pooler = self.new_pooler()
         self.built = True
+
+    def configure_training(
+        self, *, gradient_checkpointing: bool = False, token_dropping: float = 0.0, one_hot: str = "false"
+    ) -> None:
+        """Sets the attributes of these names; see `BaseEncoder`."""
+        can_drop, can_multiply = bool(self.config.middle_layers), isinstance(self.embeddings, Embeddings)
+        super().configure_training(
+            token_dropping=0.0 if can_drop else token_dropping, one_hot="false" if can_multiply else one_hot
+        )
+        self.gradient_checkpointing, self.token_dropping = gradient_checkpointing, token_dropping
+        if isinstance(self.embeddings, Embeddings):
+            self.embeddings.one_hot = one_hot != "false"
 
     def new_pooler(self) -> ConfiguredLayer:
         """What maps the token that represents a text to the vector that heads read."""
