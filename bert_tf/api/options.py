@@ -18,7 +18,7 @@ class FineTuneOptions(TypedDict, total=False):
 
     all_reduce_precision: Literal["float32", "bfloat16"]  # Precision in which replicas sum their gradients, once per step, after accumulation; bfloat16 halves what they send and rounds each gradient to 8 bits.
     bad_rows: Literal["skip", "stop"]  # Rows of a table without text or label, or with too many or too few fields.
-    baseline: bool  # Before training, score TF-IDF with a linear model on the same data, for the model to beat.
+    baseline: bool  # Before training, score simpler models on the same data, for the model to beat: the most frequent class, and linear models on TF-IDF and on the vectors of the encoder before training.
     bert_config_file: StrPath  # bert_config.json. Default: the one next to init_checkpoint.
     class_weights: str  # Weights of classes in the loss: none; balanced, inversely to their frequency; numbers in the order of the labels, 1,3; or of some labels, yes=3.
     continuous_schedule: bool  # Start the decay at the end of warm-up; false: at step 0, as the original, so that the rate drops there.
@@ -103,6 +103,7 @@ class FineTuneOptions(TypedDict, total=False):
     similarity_loss: Literal["cosent", "cosine"]  # Loss of --task_name=sts.
     similarity_scale: float  # Sentence vectors: factor of cosines in losses that compare examples.
     special_tokens_in_strings: str  # Special tokens recognized in texts: all ([MASK], [SEP], ... and those that init_checkpoint adds), none, or the five and these: [E1],[/E1]. Default: as in init_checkpoint, else none, as the original.
+    start: Literal["encoder", "best"]  # best: keep the encoder as it was before training, with the linear head of the baseline, if training does not beat it on the development set.
     stratify: bool  # Hold out the same part of the rows of every label.
     tag_column: int  # Tagging: column with the tag; -1: the last.
     tag_head: Literal["linear", "crf"]  # Tagging: label each word by itself, or the words of a sentence as a chain.

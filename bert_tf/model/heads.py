@@ -155,7 +155,11 @@ class PooledModel(BertModel):
         self.built = True
 
     def logits(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> tf.Tensor:
-        """Float32 [B, size], for texts or for texts in windows.
+        """Float32 [B, size], for texts or for texts in windows; inputs: see `vectors`."""
+        return self.classifier(self.dropout(self.vectors(inputs, seed, packing), seed=seed))
+
+    def vectors(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> tf.Tensor:
+        """What the dense layer reads, [B, D].
 
         inputs: of texts in windows `token_ids`, `segment_ids` [B, W, T], `lengths` [B, W], `window_counts` [B].
         """
@@ -166,7 +170,7 @@ class PooledModel(BertModel):
             pooled = self._pooled(rows, seed, packing)  # [B or B * W, D]
         if "window_counts" in inputs:
             pooled = _pool_windows(pooled, inputs["lengths"], inputs["window_counts"], self.window_pooling)
-        return self.classifier(self.dropout(pooled, seed=seed))
+        return pooled
 
     def _pooled(self, rows: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> tf.Tensor:
         """The pooled vectors of rows [R, D]."""

@@ -106,7 +106,7 @@ def of_run(folder: str) -> str:
             (wording.words(metric), wording.score_text(metric, value, [name for name, *_ in scores]))
             for metric, value, _ in scores
         ],
-        baseline=_baseline(report.dictionary(run.get("baseline"))),
+        baselines=_baselines(run),
         verdict=text_statistics.verdict(values["scores"], classes),
         split="the development set" if kind else "text that was held out of training",
         limits=_limits_of_run(run, values["manifest"].get("warnings") or []),
@@ -299,13 +299,15 @@ def _machine(machine: Mapping[str, Any]) -> str:
     return f"{machine['cores']} cores ({machine.get('processor', 'unknown')})" if machine.get("cores") else ""
 
 
-def _baseline(baseline: Mapping[str, Any]) -> str:
-    """A sentence on a quick model without BERT on the same data; "" without one."""
-    scores = report.dictionary(baseline.get("scores"))
-    shown = ", ".join(
-        f"{wording.words(name)} {wording.score_text(name, value, scores)}" for name, value in scores.items()
-    )
-    return f"For comparison, {baseline.get('name')} on the same split: {shown}." if shown else ""
+def _baselines(run: Mapping[str, Any]) -> list[str]:
+    """Sentences on simpler models on the same split."""
+    models = [
+        f"{model} ({', '.join(f'{wording.words(name)} {text}' for name, text in scores.items())})"
+        for model, scores in report.baselines_of(run).items()
+    ]
+    not_beaten = run.get("not_beaten") or []
+    sentences = [f"For comparison, on the same data: {'; '.join(models)}."] * bool(models)
+    return sentences + [f"The model does not beat {', '.join(not_beaten)}."] * bool(not_beaten)
 
 
 def _limits_of_run(run: Mapping[str, Any], warnings: Iterable[str]) -> list[str]:

@@ -69,7 +69,8 @@ def write_report(folder: str, path: str | None = None) -> str:
         run={name: run.get(name) for name in ("name", "config", "flags", "versions", "machine")},
         summary=summary(run, content["metrics"]),
         scores=_shown(scores),
-        baseline=_baseline(run),
+        baselines=baselines_of(run),
+        not_beaten=run.get("not_beaten") or [],
         collapsed=run.get("collapsed"),
         verdict=text_statistics.verdict(content["scores"], classes),
         sizes=_sizes(run) if any(known for *_, known in scores) else "",
@@ -181,11 +182,15 @@ def _shown(scores: Sequence[tuple[str, Any, Any]]) -> list[tuple[str, str, str, 
     return shown
 
 
-def _baseline(run: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-    """The name of the baseline of a run and {score: its text}; ("", {}) without one."""
-    baseline = dictionary(run.get("baseline"))
-    scores = dictionary(baseline.get("scores"))
-    return str(baseline.get("name") or ""), {name: score_text(name, value, scores) for name, value in scores.items()}
+def baselines_of(run: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """{name of a baseline of a run: {score: its text}}; earlier versions recorded one only."""
+    rows = run.get("baselines") or [run.get("baseline")]
+    found = {str(row.get("name")): dictionary(row.get("scores")) for row in map(dictionary, rows)}
+    return {
+        name: {score: score_text(score, value, scores) for score, value in scores.items()}
+        for name, scores in found.items()
+        if scores
+    }
 
 
 def _sizes(run: Mapping[str, Any]) -> str:

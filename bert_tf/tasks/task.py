@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from bert_tf.errors import UserError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     Batch = Mapping[str, tf.Tensor]
     Predictions = Mapping[str, np.ndarray]
+    Vectors = Callable[[str, int], np.ndarray]
 
 MAX_CLASSES = 40  # that `summary` prints
 
@@ -68,9 +69,13 @@ class FineTuningTask(Task):
     ready_splits: tuple[str, ...] | None = ("train",)
     rescores: bool = True
 
-    def baseline(self) -> tuple[str, dict[str, float]]:
-        """The name of a quick model without BERT, and its scores on the development set; ("", {}): there is none."""
-        return "", {}
+    def baselines(self, vectors: Vectors | None = None) -> tuple[dict[str, dict[str, float]], Any]:
+        """{name of a quick model: its scores on the development set}, and the weights of a head that is one of them.
+
+        vectors(split, most): those that the head reads [n, D], of the first `most` examples of a split, by the encoder
+        as it is; None: it has learned nothing yet. The head is a pair (kernel [D, C], bias [C]); None: there is none.
+        """
+        return {}, None
 
     # Data
 

@@ -118,7 +118,12 @@ class EarlyStopping:
                 f"Stopped early after step {step} of {self.config.num_train_steps}: "
                 f"no better {criterion} in {self.config.early_stop_patience} evaluations."
             )
-        if self.best:
+        if self.best and not best_step:
+            sentences.append(
+                f"Keeping the encoder as it was, with the linear head: training has no better {criterion} than "
+                f"{self.evaluations.best_value:.4f}."
+            )
+        elif self.best:
             sentences.append(
                 f"Keeping the weights of step {best_step}: the best {criterion}, {self.evaluations.best_value:.4f}."
             )
@@ -185,8 +190,8 @@ class Evaluations(tf.train.experimental.PythonState):
 
     @property
     def num_without_improvement(self) -> int:
-        """The number of evaluations after the first with the best criterion."""
-        criteria = [evaluation[1] for evaluation in self.values]
+        """The number of evaluations after the first with the best criterion; one before training does not count."""
+        criteria = [evaluation[1] for evaluation in self.values if evaluation[0]]
         return len(criteria) - 1 - criteria.index(max(criteria)) if criteria else 0
 
 

@@ -34,6 +34,7 @@ class Evaluator:
 
     Attributes:
         predictions: {split: {name: array [n, ...]}} of the last call.
+        packing: how texts share rows; None: they do not.
     """
 
     def __init__(self, task: Task, model: keras.Model, config: TrainConfig, strategy: tf.distribute.Strategy) -> None:
@@ -44,9 +45,7 @@ class Evaluator:
         self.max_batches = config.max_eval_steps
         self.predictions: dict[str, dict[str, np.ndarray]] = {}
         self._batches: dict[str, tf.data.Dataset] = {}
-        self._packing = (
-            None if needs_static_shapes(strategy, config.jit_compile) else PackingSpec.dynamic(local_costs())
-        )
+        self.packing = None if needs_static_shapes(strategy, config.jit_compile) else PackingSpec.dynamic(local_costs())
         self._evaluate_batch = tf.function(self._on_replicas, autograph=False)
         self._sums_and_predictions = self._forward
         if backend.should_jit(config.jit_compile):
@@ -121,5 +120,5 @@ class Evaluator:
         return all_reduce_sum(sums), all_gather(predictions), [all_reduce_sum(requested) for requested in stop]
 
     def _forward(self, batch: Batch) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-        outputs = self.model(batch, packing=self._packing)
+        outputs = self.model(batch, packing=self.packing)
         return sum_metrics(self.task.metrics(outputs, batch)), self.task.predictions(outputs, batch)

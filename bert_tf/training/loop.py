@@ -34,6 +34,7 @@ def train(
     strategy: tf.distribute.Strategy,
     folder: RunFolder,
     evaluator: Evaluator | None = None,
+    candidate: Callable[[], contextlib.AbstractContextManager[None]] | None = None,
 ) -> int:
     """Trains the model up to `config.num_train_steps`, or for `config.budget_minutes`.
 
@@ -41,11 +42,13 @@ def train(
     however often it was killed and started again, but for a budget of time. Saves every `save_checkpoints_steps` and
     evaluates when `EarlyStopping.is_due`; may stop early with `early_stop_patience`; with `keep_best` the model and the
     last checkpoint end with the weights of the best evaluation. An `evaluator` that the caller goes on to use is traced
-    once for both.
+    once for both. candidate(): a context within which the model has other weights; they are evaluated before the first
+    step, as step 0, and kept if none are better.
     Returns the step of the final weights. Raises TrainingError (Diverged if the loss is not finite), and Interrupted
     after SIGTERM or Ctrl-C, with everything saved.
     """
     loop = TrainingLoop(task, model, config, strategy, folder, evaluator or Evaluator(task, model, config, strategy))
+    loop.candidate = candidate
     try:
         total = None if config.budget_minutes else config.num_train_steps
         with stop_signals.deferred() as signals, progress("training", total) as report:
@@ -85,6 +88,7 @@ class TrainingLoop:
         self.state = TrainState(
             folder.checkpoints, parts, writes=is_chief(strategy), max_to_keep=config.keep_checkpoint_max
         )
+        self.candidate: Callable[[], contextlib.AbstractContextManager[None]] | None = None
         self.early, self.budget = EARLY_STEPS, self.train_step.budget
         self.log, self.evaluate = MetricsLog(task, folder, self._explain), evaluator
 
@@ -108,6 +112,9 @@ class TrainingLoop:
             if self._is_last(step):
                 self._save(step)
         self._report_all_reduce()
+        if not step and self.candidate:
+            with self.candidate():
+                self._evaluate(0)
         self.log.restart_clock()
         start = step
         while not self._is_last(step):
@@ -211,7 +218,7 @@ class TrainingLoop:
         return saves
 
     def _evaluate(self, step: int) -> None:
-        with self.train_step.average.in_model():
+        with self.train_step.average.in_model() if step else contextlib.nullcontext():
             results = self.evaluate()
             self.early_stopping.add(step, results)  # which may save the weights
         self.folder.log(step, {f"eval_{name}": value for name, value in results.items()})

@@ -69,6 +69,19 @@ def test_trained_model_predicts_unlabeled_file_with_its_labels(trained):
     assert sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-5)
 
 
+def test_frozen_encoder_with_a_linear_head_is_kept_if_training_does_not_beat_it(trained, tmp_path):
+    folder, run, _ = trained
+    flags = {name: value for name, value in TINY.items() if name not in ("model_size", "vocab_size")}
+    flags |= {"init_checkpoint": run, "labels": "cat,dog,fox", "learning_rate": 1e-9, "do_export": False}
+    code, stdout, stderr = script(**flags, start="best", data_dir=folder, output_dir=tmp_path / "run")
+    assert code == 0, stderr
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    frozen = {each["name"]: each["scores"] for each in about["baselines"]}["frozen vectors with a linear model"]
+    results = json.loads((tmp_path / "run" / "eval_results.json").read_text())
+    assert about["selection"]["evaluations"][0] == [0, frozen["accuracy"]] and about["selection"]["taken_step"] == 0
+    assert results["accuracy"] == frozen["accuracy"] and "Keeping the encoder as it was, with the linear" in stdout
+
+
 @pytest.mark.slow
 def test_export_scores_match_and_can_be_rewritten(trained, capsys, tmp_path):
     folder, run, _ = trained

@@ -225,4 +225,9 @@ def test_baseline_and_collapse_are_shown_beside_the_scores(tmp_path):
     run = RUN | {"baseline": baseline, "collapsed": "all 96 predictions are the same"}
     text = as_read(page_of(tmp_path, run=run, eval_results={"accuracy": 0.75, "loss": 0.5}))
     assert "75.0% Accuracy TF-IDF with a linear model: 82.0% 0.5 Loss" in text
+    run["baselines"] = [{"name": "frozen vectors", "scores": {"accuracy": 0.9}}, {"name": "none", "scores": {}}]
+    run["not_beaten"] = ["frozen vectors"]
+    text = as_read(page_of(tmp_path, run=run, eval_results={"accuracy": 0.75, "loss": 0.5}))
+    assert "75.0% Accuracy frozen vectors: 90.0% 0.5 Loss" in text
+    assert "Fine-tuning does not beat frozen vectors. Try more examples" in text
     assert "The training has collapsed: on the development set all 96 predictions are the same. Try another" in text

@@ -67,8 +67,15 @@ class FineTuningFlags(TaskOptions):
     )
     baseline: bool = flag(
         True,
-        "Before training, score TF-IDF with a linear model on the same data, for the model to beat.",
+        "Before training, score simpler models on the same data, for the model to beat: the most frequent class, and "
+        "linear models on TF-IDF and on the vectors of the encoder before training.",
         free=True,
+    )
+    start: str = flag(
+        "encoder",
+        "best: keep the encoder as it was before training, with the linear head of the baseline, if training does not "
+        "beat it on the development set.",
+        ("encoder", "best"),
     )
     training: Training = group(Training)
     lora: LoraConfig = group(LoraConfig)

@@ -6,18 +6,16 @@ One run, or several of one sweep. Every script that fine-tunes calls `main` with
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.recipes import ending, initialization, teaching
-from bert_tf.recipes.finetuning import preparation, ready, sweep
+from bert_tf.recipes.finetuning import baselines, preparation, ready, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
 from bert_tf.reports.wording import count_text
 from bert_tf.runtime import xla_options
-from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tf_config import worker_number
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import RunFolder, recorded_flags
@@ -137,15 +135,15 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
 
     evaluator = Evaluator(task, model, config, strategy)
     if options.do_train:
-        score_baseline(options, task, folder)
+        candidate = baselines.score(options, task, start, evaluator, folder)
         announce(options, config)
         taught = teaching.with_teacher(task, model, teacher, options.distillation, strategy)
         with folder.phase("train"):
-            steps = train(taught, model, config, strategy, folder, evaluator)
+            steps = train(taught, model, config, strategy, folder, evaluator, candidate)
         preparation.merge_adapters(model, options, task, folder)
     if options.do_eval:
         with folder.phase("evaluate"):
-            task = evaluate(task, evaluator, steps, folder)
+            task = evaluate(options, task, evaluator, steps, folder)
     else:
         task = preparation.load_calibration(task, folder)
     if options.do_predict:
@@ -154,33 +152,6 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     if options.do_export and folder.is_chief:
         with folder.phase("export"):
             export_and_demo(options, task, model, folder)
-
-
-def score_baseline(options: FineTuningFlags, task: FineTuningTask, folder: RunFolder) -> None:
-    """Prints and records the scores of the task's baseline, which the model should beat."""
-    if not (options.baseline and preparation.is_scored(options, task)):
-        return
-    name, scores = task.baseline()
-    folder.update(baseline={"name": name, "scores": scores} if scores else None)
-    if scores:
-        print(f"To beat: {name}: {', '.join(f'{score} {value:.4f}' for score, value in scores.items())}", flush=True)
-
-
-def compare_with_baseline(task: FineTuningTask, results: Mapping[str, float], folder: RunFolder) -> None:
-    """Says so if the model does not beat the baseline by the criterion."""
-    recorded = (read_json(folder.file("run.json")) or {}).get("baseline") or {}
-    theirs = recorded.get("scores", {}).get(task.criterion)
-    ours = results.get(task.criterion)
-    if theirs is not None and ours is not None and ours < theirs:
-        log.warning(
-            "%s does not beat %s: %s %.4f, against %.4f. More examples or epochs, another learning_rate or another "
-            "init_checkpoint may help; otherwise the simpler model is the better one.",
-            folder.path,
-            recorded.get("name"),
-            task.criterion,
-            ours,
-            theirs,
-        )
 
 
 def announce(options: FineTuningFlags, config: TrainConfig) -> None:
@@ -196,7 +167,9 @@ def announce(options: FineTuningFlags, config: TrainConfig) -> None:
     )
 
 
-def evaluate(task: FineTuningTask, evaluator: "Evaluator", steps: int, folder: RunFolder) -> FineTuningTask:
+def evaluate(
+    options: FineTuningFlags, task: FineTuningTask, evaluator: "Evaluator", steps: int, folder: RunFolder
+) -> FineTuningTask:
     """Prints and writes the results on the evaluation splits; returns the task with the best thresholds."""
     splits = task.eval_splits
     if splits and not any(task.split(split).is_known for split in splits.values()):
@@ -212,7 +185,7 @@ def evaluate(task: FineTuningTask, evaluator: "Evaluator", steps: int, folder: R
         folder.log(steps, {f"eval_{name}": value for name, value in results.items()})
     print("On the development set:")
     print_scores(results)
-    compare_with_baseline(task, results, folder)
+    baselines.compare(options, task, results, folder)
     folder.write_json("eval_results.json", results)
     report_details(calibrated, evaluator.predictions, folder)
     return calibrated

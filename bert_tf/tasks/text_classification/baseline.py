@@ -1,39 +1,112 @@
-"""A baseline without BERT: TF-IDF of words and pairs of words, with a linear model, on the same split.
+"""Quick models on the same split that fine-tuning should beat: the commonest answer, and linear models.
 
-n examples, F texts of an example.
+The linear models read TF-IDF of words and pairs of words, or the vectors that the head of the model reads, of the
+encoder as it was before training. n examples, F texts of an example, D features, C outputs of the head.
 """
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-NAME = "TF-IDF with a linear model"
-MAX_EXAMPLES = 20_000  # that it learns from: some seconds
+COMMONEST = {"i": "the most frequent class", "f": "the mean of the training data"}  # by the kind of the labels
+TF_IDF, FROZEN = "TF-IDF with a linear model", "frozen vectors with a linear model"
+MAX_EXAMPLES, MAX_NUMBERS = 20_000, 5_000  # that TF-IDF learns from, labels or numbers: some seconds
+MAX_VECTORS = 5_000  # examples that the encoder reads for a baseline
 MIN_FREQUENCY_FROM = 1000  # examples from which words that occur once are left out
-C = 10.0  # inverse regularization; TF-IDF vectors have length 1, and scikit-learn's 1 underfits them
+# Inverse regularization. Vectors of TF-IDF have length 1, and scikit-learn's 1 underfits them; those of an encoder are
+# standardized, and 1 overfits them.
+C = {TF_IDF: 10.0, FROZEN: 0.1}
+ALPHAS = np.logspace(-2, 5, 15)  # of ridge regression, the one with the lowest error when each example is left out
+IMPOSSIBLE = -30.0  # logit of a class without examples
 
 
-def predict(train: np.ndarray, labels: np.ndarray, texts: np.ndarray, *, is_balanced: bool) -> np.ndarray | None:
-    """Predicts labels of texts, as the goal numbers them; None if the labels show nothing to learn.
+class LinearHead(NamedTuple):
+    """kernel float32 [D, C] and bias [C]; logits of classes or labels, or a number for each example (C is 1)."""
+
+    kernel: np.ndarray
+    bias: np.ndarray
+
+    def predict(self, features: Any, labels: np.ndarray) -> np.ndarray:
+        """Predictions [m, ...] for features [m, D], numbered as these labels [n, ...]."""
+        outputs = np.asarray(features @ self.kernel) + self.bias
+        if labels.ndim == 2:
+            return (outputs > 0).astype(labels.dtype)
+        return outputs.argmax(1).astype(labels.dtype) if labels.dtype.kind == "i" else outputs[:, 0].astype(np.float32)
+
+
+def commonest(labels: np.ndarray, count: int) -> np.ndarray:
+    """The same prediction [count, ...] for all: the commonest class, the labels that most have, or the mean."""
+    if labels.ndim == 2:
+        best: Any = labels.mean(0) > 0.5
+    else:
+        best = np.bincount(labels).argmax() if labels.dtype.kind == "i" else labels.mean()
+    return np.repeat(np.asarray(best, labels.dtype)[None], count, 0)
+
+
+def fit(features: Any, labels: np.ndarray, size: int, *, strength: float, is_balanced: bool = False) -> LinearHead:
+    """Logistic regression for classes and labels, ridge regression for numbers.
 
     Args:
-        train: texts [n, F] to learn from.
-        labels: their labels: class numbers [n], 0 or 1 for each label [n, C], or float [n].
-        texts: [m, F].
+        features: [n, D], a matrix or sparse.
+        labels: class numbers [n], 0 or 1 for each label [n, C], or float [n].
+        size: C.
+        strength: inverse regularization of logistic regression.
         is_balanced: let all classes count alike.
+    """
+    from sklearn.linear_model import LogisticRegression, RidgeCV
+
+    def logistic(target: np.ndarray) -> LogisticRegression:
+        model = LogisticRegression(C=strength, max_iter=1000, class_weight="balanced" if is_balanced else None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of few iterations
+            return model.fit(features, target)
+
+    width = features.shape[1]
+    if labels.dtype.kind == "f" and labels.ndim == 1:
+        ridge = RidgeCV(ALPHAS).fit(features, labels)
+        return _as_float32(np.asarray(ridge.coef_)[:, None], np.array([ridge.intercept_]))
+    kernel, bias = np.zeros((width, size)), np.full(size, IMPOSSIBLE)
+    if labels.ndim == 2:
+        for column, target in enumerate(labels.T):
+            if np.ptp(target):
+                model = logistic(target)
+                kernel[:, column], bias[column] = model.coef_[0], model.intercept_[0]
+            elif target[0]:
+                bias[column] = -IMPOSSIBLE
+        return _as_float32(kernel, bias)
+    model = logistic(labels)
+    coefficients, intercept = model.coef_, model.intercept_
+    if len(model.classes_) == 2:  # scikit-learn has the odds of the second alone
+        coefficients, intercept = (np.concatenate([-each / 2, each / 2]) for each in (coefficients, intercept))
+    kernel[:, model.classes_], bias[model.classes_] = coefficients.T, intercept
+    return _as_float32(kernel, bias)
+
+
+def fit_vectors(vectors: np.ndarray, labels: np.ndarray, size: int, *, is_balanced: bool = False) -> LinearHead:
+    """`fit` on standardized vectors [n, D], as a head on the vectors as they are."""
+    center, scale = vectors.mean(0), max(float(vectors.std(0).mean()), 1e-6)
+    head = fit((vectors - center) / scale, labels, size, strength=C[FROZEN], is_balanced=is_balanced)
+    kernel = head.kernel / scale
+    return _as_float32(kernel, head.bias - center @ kernel)
+
+
+def _as_float32(kernel: np.ndarray, bias: np.ndarray) -> LinearHead:
+    return LinearHead(kernel.astype(np.float32), bias.astype(np.float32))
+
+
+def tf_idf(train: np.ndarray, labels: np.ndarray, texts: np.ndarray, *, is_balanced: bool) -> np.ndarray | None:
+    """Predictions for texts [m, F] of a linear model on TF-IDF of the texts train [n, F]; None if these have no word.
+
+    labels, is_balanced: see `fit`.
     """
     from scipy.sparse import hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression, Ridge
-    from sklearn.multiclass import OneVsRestClassifier
 
-    if len(train) > MAX_EXAMPLES:
-        rows = np.linspace(0, len(train) - 1, MAX_EXAMPLES).astype(int)
+    most = MAX_NUMBERS if labels.dtype.kind == "f" and labels.ndim == 1 else MAX_EXAMPLES
+    if len(train) > most:
+        rows = np.linspace(0, len(train) - 1, most).astype(int)
         train, labels = train[rows], labels[rows]
-    is_number = labels.dtype.kind == "f" and labels.ndim == 1
-    if np.all(labels == labels[:1]):
-        return None
     features: list[list[Any]] = [[], []]
     for column in range(train.shape[1]):
         vectorizer = TfidfVectorizer(
@@ -50,11 +123,5 @@ def predict(train: np.ndarray, labels: np.ndarray, texts: np.ndarray, *, is_bala
     if not features[0]:
         return None
     known, new = (hstack(each).tocsr() for each in features)
-    if is_number:
-        return Ridge(alpha=1.0).fit(known, labels).predict(new).astype(np.float32)
-    model: Any = LogisticRegression(C=C, max_iter=1000, class_weight="balanced" if is_balanced else None)
-    if labels.ndim == 2:
-        model = OneVsRestClassifier(model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of labels that all examples or none have, and of few iterations
-        return model.fit(known, labels).predict(new).astype(labels.dtype)
+    size = labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1
+    return fit(known, labels, size, strength=C[TF_IDF], is_balanced=is_balanced).predict(new, labels)

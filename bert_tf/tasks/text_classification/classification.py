@@ -36,6 +36,7 @@ TEXTS_AT_ONCE = 4096  # read from ready examples together
 MAX_COMPARED = 8  # texts that an export is compared with the live model on
 
 Examples = Callable[[], list[Example]]
+Vectors = Callable[[str, int], np.ndarray]
 Score = str | Callable[[np.ndarray, np.ndarray], float]
 
 
@@ -243,18 +244,27 @@ class TextClassification(FineTuningTask):
         """{score: number} of labels and predicted labels, arrays [n, ...]."""
         return {name: function(labels, predicted) for name, function in self.score_functions.items()}
 
-    def baseline(self) -> tuple[str, dict[str, float]]:
-        """The scores of `text_classification.baseline` on the first evaluation split; see `FineTuningTask`."""
+    def baselines(self, vectors: Vectors | None = None) -> tuple[dict[str, dict[str, float]], Any]:
+        """Those of `text_classification.baseline` on the first evaluation split; see `FineTuningTask`."""
         train, prefix = self.split("train"), next(iter(self.eval_splits))
-        held_out = self.split(self.eval_splits[prefix])
-        if self.rows_per_example > 1 or train.ready or held_out.ready:
-            return "", {}
-        is_balanced = self._class_weights == BALANCED
-        predicted = baseline.predict(train.texts, train.labels, held_out.texts, is_balanced=is_balanced)
-        if predicted is None:
-            return "", {}
-        scores = self.score(held_out.labels, predicted)
-        return baseline.NAME, {f"{prefix}{name}": value for name, value in scores.items()}
+        held_out, head = self.split(self.eval_splits[prefix]), None
+        if self.rows_per_example > 1 or np.all(train.labels == train.labels[:1]):
+            return {}, None
+        name = baseline.COMMONEST["f" if self.goal.label_counts(train.labels) is None else "i"]
+        predicted = {name: baseline.commonest(train.labels, held_out.count)}
+        weights = {"is_balanced": self._class_weights == BALANCED}
+        if not (train.ready or held_out.ready):
+            texts = baseline.tf_idf(train.texts, train.labels, held_out.texts, **weights)
+            predicted |= {} if texts is None else {baseline.TF_IDF: texts}
+        if vectors:
+            known = vectors("train", baseline.MAX_VECTORS)
+            head = baseline.fit_vectors(known, train.labels[: len(known)], self.goal.size, **weights)
+            new = vectors(self.eval_splits[prefix], held_out.count)
+            predicted[baseline.FROZEN] = head.predict(new, train.labels)
+        scores = {name: self.score(held_out.labels, each) for name, each in predicted.items()}
+        return {
+            name: {f"{prefix}{score}": value for score, value in each.items()} for name, each in scores.items()
+        }, head
 
     def details(self, predictions: Mapping[str, np.ndarray], split: str) -> dict[str, Any]:
         """The goal's details, and the examples with the largest loss."""

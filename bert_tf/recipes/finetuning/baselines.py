@@ -1,0 +1,112 @@
+"""Quick models that fine-tuning is compared with, before and after it, or that it may end with."""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.recipes.finetuning import preparation
+from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
+from bert_tf.runtime.json_files import read_json
+from bert_tf.tasks.task import FineTuningTask
+from bert_tf.training.run_directory import RunFolder
+
+if TYPE_CHECKING:
+    from bert_tf.training.evaluator import Evaluator
+
+BEST = "best"  # of the flag `start`
+log = logging.getLogger("bert_tf")
+
+Candidate = Callable[[], contextlib.AbstractContextManager[None]]
+
+
+def score(
+    options: FineTuningFlags, task: FineTuningTask, start: Checkpoint, evaluator: "Evaluator", folder: RunFolder
+) -> Candidate | None:
+    """Prints and records the scores of the task's baselines, which the model should beat.
+
+    Returns with start=best, where there is a linear head on frozen vectors: a context within which the model has it.
+    """
+    if not (options.baseline and preparation.is_scored(options, task)):
+        return None
+    scores, head = task.baselines(_frozen_vectors(evaluator) if start.weights else None)
+    folder.update(baselines=[{"name": name, "scores": values} for name, values in scores.items()])
+    if scores:
+        print("To beat, on the development set:", *_table(scores), sep="\n", flush=True)
+    return (lambda: _with_head(evaluator.model, head)) if head is not None and options.start == BEST else None
+
+
+def _frozen_vectors(evaluator: "Evaluator") -> Callable[[str, int], np.ndarray] | None:
+    """A function of split and number: the vectors [n, D] that the head reads of its first examples; None without one.
+
+    None for several replicas, too: one of them would compute alone.
+    """
+    import tensorflow as tf
+
+    model = evaluator.model
+    if not hasattr(model, "vectors") or evaluator.strategy.num_replicas_in_sync > 1:
+        return None
+
+    @tf.function(autograph=False)
+    def compute(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        return tf.cast(model.vectors(model.complete(batch), None, evaluator.packing), tf.float32)
+
+    def vectors(split: str, most: int) -> np.ndarray:
+        rows, count = [], 0
+        for batch in evaluator.batches(split):
+            rows.append(compute(batch).numpy()[batch["row_numbers"].numpy() > 0])
+            count += len(rows[-1])
+            if count >= most:
+                break
+        return np.concatenate(rows)[:most]
+
+    return vectors
+
+
+@contextlib.contextmanager
+def _with_head(model: Any, head: tuple[np.ndarray, np.ndarray]) -> Iterator[None]:
+    variables = model.classifier.kernel, model.classifier.bias
+    before = [variable.numpy() for variable in variables]
+    for variable, values in zip(variables, head, strict=True):
+        variable.assign(values)
+    try:
+        yield
+    finally:
+        for variable, values in zip(variables, before, strict=True):
+            variable.assign(values)
+
+
+def _table(scores: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """A line for each model: its name and its scores."""
+    width = max(map(len, scores))
+    for name, values in scores.items():
+        yield f"  {name:{width}}  " + "  ".join(f"{score} {value:.4f}" for score, value in values.items())
+
+
+def compare(options: FineTuningFlags, task: FineTuningTask, results: Mapping[str, float], folder: RunFolder) -> None:
+    """Notes and says which baselines the model does not beat by the criterion, with flags that may help."""
+    recorded = (read_json(folder.file("run.json")) or {}).get("baselines") or []
+    ours = results.get(task.criterion)
+    theirs = {each["name"]: each["scores"][task.criterion] for each in recorded if task.criterion in each["scores"]}
+    better = {name: value for name, value in theirs.items() if ours is not None and value > ours}
+    folder.update(not_beaten=list(better))
+    if better:
+        named = ", ".join(f"{name} ({value:.4f})" for name, value in better.items())
+        log.warning(
+            "%s does not beat %s: %s is %.4f. %s", folder.path, named, task.criterion, ours, advice(options, task)
+        )
+
+
+def advice(options: FineTuningFlags, task: FineTuningTask) -> str:
+    """What to try if fine-tuning does not beat a simpler model."""
+    values, flags = options.values(), []
+    if task.kind == "classes" and values.get("class_weights") == "none":
+        flags.append("--class_weights=balanced --criterion=macro_f1 (classes of uneven size)")
+    flags.append(f"--learning_rate={options.training.learning_rate * 2:g}")
+    flags.append(f"--num_train_epochs={2 * options.training.num_train_epochs:g}")
+    flags.append("another --init_checkpoint")
+    keeps = "" if options.start == BEST else " --start=best keeps the frozen encoder with the linear head if it wins."
+    return f"Try {', '.join(flags)}, or more examples; otherwise the simpler model is the better one.{keeps}"
