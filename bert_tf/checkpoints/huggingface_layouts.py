@@ -53,7 +53,8 @@ class Layout:
         defaults: what its class has for entries that a config.json leaves out, where BertConfig has something else.
         may_be_causal: whether it has `is_decoder`; the others ignore it.
         of_spans: names of the head that finds answers, where it has that of the classifier's.
-        absent: canonical names that only other layers have.
+        absent: the beginnings of canonical names that a model of some configuration does not have.
+        older: {how a name begins in some files: how it begins in others}.
         read, write: between a config.json and entries under the names of this class, see `huggingface_settings`.
     """
 
@@ -70,18 +71,29 @@ class Layout:
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     may_be_causal: bool = True
     of_spans: Names = dataclasses.field(default_factory=dict)
-    absent: tuple[str, ...] = ()
+    absent: Callable[[BertConfig], tuple[str, ...]] = lambda config: ()
+    older: Mapping[str, str] = dataclasses.field(default_factory=dict)
     read: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
     write: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
 
-    def table(self, count: int, *, is_of_texts: bool, is_of_spans: bool) -> dict[str, tuple[str, ...]]:
-        """{canonical name: theirs} of a model of `count` layers."""
+    def table(self, config: BertConfig, *, is_of_texts: bool, is_of_spans: bool) -> dict[str, tuple[str, ...]]:
+        """{canonical name: theirs} of a model of that configuration."""
         names = {**self.names, **(self.of_texts if is_of_texts else {})}
         if is_of_spans and self.of_spans:
             names = {ours: theirs for ours, theirs in names.items() if theirs not in self.of_spans.values()}
             names |= self.of_spans
-        table = expand(names, count)
-        return {ours: theirs for ours, theirs in table.items() if ours not in self.absent}
+        table, absent = expand(names, config.layers_with_weights), self.absent(config)
+        return {ours: theirs for ours, theirs in table.items() if not ours.startswith(absent)}
+
+    def renamed_arrays(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """The arrays of a file with the names of `older` as those that `names` has, unless these are there too."""
+        found = dict(arrays)
+        for name in arrays:
+            begin = next((each for each in self.older if name.startswith(each)), None)
+            current = name if begin is None else self.older[begin] + name.removeprefix(begin)
+            if current not in found:
+                found[current] = found.pop(name)
+        return found
 
     def config_values(self, config: BertConfig) -> dict[str, Any]:
         """The entries of config.json for a configuration."""
@@ -349,7 +361,7 @@ LAYOUTS = {
             "crf/potentials": "crf.potentials",
         },
         of_spans=_module("span", "classifier"),
-        absent=("encoder/layers/0/attention_norm/gamma",),
+        absent=lambda config: ("encoder/layers/0/attention_norm/gamma",),
         outside=("head.", "decoder.", "classifier.", "crf."),
         renamed={
             "hidden_act": "hidden_activation",
@@ -442,6 +454,59 @@ LAYOUTS["mpnet"] = Layout(
     left_out=(*NARROW, "type_vocab_size"),
     defaults={"vocab_size": 30527},
     may_be_causal=False,
+)
+LAYOUTS["deberta_v2"] = Layout(
+    model_type="deberta-v2",
+    classes="DebertaV2",
+    prefix="deberta.",
+    names={
+        **{ours: theirs for ours, theirs in TABLES.items() if "segment" not in ours},
+        **_module("encoder/embeddings/norm", "embeddings.LayerNorm"),
+        "encoder/relative_table": "encoder.rel_embeddings.weight",
+        **_module("encoder/relative_norm", "encoder.LayerNorm"),
+        **_layers(
+            "encoder.layer.{i}",
+            **BERT_LAYER | {part: f"attention.self.{part}_proj" for part in ("query", "key", "value")},
+        ),
+        **_module("encoder/layers/{i}/attention/position_query", "encoder.layer.{i}.attention.self.pos_query_proj"),
+        **_module("encoder/layers/{i}/attention/position_key", "encoder.layer.{i}.attention.self.pos_key_proj"),
+        **_module("encoder/layers/0/convolution", "encoder.conv.conv"),
+        **_module("encoder/layers/0/convolution/norm", "encoder.conv.LayerNorm"),
+        **_module("encoder/pooler", "pooler.dense"),
+        **{ours: theirs for ours, theirs in BERT_HEADS.items() if "masked_lm" in ours},
+        **_module("replaced_token/norm", "mask_predictions.LayerNorm"),
+        **_module("replaced_token/transform", "mask_predictions.dense"),
+        **_module("replaced_token/output_layer", "mask_predictions.classifier"),
+        **TASK_HEADS,
+    },
+    outside=("pooler.", "mask_predictions.", *OUTSIDE),
+    constants={
+        "relative_attention": True,
+        "type_vocab_size": 0,
+        "pooler_hidden_act": "gelu",
+        "conv_groups": 1,
+        "tie_word_embeddings": True,
+        "pad_token_id": 0,
+    },
+    written={"legacy": True},
+    left_out=(*NARROW, "type_vocab_size", "position_embedding_type"),
+    defaults={
+        "vocab_size": 128100,
+        "hidden_size": 1536,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 24,
+        "intermediate_size": 6144,
+        "layer_norm_eps": 1e-7,
+    },
+    may_be_causal=False,
+    absent=huggingface_settings.absent_of_deberta_v2,
+    older={
+        "lm_predictions.lm_head.bias": "cls.predictions.bias",
+        "lm_predictions.lm_head.": "cls.predictions.transform.",
+        "mask_predictions.classifer.": "mask_predictions.classifier.",
+    },
+    read=huggingface_settings.read_deberta_v2,
+    write=huggingface_settings.write_deberta_v2,
 )
 for _name, _type, _classes in (("xlm_roberta", "xlm-roberta", "XLMRoberta"), ("camembert", "camembert", "Camembert")):
     LAYOUTS[_name] = dataclasses.replace(

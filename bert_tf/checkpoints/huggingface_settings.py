@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_tf.checkpoints.checkpoint_files import shortened
+from bert_tf.config.bert_config import GELUS, BertConfig
 from bert_tf.errors import UserError
 
 KINDS = ("full_attention", "sliding_attention")  # of the layers of a ModernBERT
@@ -70,6 +71,57 @@ def write_nomic_bert(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**values, "rope_parameters": rotation}
 
 
+def read_deberta_v2(values: Mapping[str, Any]) -> dict[str, Any]:
+    """One form for each entry, with the values of the class for what a file leaves out."""
+    values = {name: value for name, value in values.items() if value is not None}
+    _expect_one_of(values, "relative_attention", False, (True,))
+    kinds = values.get("pos_att_type", "none")
+    values["pos_att_type"] = "|".join(kinds) if isinstance(kinds, list) else str(kinds).replace(" ", "").lower()
+    _expect_one_of(values, "pos_att_type", "none", ("p2c|c2p", "c2p|p2c", "c2p", "p2c"))
+    norm = str(values.get("norm_rel_ebd", "none")).replace(" ", "").lower()
+    values["norm_rel_ebd"] = "layer_norm" if "layer_norm" in norm.split("|") else "none"
+    values["conv_kernel_size"] = max(values.get("conv_kernel_size", 0), 0)
+    if values["conv_kernel_size"] and not values["conv_kernel_size"] % 2:
+        raise _not_supported("conv_kernel_size", values["conv_kernel_size"], "an odd number")
+    activation = values.get("conv_act", "tanh")
+    values["conv_act"] = "gelu_erf" if activation == "gelu" else GELUS.get(activation, activation)
+    width = values.get("hidden_size", 1536)
+    for name, expected in (
+        ("pooler_hidden_size", width),
+        ("attention_head_size", width // values.get("num_attention_heads", 24)),
+    ):
+        _expect_one_of(values, name, expected, (expected,))
+    positions = values.get("max_position_embeddings", 512)
+    given = values.get("max_relative_positions", -1)
+    values["max_relative_positions"] = positions if given < 1 else given
+    values["position_buckets"] = max(values.get("position_buckets", -1), 0)
+    for name, default in (("share_att_key", False), ("position_biased_input", True)):
+        values.setdefault(name, default)
+    return values
+
+
+def write_deberta_v2(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The names that the class has."""
+    buckets, activation = values["position_buckets"] or -1, values["conv_act"]
+    names = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}
+    return {**values, "position_buckets": buckets, "conv_act": names.get(activation, activation)}
+
+
+def absent_of_deberta_v2(config: BertConfig) -> tuple[str, ...]:
+    """What a DeBERTa of that configuration does without."""
+    settings = config.settings
+    parts = {
+        "encoder/embeddings/position_table": settings["position_biased_input"],
+        "encoder/relative_norm": settings["norm_rel_ebd"] == "layer_norm",
+        "encoder/layers/0/convolution": settings["conv_kernel_size"] > 0,
+    }
+    for kind, name in (("c2p", "key"), ("p2c", "query")):
+        has_own = not settings["share_att_key"] and kind in settings["pos_att_type"]
+        layers = range(config.num_hidden_layers)
+        parts |= {f"encoder/layers/{number}/attention/position_{name}/": has_own for number in layers}
+    return tuple(name for name, is_there in parts.items() if not is_there)
+
+
 NOMIC_NAMES = {
     "hidden_size": "n_embd",
     "num_hidden_layers": "n_layer",
@@ -102,6 +154,11 @@ def _check_no_scaling(values: Mapping[str, Any]) -> None:
 def _check_same(values: Mapping[str, Any], name: str, other: str, default: Any) -> None:
     if values.get(name, default) != values.get(other, default):
         raise _not_supported(name, values.get(name, default), f"that of {other}, {values.get(other, default)!r}")
+
+
+def _expect_one_of(values: Mapping[str, Any], name: str, default: Any, expected: tuple[Any, ...]) -> None:
+    if values.get(name, default) not in expected:
+        raise _not_supported(name, values.get(name, default), " or ".join(map(repr, expected)))
 
 
 def _not_supported(name: str, value: Any, expected: str) -> UserError:

@@ -148,7 +148,8 @@ class BertConfig:
     @property
     def middle_layers(self) -> range:
         """The numbers of the layers that token dropping concerns: half of many, none of two; see its module."""
-        count = self.num_hidden_layers if self.encoder_traits.has_attention else 0
+        traits = self.encoder_traits
+        count = self.num_hidden_layers if traits.has_attention and traits.may_drop_tokens else 0
         return range(max(1, count // 2 - 1), count - 1)
 
     @property

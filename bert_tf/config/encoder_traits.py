@@ -28,6 +28,7 @@ class EncoderTraits:
             and the previous token, at positions that count twice (see encoders.lstm); "replaced_tokens", which tokens a
             generator replaced; "" for no pre-training.
         may_be_causal: it can be restricted to preceding tokens.
+        may_drop_tokens: its middle layers can do without some tokens, see `model.token_dropping`.
         needs_even_hidden_size: hidden_size is split between two directions.
         has_layers: num_hidden_layers layers have hidden states, besides the embeddings.
         extra_layers: how many more layers have.
@@ -53,6 +54,7 @@ class EncoderTraits:
     has_attention: bool = False
     pretraining: str = ""
     may_be_causal: bool = True
+    may_drop_tokens: bool = True
     needs_even_hidden_size: bool = False
     has_layers: bool = True
     extra_layers: int = 0

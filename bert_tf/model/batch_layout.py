@@ -21,6 +21,8 @@ class BatchLayout:
     itself and of the layer alone; None means no dropout. `text_numbers` [B, T]: 1, 2, ... by text of a row, 0 where
     no query sees it. `probe`: to be filled by this pass. `positions` [B or 1, T]: of the tokens in their texts.
     `shows_attention`: whether all probabilities are needed. `bias` [1 or B, H, T, T]: also added to attention scores.
+    `distance_vectors` [R, D] and `distances` [2 T - 1]: vectors of distances between tokens, and which of them each
+    distance query - key has, in ascending order.
     """
 
     rows: tf.Tensor | int
@@ -33,6 +35,8 @@ class BatchLayout:
     positions: tf.Tensor | None = None
     shows_attention: bool = False
     bias: tf.Tensor | None = None
+    distance_vectors: tf.Tensor | None = None
+    distances: tf.Tensor | None = None
 
     @classmethod
     def padded(

@@ -39,13 +39,14 @@ class ReplacedTokenHead(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Discriminator(BertModel):
-    """An ELECTRA as published: tells which tokens of a text were replaced."""
+    """An ELECTRA or a DeBERTa-v3 as published: tells which tokens of a text were replaced."""
 
     unread: tuple[str, ...] = ("encoder/pooler/kernel", "encoder/pooler/bias")
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
-        self.replaced_token = ReplacedTokenHead(self.config, dtype=self.dtype_policy)
+        head = getattr(self.encoder, "replaced_token_head", ReplacedTokenHead)
+        self.replaced_token = head(self.config, dtype=self.dtype_policy)
         self.built = True
 
     def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:

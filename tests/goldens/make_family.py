@@ -67,6 +67,14 @@ MODELS = {
         | DROPOUT
         | {"embedding_size": 8, "num_hidden_groups": 2, "num_hidden_layers": 4, "hidden_act": "gelu_new"},
     ),
+    "deberta_v2": (
+        "DebertaV2",
+        "ForMaskedLM",
+        SHAPE
+        | DROPOUT
+        | {"relative_attention": True, "pos_att_type": "p2c|c2p", "share_att_key": True, "norm_rel_ebd": "layer_norm"}
+        | {"position_buckets": 4, "max_relative_positions": 12, "position_biased_input": False, "type_vocab_size": 0},
+    ),
     "electra": (
         "Electra",
         "ForMaskedLM",

@@ -69,9 +69,10 @@ def read(path: str) -> Checkpoint:
     table_name = str(layout.names[TOKENS])
     found = torch_folders.read(path)
     arrays, beside = torch_folders.without_prefixes(found, layout.prefix, prefixes, path, table_name)
+    arrays = layout.renamed_arrays(arrays)
     arrays.pop(CONSTANT, None)
     is_of_texts = bool(layout.of_texts) and arrays.keys() >= set(layout.of_texts.values())
-    table = layout.table(config.layers_with_weights, is_of_texts=is_of_texts, is_of_spans=kind == "span")
+    table = layout.table(config, is_of_texts=is_of_texts, is_of_spans=kind == "span")
     _check_whole_encoder(config, table, arrays, path, has_head=kind is not None)
     left_out = []
     for prefix, reason in _left_out(config, layout, arrays, kind, setting(_config_file(path), "architectures", list)):
@@ -223,7 +224,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     config, layout = checkpoint.config, LAYOUTS[checkpoint.config.encoder]
     weights = {name: array for name, array in checkpoint.weights.items() if _means_the_same(name, checkpoint)}
     is_of_texts = "classifier/bias" in weights and checkpoint.kind not in ("tags", "choice")
-    table = layout.table(config.layers_with_weights, is_of_texts=is_of_texts, is_of_spans="span/bias" in weights)
+    table = layout.table(config, is_of_texts=is_of_texts, is_of_spans="span/bias" in weights)
     arrays, used = from_canonical_names(table, weights, _is_transposed)
     parts = tuple(sorted({name.split("/")[0] for name in used} - {"encoder", "crf"}))
     prefix = layout.prefix if parts else ""

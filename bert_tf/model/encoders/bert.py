@@ -198,8 +198,11 @@ def _checkpointed(
 ) -> tf.Tensor:
     """The output of a layer that is computed again for its gradient: arguments have one, captured tensors have none."""
 
-    def compute(x: tf.Tensor, *bias: tf.Tensor) -> tf.Tensor:
-        return layer(x, layout=dataclasses.replace(layout, bias=bias[0]) if bias else layout, indices=indices)[0]
+    names = [name for name in ("bias", "distance_vectors") if getattr(layout, name) is not None]
 
-    y = tf.recompute_grad(compute)(x, *([] if layout.bias is None else [layout.bias]))
+    def compute(x: tf.Tensor, *values: tf.Tensor) -> tf.Tensor:
+        given = dataclasses.replace(layout, **dict(zip(names, values, strict=True)))
+        return layer(x, layout=given, indices=indices)[0]
+
+    y = tf.recompute_grad(compute)(x, *(getattr(layout, name) for name in names))
     return tf.reshape(y, tf.shape(y))  # whose gradient is dense: recompute_grad takes none of tf.gather
