@@ -20,7 +20,7 @@ from bert_tf.checkpoints.huggingface_rules import (
 from bert_tf.errors import UserError
 from bert_tf.text.byte_level import blanks_for_spaces, spaces_for_blanks
 from bert_tf.text.tokenizer_settings import AddedToken
-from bert_tf.text.vocabulary import BYTE_BPE, kind_of, settings_of, with_settings, with_tokens
+from bert_tf.text.vocabulary import BYTE_BPE, DEBERTA_V2, kind_of, settings_of, with_settings, with_tokens
 
 OLDER = "added_tokens.json"
 FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
@@ -34,7 +34,10 @@ def extend(path: str, vocabulary: list[str]) -> tuple[list[str], tuple[str, ...]
 
     The settings of the vocabulary say how. Raises UserError where their ids do not follow those of the vocabulary.
     """
-    kind, tokens, known = kind_of(vocabulary), list(vocabulary), set(vocabulary)
+    kind, tokens = kind_of(vocabulary), list(vocabulary)
+    if kind == DEBERTA_V2:  # whose [MASK] is one of those that are added
+        tokens = tokens[: len(tokens) - (tokens[-1] == "[MASK]")]
+    known = set(tokens)
     found = _found(path, kind, known)
     number, added = len(known), []  # of the next token, as transformers counts: without repeated ones
     for token, declared in found.values():
@@ -48,7 +51,7 @@ def extend(path: str, vocabulary: list[str]) -> tuple[list[str], tuple[str, ...]
             tokens.append(token.content)
             known.add(token.content)
             number += 1
-        token = dataclasses.replace(token, only_found=is_new and kind != BYTE_BPE)
+        token = dataclasses.replace(token, only_found=is_new and kind not in (BYTE_BPE, DEBERTA_V2))
         added += [token] if token != AddedToken(content=token.content) else []
     settings = dataclasses.replace(settings_of(vocabulary), added_tokens=tuple(added))
     return with_settings(with_tokens(vocabulary, tokens), settings), tuple(found)

@@ -55,6 +55,7 @@ class Layout:
         of_spans: names of the head that finds answers, where it has that of the classifier's.
         absent: the beginnings of canonical names that a model of some configuration does not have.
         older: {how a name begins in some files: how it begins in others}.
+        ends: {heads of ours: how the name of a class ends that has them}.
         read, write: between a config.json and entries under the names of this class, see `huggingface_settings`.
     """
 
@@ -73,6 +74,7 @@ class Layout:
     of_spans: Names = dataclasses.field(default_factory=dict)
     absent: Callable[[BertConfig], tuple[str, ...]] = lambda config: ()
     older: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    ends: Mapping[tuple[str, ...], str] = dataclasses.field(default_factory=lambda: CLASSES)
     read: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
     write: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
 
@@ -505,6 +507,7 @@ LAYOUTS["deberta_v2"] = Layout(
         "lm_predictions.lm_head.": "cls.predictions.transform.",
         "mask_predictions.classifer.": "mask_predictions.classifier.",
     },
+    ends=CLASSES | {("replaced_token",): "Model"},  # transformers has no class with that head
     read=huggingface_settings.read_deberta_v2,
     write=huggingface_settings.write_deberta_v2,
 )

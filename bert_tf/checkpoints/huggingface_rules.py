@@ -12,9 +12,18 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import read_settings, setting, shortened
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
-from bert_tf.text.sentencepiece_model import FAIRSEQ, SPACE
+from bert_tf.text.sentencepiece_model import FAIRSEQ, NFC_SPACES, SPACE
 from bert_tf.text.tokenizer_settings import TokenizerSettings
-from bert_tf.text.vocabulary import BERT_BYTE_BPE, BYTE_BPE, MPNET, SENTENCEPIECE, WORDPIECE, XLM_ROBERTA, settings_of
+from bert_tf.text.vocabulary import (
+    BERT_BYTE_BPE,
+    BYTE_BPE,
+    DEBERTA_V2,
+    MPNET,
+    SENTENCEPIECE,
+    WORDPIECE,
+    XLM_ROBERTA,
+    settings_of,
+)
 
 JSON, CONFIG, NAMES = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 CLASSES = {  # kind of tokenizer -> classes of transformers that are one
@@ -24,8 +33,13 @@ CLASSES = {  # kind of tokenizer -> classes of transformers that are one
     SENTENCEPIECE: "Albert",
     XLM_ROBERTA: "XLMRoberta Camembert",
     MPNET: "MPNet",
+    DEBERTA_V2: "DebertaV2",
 }
-SENTENCEPIECE_FILES = {SENTENCEPIECE: "spiece.model", XLM_ROBERTA: "sentencepiece.bpe.model"}  # kind -> its file
+SENTENCEPIECE_FILES = {  # kind -> its file
+    SENTENCEPIECE: "spiece.model",
+    XLM_ROBERTA: "sentencepiece.bpe.model",
+    DEBERTA_V2: "spm.model",
+}
 BY_FILE = ("PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend")  # tokenizer.json says all of it
 SPECIAL_NAMES = {  # kind of tokenizer -> the special tokens by their names in the files
     WORDPIECE: {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"},
@@ -42,6 +56,7 @@ SPECIAL_NAMES = {  # kind of tokenizer -> the special tokens by their names in t
     SENTENCEPIECE: {"unk": "<unk>", "sep": "[SEP]", "pad": "<pad>", "cls": "[CLS]", "mask": "[MASK]"},
 }
 SPECIAL_NAMES[XLM_ROBERTA] = SPECIAL_NAMES[BYTE_BPE]
+SPECIAL_NAMES[DEBERTA_V2] = SPECIAL_NAMES[WORDPIECE]
 SPECIAL_NAMES[MPNET] = SPECIAL_NAMES[BYTE_BPE] | {"unk": "[UNK]"}
 MODELS = {"WordPiece": WORDPIECE, "BPE": BYTE_BPE, "Unigram": ""}  # types in tokenizer.json; "": see `_unigram_kind`
 WORD_CHARACTERS = 100  # of BertTokenizer
@@ -62,6 +77,13 @@ HARMLESS: dict[str, tuple[Any, ...]] = {
 OF_KIND: dict[str, dict[str, tuple[Any, ...]]] = {
     SENTENCEPIECE: {"add_prefix_space": (True,), "remove_space": (True,)},
     XLM_ROBERTA: {"add_prefix_space": (True,)},
+    DEBERTA_V2: {
+        "add_prefix_space": (True,),
+        "do_lower_case": (False,),
+        "split_by_punct": (False,),
+        "vocab_type": ("spm",),
+        "sp_model_kwargs": ({},),
+    },
 }
 USUAL: dict[str, tuple[Any, ...]] = {  # of BertTokenizer, without tokenizer_config.json
     "do_lower_case": (True,),
@@ -94,8 +116,8 @@ def check(path: str, kind: str) -> None:
     models = [file for file in files.names(path) if file.endswith(".model") and file not in known]
     if name is None and models and kind != BYTE_BPE:
         raise UserError(
-            f"{path} has the SentencePiece model {models[0]}; supported are those of ALBERT, spiece.model, and of "
-            "XLM-RoBERTa, sentencepiece.bpe.model."
+            f"{path} has the SentencePiece model {models[0]}; supported are those of ALBERT, spiece.model, of "
+            "XLM-RoBERTa, sentencepiece.bpe.model, and of DeBERTa-v2 and -v3, spm.model."
         )
     config = os.path.join(path, CONFIG)
     for key, values in {**HARMLESS, **OF_KIND.get(kind, {})}.items():
@@ -251,15 +273,16 @@ def _model_in(file: str, path: str) -> str | None:
     name = model.get("type") or guess
     if name not in MODELS:
         raise UserError(f"{file}: model.type is {shortened(name)}; expected one of {', '.join(MODELS)}.")
-    return MODELS[name] or _unigram_kind(path, vocab)
+    added = setting(file, "added_tokens", list) or []
+    return MODELS[name] or _unigram_kind(path, vocab, {content_of(token) for token in added})
 
 
-def _unigram_kind(path: str, vocab: Any) -> str:
+def _unigram_kind(path: str, vocab: Any, added: set[Any]) -> str:
     """The kind of tokenizer with a unigram model: by the class that the files name, else by its special tokens."""
     name = _class(path)
     by_class = next((kind for kind in SENTENCEPIECE_FILES if name in _classes(kind)), None)
     tokens = {entry[0] for entry in vocab or () if isinstance(entry, list) and entry and isinstance(entry[0], str)}
-    by_tokens = (kind for kind in SENTENCEPIECE_FILES if tokens.issuperset(SPECIAL_NAMES[kind].values()))
+    by_tokens = (kind for kind in SENTENCEPIECE_FILES if (tokens | added).issuperset(SPECIAL_NAMES[kind].values()))
     return by_class or next(by_tokens, SENTENCEPIECE)
 
 
@@ -298,6 +321,7 @@ def _check_json(path: str, kind: str, *, by_file: bool) -> None:
     content = read_settings(file)
     checks = {WORDPIECE: _check_wordpiece, BYTE_BPE: _check_byte_bpe, BERT_BYTE_BPE: _check_bert_byte_bpe}
     checks |= {SENTENCEPIECE: _check_unigram, XLM_ROBERTA: _check_xlm_roberta, MPNET: _check_wordpiece}
+    checks |= {DEBERTA_V2: _check_deberta}
     steps = checks[kind]
     if model is not None:
         steps(file, content, by_file)
@@ -378,6 +402,18 @@ def _check_xlm_roberta(file: str, content: Mapping[str, Any], by_file: bool) -> 
         _check_metaspace(file, content, (["WhitespaceSplit", "Metaspace"],))
 
 
+def _check_deberta(file: str, content: Mapping[str, Any], by_file: bool) -> None:
+    """Of DeBERTa-v2 and -v3, whose steps are those of the file: transformers 4 and 5 write different ones."""
+    pieces, unknown = content["model"].get("vocab") or [], content["model"].get("unk_id")
+    if type(unknown) is int and 0 <= unknown < len(pieces):
+        _expect(file, "the token of model.unk_id", pieces[unknown][0], ("[UNK]",))
+    _expect(file, "model.byte_fallback", content["model"].get("byte_fallback"), (None, False))
+    steps = [_described(step) for step in _steps(content.get("normalizer"), "normalizers")]
+    of_model = [["Strip left right", *charsmap, *ONE_SPACE] for charsmap in (CHARSMAP, ())]
+    _expect(file, "normalizer", steps, (*of_model, [f"Replace {NFC_SPACES!r} ' '", "NFC", "Strip right"]))
+    _check_metaspace(file, content, (["Metaspace"],))
+
+
 def _check_metaspace(file: str, content: Mapping[str, Any], expected: tuple[list[str], ...]) -> None:
     before = _steps(content.get("pre_tokenizer"), "pretokenizers")
     _expect(file, "pre_tokenizer", [step.get("type") for step in before], expected)
@@ -396,6 +432,8 @@ def _steps(value: Any, name: str) -> list[Mapping[str, Any]]:
 
 def _described(step: Mapping[str, Any]) -> str:
     """A step of a normalizer as a text: its type, of a Replace also what it replaces."""
+    if step.get("type") == "Strip":
+        return " ".join(["Strip", *(side for side in ("left", "right") if step.get(f"strip_{side}"))])
     if step.get("type") != "Replace":
         return str(step.get("type"))
     return f"Replace {next(iter((step.get('pattern') or {'': None}).values()))!r} {step.get('content')!r}"

@@ -23,6 +23,7 @@ from bert_tf.text.special_tokens import SETTING
 from bert_tf.text.vocabulary import (
     BERT_BYTE_BPE,
     BYTE_BPE,
+    DEBERTA_V2,
     MPNET,
     RULES,
     SENTENCEPIECE,
@@ -80,6 +81,8 @@ def _sentencepiece(path: str, kind: str) -> tuple[list[str], bool]:
             content = opened.read()
         if kind == SENTENCEPIECE:
             tokens = sentencepiece_model.tokens_of(content, model)
+        elif kind == DEBERTA_V2:
+            tokens = sentencepiece_model.of_deberta(content, model)
         else:
             tokens = sentencepiece_model.with_fairseq_ids(content, model, huggingface_rules.fairseq_class(path))
     else:
@@ -215,6 +218,9 @@ def _write_sentencepiece(
         write_bytes(os.path.join(folder, RULES[tokens.kind]), tokens.rules)
         settings |= {"tokenizer_class": "AlbertTokenizer", "do_lower_case": lower_case}
         settings |= {} if lower_case else {"keep_accents": True}
+    elif tokens.kind == DEBERTA_V2:  # transformers 5 would leave out the model's normalization with another class
+        names = huggingface_rules.SPECIAL_NAMES[DEBERTA_V2]
+        settings |= {"tokenizer_class": "PreTrainedTokenizerFast", **{f"{name}_token": names[name] for name in names}}
     else:
         settings |= {"tokenizer_class": sentencepiece_model.owner_of(tokens)}
     write_json(os.path.join(folder, "tokenizer_config.json"), settings)

@@ -198,7 +198,7 @@ def _base_config(options: ModelOptions, checkpoint: Checkpoint | None) -> BertCo
 def _resolve_casing(
     options: ModelOptions, checkpoint: Checkpoint | None, config: BertConfig, *, is_given: bool
 ) -> bool:
-    if config.encoder_traits.tokenizer in (vocabulary.BYTE_BPE, vocabulary.BERT_BYTE_BPE):
+    if config.encoder_traits.tokenizer in vocabulary.CASED:
         return False
     if checkpoint is None or checkpoint.lower_case is None:
         return options.do_lower_case

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.text import charsmap, sentencepiece_model
+from bert_tf.text import charsmap, sentencepiece_model, whitespace
 from bert_tf.text.byte_level import SPACES
 from bert_tf.text.characters import normalize_albert
 from bert_tf.text.ragged_scan import ragged_rows, repeat, row_numbers, shift, utf8_sizes
@@ -72,6 +72,21 @@ class XlmRobertaTokenizer(SentencePieceTokenizer):
         return []
 
 
+class DebertaTokenizer(SentencePieceTokenizer):
+    """A Tokenizer of a SentencePiece model with the special tokens of BERT, as DeBERTa-v2 and -v3 have it.
+
+    Blanks are parts of words. Where the vocabulary is from a tokenizer.json of transformers 5, texts are in the
+    normalization form C, else in that of the model.
+    """
+
+    def _new_splitter(self) -> "SentencePiece":
+        names = () if self.special_tokens else special_tokens(self.vocabulary)
+        is_nfc = sentencepiece_model.parse(self.vocabulary.rules).is_nfc
+        steps: list[Step] = [whitespace.single_spaces, whitespace.composed] if is_nfc else [whitespace.stripped]
+        after: Step = whitespace.right_stripped if is_nfc else whitespace.single_blanks
+        return SentencePiece(self.vocabulary.rules, steps, names, (), after=[after])
+
+
 class SentencePiece:
     """Implementation behind SentencePieceTokenizer. Constants only: no variable, table or asset.
 
@@ -79,17 +94,25 @@ class SentencePiece:
         rules: the content of the model's file.
         steps: what normalizes texts before the model does.
         left_out: tokens that no text contains.
-        spaces: code points between words.
+        spaces: code points between words; (): none, and a blank is the "▁" of the word after it.
+        after: what normalizes texts after the model.
     """
 
     def __init__(
-        self, rules: bytes, steps: Sequence[Step], left_out: Sequence[str] = (), spaces: Sequence[int] = SPACES
+        self,
+        rules: bytes,
+        steps: Sequence[Step],
+        left_out: Sequence[str] = (),
+        spaces: Sequence[int] = SPACES,
+        after: Sequence[Step] = (),
     ) -> None:
         model = sentencepiece_model.parse(rules)
         self._steps: list[Step] = [
             *steps,
             *([Replacements(table)] if (table := charsmap.parse(model.charsmap)) else []),
+            *after,
         ]
+        self._keeps_blanks = not spaces
         self._unigram = Unigram(model.pieces, model.unknown_id, left_out)
         self.added: Any = None  # AddedTokenSplit of those that are looked for in normal texts
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured, not copied into each graph
@@ -158,7 +181,8 @@ class SentencePiece:
         x, text = points.values, row_numbers(points)
         is_space = tf.equal(tf.gather(self._spaces, tf.searchsorted(self._spaces, x)), x)
         follows = tf.equal(text, shift(text, 1)) & (tf.range(tf.size(x)) > 0) & ~shift(is_space, 1)
-        has_mark = tf.equal(x, ord(SPACE))
+        is_blank = tf.equal(x, ord(" ")) & self._keeps_blanks
+        has_mark = tf.equal(x, ord(SPACE)) | is_blank
         begins = ~is_space & (has_mark | ~follows)
         copies = tf.cast(~is_space, tf.int64) + tf.cast(begins & ~has_mark, tf.int64)  # of each character: one for ▁
         place = repeat(tf.range(tf.size(x, tf.int64)), copies)  # of each character of the words
@@ -175,8 +199,13 @@ class SentencePiece:
         splits = tf.gather(chosen.row_splits, tf.gather(before, points.row_splits))
         ids = tf.RaggedTensor.from_row_splits(tf.gather(tokens.values, chosen.values), splits, validate=False)
         zero = tf.gather(points.row_starts(), row_numbers(ids))
-        first, last = (tf.gather(place, base + tf.gather(each, chosen.values)) - zero for each in (first, last))
-        return ids, first, last
+        first, last = (tf.gather(place, base + tf.gather(each, chosen.values)) for each in (first, last))
+        if self._keeps_blanks:  # offsets begin after the blank of a token, if there is a character
+            first += tf.cast(
+                tf.gather(is_blank & shift(tf.equal(text, shift(text, 1)) & ~is_blank, -1), first), tf.int64
+            )
+            last = tf.maximum(first, last)
+        return ids, first - zero, last - zero
 
 
 @functools.cache

@@ -13,10 +13,10 @@ from google.protobuf.message import DecodeError
 
 from bert_tf.errors import UserError
 from bert_tf.runtime.proto_messages import FIELD, message_class
-from bert_tf.text.vocabulary import SENTENCEPIECE, SPECIAL_TOKENS_OF, XLM_ROBERTA, SubwordVocabulary
+from bert_tf.text.vocabulary import DEBERTA_V2, SENTENCEPIECE, SPECIAL_TOKENS_OF, XLM_ROBERTA, SubwordVocabulary
 
 SPACE = "▁"
-UNIGRAM, NORMAL, UNKNOWN, CONTROL = 1, 1, 2, 3  # values of enums of the messages
+UNIGRAM, NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 1, 2, 3, 4  # values of enums of the messages
 _MESSAGES = {
     "Piece": {
         "piece": (1, FIELD.TYPE_STRING),
@@ -38,17 +38,22 @@ FAIRSEQ = {
 }
 
 
+NFC_SPACES = r"\s{2,}|[\n\r\t]"  # what transformers 5 makes one space of, for a DeBERTa
+NFC = "transformers_5_nfc"  # instead of the name of a charsmap, see UnigramModel
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UnigramModel:
     """What a SentencePiece model of the kind unigram consists of.
 
     pieces: (token, score) in the order of ids. unknown_id: that of unknown characters. charsmap: by which texts are
-    normalized, as the file has it.
+    normalized, as the file has it. is_nfc: texts of a DeBERTa are normalized as transformers 5 does instead.
     """
 
     pieces: tuple[tuple[str, float], ...]
     unknown_id: int
     charsmap: bytes
+    is_nfc: bool = False
 
 
 @functools.cache
@@ -58,8 +63,11 @@ def _message() -> Any:
 
 
 @functools.lru_cache(maxsize=4)
-def parse(model: bytes, name: str = "The SentencePiece model") -> UnigramModel:
-    """The content of a file; UserError, which names it, if it is damaged or of another kind, such as BPE."""
+def parse(model: bytes, name: str = "The SentencePiece model", *, ignores_bytes: bool = False) -> UnigramModel:
+    """The content of a file; UserError, which names it, if it is damaged or of another kind, such as BPE.
+
+    ignores_bytes: a model that writes unknown characters as bytes is taken as one that does not.
+    """
     try:
         message = _message().FromString(model)
         pieces = tuple((piece.piece, piece.exact_score or piece.score) for piece in message.pieces)
@@ -67,17 +75,23 @@ def parse(model: bytes, name: str = "The SentencePiece model") -> UnigramModel:
         pieces = ()
     if not pieces:
         raise UserError(f"{name} is not a SentencePiece model: it may be cut short; fetch it again.")
-    if message.trainer_spec.model_type not in (0, UNIGRAM) or message.trainer_spec.bytes:  # 0: left out, the default
+    has_bytes = message.trainer_spec.bytes and not ignores_bytes
+    if message.trainer_spec.model_type not in (0, UNIGRAM) or has_bytes:  # 0: left out, the default
         raise UserError(f"{name} is a SentencePiece model of another kind than unigram without bytes: not supported.")
     unknown = next((number for number, piece in enumerate(message.pieces) if piece.type == UNKNOWN), 0)
-    return UnigramModel(pieces=pieces, unknown_id=unknown, charsmap=message.normalizer_spec.precompiled_charsmap)
+    if own := [piece.piece for piece in message.pieces if piece.type == USER_DEFINED]:
+        raise UserError(f"{name} has pieces that its user defined, such as {own[0]!r}, which are not supported.")
+    normalizer = message.normalizer_spec
+    return UnigramModel(
+        pieces=pieces, unknown_id=unknown, charsmap=normalizer.precompiled_charsmap, is_nfc=normalizer.name == NFC
+    )
 
 
 def serialize(model: UnigramModel, controls: Collection[str]) -> bytes:
     """A model as a file; controls: tokens that no text contains."""
     message = _message()()
     message.trainer_spec.model_type, message.trainer_spec.unk_id = UNIGRAM, model.unknown_id
-    message.normalizer_spec.name = "from_tokenizer_json"
+    message.normalizer_spec.name = NFC if model.is_nfc else "from_tokenizer_json"
     message.normalizer_spec.precompiled_charsmap = model.charsmap
     for number, (piece, score) in enumerate(model.pieces):
         kind = UNKNOWN if number == model.unknown_id else CONTROL if piece in controls else NORMAL
@@ -99,6 +113,11 @@ def with_fairseq_ids(model: bytes, name: str, owner: str) -> SubwordVocabulary:
     return _vocabulary(UnigramModel(pieces=pieces, unknown_id=3, charsmap=content.charsmap), XLM_ROBERTA)
 
 
+def of_deberta(model: bytes, name: str) -> SubwordVocabulary:
+    """The vocabulary of the model of a DeBERTa, whose [MASK] follows its pieces."""
+    return _vocabulary(parse(model, name, ignores_bytes=True), DEBERTA_V2)
+
+
 def owner_of(vocabulary: Sequence[str]) -> str:
     """The class of transformers whose ids a vocabulary has, of FAIRSEQ."""
     return next((name for name, (first, _) in FAIRSEQ.items() if first[0][0] == vocabulary[0]), next(iter(FAIRSEQ)))
@@ -106,37 +125,50 @@ def owner_of(vocabulary: Sequence[str]) -> str:
 
 def _vocabulary(model: UnigramModel, kind: str, controls: Collection[str] = ()) -> SubwordVocabulary:
     rules = serialize(model, {*SPECIAL_TOKENS_OF[kind], *controls})
-    return SubwordVocabulary([token for token, _ in model.pieces], kind, rules)
+    tokens = [token for token, _ in model.pieces]
+    tokens += ["[MASK]"] if kind == DEBERTA_V2 and "[MASK]" not in tokens else []
+    return SubwordVocabulary(tokens, kind, rules)
 
 
 def to_tokenizer(vocabulary: SubwordVocabulary, *, lower_case: bool, added: Sequence[Any] = ()) -> Any:
     """A `tokenizers.Tokenizer` as `transformers` makes one, for ALBERT without the scores that it changes.
 
+    That of a DeBERTa is as transformers 4 makes it, unless the vocabulary is from one of transformers 5.
+
     added: tokens recognized in texts besides the five, as `tokenizers.AddedToken`.
     """
-    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
     model, is_albert = parse(vocabulary.rules), vocabulary.kind == SENTENCEPIECE
+    is_deberta = vocabulary.kind == DEBERTA_V2
     tokenizer = Tokenizer(models.Unigram(list(model.pieces), model.unknown_id))
     steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')] if is_albert else []
     if lower_case and is_albert:
         steps += [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
+    steps += [normalizers.Strip()] if is_deberta and not model.is_nfc else []
     if model.charsmap:
         steps.append(normalizers.Precompiled(model.charsmap))
+    if model.is_nfc:
+        steps = [normalizers.Replace(Regex(NFC_SPACES), " "), normalizers.NFC(), normalizers.Strip(left=False)]
+    elif is_deberta:
+        steps.append(normalizers.Replace(Regex(" {2,}"), " "))
     if steps:
         tokenizer.normalizer = steps[0] if len(steps) == 1 else normalizers.Sequence(steps)
     metaspace = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), metaspace])
+    before = [] if is_deberta else [pre_tokenizers.WhitespaceSplit()]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*before, metaspace])
     tokenizer.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
     names = SPECIAL_TOKENS_OF[vocabulary.kind]
     contents = {token.content for token in added}
     tokenizer.add_tokens(list(added))
-    others = [name for name in names if name not in contents and tokenizer.token_to_id(name) is not None]
-    tokenizer.add_special_tokens([AddedToken(name, normalized=False, lstrip=name == names[-1]) for name in others])
+    known = names if is_deberta else [name for name in names if tokenizer.token_to_id(name) is not None]
+    others = [name for name in known if name not in contents]
+    takes_space = None if is_deberta else names[-1]
+    tokenizer.add_special_tokens([AddedToken(name, normalized=False, lstrip=name == takes_space) for name in others])
     first, last = names[2:4]
     ends = [(name, tokenizer.token_to_id(name)) for name in (first, last)]
     single = f"{first}:0 $A:0 {last}:0"
-    pair = f"{single} $B:1 {last}:1" if is_albert else f"{single} {last}:0 $B:0 {last}:0"
+    pair = f"{single} $B:1 {last}:1" if is_albert or is_deberta else f"{single} {last}:0 $B:0 {last}:0"
     tokenizer.post_processor = processors.TemplateProcessing(single, pair, ends)
     return tokenizer
 
@@ -160,5 +192,5 @@ def from_tokenizer_json(values: Mapping[str, Any], path: str, kind: str) -> tupl
             f"{path} holds no whole unigram model ({type(error).__name__}: {error}): fetch it again, or give its "
             "SentencePiece model."
         ) from None
-    model = UnigramModel(pieces=pieces, unknown_id=unknown, charsmap=charsmap)
+    model = UnigramModel(pieces=pieces, unknown_id=unknown, charsmap=charsmap, is_nfc="NFC" in steps)
     return _vocabulary(model, kind, controls), "Lowercase" in steps

@@ -18,6 +18,7 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 WORDPIECE, BYTE_BPE, SENTENCEPIECE, XLM_ROBERTA = "wordpiece", "byte_bpe", "sentencepiece", "xlm_roberta"
 MPNET = "mpnet"  # WordPiece with special tokens of RoBERTa
 BERT_BYTE_BPE = "bert_byte_bpe"
+DEBERTA_V2 = "deberta_v2"  # SentencePiece with special tokens of BERT
 SPECIAL_TOKENS_OF = {
     WORDPIECE: SPECIAL_TOKENS,
     BYTE_BPE: ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
@@ -25,6 +26,7 @@ SPECIAL_TOKENS_OF = {
     SENTENCEPIECE: ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
     XLM_ROBERTA: ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
     MPNET: ("<pad>", "[UNK]", "<s>", "</s>", "<mask>"),
+    DEBERTA_V2: SPECIAL_TOKENS,
 }
 OWNERS = {
     BYTE_BPE: "RoBERTa",
@@ -32,13 +34,16 @@ OWNERS = {
     SENTENCEPIECE: "ALBERT",
     XLM_ROBERTA: "XLM-RoBERTa and CamemBERT",
     MPNET: "MPNet",
+    DEBERTA_V2: "DeBERTa-v2 and -v3",
 }
 RULES = {
     BYTE_BPE: "merges.txt",
     BERT_BYTE_BPE: "bert_merges.txt",
     SENTENCEPIECE: "spiece.model",
     XLM_ROBERTA: "unigram.model",
+    DEBERTA_V2: "spm.model",
 }  # kind of tokenizer -> the file next to vocab.txt with its rules
+CASED = (BYTE_BPE, BERT_BYTE_BPE, XLM_ROBERTA, DEBERTA_V2)  # kinds that never lower-case
 NAMED = re.compile(r"\[[^\s\[\]]+\]|<[^\s<>]+>")  # what special tokens look like
 
 log = logging.getLogger(__name__)

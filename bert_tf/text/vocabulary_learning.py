@@ -23,6 +23,7 @@ from bert_tf.text.tokenizer_settings import MAX_TOKEN_BYTES, TokenizerSettings
 from bert_tf.text.vocabulary import (
     BERT_BYTE_BPE,
     BYTE_BPE,
+    DEBERTA_V2,
     MPNET,
     SENTENCEPIECE,
     SPECIAL_TOKENS,
@@ -84,6 +85,10 @@ def learn(
         return with_settings(tokens, TokenizerSettings(is_mpnet=True))
     if kind == XLM_ROBERTA:
         return _learn_xlm_roberta(texts, size)
+    if kind == DEBERTA_V2:
+        ids = {"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3}
+        names = {"pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]"}
+        return sentencepiece_model.of_deberta(_train_unigram(texts, size - 1, **ids, **names), "The model")
     specials = list(dict.fromkeys([*SPECIAL_TOKENS, *special_tokens]))
     no_words = re.compile(special_token_pattern(specials)) if special_tokens else None
     cleaned = (no_words.sub(" ", text) if no_words else text for text in texts)

@@ -73,7 +73,8 @@ MODELS = {
         SHAPE
         | DROPOUT
         | {"relative_attention": True, "pos_att_type": "p2c|c2p", "share_att_key": True, "norm_rel_ebd": "layer_norm"}
-        | {"position_buckets": 4, "max_relative_positions": 12, "position_biased_input": False, "type_vocab_size": 0},
+        | {"position_buckets": 4, "max_relative_positions": 12, "position_biased_input": False, "type_vocab_size": 0}
+        | {"conv_kernel_size": 3, "conv_act": "gelu"},
     ),
     "electra": (
         "Electra",

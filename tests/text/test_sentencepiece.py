@@ -1,5 +1,6 @@
 """SentencePiece in the graph against the package `sentencepiece`: ids, offsets, vocabularies as files."""
 
+import dataclasses
 import json
 import random
 import unicodedata
@@ -15,7 +16,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.text import characters, sentencepiece_model, tokenizer_kinds, vocabulary, vocabulary_learning
 from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
-from bert_tf.text.vocabulary import SENTENCEPIECE, XLM_ROBERTA, SubwordVocabulary
+from bert_tf.text.vocabulary import DEBERTA_V2, SENTENCEPIECE, XLM_ROBERTA, SubwordVocabulary
 
 TEXTS = ["the quick brown fox jumped over the lazy dogs", "naïve café, it's 1234 12", "``a fox'' the dog aaa"] * 3
 HARD_STRINGS = [
@@ -248,6 +249,63 @@ def test_xlm_roberta_is_written_as_hugging_face_reads_it_and_read_by_each_of_its
     assert huggingface_tokenizers.read(str(tmp_path))[0].rules == found.rules
     (tmp_path / "config.json").write_text('{"model_type": "camembert"}')
     assert huggingface_tokenizers.read(str(tmp_path))[0][:2] == ["<s>NOTUSED", "<pad>"]
+
+
+def deberta(tokens, *, is_nfc):
+    """A vocabulary of DeBERTa as transformers 5 (NFC) or 4 writes it."""
+    model = sentencepiece_model.parse(tokens.rules)
+    model = dataclasses.replace(model, is_nfc=is_nfc, charsmap=b"" if is_nfc else model.charsmap)
+    return sentencepiece_model.of_deberta(sentencepiece_model.serialize(model, {}), "a")
+
+
+@pytest.mark.parametrize("is_nfc", [False, True])
+def test_deberta_gives_the_ids_and_offsets_of_tokenizers_and_its_files_return(is_nfc, tmp_path):
+    learned = vocabulary_learning.learn(TEXTS, 60, kind=DEBERTA_V2)
+    assert learned[:4] == ["[PAD]", "[CLS]", "[SEP]", "[UNK]"] and learned[-1] == "[MASK]"
+    found = deberta(learned, is_nfc=is_nfc)
+    ours = tokenizer_kinds.create(found, special_tokens_in_strings=True)
+    spaces = [" \u200b the ", "\u2003a \u3000 b\xa0", "\n\t", "a\u2581 b\x0bfox ", "é\u0301  e\u0327\u0301"]
+    spaces += ["a[MASK]  b [CLS]", "a\u2028b", "\x85 the"]
+    texts = [*probes(), *spaces, *(f"a{chr(code)}b {chr(code)}" for code in range(1, 0x3100, 7))]
+    ids, starts, ends = (x.to_list() for x in ours.with_offsets(texts))
+    theirs = sentencepiece_model.to_tokenizer(found, lower_case=False)
+    encodings = theirs.encode_batch(texts, add_special_tokens=False)
+    assert ids == [encoding.ids for encoding in encodings]
+    for text, encoding, *offsets in zip(texts, encodings, starts, ends, strict=True):
+        if not is_easy(text) or unicodedata.normalize("NFC", text) != text:
+            continue
+        for (begin, end), (at, their_end) in zip(zip(*offsets, strict=True), encoding.offsets, strict=True):
+            is_blank = not text[at:their_end].strip().strip("\u2581\u200b")  # it is where the word after it begins
+            assert is_blank or (end == their_end and not text[at:begin].strip()), text
+    assert theirs.encode("the", "the").ids == ours.encode("the", "the")
+    config = BertConfig.of_size("tiny", vocab_size=len(found), encoder="deberta_v2")
+    checkpoint = Checkpoint(config=config, weights={}, vocabulary=found, lower_case=False)
+    huggingface_tokenizers.write(str(tmp_path), checkpoint)
+    for settings in ({}, {"tokenizer_class": "DebertaV2Tokenizer"}):
+        if settings:
+            (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+        read = huggingface_tokenizers.with_added_tokens(str(tmp_path), huggingface_tokenizers.read(str(tmp_path))[0])
+        assert (list(read[0]), read[0].rules, {*read[1]}) == (list(found), found.rules, {*learned[:4], "[MASK]"})
+    values = json.loads((tmp_path / "tokenizer.json").read_text())
+    for changes, reason in (
+        *DEBERTA_STEPS,
+        ({"added_tokens": [{"content": "[MASK]", "id": 99, "special": True}]}, "do not follow"),
+    ):
+        (tmp_path / "tokenizer.json").write_text(json.dumps({**values, **changes}))
+        with pytest.raises(UserError, match=reason):
+            huggingface_tokenizers.with_added_tokens(str(tmp_path), huggingface_tokenizers.read(str(tmp_path))[0])
+    (tmp_path / "tokenizer.json").unlink()
+    (tmp_path / "spm.model").write_bytes(learned.rules)
+    assert huggingface_tokenizers.read(str(tmp_path)) == (list(learned), False)
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    with pytest.raises(UserError, match="do_lower_case is True"):
+        huggingface_tokenizers.read(str(tmp_path))
+
+
+DEBERTA_STEPS = [  # changes of tokenizer.json and what the sentence names
+    ({"normalizer": {"type": "NFC"}}, r"normalizer is \['NFC'\]"),
+    ({"pre_tokenizer": {"type": "Punctuation"}}, r"pre_tokenizer is \['Punctuation'\]"),
+]
 
 
 def test_model_without_a_charsmap_becomes_a_tokenizer_json():

@@ -24,7 +24,8 @@ HUB = "hf://"
 PRESET = re.compile(r"[a-z0-9.]+(_[a-z0-9.]+)+")  # such as bert_base_en_uncased
 READ_ONLY = ("peft", "saved_model", "word_vectors")  # runs write adapters, `bert_tf.export.saved_model` exports
 # Files of a model hub that a format may read; those of torch only if there are no others with the same weights.
-HUB_FILES = ["*.json", "vocab.txt", "merges.txt", "spiece.model", "model*.safetensors", "*.weights.h5"]
+HUB_FILES = ["*.json", "vocab.txt", "merges.txt", "model*.safetensors", "*.weights.h5"]
+HUB_FILES += ["spiece.model", "sentencepiece.bpe.model", "spm.model"]
 HUB_FILES += ["assets/tokenizer/*", "bert_model.ckpt.*", "adapter_model.safetensors"]
 HUB_FILES += ["[0-9]_*/model.safetensors", "[0-9]_*/pytorch_model.bin"]  # layers of sentence-transformers
 HUB_FILES_OF_TORCH = ["pytorch_model.bin", "pytorch_model-*.bin"]

@@ -34,6 +34,7 @@ OUTPUT = re.compile(
     r"(cls\.|lm_head\.|)(predictions\.)?decoder\.(?P<part>weight|bias)|"
     r"(vocab_projector|generator_lm_head)\.(?P<matrix>weight)"
 )
+POSITIONS = "embeddings.position_embeddings.weight"
 CONSTANT = "embeddings.position_ids"
 ROBERTAS = ("roberta", "xlm_roberta", "camembert")
 FIXED_GELU = (
@@ -160,6 +161,10 @@ def _left_out(
         else:
             yield "masked_lm/", f"as {name} differs from the weight that is tied to it in other models"
             break
+    if str(layout.names.get("replaced_token/transform/kernel")) in arrays:
+        yield "masked_lm/", "as the encoder was trained to find replaced tokens"
+    elif not config.settings.get("position_biased_input", True) and POSITIONS in arrays:
+        yield "masked_lm/", "as it adds positions to the last layer (the enhanced mask decoder), which is not supported"
     if config.encoder in FIXED_GELU and config.hidden_act != "gelu_erf":
         yield "masked_lm/", f"as its GELU is exact and hidden_act is {config.hidden_act}, which is not supported"
     if config.is_causal:
@@ -249,7 +254,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
 def _architecture(parts: tuple[str, ...], config: BertConfig, layout: Layout) -> str:
     """The class of transformers that has these heads."""
     is_language_model = config.is_causal and parts == ("masked_lm",)
-    return layout.classes + ("LMHeadModel" if is_language_model else CLASSES.get(parts, "ForPreTraining"))
+    return layout.classes + ("LMHeadModel" if is_language_model else layout.ends.get(parts, "ForPreTraining"))
 
 
 def _means_the_same(name: str, checkpoint: Checkpoint) -> bool:

@@ -197,7 +197,6 @@ def _checkpointed(
     layer: TransformerLayer, x: tf.Tensor, *, layout: BatchLayout, indices: tf.Tensor | None
 ) -> tf.Tensor:
     """The output of a layer that is computed again for its gradient: arguments have one, captured tensors have none."""
-
     names = [name for name in ("bias", "distance_vectors") if getattr(layout, name) is not None]
 
     def compute(x: tf.Tensor, *values: tf.Tensor) -> tf.Tensor:

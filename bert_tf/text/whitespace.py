@@ -1,0 +1,72 @@
+"""What normalizers of `tokenizers` do about white space, and the normalization form C, as TensorFlow ops.
+
+C characters of a batch of texts. White space is what Unicode calls so; a blank is the character U+0020.
+"""
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from bert_tf.text.byte_level import SPACES
+from bert_tf.text.ragged_scan import row_numbers, shift, utf8_sizes
+from bert_tf.text.replacements import Characters, chosen
+
+
+def stripped(characters: Characters) -> Characters:
+    """Without white space at both ends of each text."""
+    return chosen(characters, _is_inside(characters, from_left=True) & _is_inside(characters, from_left=False))
+
+
+def right_stripped(characters: Characters) -> Characters:
+    """Without white space at the end of each text."""
+    return chosen(characters, _is_inside(characters, from_left=False))
+
+
+def single_blanks(characters: Characters) -> Characters:
+    """With one blank in the place of several."""
+    is_blank = tf.equal(characters.points.values, ord(" "))
+    return chosen(characters, ~(is_blank & _follows(characters, is_blank)))
+
+
+def single_spaces(characters: Characters) -> Characters:
+    r"""With a blank in the place of white space of several characters, and of one of \n, \r and \t."""
+    x, is_space = characters.points.values, _is_space(characters)
+    is_rest = is_space & _follows(characters, is_space)
+    becomes_blank = shift(is_rest, -1) | tf.reduce_any([tf.equal(x, ord(c)) for c in "\n\r\t"], 0)
+    x = tf.where(becomes_blank, ord(" "), x)
+    return chosen(Characters(characters.points.with_values(x), characters.sources), ~is_rest)
+
+
+def composed(characters: Characters) -> Characters:
+    """In the normalization form C. What several characters become is where the first of them was."""
+    points = characters.points
+    texts, places = tf_text.normalize_utf8_with_offsets_map(tf.strings.unicode_encode(points, "UTF-8"), "NFC")
+    normal, starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
+    splits = normal.row_splits + tf.range(tf.size(normal.row_splits, tf.int64))  # the kernel needs one in every row
+    after = tf.range(tf.size(normal.values, tf.int64)) + row_numbers(normal) + 1
+    offsets = tf.tensor_scatter_nd_update(tf.zeros(splits[-1:], tf.int64), after[:, None], starts.values)
+    rows = tf.RaggedTensor.from_row_splits(offsets, splits, validate=False)
+    offsets = tf.gather(tf_text.find_source_offsets(places, rows).values, after)  # in bytes of its text
+    bounds = tf.cumsum(utf8_sizes(points.values))  # after each character of the batch
+    base = tf.gather(tf.concat([[0], bounds], 0), tf.gather(points.row_splits, row_numbers(normal)))
+    number = tf.searchsorted(bounds, base + offsets, side="right", out_type=tf.int64)
+    return Characters(normal, tf.gather(characters.sources, number))
+
+
+def _is_space(characters: Characters) -> tf.Tensor:
+    spaces, x = tf.constant([*SPACES, 2**31 - 1]), characters.points.values
+    return tf.equal(tf.gather(spaces, tf.searchsorted(spaces, x)), x)
+
+
+def _follows(characters: Characters, flags: tf.Tensor) -> tf.Tensor:
+    """Which characters follow one with the flag in their text, bool [C]."""
+    text = row_numbers(characters.points)
+    return tf.equal(text, shift(text, 1)) & (tf.range(tf.size(text)) > 0) & shift(flags, 1)
+
+
+def _is_inside(characters: Characters, *, from_left: bool) -> tf.Tensor:
+    """Which characters are no white space, or have others on one side of them in their text: bool [C]."""
+    others = tf.cumsum(tf.cast(~_is_space(characters), tf.int32), reverse=not from_left)
+    bounds = tf.concat([[0], others] if from_left else [others, [0]], 0)
+    splits, text = characters.points.row_splits, row_numbers(characters.points)
+    outside = tf.gather(bounds, tf.gather(splits[:-1] if from_left else splits[1:], text))
+    return others > outside
