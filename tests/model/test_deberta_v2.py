@@ -16,7 +16,6 @@ from bert_tf.errors import UserError
 from bert_tf.model import functional_bert, heads, replaced_tokens, weights
 from bert_tf.model.encoders import deberta_v2
 from bert_tf.model.sequence_packing import PackingSpec
-from bert_tf.training.encoder_options import enable_token_dropping
 
 OWN = {"share_att_key": False, "norm_rel_ebd": "none", "position_buckets": 0, "max_relative_positions": 5}
 NEAR = {"conv_kernel_size": 5, "position_buckets": 4, "max_relative_positions": 9}
@@ -137,4 +136,4 @@ def test_what_would_give_other_outputs_is_refused_by_name(values, message):
 
 def test_tokens_are_not_dropped():
     with pytest.raises(UserError, match="token_dropping .* encoder=deberta_v2"):
-        enable_token_dropping(model_of().encoder, 0.5)
+        model_of().encoder.configure_training(token_dropping=0.5)
