@@ -73,10 +73,11 @@ def _with_recorded_pooling(options: FineTuningFlags, start: Checkpoint) -> FineT
     if not options.pooling:
         recorded.check_supported(options.model.init_checkpoint)
         if recorded.layers or recorded.pooling not in POOLINGS:
-            kinds = [recorded.pooling, *(layer.kind for layer in recorded.layers)]
+            layers = "".join(f", then {layer.kind}" for layer in recorded.layers)
             raise UserError(
-                f"{options.model.init_checkpoint} makes vectors with {', '.join(kinds)}, and training has a single "
-                "pooling: give pooling, to train its encoder without the rest."
+                f"{options.model.init_checkpoint} makes vectors with the pooling {recorded.pooling}{layers}; training "
+                f"has one pooling of {', '.join(POOLINGS)} and no layer after it. Pass --pooling to train the encoder "
+                "without the rest."
             )
     if any(recorded.prompts.values()) or recorded.truncate_dim:
         print(

@@ -268,7 +268,7 @@ def test_training_pools_as_the_checkpoint_or_the_flags_say(capsys):
 @pytest.mark.parametrize(
     "vectors, message",
     [
-        (SentenceVectors("mean+max"), r"makes vectors with mean\+max, and training has a single pooling: give pooling"),
+        (SentenceVectors("mean+max"), r"with the pooling mean\+max; training has one pooling of .* Pass --pooling"),
         (SentenceVectors("cls", layers=(VectorLayer("dense"),)), "makes vectors with cls, dense, and training"),
         (SentenceVectors(unsupported="the module LSTM"), "with the module LSTM, which is not supported"),
     ],
