@@ -269,7 +269,7 @@ def test_training_pools_as_the_checkpoint_or_the_flags_say(capsys):
     "vectors, message",
     [
         (SentenceVectors("mean+max"), r"with the pooling mean\+max; training has one pooling of .* Pass --pooling"),
-        (SentenceVectors("cls", layers=(VectorLayer("dense"),)), "makes vectors with cls, dense, and training"),
+        (SentenceVectors("cls", layers=(VectorLayer("dense"),)), "with the pooling cls, then dense; training has"),
         (SentenceVectors(unsupported="the module LSTM"), "with the module LSTM, which is not supported"),
     ],
 )
