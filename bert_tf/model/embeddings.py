@@ -90,6 +90,9 @@ class Embeddings(ConfiguredLayer):
     def _add_positions(self, x: tf.Tensor, positions: tf.Tensor | None, layout: BatchLayout) -> tf.Tensor:
         table, first = self._positions()  # [first + P, E]
         if positions is None:
+            rows = self.config.max_position_embeddings
+            if isinstance(layout.width, int) and layout.width > rows:
+                raise ValueError(f"The rows have {layout.width} tokens; the model has {rows} positions.")
             x = layout.as_rows(x) + table[first : first + layout.width]  # [B, T, E]
             return tf.reshape(x, [-1, self.config.embedding_width])
         start = max(first - 1, 0)  # of RoBERTa's row of padding

@@ -14,14 +14,17 @@ from bert_tf.model.batch_layout import size_of
 
 ALIASES = {"input_ids": "token_ids", "token_type_ids": "segment_ids"}  # the names of Hugging Face
 MASKS = ("attention_mask", "padding_mask")  # of Hugging Face and of KerasHub: 1 for tokens, 0 for padding
+# Inputs of transformers that change what its models compute.
+NOT_SUPPORTED = ("inputs_embeds", "position_ids", "head_mask", "encoder_hidden_states", "past_key_values")
 IDS = ("token_ids", "segment_ids", "lengths", "text_numbers", "text_mask", "positions", "masked_lm_positions")
 
 
 def complete_for(config: BertConfig, inputs: Any) -> dict[str, tf.Tensor]:
-    """The inputs of an encoder, see `complete`; outside of graphs also ValueError for ids that it does not have.
+    """The inputs of an encoder, see `complete`.
 
-    In a graph a token id out of range is an error on CPUs and gives zeros on GPUs, a segment out of range gives no
-    embedding of a segment.
+    Raises ValueError for rows without tokens, and outside of graphs for ids that the encoder does not have and for
+    masks of other numbers than 0 and 1. In a graph a token id out of range is an error on CPUs and gives zeros on GPUs,
+    a segment out of range gives no embedding of a segment, and a mask other than 0 is 1.
     """
     traits = config.encoder_traits
     if tf.executing_eagerly():
@@ -29,14 +32,22 @@ def complete_for(config: BertConfig, inputs: Any) -> dict[str, tf.Tensor]:
         _check_below(config.vocab_size, "token_ids", named.get("token_ids", None if named else inputs))
         if config.type_vocab_size > 1:
             _check_below(config.type_vocab_size, "segment_ids", named.get("segment_ids"))
-    return complete(inputs, config.padding_id, numbers_tokens=traits.position_offset > 0)
+        for name in MASKS:
+            _check_below(2, name, named.get(name))
+    completed = complete(inputs, config.padding_id, numbers_tokens=traits.position_offset > 0)
+    shape = completed["token_ids"].shape
+    if len(shape) < 2 or shape[-1] == 0:
+        raise ValueError(f"token_ids has the shape {shape}; expected rows of one token or more, [B, T].")
+    return completed
 
 
 def _check_below(size: int, name: str, ids: Any) -> None:
     values = np.zeros(0) if ids is None else np.asarray(ids)
-    wrong = values[(values < 0) | (values >= size)]
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"{name} is of the type {values.dtype}; expected numbers.")
+    wrong = values[~((values >= 0) & (values < size) & (values == np.floor(values)))]  # NaN among them
     if wrong.size:
-        raise ValueError(f"{name} holds {wrong[0]}; expected numbers from 0 to {size - 1}.")
+        raise ValueError(f"{name} holds {wrong[0]}; expected whole numbers from 0 to {size - 1}.")
 
 
 def complete(inputs: Any, padding_id: int = 0, *, numbers_tokens: bool = False) -> dict[str, tf.Tensor]:
@@ -53,7 +64,8 @@ def complete(inputs: Any, padding_id: int = 0, *, numbers_tokens: bool = False) 
             `lengths` say that each text begins its row, they are added as `positions`.
 
     Raises:
-        ValueError: there are no token ids, or the shape of the mask is not theirs.
+        ValueError: there are no token ids, the shape of segments or of the mask is not theirs, or there is an input of
+            transformers that is not supported.
     """
     if not isinstance(inputs, Mapping):
         inputs = {"token_ids": inputs}
@@ -63,6 +75,8 @@ def complete(inputs: Any, padding_id: int = 0, *, numbers_tokens: bool = False) 
             f"The inputs {', '.join(sorted(inputs)) or '(none)'} were given; expected token_ids (or input_ids), and if "
             "there are any, segment_ids (or token_type_ids) and lengths (or attention_mask)."
         )
+    if unsupported := [name for name in NOT_SUPPORTED if inputs.get(name) is not None]:
+        raise ValueError(f"The input {unsupported[0]} is not supported: leave it out.")
     mask = next((inputs.pop(name) for name in MASKS if name in inputs), None)
     inputs |= {name: tf.cast(inputs[name], tf.int32) for name in IDS if name in inputs}
     token_ids = inputs["token_ids"]
@@ -70,9 +84,11 @@ def complete(inputs: Any, padding_id: int = 0, *, numbers_tokens: bool = False) 
         inputs["segment_ids"] = tf.zeros_like(token_ids)
     if mask is not None:
         mask = tf.convert_to_tensor(mask)
-        if not mask.shape.is_compatible_with(token_ids.shape):
-            raise ValueError(f"The mask has the shape {mask.shape}; expected that of token_ids, {token_ids.shape}.")
         inputs["text_mask"] = tf.cast(tf.cast(mask, tf.bool), tf.int32)
+    for name in ("segment_ids", "text_mask"):
+        if name in inputs and not inputs[name].shape.is_compatible_with(token_ids.shape):
+            shape = inputs[name].shape
+            raise ValueError(f"{name} has the shape {shape}; expected that of token_ids, {token_ids.shape}.")
     says_texts = "lengths" in inputs or "text_numbers" in inputs
     if not says_texts:
         inputs["lengths"] = _lengths(token_ids != padding_id if mask is None else inputs["text_mask"] > 0)

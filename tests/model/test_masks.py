@@ -9,7 +9,6 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.model import heads, weights
-from bert_tf.model.inputs import complete
 from bert_tf.model.sentence_encoder import SentenceEncoder, pool_tokens
 from bert_tf.model.sequence_packing import PackingSpec
 
@@ -138,18 +137,32 @@ def test_lengths_and_a_mask_count_both():
     np.testing.assert_allclose(both, model({**INPUTS, "attention_mask": shorter})["pooled"], atol=1e-6)
 
 
-def test_masks_of_another_shape_are_refused():
-    with pytest.raises(ValueError, match=r"The mask has the shape \(4, 8, 8\); expected that of token_ids, \(4, 8\)"):
-        complete({"token_ids": IDS, "attention_mask": np.ones((4, 8, 8))})
+LONG = np.ones((1, 1 + tiny.CONFIG.max_position_embeddings), int)
 
 
 @pytest.mark.parametrize(
-    "name, value",
-    [("input_ids", -1), ("input_ids", 2**40 + 5), ("token_type_ids", 2), ("segment_ids", -1)],
+    "inputs, message",
+    [
+        ({"input_ids": np.where(MASK, 5, -1)}, "token_ids holds -1; expected whole numbers from 0 to "),
+        (
+            {"input_ids": np.where(MASK, 5, 2**40 + 5)},
+            f"token_ids holds {2**40 + 5}; expected whole numbers from 0 to ",
+        ),
+        ({"token_type_ids": np.where(MASK, 0, 2)}, "segment_ids holds 2; expected whole numbers from 0 to 1"),
+        ({"segment_ids": np.where(MASK, 0, -1)}, "segment_ids holds -1; expected whole numbers from 0 to 1"),
+        ({"attention_mask": (MASK - 1) * 1e4}, "attention_mask holds -10000.0; expected whole numbers from 0 to 1"),
+        ({"attention_mask": MASK * 0.5}, "attention_mask holds 0.5; expected"),
+        ({"attention_mask": MASK * np.nan}, "attention_mask holds nan; expected"),
+        ({"attention_mask": MASK.astype(str)}, "attention_mask is of the type .*; expected numbers"),
+        ({"attention_mask": np.ones((4, 8, 8))}, r"text_mask has the shape \(4, 8, 8\); expected .* \(4, 8\)"),
+        ({"token_type_ids": MASK[:, :3]}, r"segment_ids has the shape \(4, 3\); expected that of token_ids"),
+        ({"input_ids": IDS[0], "attention_mask": MASK[0]}, r"the shape \(8,\); expected rows of one token or more"),
+        ({"input_ids": IDS[:, :0]}, r"the shape \(4, 0\); expected rows of one token or more"),
+        ({"input_ids": LONG}, r"The rows have \d+ tokens; the model has \d+ positions"),
+        ({"position_ids": IDS}, "The input position_ids is not supported"),
+    ],
 )
-def test_ids_out_of_range_are_refused(name, value):
-    ids = {"input_ids": IDS, name: np.where(MASK == 0, value, 0)}
-    ours = {"input_ids": "token_ids", "token_type_ids": "segment_ids"}.get(name, name)
+def test_inputs_that_a_model_cannot_take_are_refused(inputs, message):
     for call in (heads.BertModel(tiny.CONFIG), heads.BertModel(tiny.CONFIG).encoder):
-        with pytest.raises(ValueError, match=f"{ours} holds {value}; expected numbers from 0 to "):
-            call(ids)
+        with pytest.raises(ValueError, match=message):
+            call({"input_ids": IDS, **inputs})
