@@ -129,17 +129,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("train", "fit", "trainer"), "bert_tf.fine_tune"),
     **{
         name.replace("_", ""): f"bert_tf.load(PATH).{name}"
-        for name in (
-            "predict",
-            "embed",
-            "entities",
-            "answer",
-            "tags",
-            "fill_mask",
-            "attribute",
-            "zero_shot",
-            "tokenizer",
-        )
+        for name in "predict embed entities answer tags fill_mask attribute zero_shot rank tokenizer".split()
     },
 }
 

@@ -11,7 +11,7 @@ import numpy as np
 from bert_tf import heads
 from bert_tf.api import frames
 from bert_tf.api import texts as given_texts
-from bert_tf.api.results import Attribution
+from bert_tf.api.results import Attribution, Ranked
 from bert_tf.api.texts import Texts
 from bert_tf.api.words import is_words, join_words, listed
 from bert_tf.checkpoints import pretrained
@@ -24,6 +24,7 @@ from bert_tf.heads.base.answers import Answer, BaseAnswer, Entities, Entity, Fil
 from bert_tf.model.heads import BertModel
 from bert_tf.recipes.finetuning import finished_run
 from bert_tf.runtime import files, plugins
+from bert_tf.search.reranking import Reranker
 from bert_tf.tasks.embeddings import sentence_choice
 from bert_tf.tasks.embeddings.sentence_choice import SentenceOptions
 from bert_tf.training.run_directory import recorded_flags
@@ -323,6 +324,27 @@ class Bert:
             return frames.of_predictions(predictions, read.index)
         return predictions[0] if read.is_single else predictions
 
+    def rank(self, query: str, texts: Many, *, label: str = "", count: int | None = None) -> list[Ranked]:
+        """Returns the texts in the order of how well they answer a query, the best first.
+
+        Args:
+            query: the query.
+            texts: several texts.
+            label: of a classifier of pairs the class whose probability is the score; by default the one whose name
+                means a match, such as "entailment" or "1". Cross-encoders have their number.
+            count: how many are returned; by default all.
+
+        Raises:
+            UserError: the model takes no pairs, or which of its labels means a match is not clear.
+        """
+        self._expect("predict")
+        pairs = self._predictor_of(None if self._is_made_here else 2)
+        asked, read = given_texts.as_text(query, "The query"), self._read(listed(texts), ["text"])
+        names = [row[0] for row in read.rows]
+        scores = Reranker(pairs, tuple(self.labels or ()), label)(asked, names).tolist()
+        found = [Ranked(number=number, score=scores[number], text=text) for number, text in enumerate(names)]
+        return sorted(found, key=lambda each: -each.score)[:count]
+
     @overload
     def fill_mask(self, texts: str) -> list[list[Token]]: ...
 
@@ -509,10 +531,15 @@ class Bert:
         return tuple(name.strip() for name in (flags.get("text_columns") or "").split(",") if name.strip())
 
     @functools.cached_property
+    def _is_made_here(self) -> bool:
+        """Whether a run or an export says how many texts an example has."""
+        return files.exists(os.path.join(self.path, "run.json")) or loaded_model.is_export(self.path)
+
+    @functools.cached_property
     def _takes_any_number(self) -> bool:
         """Whether neither a run nor an export says how many texts an example has: the caller's number counts then."""
-        is_made_here = files.exists(os.path.join(self.path, "run.json")) or loaded_model.is_export(self.path)
-        return not is_made_here and live_model.kind_of(self._loaded) in (*heads.kinds("takes_any_number"), "choice")
+        kinds = (*heads.kinds("takes_any_number"), "choice")
+        return not self._is_made_here and live_model.kind_of(self._loaded) in kinds
 
     @functools.cached_property
     def _names(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What `attribute` of a loaded model returns; answers are in `bert_tf.heads.base.answers`."""
+"""What `attribute` and `rank` of a loaded model return; answers are in `bert_tf.heads.base.answers`."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -21,3 +21,18 @@ class Attribution:
     output: float
     baseline: float
     target: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ranked:
+    """A text as an answer to a query.
+
+    Attributes:
+        number: of the text among those given, from 0.
+        score: how well it answers, as the model says: higher is better.
+        text: the text.
+    """
+
+    number: int
+    score: float
+    text: str

@@ -99,6 +99,7 @@ class Checkpoint:
         added_tokens: special tokens that the vocabulary has besides the five, as its files say.
         labels: names of the outputs of the head, in their order.
         kind: of its head, a name of `bert_tf.heads`.
+        max_seq_length: tokens after which texts and pairs are truncated, if its files say fewer than it has positions.
         sentence_vectors: how the model makes vectors of whole texts.
         left_out: for each head of the file that this package would compute otherwise, which one and why.
     """
@@ -111,6 +112,7 @@ class Checkpoint:
     added_tokens: tuple[str, ...] = ()
     labels: list[str] | None = None
     kind: str | None = None
+    max_seq_length: int | None = None
     sentence_vectors: SentenceVectors | None = None
     left_out: tuple[str, ...] = ()
 

@@ -25,6 +25,7 @@ from bert_tf.text.vocabulary import (
     settings_of,
 )
 
+SHORTEST, LONGEST = 5, 1 << 30  # tokens of a row; "no limit" is written as a very large number
 JSON, CONFIG, NAMES = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 CLASSES = {  # kind of tokenizer -> classes of transformers that are one
     WORDPIECE: "Bert DistilBert Electra MobileBert ConvBert LayoutLM SqueezeBert Lxmert",
@@ -132,6 +133,14 @@ def check(path: str, kind: str) -> None:
         )
     if files.is_file(os.path.join(path, JSON)):
         _check_json(path, kind, by_file=is_by_file(path))
+
+
+def length_of_texts(path: str) -> int | None:
+    """The tokens after which texts and pairs are truncated; None where no file says it, or none are."""
+    length = read_settings(os.path.join(path, "tokenizer_config.json")).get("model_max_length")
+    if isinstance(length, bool) or not isinstance(length, int | float):
+        return None
+    return int(length) if SHORTEST <= length < LONGEST else None
 
 
 def check_segments(path: str) -> None:

@@ -19,6 +19,7 @@ from bert_tf.runtime.json_files import require_json
 
 MODULES, POOLING = "modules.json", "1_Pooling"
 PROMPTS = "config_sentence_transformers.json"
+CROSS_ENCODER = "CrossEncoder"  # model_type of a model of pairs
 ENCODER = "sentence_bert_config.json"
 # Older names, of which the first that is there counts.
 ENCODERS = (ENCODER, *(f"sentence_{n}_config.json" for n in ("roberta", "distilbert", "camembert", "albert")))
@@ -68,7 +69,8 @@ def read(folder: str, positions: int, *, has_length: bool = True) -> SentenceVec
         says so, as sentence-transformers does; our own runs read long texts in windows.
     """
     path = os.path.join(folder, MODULES)
-    if not files.is_file(path):
+    is_of_pairs = setting(os.path.join(folder, PROMPTS), "model_type", str) == CROSS_ENCODER
+    if is_of_pairs or not files.is_file(path):
         return None
     modules = _modules(path)
     kinds = [kind for kind, _ in modules]

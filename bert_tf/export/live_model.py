@@ -117,11 +117,14 @@ def task_of(
         return QuestionTask(path, splits, tokenizer, windows=windows, search=Search())
     from bert_tf.tasks.text_classification.classification import TextClassification
 
+    length = min(length, loaded.max_seq_length or length)
     stored = about_file.read(path)
     said = sum(count or 1 for count in (stored.get("inputs") or {}).values())
     texts = said or texts or _usual_texts(path, kind, _names(loaded))
     if kind in heads.kinds("takes_any_number") and texts > 2:
         raise UserError(f"{texts} texts were given for an example; {path} takes a text or a pair.")
+    if kind in heads.kinds("is_of_pairs") and texts != 2:
+        raise UserError(f"{path} takes pairs, a query and a text; {texts} texts were given for an example.")
     if kind == "choice" and texts < 3:
         raise UserError(f"{path} takes a text and its choices, two or more: give them.")
     names = [str(number) for number in range(texts - 1)] if kind == "choice" else _names(loaded)
@@ -156,4 +159,4 @@ def _usual_texts(path: StrPath, kind: str | None, labels: Sequence[str]) -> int:
         raise UserError(f"{path} takes a text and its choices: say how many texts that are, num_texts.")
     settings = read_settings(os.path.join(path, "config.json"))
     is_of_pairs = PAIR_LABEL in map(str.lower, labels) or any(name in settings for name in PAIR_SETTINGS)
-    return 2 if is_of_pairs else 1
+    return 2 if is_of_pairs or kind in heads.kinds("is_of_pairs") else 1

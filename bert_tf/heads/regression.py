@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class Regression(TextHead):
     peft_task = "SEQ_CLS"
     takes_any_number = True
     pipeline_tag, phrase, call = "text-classification", "gives each text a number", 'predict("A text.").value'
-    signature_inputs = frozenset({"text_a"}), frozenset({"text_a", "text_b"})
+    signature_inputs: ClassVar[tuple[frozenset[str], ...]] = frozenset({"text_a"}), frozenset({"text_a", "text_b"})
     signature_outputs = frozenset({"values"})
     loss_name = "squared_error"
     scores = ("pearson", "spearman", "mean_squared_error")

@@ -76,7 +76,8 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
             raise UserError("Give a task: task_name=MRPC, swag, table ... and data_dir, the folder with its files.")
         for name in sorted(self.given - self.flags_of(self.task_name)):
             raise UserError(f"{name} is not for {self.task_name}: leave it out.")
-        if self.label_threshold and self.label_type in ("classes", "regression", "choice"):
+        others = ("classes", "regression", "choice", "relevance", "relevance_score")
+        if self.label_threshold and self.label_type in others:
             raise UserError("label_threshold needs label_type=multi_label; leave it out.")
 
 

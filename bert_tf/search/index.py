@@ -91,7 +91,7 @@ class Index:
         except UserError as error:
             raise UserError(f"The model of {folder} cannot be used: {error}") from None
         self._check_same_vectors(path)
-        self._reranker = Reranker(reranker, reranker_label) if reranker else None
+        self._reranker = Reranker.load(reranker, reranker_label) if reranker else None
         self._lock = threading.Lock()  # one at a time compares with all vectors: each uses all cores
 
     def _check_same_vectors(self, path: str) -> None:

@@ -1,6 +1,7 @@
 """Reranker: a model of pairs that says how well a text answers a query."""
 
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
@@ -12,39 +13,45 @@ POSITIVE = ("1", "true", "yes", "positive", "relevant", "entailment", "equivalen
 
 
 class Reranker:
-    """The export of a classifier of pairs, or of a model that gives pairs a number.
+    """A cross-encoder, a classifier of pairs, or another model that gives pairs a number.
 
     Args:
-        path: of an export, or of a run with one.
+        pairs: the model.
+        labels: names of its classes, () for a number.
         label: the class whose probability ranks texts; "" for the one of POSITIVE, or the number.
     """
 
-    def __init__(self, path: str, label: str = "") -> None:
-        """Loads it; UserError where it takes no pairs, or it is not clear which class means a match."""
-        self._export = loaded_model.Export(loaded_model.find(path), texts=2)
-        if list(self._export.inputs) != ["text_a", "text_b"]:
+    def __init__(self, pairs: loaded_model.TextFunction, labels: Sequence[str] = (), label: str = "") -> None:
+        """Raises UserError where the model takes no pairs, or it is not clear which class means a match."""
+        if list(pairs.inputs) != ["text_a", "text_b"]:
             raise UserError(
-                f"{path} takes {' and '.join(self._export.inputs)}; expected a model of pairs, which takes text_a and "
+                f"{pairs.source} takes {' and '.join(pairs.inputs)}; expected a model of pairs, which takes text_a and "
                 "text_b."
             )
-        self._number = self._class(path, label)
+        self._pairs, self._number = pairs, _class(pairs.source, list(labels), label)
 
-    def _class(self, path: str, label: str) -> int | None:
-        labels = list(self._export.labels)
-        if not labels and not label:
-            return None
-        named = [label] if label else [name for name in labels if name.lower() in POSITIVE]
-        if len(named) != 1 or named[0] not in labels:
-            given = f"has no label {label!r}" if label else "does not say which of its labels means a match"
-            raise UserError(f"{path} {given}: give one of {', '.join(labels) or '(none)'} as reranker_label.")
-        return labels.index(named[0])
+    @classmethod
+    def load(cls, path: str, label: str = "") -> Self:
+        """The reranker of an export, of a run with one, or of a checkpoint; raises UserError as the constructor."""
+        export = loaded_model.Export(loaded_model.find(path), texts=2)
+        return cls(export, export.labels, label)
 
     def __call__(self, query: str, texts: Sequence[str]) -> np.ndarray:
         """The score of each text for a query, float [n], higher is better."""
         examples = (Example(str(number), (query, text), None, f"text {number}") for number, text in enumerate(texts))
-        rows = loaded_model.predict_in_order(
-            self._export, examples, batch_size=self._export.batch_size, window=len(texts)
-        )
+        size = self._pairs.batch_size
+        rows = loaded_model.predict_in_order(self._pairs, examples, batch_size=size, window=max(1, len(texts)))
         if self._number is None:
             return np.array([float(values["values"]) for _, values in rows])
         return np.array([float(values["probabilities"][self._number]) for _, values in rows])
+
+
+def _class(path: str, labels: list[str], label: str) -> int | None:
+    """The number of the class that means a match; None for a model that gives a number."""
+    if not labels and not label:
+        return None
+    named = [label] if label else [name for name in labels if name.lower() in POSITIVE]
+    if len(named) != 1 or named[0] not in labels:
+        given = f"has no label {label!r}" if label else "does not say which of its labels means a match"
+        raise UserError(f"{path} {given}: give one of {', '.join(labels) or '(none)'} as reranker_label.")
+    return labels.index(named[0])

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import checkpoint_cases
 import numpy as np
@@ -13,7 +14,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
 from bert_tf.errors import UserError
-from bert_tf.export import engines, live_model, loaded_model
+from bert_tf.export import engines, loaded_model
 from bert_tf.model import heads
 from bert_tf.recipes.finetuning import finished_run
 from bert_tf.search.reranking import Reranker
@@ -191,7 +192,7 @@ def test_serve_takes_a_checkpoint(folders):
 
 
 def test_reranker_takes_a_checkpoint(folders):
-    scores = Reranker(folders["number"])("a", ["b", "c d"])
+    scores = Reranker.load(folders["number"])("a", ["b", "c d"])
     expected = [float(logits_of(folders["number"], "a", text)) for text in ("b", "c d")]
     assert scores.tolist() == pytest.approx(expected, abs=1e-5)
 
@@ -271,12 +272,68 @@ def test_what_zero_shot_refuses(folders):
     assert main.main(["predict", folders["nli"], "--text=a", "--multi_label"]) == 2
 
 
-def test_cross_encoders_take_pairs(folders, tmp_path):
-    from bert_tf.checkpoints import pretrained
+CROSS_ENCODERS = [  # two files, the kind, and what `CrossEncoder` 6.2 predicts for PAIRS
+    ({"sentence_transformers": {"version": "5"}}, {}, "relevance", [0.682104, 0.717014]),
+    ({}, {"model_type": "CrossEncoder", "activation_fn": "torch.nn.Identity"}, "relevance_score", [0.763456, 0.929697]),
+    (
+        {"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"},
+        {},
+        "relevance_score",
+        [0.763456, 0.929697],
+    ),
+]
+PAIRS = [("a b c", "d e f"), ("a", TEXTS[1])]
 
-    loaded = pretrained.load(folders["number"])
-    assert live_model.task_of(folders["number"], loaded).texts == 1
-    (tmp_path / "config.json").write_text(json.dumps({"sentence_transformers": {"version": "5"}}))
-    assert live_model.task_of(str(tmp_path), loaded).texts == 2
-    (tmp_path / "about.json").write_text(json.dumps({"inputs": {"text_a": None}}))
-    assert live_model.task_of(str(tmp_path), loaded, 2).texts == 1  # an export says it
+
+@pytest.mark.parametrize(("config", "about", "kind", "expected"), CROSS_ENCODERS)
+def test_cross_encoders_are_those_of_sentence_transformers(folders, tmp_path, config, about, kind, expected):
+    model = _changed(folders["number"], tmp_path / "model", config, about)
+    loaded = bert_tf.load(model)
+    assert loaded.kind == kind
+    np.testing.assert_allclose([each.value for each in loaded.predict(PAIRS)], expected, atol=2e-6)
+    texts = ["b", "c d", "x"]
+    ranked = loaded.rank("a", texts)
+    assert [each.number for each in ranked] == [1, 2, 0] and ranked[0].text == "c d"
+    np.testing.assert_allclose(Reranker.load(model)("a", texts)[1], ranked[0].score, rtol=1e-6)
+    assert len(loaded.rank("a", texts, count=1)) == 1
+    assert main.main(["convert", model, str(tmp_path / "again"), "--format=huggingface"]) == 0
+    again = bert_tf.load(tmp_path / "again")
+    assert again.kind == kind and again.rank("a", texts) == ranked
+    with pytest.raises(UserError, match="takes 2: text_a and text_b"):
+        loaded.predict("a")
+
+
+def _changed(folder, to, config, about):
+    """A copy of a folder with other settings."""
+    shutil.copytree(folder, to)
+    path = to / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | config))
+    (to / "config_sentence_transformers.json").write_text(json.dumps(about))
+    return str(to)
+
+
+@pytest.mark.parametrize(
+    ("config", "about", "files", "reason"),
+    [
+        ({"sentence_transformers": {"activation_fn": "torch.nn.Tanh"}}, {}, {}, "activation_fn is 'torch.nn.Tanh'"),
+        ({}, {"model_type": "CrossEncoder", "default_prompt_name": "q"}, {}, "default_prompt_name is 'q'"),
+        (
+            {},
+            {"model_type": "CrossEncoder"},
+            {"modules.json": [{"type": "sentence_transformers.models.Transformer"}, {"type": "my.Dense"}]},
+            "modules are Transformer, Dense",
+        ),
+        (
+            {},
+            {"model_type": "CrossEncoder"},
+            {"sentence_bert_config.json": {"transformer_task": "text-generation"}},
+            "transformer_task is 'text-generation'",
+        ),
+    ],
+)
+def test_cross_encoders_of_another_kind_are_refused_by_name(folders, tmp_path, config, about, files, reason):
+    model = _changed(folders["number"], tmp_path / "model", config, about)
+    for name, content in files.items():
+        (tmp_path / "model" / name).write_text(json.dumps(content))
+    with pytest.raises(UserError, match=f"has no head .*{reason}.*, which is not supported"):
+        bert_tf.load(model).rank("a", ["b"])

@@ -266,8 +266,8 @@ def test_reranker_orders_by_its_class(folder, index, tmp_path):
 
     export = quick_exports.saved(tmp_path, longer, ("text_a", tf.string, []), ("text_b", tf.string, []))
     with pytest.raises(UserError, match="give one of short, long as reranker_label"):
-        Reranker(str(export))
-    index._reranker = Reranker(str(export), "long")
+        Reranker.load(str(export))
+    index._reranker = Reranker.load(str(export), "long")
     try:
         hits = index.search("red", 3)
     finally:

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from bert_tf import heads
-from bert_tf.checkpoints import huggingface_rules, huggingface_tokenizers, sentence_transformers, torch_folders
+from bert_tf.checkpoints import (
+    cross_encoders,
+    huggingface_rules,
+    huggingface_tokenizers,
+    sentence_transformers,
+    torch_folders,
+)
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
@@ -47,7 +53,7 @@ TOKENS, SEGMENTS = "encoder/embeddings/token_table", "encoder/embeddings/segment
 IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings|relative_attention_bias")
 MAX_LABELS = 1_000_000  # that config.json may number without naming them
 MAX_TOKENS = 2  # in a vocabulary for each one of the table; a few more than that has do occur
-LABELLED = heads.kinds("is_labelled")
+LABELLED, CLASSIFIERS = heads.kinds("is_labelled"), ("classes", "multi_label", "regression")
 
 
 def recognizes(path: str) -> bool:
@@ -75,8 +81,11 @@ def read(path: str) -> Checkpoint:
     is_of_texts = bool(layout.of_texts) and arrays.keys() >= set(layout.of_texts.values())
     table = layout.table(config, is_of_texts=is_of_texts, is_of_spans=kind == "span")
     _check_whole_encoder(config, table, arrays, path, has_head=kind is not None)
-    left_out = []
-    for prefix, reason in _left_out(config, layout, arrays, kind, setting(_config_file(path), "architectures", list)):
+    left_out, why_not = [], ""
+    if kind in CLASSIFIERS:
+        kind, why_not = cross_encoders.kind_of(path, _config_file(path), kind)
+    reasons = _left_out(config, layout, arrays, kind, setting(_config_file(path), "architectures", list))
+    for prefix, reason in (*reasons, *([("classifier/", why_not)] if why_not else [])):
         if any(ours.startswith(prefix) and any(name in arrays for name in table[ours]) for ours in table):
             left_out.append(f"the head {prefix.rstrip('/')} is left out, {reason}")
         table = {ours: theirs for ours, theirs in table.items() if not ours.startswith(prefix)}
@@ -110,6 +119,7 @@ def read(path: str) -> Checkpoint:
         added_tokens=tuple(name for name in recognized if name not in special_tokens(vocabulary or ())),
         labels=_labels(path, len(weights["classifier/bias"])) if kind in LABELLED else None,
         kind=kind,
+        max_seq_length=huggingface_rules.length_of_texts(path),
         sentence_vectors=sentence_transformers.read(path, config.max_position_embeddings),
         left_out=tuple(left_out),
     )
@@ -282,7 +292,7 @@ def _head_values(checkpoint: Checkpoint, layout: Layout, size: int) -> dict[str,
     if checkpoint.kind == "tags":
         return values | {"architectures": [f"{layout.classes}ForTokenClassification"]}
     kind = checkpoint.kind or ("regression" if size == 1 else "classes")
-    return values | {"problem_type": heads.get(kind).problem_type}
+    return values | {"problem_type": heads.get(kind).problem_type or None, **cross_encoders.values_of(kind)}
 
 
 def _read_config(path: str) -> BertConfig:

@@ -29,6 +29,8 @@ class Head(abc.ABC):
         takes_any_number: whether one model takes a text or a pair, as the caller likes.
         functional_form: the constant of `model.functional_bert` that computes it for other engines.
         activations: of the classifiers of KerasHub that are of this kind, None for a layer without one.
+        is_of_pairs: whether it takes pairs alone.
+        cross_encoder_activation: in sentence-transformers, of its logit; "" for heads that are of no cross-encoder.
         has_pipeline: whether `pipeline` of transformers runs it.
         form: of the demo page: the kind whose form it has; "" for none.
         pipeline_tag: what hubs call its task.
@@ -48,6 +50,8 @@ class Head(abc.ABC):
     takes_any_number: ClassVar[bool] = False
     functional_form: ClassVar[str] = "VECTORS"
     activations: ClassVar[tuple[str | None, ...]] = ()
+    is_of_pairs: ClassVar[bool] = False
+    cross_encoder_activation: ClassVar[str] = ""
     has_pipeline: ClassVar[bool] = True
     form: ClassVar[str] = ""
     pipeline_tag: ClassVar[str]

@@ -128,9 +128,9 @@ class TableOptions(RowOptions, SentenceOptions, LabelOptions):
     )
     label_type: str = flag(
         "classes",
-        "Type of a table's labels: one of several classes, any number of labels per text, a number, or which choice is "
-        "right.",
-        ("classes", "multi_label", "regression", "choice"),
+        "Type of a table's labels: one of several classes, any number of labels per text, a number, which choice is "
+        "right, or for rerankers how well a text answers a query, from 0 to 1 or as any score.",
+        ("classes", "multi_label", "regression", "choice", "relevance", "relevance_score"),
         names_code=True,
         old_values=heads.OLD_KINDS,
     )

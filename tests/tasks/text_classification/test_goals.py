@@ -14,6 +14,8 @@ from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel, split_labels
 from bert_tf.heads.regression import Regression
+from bert_tf.heads.relevance import Relevance
+from bert_tf.heads.relevance_score import RelevanceScore
 
 WORDS = "the fox dog ran sat on mat .".split()
 
@@ -44,6 +46,7 @@ def test_classes_are_numbered_in_given_order():
         (MultiLabel(["a", "b"]), "a,c", "In line 3 of a.tsv there is the label 'c'; expected some of a, b"),
         (Regression(), "warm", "In line 3 of a.tsv the label is 'warm'; expected a number"),
         (Regression(), "nan", "the label is 'nan'; expected a number"),
+        (Relevance(), "1.5", "expected a number from 0 to 1, or give label_type=relevance_score"),
         (MultipleChoice(4), "4", "the label is '4'; expected one of 0, 1, 2, 3"),
         (Classes([f"c{i}" for i in range(15)]), "x", "c11 and 3 more, which are"),
     ],
@@ -258,3 +261,15 @@ def test_temperature_is_fitted_only_on_request_and_refused_without_softmax():
         assert goal.with_temperature(1.0) is goal and goal.confidence({}, labels) == {}
         with pytest.raises(UserError, match="temperature needs one class for each text, a choice, or questions"):
             goal.with_temperature(None)
+
+
+def test_relevance_is_a_probability_and_a_score_is_none():
+    logits, labels = np.array([-2.0, 0.5, 30.0], np.float32), np.array([0, 1, 0.25], np.float32)
+    outputs = {"values": tf.constant(logits)}
+    for goal, values in ((Relevance(), 1 / (1 + np.exp(-logits))), (RelevanceScore(), logits)):
+        predictions = {name: x.numpy() for name, x in goal.predictions(outputs).items()}
+        np.testing.assert_allclose(predictions["values"], values, rtol=1e-6)
+        np.testing.assert_allclose(goal.losses(predictions, labels), goal.loss(outputs, labels), rtol=1e-5)
+    chosen = Relevance().loss(outputs, tf.constant(labels)).numpy()
+    np.testing.assert_allclose(chosen[:2], [np.log(1 + np.exp(-2)), np.log(1 + np.exp(-0.5))], rtol=1e-6)
+    assert RelevanceScore().encode([example("7.5")]).tolist() == [7.5]

@@ -215,6 +215,14 @@ def test_regression_and_multi_label_tables_are_read(folder):
     assert several.goal.thresholds.tolist() == [0.5, 0.5] and task.goal.thresholds.tolist() == [0.25, 0.25]
 
 
+def test_relevance_table_has_a_query_and_a_text(tmp_path):
+    (tmp_path / "train.csv").write_text("q,t,l\nWho?,fox,1\nWhy?,x,0.5\n")
+    task = task_of("table", tmp_path, text_columns="q,t", label_type="relevance")
+    assert (task.split("train").labels.tolist(), task.kind) == ([1, 0.5], "relevance")
+    with pytest.raises(UserError, match="label_type=relevance is for pairs: give text_columns=QUERY,TEXT"):
+        task_of("table", tmp_path, text_columns="q", label_type="relevance")
+
+
 def test_choice_table_has_a_text_and_its_continuations(tmp_path):
     (tmp_path / "train.csv").write_text("q,a,b,c,l\nWho?,fox,dog,cat,2\nWhy?,x,y,z,0\n")
     task = task_of("table", tmp_path, text_columns="q,a,b,c", label_type="choice")

@@ -1,0 +1,67 @@
+"""Cross-encoders of sentence-transformers: what its files say of a model of pairs."""
+
+import os
+from typing import Any
+
+from bert_tf import heads
+from bert_tf.checkpoints.checkpoint_files import read_settings, setting, shortened
+from bert_tf.checkpoints.sentence_transformers import CROSS_ENCODER, ENCODERS, LIBRARY, MODULES, PROMPTS
+from bert_tf.runtime import files
+from bert_tf.runtime.json_files import require_json
+
+SETTINGS, ACTIVATION = "sentence_transformers", "activation_fn"  # in config.json, by version 4 and 5
+OLD_ACTIVATION = "sbert_ce_default_activation_function"  # by earlier versions
+SINGLE = "Sigmoid"  # the default of one output
+HARMLESS = ("Identity", "Softmax")  # of classes, which have their probabilities in either case
+USUAL: dict[str, Any] = {
+    "transformer_task": "sequence-classification",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+    "module_output_name": "scores",
+}
+
+
+def kind_of(folder: str, config_file: str, kind: str) -> tuple[str, str]:
+    """The kind of a head of texts as its files say it, and why it cannot be used, "" if it can.
+
+    kind: by the architecture and the number of labels alone, which is that of any other folder.
+    """
+    config, about = read_settings(config_file), read_settings(os.path.join(folder, PROMPTS))
+    is_saved_as_one = about.get("model_type") == CROSS_ENCODER
+    if not is_saved_as_one and SETTINGS not in config and OLD_ACTIVATION not in config:
+        return kind, ""
+    named = about.get(ACTIVATION) if is_saved_as_one else None
+    named = named or setting(config_file, ACTIVATION, str, inside=SETTINGS) or config.get(OLD_ACTIVATION)
+    is_single = kind == "regression"
+    name = SINGLE if is_single else HARMLESS[0]
+    if isinstance(named, str) and named.startswith("torch."):  # others are left to the default there
+        name = named.rpartition(".")[2]
+    found = heads.kind_with("cross_encoder_activation", name) if is_single else kind if name in HARMLESS else None
+    reason = _unsupported(folder, about) if is_saved_as_one else ""
+    if found is None or reason:
+        return kind, f"as {reason or f'its activation_fn is {shortened(named)}'}, which is not supported"
+    return found, ""
+
+
+def _unsupported(folder: str, about: dict[str, Any]) -> str:
+    """What a folder of version 5 or later has that changes scores, as a part of a sentence; "" for nothing."""
+    path = os.path.join(folder, MODULES)
+    modules = require_json(path, "a list of modules; fetch it again", kind=list) if files.is_file(path) else []
+    types = [str(each.get("type")) for each in modules if isinstance(each, dict)]
+    if types and not (len(types) == 1 and types[0].startswith(LIBRARY) and types[0].endswith(".Transformer")):
+        return f"its modules are {', '.join(name.rpartition('.')[2] for name in types)}"
+    if about.get("default_prompt_name"):
+        return f"its default_prompt_name is {shortened(about['default_prompt_name'])}"
+    file = next((path for name in ENCODERS if files.is_file(path := os.path.join(folder, name))), None)
+    for name, value in (read_settings(file) if file else {}).items():
+        if name not in ("max_seq_length", "do_lower_case", "unpad_inputs") and value not in (None, {}, USUAL.get(name)):
+            return f"{name} is {shortened(value)} in {os.path.basename(str(file))}"
+    return ""
+
+
+def values_of(kind: str | None) -> dict[str, Any]:
+    """The entries of config.json by which sentence-transformers knows a head of this kind; {} for others."""
+    activation = heads.get(kind).cross_encoder_activation if kind else ""
+    if not activation:
+        return {}
+    module = "linear" if activation == "Identity" else "activation"
+    return {SETTINGS: {"version": "4.0.0", ACTIVATION: f"torch.nn.modules.{module}.{activation}"}}

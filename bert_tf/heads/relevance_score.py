@@ -1,0 +1,32 @@
+"""How well a text answers a query: a cross-encoder with one output, whose values are scores without bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from bert_tf.data.examples import Example
+from bert_tf.heads.regression import Regression, numbers
+from bert_tf.heads.relevance import Relevance
+from bert_tf.runtime.lazy import tf
+
+
+class RelevanceScore(Relevance):
+    """A number for a pair, learned by squared error, such as the scores of another model (distillation)."""
+
+    kind = "relevance_score"
+    cross_encoder_activation = "Identity"
+    loss_name = "squared_error"
+    loss, losses = Regression.loss, Regression.losses
+
+    def encode(self, examples: Sequence[Example]) -> np.ndarray:
+        """The numbers, float32 [n]."""
+        return numbers(examples)
+
+    def predictions(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Values, which are the logits, float32 [B]."""
+        return {"values": outputs["values"], "logits": outputs["values"]}
+
+
+HEAD = RelevanceScore
