@@ -9,6 +9,7 @@ import contextlib
 import glob
 import importlib.util
 import os
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -51,6 +52,12 @@ def find(path: str) -> str:
         f"{path} is no export, as it holds no {SAVED_MODEL}, and no checkpoint: give the folder that a run calls "
         "export."
     )
+
+
+def forget_checkpoints() -> None:
+    """Lets checkpoints that were loaded be read again, as they may have been replaced."""
+    if live_model := sys.modules.get("bert_tf.export.live_model"):  # if none was loaded, nor is the code of models
+        live_model.load.cache_clear()
 
 
 def is_export(folder: str) -> bool:

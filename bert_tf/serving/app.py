@@ -5,30 +5,35 @@ import contextlib
 import functools
 import importlib.resources
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+import types
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import prometheus_client
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from bert_tf.errors import reason_of
+from bert_tf.errors import UserError, reason_of
 from bert_tf.export.older_exports import TooLong
-from bert_tf.serving import access, openapi, text_size, values
+from bert_tf.serving import access, openapi, text_size, values, versions
 from bert_tf.serving.batcher import Batcher, Busy
 from bert_tf.serving.body import TOO_DEEP, closed, read_json, wait_for_disconnect
-from bert_tf.serving.served import VERSION, Arrays, Served, Signature
+from bert_tf.serving.served import Arrays, Served, Signature
 from bert_tf.serving.served_index import SEARCH, ServedIndex, queries_of
 
 PAGE = {
     "page.css": "text/css",
-    **dict.fromkeys(("page.js", "attention.js", "attribution.js", "elements.js", "requests.js"), "text/javascript"),
+    **dict.fromkeys(
+        ("page.js", "attention.js", "attribution.js", "elements.js", "requests.js", "docs.js"), "text/javascript"
+    ),
 }
+HTML = {"": "index.html", "docs": "docs.html"}
 MAX_LARGE_INSTANCES = 8  # per request to a signature with large outputs, such as attention, or one that takes long
 MAX_INLINE_VALUES = 20_000  # larger responses are serialized in a thread, not in the event loop
 MAX_MESSAGE = 1000  # characters of an error
@@ -54,8 +59,10 @@ class Server:
         most_instances: int = 1024,
         most_tokens: int = 1 << 17,
         allowed_hosts: Collection[str] = (access.ANY,),
+        allowed_origins: Collection[str] = (),
         token: str = "",
         log_format: str = "",
+        watches: Mapping[str, versions.Watch] = types.MappingProxyType({}),
     ) -> None:
         """Loads nothing, and starts nothing.
 
@@ -68,13 +75,16 @@ class Server:
             most_instances: requests with more are refused.
             most_tokens: requests whose texts have more, see `text_size`, are refused.
             allowed_hosts: other names in the Host header are refused; "*" for any.
+            allowed_origins: of pages whose scripts may read answers (CORS), such as "https://example.org"; "*" for any.
             token: that requests must have, see `access.Gate`; "" for none.
             log_format: of the lines on standard output for each request, "text" or "json"; "" for none.
+            watches: {name of a model: what finds newer versions of it, which then take its place}.
         """
         self.models = {model.name: model for model in models}
         self.most_bytes, self.seconds, self.most_instances = most_bytes, seconds, most_instances
         self.receive_seconds, self.most_tokens = receive_seconds, most_tokens
-        self.allowed_hosts, self.token, self.log_format = allowed_hosts, token, log_format
+        self.allowed_hosts, self.allowed_origins = allowed_hosts, allowed_origins
+        self.token, self.log_format, self._watches = token, log_format, watches
         self.registry = prometheus_client.CollectorRegistry()
         self._requests = self._counter("requests", "Requests by response code.", "model", "code")
         self._batches = self._counter("batches", "Computed batches.", "model")
@@ -100,8 +110,8 @@ class Server:
 
     def app(self) -> ASGIApp:
         """The application, for uvicorn or another ASGI server."""
-        versions = "/v1/models/{name}/versions/{version}"
-        routes = [Route(f"/{name}", functools.partial(self.page, name=name)) for name in ("", *PAGE)]
+        files = [*HTML, *PAGE]
+        routes = [Route(f"/{name}", functools.partial(self.page, name=name)) for name in files]
         routes += [
             Route("/v1/models", self.list_models),
             Route("/openapi.json", self.openapi),
@@ -110,7 +120,7 @@ class Server:
             Route("/metrics", self.metrics),
             Route("/monitoring/prometheus/metrics", self.metrics),  # TensorFlow Serving's path
         ]
-        for path in ("/v1/models/{name}", versions):
+        for path in ("/v1/models/{name}", "/v1/models/{name}/versions/{version}"):
             routes += [
                 Route(f"{path}:predict", self.predict, methods=["POST"]),
                 Route(f"{path}:search", self.search, methods=["POST"]),
@@ -120,32 +130,52 @@ class Server:
         handlers: dict[Any, Any] = {HTTPException: _client_error, Exception: _server_error}
         routed = Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
         routed.router.redirect_slashes = False  # a path with a slash more is unknown
-        app: ASGIApp = access.Gate(routed, self.allowed_hosts, self.token, [f"/{name}" for name in ("", *PAGE)])
+        app: ASGIApp = access.Gate(routed, self.allowed_hosts, self.token, [f"/{name}" for name in files])
+        if self.allowed_origins:  # around the gate, as the preflights of browsers hold no token
+            app = CORSMiddleware(app, self.allowed_origins, ("GET", "POST"), ("authorization", "content-type"))
         return access.Log(app, self.log_format) if self.log_format else app
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        watching = asyncio.create_task(self._watch())
         yield
+        watching.cancel()
         self.is_ready = False
         for batcher in self.batchers.values():
             await batcher.close()
 
+    async def _watch(self) -> None:
+        """Replaces models by their newer versions; requests that have begun are answered by the earlier one."""
+        while self._watches:
+            await asyncio.sleep(versions.SECONDS)
+            for name, watch in self._watches.items():
+                try:
+                    model = await asyncio.to_thread(watch.look)
+                except Exception as error:
+                    reason = str(error) if isinstance(error, UserError) else reason_of(error)
+                    print(f"{name}: version {self.models[name].version} is still served. {reason}", flush=True)
+                    continue
+                if model is not None:
+                    self.models[name] = model
+                    print(f"{name}: version {model.version} is served now.", flush=True)
+
     def model(self, request: Request) -> Served | ServedIndex:
         """The model in the path; raises 404 for an unknown model or version."""
-        name, version = request.path_params["name"], request.path_params.get("version", VERSION)
+        name, version = request.path_params["name"], request.path_params.get("version")
         verb = request.url.path.rpartition(":")[2]
         if verb in ("predict", SEARCH) and request.method != "POST":
             raise HTTPException(405, f"{verb} requires POST.", {"allow": "POST"})
-        if name not in self.models or version != VERSION:
-            requested = f"{name} version {values.cite(version)}" if name in self.models else values.cite(name)
-            raise HTTPException(
-                404, f"Servable not found: {requested}. Known: {', '.join(self.models)}, version {VERSION}."
-            )
-        return self.models[name]
+        if name not in self.models:
+            raise HTTPException(404, f"Servable not found: {values.cite(name)}. Known: {', '.join(self.models)}.")
+        model = self.models[name]
+        if version not in (None, model.version):
+            known = f"{name} version {values.cite(version)}. Known: version {model.version}"
+            raise HTTPException(404, f"Servable not found: {known}.")
+        return model
 
     async def page(self, _: Request, name: str) -> Response:
         """A file of the page."""
-        file = importlib.resources.files("bert_tf.serving") / "page" / (name or "index.html")
+        file = importlib.resources.files("bert_tf.serving") / "page" / HTML.get(name, name)
         kind = PAGE.get(name, "text/html")
         return Response(file.read_text(encoding="utf-8"), media_type=kind, headers=SECURITY)
 
@@ -156,6 +186,7 @@ class Server:
                 "models": [
                     {
                         "name": m.name,
+                        "version": m.version,
                         "kind": m.kind,
                         "form": m.form,
                         "inputs": m.input_names,
@@ -188,9 +219,10 @@ class Server:
 
     async def status(self, request: Request) -> JSONResponse:
         """TensorFlow Serving's GetModelStatusResponse."""
-        self.model(request)
-        good = {"error_code": "OK", "error_message": ""}
-        return JSONResponse({"model_version_status": [{"version": VERSION, "state": "AVAILABLE", "status": good}]})
+        model, good = self.model(request), {"error_code": "OK", "error_message": ""}
+        return JSONResponse(
+            {"model_version_status": [{"version": model.version, "state": "AVAILABLE", "status": good}]}
+        )
 
     async def metadata(self, request: Request) -> JSONResponse:
         """TensorFlow Serving's GetModelMetadataResponse."""
@@ -219,6 +251,7 @@ class Server:
         return response
 
     async def _predict(self, request: Request, model: Served | ServedIndex) -> Response:
+        verbose = request.query_params.get("verbose", "0")
         body = await read_json(request, self.most_bytes, self.receive_seconds)
         name = body.get("signature_name", "serving_default") if isinstance(body, dict) else "serving_default"
         if not isinstance(name, str):
@@ -226,6 +259,8 @@ class Server:
         if name not in model.signatures:
             known, name = ", ".join(model.signatures), values.cite(name)
             raise HTTPException(400, f"Serving signature name {name!r} not found in signature def. Known: {known}.")
+        if verbose not in ("0", "1") or (verbose == "1" and name != "serving_default"):
+            raise HTTPException(400, "verbose is 1 or 0, and 1 is for the signature serving_default only.")
         signature = model.signatures[name]
         count, most = values.count(body), MAX_LARGE_INSTANCES if signature.has_large_outputs else self.most_instances
         if count > most:
@@ -241,9 +276,14 @@ class Server:
         for name, array in outputs.items():
             if by_row and array.shape[:1] != (rows,):
                 raise HTTPException(400, f"The output {name} does not have one row per instance: send inputs.")
-        if sum(array.size for array in outputs.values()) < MAX_INLINE_VALUES:
+
+        def response() -> JSONResponse:
+            if verbose == "1" and isinstance(model, Served):
+                return JSONResponse({"predictions": values.plain(model.answers(outputs))})
             return JSONResponse(values.to_json(outputs, by_row))
-        return await asyncio.to_thread(lambda: JSONResponse(values.to_json(outputs, by_row)))
+
+        is_small = sum(array.size for array in outputs.values()) < MAX_INLINE_VALUES
+        return response() if is_small else await asyncio.to_thread(response)
 
     async def _search(self, request: Request, model: Served | ServedIndex) -> Response:
         body = await read_json(request, self.most_bytes, self.receive_seconds)

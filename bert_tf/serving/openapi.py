@@ -19,6 +19,17 @@ ERRORS = {
     "503": "Too many requests are waiting.",
     "504": "The model took too long.",
 }
+VERBOSE = {
+    "name": "verbose",
+    "in": "query",
+    "description": "With 1, answers as bert-tf predict writes them: a probability for each label by its name.",
+    "schema": {"type": "integer", "enum": [0, 1], "default": 0},
+}
+VERBOSE_ANSWER = {
+    "type": "object",
+    "properties": {"predictions": {"type": "array", "items": {"type": "object"}}},
+    "required": ["predictions"],
+}
 OPEN = {"/healthz": "Whether the server is alive.", "/readyz": "Whether it takes requests; 503 while it stops."}
 PROTECTED = {"/v1/models": "Names, kinds, labels and results of the models.", "/metrics": "Metrics for Prometheus."}
 
@@ -53,11 +64,19 @@ def _get(text: str, tag: str, *, needs_token: bool = True) -> Schema:
 def _predict(model: Served) -> Schema:
     bodies = [_body(name, signature) for name, signature in model.signatures.items()]
     body: Schema = {"schema": bodies[0] if len(bodies) == 1 else {"anyOf": bodies}}
-    for example in model.results["examples"][:1]:
+    if example := next(iter(model.results["examples"]), _invented(model.signatures["serving_default"].inputs)):
         body["example"] = {"instances": [example if len(example) > 1 else next(iter(example.values()))]}
-    answers = [_answer(signature) for signature in model.signatures.values()]
-    answer = {"schema": answers[0] if len(answers) == 1 else {"anyOf": answers}}
-    return _post(model.name, f"Predicts with {model.name} ({model.kind}).", body, "The outputs of the model.", answer)
+    answer = {"schema": {"anyOf": [*map(_answer, model.signatures.values()), VERBOSE_ANSWER]}}
+    summary = f"Predicts with {model.name} ({model.kind})."
+    return _post(model.name, summary, body, "The outputs of the model.", answer) | {"parameters": [VERBOSE]}
+
+
+def _invented(inputs: Mapping[str, Spec]) -> Mapping[str, Any]:
+    """Texts for the inputs of a model without examples; {} if they are not texts."""
+    if any(kind != "string" or not shape or len(shape) > 2 for kind, shape in inputs.values()):
+        return {}
+    sizes = {name: shape[1:] for name, (_, shape) in inputs.items() if shape}
+    return {name: ["A text."] * (size[0] or 1) if size else "A text." for name, size in sizes.items()}
 
 
 def _search(model: ServedIndex) -> Schema:

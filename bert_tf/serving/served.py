@@ -15,11 +15,12 @@ import numpy as np
 
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
+from bert_tf.heads.base.answering import answer_of
 from bert_tf.runtime import files, memory_estimate
 from bert_tf.runtime.progress import progress
 from bert_tf.serving import run_results
+from bert_tf.serving.versions import VERSION
 
-VERSION = "1"  # TensorFlow Serving has numbered versions; an export has one
 PREDICT_METHOD = "tensorflow/serving/predict"  # as SavedModels call it
 MEMORY_FACTOR = 1.3  # memory of a loaded model relative to the size of its weights
 
@@ -96,12 +97,15 @@ def _text_width(texts: np.ndarray, axis: int) -> int:
 class Served:
     """A loaded export: the `kind` of its head, the `form` of the page for it, and the `results` of its run."""
 
-    def __init__(self, name: str, path: str, *, jit_compile: str = "auto", texts: int | None = None) -> None:
+    def __init__(
+        self, name: str, path: str, *, version: str = VERSION, jit_compile: str = "auto", texts: int | None = None
+    ) -> None:
         """Loads it; raises UserError if it is neither an export nor a checkpoint, or does not fit into free memory.
 
+        version: its number, as clients see it.
         jit_compile, texts: see `loaded_model.signatures`; what is compiled in static shapes is compiled here.
         """
-        self.name, self.folder = name, loaded_model.find(path)
+        self.name, self.version, self.folder = name, version, loaded_model.find(path)
         is_export = loaded_model.is_export(self.folder)
         if is_export:
             _check_memory(self.folder)
@@ -114,7 +118,7 @@ class Served:
         self._warm_up()
         about = loaded_model.about(self.folder)
         self._signature_defs = _signature_defs(_stored_defs(self.folder) if is_export else self._live_defs())
-        head = loaded_model.head_of(self.folder, self._default.outputs, self._default.inputs)
+        self._head = head = loaded_model.head_of(self.folder, self._default.outputs, self._default.inputs)
         self.kind, self.form = (head.kind, head.form) if head else ("other", "")
         self.labels, self.task = list(about.get("labels") or ()), str(about.get("task") or "")
         inputs = {
@@ -164,10 +168,15 @@ class Served:
         """The inputs of the default signature."""
         return list(self._default.inputs)
 
+    def answers(self, outputs: Arrays) -> list[dict[str, Any]]:
+        """What the outputs of the default signature, {name: array [B, ...]}, say in words: as `bert-tf predict`."""
+        rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
+        return [answer_of(row, self._head, self.labels).fields() for row in rows]
+
     def metadata(self) -> dict[str, Any]:
         """TensorFlow Serving's GetModelMetadataResponse."""
         return {
-            "model_spec": {"name": self.name, "signature_name": "", "version": VERSION},
+            "model_spec": {"name": self.name, "signature_name": "", "version": self.version},
             "metadata": {"signature_def": {"signature_def": self._signature_defs}},
         }
 
@@ -210,7 +219,7 @@ def _signature_defs(defs: Mapping[str, Any]) -> dict[str, Any]:
 def _check_memory(folder: str) -> None:
     """Raises UserError if the weights need more than the free memory."""
     weights = os.path.join(folder, "variables")
-    needed = MEMORY_FACTOR * sum(map(files.size, files.walk(weights)))
+    needed = MEMORY_FACTOR * sum(map(files.size, files.walk(weights) if files.is_folder(weights) else ()))
     _, free = memory_estimate.machine_memory()
     if needed > free:
         raise UserError(

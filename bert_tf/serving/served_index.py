@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bert_tf.serving.served import VERSION, Arrays, Signature
+from bert_tf.serving.served import Arrays, Signature
+from bert_tf.serving.versions import VERSION
 
 if TYPE_CHECKING:
     from bert_tf.search.index import Index
@@ -34,8 +35,8 @@ class ServedIndex:
     labels: Sequence[str] = ()
     task = ""
 
-    def __init__(self, name: str, index: "Index") -> None:
-        self.name, self._index = name, index
+    def __init__(self, name: str, index: "Index", version: str = VERSION) -> None:
+        self.name, self.version, self._index = name, version, index
         self.most = min(MAX_HITS, len(index))
         outputs = {"numbers": (np.int64, (None, self.most)), "scores": (np.float32, (None, self.most))}
         self.signatures = {SEARCH: SearchSignature(self._nearest, {"query": ("string", (None,))}, outputs)}
@@ -60,7 +61,7 @@ class ServedIndex:
 
     def metadata(self) -> dict[str, Any]:
         """What the folder of the index says of itself."""
-        spec = {"name": self.name, "signature_name": SEARCH, "version": VERSION}
+        spec = {"name": self.name, "signature_name": SEARCH, "version": self.version}
         return {"model_spec": spec, "metadata": {"index": self._index.about}}
 
 

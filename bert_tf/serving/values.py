@@ -7,6 +7,7 @@ B instances per request. Follows the "RESTful API" page of TensorFlow Serving: `
 import base64
 import binascii
 import itertools
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -141,12 +142,21 @@ def _column(name: str, array: np.ndarray) -> Any:
     return array.tolist() if is_plain else _plain(name, array.tolist())
 
 
+def plain(value: Any) -> Any:
+    """An answer of `Served.answers` as JSON, which has no NaN or infinity."""
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _plain(name: str, value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(name, each) for each in value]
     if isinstance(value, bytes):
         return {"b64": base64.b64encode(value).decode()} if name.endswith(BYTES) else value.decode("utf-8", "replace")
-    return value if value == value and abs(value) != float("inf") else None  # JSON has no NaN or infinity
+    return plain(value)
 
 
 def _names(value: Any) -> str:

@@ -10,6 +10,7 @@ is forked off the one that runs the tests, before it uses TensorFlow: conftest.p
 """
 
 import atexit
+import contextlib
 import faulthandler
 import gc
 import json
@@ -97,13 +98,17 @@ class Process:
 
 
 def _forget_pytest(keep):
-    """Closes files of the process that runs the tests, and undoes what pytest does to imports.
+    """Empties files of the process that runs the tests, and undoes what pytest does to imports.
 
-    keep: numbers of files that stay open, in order; those before the first of them do too.
+    keep: numbers of files that stay open; those before the first of them do too. The others become /dev/null: objects
+    that own them may close them at any time, which must not hit a file that got the number since.
     """
     faulthandler.disable()
-    for one, following in zip(keep, [*keep[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
-        os.closerange(one + 1, following)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in {*map(int, os.listdir("/dev/fd"))} - {*range(keep[0]), *keep, nothing}:
+        with contextlib.suppress(OSError):  # that of the listing itself
+            os.fstat(number)
+            os.dup2(nothing, number)
     sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("_pytest")]
     tests = str(ROOT / "tests")
     sys.path[:] = [str(ROOT), *(path for path in sys.path if path and path != str(ROOT) and not path.startswith(tests))]

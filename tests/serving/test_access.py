@@ -30,7 +30,7 @@ class Echo:
 
 
 def client(**options):
-    server = Server([types.SimpleNamespace(name="m", signatures={"serving_default": Echo()})], **options)
+    server = Server([types.SimpleNamespace(name="m", version="1", signatures={"serving_default": Echo()})], **options)
     return TestClient(server.app(), base_url="http://localhost:8501")
 
 
@@ -80,6 +80,33 @@ def test_several_host_headers_are_refused(hosts, path):
     with client(allowed_hosts=hosts) as each:
         response = each.get(path, headers=[("host", "good.example"), ("host", "good.example")])
     assert response.status_code == 400 and "several Host headers" in response.json()["error"]
+
+
+def test_pages_of_allowed_origins_may_read_answers_and_others_not():
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization, content-type"}
+    with client(token=TOKEN, allowed_hosts=["localhost"], allowed_origins=["https://a.example"]) as each:
+        for origin, code in (("https://a.example", 200), ("https://b.example", 400)):
+            preflight = each.options("/v1/models/m:predict", headers={"origin": origin, **asked})
+            response = each.get("/v1/models", headers={"origin": origin})
+            assert (preflight.status_code, response.status_code) == (code, 401)
+            expected = "https://a.example" if code == 200 else None
+            assert response.headers.get("access-control-allow-origin") == expected, "errors can be read, too"
+        assert (
+            each.get("/v1/models", headers={"origin": "https://a.example", "host": "evil.example"}).status_code == 400
+        )
+    with client() as each:
+        assert each.options("/v1/models/m:predict", headers={"origin": "https://a.example", **asked}).status_code == 405
+
+
+def test_origins_are_checked():
+    assert serve.check_origins("https://a.example/, http://localhost:3000") == [
+        "https://a.example",
+        "http://localhost:3000",
+    ]
+    assert serve.check_origins("") == [] and serve.check_origins("*") == ["*"]
+    for wrong in ("a.example", "https://a.example/path"):
+        with pytest.raises(UserError, match="expected a scheme and a host"):
+            serve.check_origins(wrong)
 
 
 def test_path_with_a_slash_more_is_unknown():

@@ -19,7 +19,7 @@ from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 from bert_tf.cli.commands import serve
 from bert_tf.cli.main import main
 from bert_tf.runtime import memory_estimate
-from bert_tf.serving.app import Server
+from bert_tf.serving.app import PAGE, Server
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -96,6 +96,24 @@ def test_row_and_column_requests_work_on_either_path(client):
     assert predict(client, "number", instances=["abc"]).json() == {"predictions": [1.0]}
 
 
+def test_verbose_answers_name_the_labels(client, models):
+    for body in ({"instances": ["a text that is long"]}, {"inputs": ["a text that is long"]}):
+        (answer,) = client.post("/v1/models/single:predict?verbose=1", json=body).json()["predictions"]
+        assert answer == {"label": "long", "probabilities": pytest.approx({"short": 4 / 23, "long": 19 / 23})}
+    masks = client.post("/v1/models/mask:predict?verbose=1", json={"instances": ["a [MASK]"]}).json()["predictions"]
+    assert masks[0]["answers"] == [[{"piece": "a", "score": 0.75}, {"piece": "b", "score": 0.25}]]
+    assert client.post("/v1/models/other:predict?verbose=1", json={"instances": [3]}).json()["predictions"] == [
+        {"ids": 3}
+    ]
+    wrong = {"instances": ["a"], "signature_name": "attention"}
+    for path, content in (("single:predict?verbose=yes", {"instances": ["a"]}), ("number:predict?verbose=1", wrong)):
+        response = client.post(f"/v1/models/{path}", json=content)
+        assert response.status_code == 400 and "verbose is 1 or 0" in response.json()["error"]
+    assert client.post("/v1/models/single:predict?verbose=0", json={"instances": ["a"]}).json() == (
+        predict(client, instances=["a"]).json()
+    )
+
+
 @pytest.mark.parametrize(
     ("path", "content", "code", "words"),
     [
@@ -164,7 +182,7 @@ def test_health_metrics_list_and_page(client):
         "mask": "masked_lm",
         "other": "other",
     }
-    for path in ("/", "/page.css", "/page.js", "/attention.js", "/elements.js", "/requests.js"):
+    for path in ("/", "/docs", *(f"/{name}" for name in PAGE)):
         page = client.get(path)
         assert page.status_code == 200 and "default-src 'none'" in page.headers["content-security-policy"]
         assert "http://" not in page.text and "https://" not in page.text, "nothing comes from elsewhere"

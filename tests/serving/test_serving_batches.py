@@ -220,7 +220,7 @@ def test_batch_that_nobody_waits_for_is_stopped():
 
 def test_client_that_is_told_504_lets_the_computation_end():
     endless = Endless()
-    model = types.SimpleNamespace(name="m", signatures={"serving_default": endless})
+    model = types.SimpleNamespace(name="m", version="1", signatures={"serving_default": endless})
     with TestClient(Server([model], seconds=0.2).app()) as client:
         assert client.post("/v1/models/m:predict", json={"instances": ["a"]}).status_code == 504
         assert endless.ended.wait(10)
@@ -244,7 +244,7 @@ def test_long_texts_are_computed_one_at_a_time_next_to_small_requests():
 def test_request_of_more_tokens_is_refused_before_it_is_computed(text):
     slow = Slow()
     slow.go.set()
-    model = types.SimpleNamespace(name="m", signatures={"serving_default": slow})
+    model = types.SimpleNamespace(name="m", version="1", signatures={"serving_default": slow})
     with TestClient(Server([model], most_tokens=5).app()) as client:
         refused, whole = (client.post("/v1/models/m:predict", json={"instances": [x]}) for x in (text, "abcdef " * 5))
     assert refused.status_code == 413 and refused.json()["error"] == (
@@ -406,7 +406,7 @@ def test_padding_from_other_requests_is_removed(shapes, given, outputs, expected
 def test_output_without_rows_is_returned_by_column_and_refused_by_row():
     slow = Constant()
     slow.go.set()
-    model = types.SimpleNamespace(name="m", signatures={"serving_default": slow})
+    model = types.SimpleNamespace(name="m", version="1", signatures={"serving_default": slow})
     with TestClient(Server([model]).app()) as client:
         by_column, by_row = (client.post("/v1/models/m:predict", json={key: ["ab"]}) for key in ("inputs", "instances"))
     assert by_column.json() == {"outputs": {"x": ["ab"], "letters": [97, 98]}}

@@ -30,7 +30,7 @@ def serving(receive_seconds, most_connections=512, **limits):
             time.sleep(2 * LIMIT)
             return {"said": arrays["text"]}
 
-    model = types.SimpleNamespace(name="m", signatures={"serving_default": Slow()})
+    model = types.SimpleNamespace(name="m", version="1", signatures={"serving_default": Slow()})
     listener = serve.listen("127.0.0.1", 0)
     server = Server([model], receive_seconds=receive_seconds, **limits)
     server = uvicorn.Server(connection.settings(server, most_connections=most_connections))

@@ -4,7 +4,8 @@
   bert-tf serve runs/sst2 squad=runs/squad/export --port=8501
   curl -d '{"instances": ["A gripping film."]}' localhost:8501/v1/models/sst2:predict
 
-EXPORT is the folder of an export, of a run with one, of an index, or a checkpoint with a head; or NAME=FOLDER.
+EXPORT is the folder of an export, of a run with one, of an index, or a checkpoint with a head; or NAME=FOLDER. Of a
+folder with versions, models/sst2/1, models/sst2/2, the highest is served. --reload takes up newer ones.
 Concurrent requests are batched together. On Ctrl-C or SIGTERM the server answers the requests it has received and
 stops. If --token_file or the environment variable BERT_TF_TOKEN gives a token, requests need it. See docs/serving.md.
 
@@ -12,9 +13,11 @@ An export is a program: serve only what you trust. Those that read or write file
 """
 
 import argparse
+import functools
 import ipaddress
 import math
 import os
+import re
 import socket
 import ssl
 from collections.abc import Iterable, Mapping
@@ -26,8 +29,10 @@ from bert_tf.export import loaded_model
 from bert_tf.runtime import access_token, files, process
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.search.index_files import IndexFiles, is_index
+from bert_tf.serving import versions
 
 SPARE_THREADS = 8  # beyond one a core: operations of a long request take threads of TensorFlow for seconds
+ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+")
 OWN_FILES = 128  # that a server with several models keeps open, and some to spare for connections that are refused
 
 
@@ -50,6 +55,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--allowed_hosts",
         help="comma-separated names that the Host header may hold, * for any (names of this machine with a loopback "
         "--host, else *)",
+    )
+    parser.add_argument(
+        "--allowed_origins",
+        default="",
+        help="CORS: comma-separated origins whose pages may read answers, such as https://example.org; * for any",
+    )
+    parser.add_argument(
+        "--reload", action="store_true", help="take up a new version, or an export that is replaced, without a pause"
     )
     parser.add_argument("--token_file", help="file whose first line is the token that requests must have")
     parser.add_argument("--ssl_certfile", help="PEM file of a certificate chain; serves HTTPS")
@@ -80,8 +93,12 @@ def run(arguments: argparse.Namespace) -> None:
     tls = check_tls(arguments.ssl_certfile, arguments.ssl_keyfile)
     token = access_token.read(arguments.token_file, os.environ.get(access_token.VARIABLE))
     listener = listen(arguments.host, arguments.port)
+    watches = {
+        name: versions.Watch(path, functools.partial(_load, arguments, name, is_index=name in indexes))
+        for name, path in folders.items()
+    }
     server = Server(
-        [_load(arguments, name, path, is_index=name in indexes) for name, path in folders.items()],
+        [watch.first() for watch in watches.values()],
         most_bytes=arguments.max_request_bytes,
         seconds=arguments.timeout,
         receive_seconds=arguments.receive_timeout,
@@ -89,7 +106,9 @@ def run(arguments: argparse.Namespace) -> None:
         most_instances=arguments.max_instances,
         most_tokens=arguments.max_tokens,
         allowed_hosts=allowed_hosts(arguments.allowed_hosts, listener.getsockname()[0]),
+        allowed_origins=check_origins(arguments.allowed_origins),
         token=token,
+        watches=watches if arguments.reload else {},
         log_format=arguments.log_format if arguments.access_log else "",
     )
     host, port = listener.getsockname()[:2]
@@ -105,26 +124,28 @@ def run(arguments: argparse.Namespace) -> None:
         print("Stopped.", flush=True)
 
 
-def _load(arguments: argparse.Namespace, name: str, path: str, *, is_index: bool) -> Any:
+def _load(arguments: argparse.Namespace, name: str, path: str, version: str, *, is_index: bool) -> Any:
     """A served model, or a served index."""
     from bert_tf.serving import zero_shot_signature
     from bert_tf.serving.served import Served
     from bert_tf.serving.served_index import ServedIndex
 
     if not is_index:
-        model = Served(name, path, jit_compile=arguments.jit_compile, texts=arguments.num_texts)
+        loaded_model.forget_checkpoints()
+        model = Served(name, path, version=version, jit_compile=arguments.jit_compile, texts=arguments.num_texts)
         model.signatures |= zero_shot_signature.added(model)
         return model
     from bert_tf.search.index import Index
 
     index = Index(path, reranker=arguments.reranker, reranker_label=arguments.reranker_label)
-    return ServedIndex(name, index)
+    return ServedIndex(name, index, version)
 
 
 def _check_folders(folders: Mapping[str, str], reranker: str) -> set[str]:
     """The names of those that are indexes; raises UserError for a folder that cannot be served."""
-    indexes = {name for name, path in folders.items() if is_index(path)}
-    for name, path in folders.items():
+    newest = {name: versions.newest(path)[0] for name, path in folders.items()}
+    indexes = {name for name, path in newest.items() if is_index(path)}
+    for name, path in newest.items():
         if name in indexes:
             IndexFiles(path)
         else:
@@ -163,6 +184,18 @@ def allowed_hosts(given: str | None, address: str) -> list[str]:
             )
         return names
     return ["localhost", "127.0.0.1", "::1", address] if ipaddress.ip_address(address).is_loopback else ["*"]
+
+
+def check_origins(given: str) -> list[str]:
+    """The origins in --allowed_origins; raises UserError for what no browser would name."""
+    origins = [origin.strip().rstrip("/") for origin in given.split(",") if origin.strip()]
+    for origin in origins:
+        if origin != "*" and not ORIGIN.fullmatch(origin):
+            raise UserError(
+                f"--allowed_origins has {origin!r}; expected a scheme and a host, such as https://example.org or "
+                "http://localhost:3000, or *."
+            )
+    return origins
 
 
 def check_tls(certificate: str | None, key: str | None) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf.data.examples import Example
-from bert_tf.heads.base.answers import Answered, RawOutputs
+from bert_tf.heads.base.answers import Answered, BaseAnswer, RawOutputs
 from bert_tf.heads.base.head import Head
 
 
@@ -27,8 +27,13 @@ def answered(
         labels: the names of the classes, () if the export does not name them.
         inputs: as `loaded_model.Export` has them.
     """
-    answer = head.answer(outputs, labels) if head else RawOutputs.of(outputs)
+    answer = answer_of(outputs, head, labels)
     return Answered(id=example.id, texts=texts_by_input(example, inputs), answer=answer, row=example.row)
+
+
+def answer_of(outputs: Mapping[str, Any], head: type[Head] | None, labels: Sequence[str]) -> BaseAnswer:
+    """The answer alone; arguments as of `answered`."""
+    return head.answer(outputs, labels) if head else RawOutputs.of(outputs)
 
 
 def texts_by_input(example: Example, inputs: Mapping[str, int | None]) -> dict[str, Any]:

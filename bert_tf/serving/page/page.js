@@ -2,7 +2,7 @@
 import * as attention from "./attention.js";
 import * as attribution from "./attribution.js";
 import { bars, make, percent } from "./elements.js";
-import { asCurl, hasToken, predict, request, setToken, verbOf } from "./requests.js";
+import { askForToken, asCurl, predict, request, verbOf } from "./requests.js";
 
 const $ = id => document.getElementById(id);
 
@@ -52,6 +52,7 @@ function formOf(model) {
 }
 const best = values => values.indexOf(Math.max(...values));
 const MOST = 10, MOST_LABELS = 20; // labels (or texts that are found) that are listed with an answer, and below
+const WORDS_OF_EXAMPLES = 4, MOST_OF_EXAMPLES = 24; // words on the button of an example, and characters of long ones
 const MOST_CHARACTERS = 600; // of a text that is found
 const ZERO_SHOT = "zero_shot"; // the signature of models of entailment that takes labels
 let models = [], current = null;
@@ -60,7 +61,7 @@ let asked = 0; // counts what was asked: only the last is answered
 async function start() {
   const { status, json } = await request("v1/models");
   if (status !== 200) {
-    if (status === 401) askForToken();
+    if (status === 401) askForToken($("about"), start);
     else $("answer").replaceChildren(make("p", { class: "error" }, json.error));
     return;
   }
@@ -82,22 +83,6 @@ async function start() {
   }
   fromAddress();
   addEventListener("hashchange", fromAddress);
-}
-
-function askForToken() {
-  const field = make("input", { type: "password", id: "token", required: "", autocomplete: "off" });
-  const form = make("form", {}, make("label", { for: "token" }, "Token of this server"), field,
-    make("button", { class: "go" }, "Continue"));
-  form.addEventListener("submit", event => {
-    event.preventDefault();
-    setToken(field.value.trim());
-    $("about").replaceChildren();
-    start();
-  });
-  const isWrong = hasToken();
-  $("about").replaceChildren(form);
-  if (isWrong) form.append(make("p", { class: "error" }, "This token is wrong."));
-  field.focus();
 }
 
 function fromAddress() {
@@ -144,7 +129,7 @@ function open(model, given) {
   }
   const copy = make("button", { type: "button", class: "second" }, "Copy as curl");
   copy.addEventListener("click", () => copyCommand(copy));
-  $("form").append(make("button", { class: "go", title: "Ctrl+Enter" }, "Answer"), copy);
+  $("form").append(make("button", { class: "go", title: "Ctrl+Enter" }, model.kind === "search" ? "Search" : "Answer"), copy);
   addExamples(model, kind, kind.fields.some(([name]) => given[name]));
 }
 
@@ -165,7 +150,7 @@ function showFoot(model) {
   const like = model.kind === "search" ? ". " : ", as in TensorFlow Serving. ";
   $("foot").replaceChildren("POST /v1/models/" + model.name + verbOf(model) + like
     + (labels ? "Labels: " + labels + ". " : ""));
-  if (!hasToken()) $("foot").append(make("a", { href: "openapi.json" }, "OpenAPI description"), ".");
+  $("foot").append(make("a", { href: "docs" }, "All routes"), ".");
 }
 
 // Buttons that fill in examples of the development set; the first is there from the beginning.
@@ -177,16 +162,22 @@ function addExamples(model, kind, isFilled) {
       $(name).dispatchEvent(new Event("input"));
     }
   };
-  const buttons = model.examples.map((example, place) => {
-    const button = make("button", { type: "button", class: "second", title: Object.values(example).flat().join("\n") },
-      String(place + 1));
-    button.setAttribute("aria-label", "Example " + (place + 1));
+  const buttons = model.examples.map(example => {
+    const texts = Object.values(example).flat();
+    const button = make("button", { type: "button", class: "second", title: texts.join("\n") },
+      firstWords(texts.join(" ")));
     button.addEventListener("click", () => { fill(example); toAddress(); ask(); });
     return button;
   });
   $("form").prepend(make("p", { class: "examples" }, "Examples of the development set ", ...buttons));
   if (!isFilled) fill(model.examples[0]);
 }
+
+const firstWords = text => {
+  const words = text.trim().split(/\s+/), first = words.slice(0, WORDS_OF_EXAMPLES).join(" ");
+  const shown = first.length > 2 * MOST_OF_EXAMPLES ? first.slice(0, MOST_OF_EXAMPLES) : first;
+  return shown === words.join(" ") ? shown : shown + " ...";
+};
 
 async function copyCommand(button) {
   const text = asCurl(current, bodyOf(current, inputs()));
@@ -329,7 +320,7 @@ const short = text => text.length > MOST_CHARACTERS ? text.slice(0, MOST_CHARACT
 
 function showHits([hits]) {
   $("answer").append(make("ol", { class: "hits" }, ...hits.map(({ id, score, text }) => make("li", {},
-    make("span", { class: "small" }, score.toFixed(3) + " · " + id), make("p", { class: "text" }, short(text))))));
+    make("span", { class: "small" }, `score ${score.toFixed(3)} · id ${id}`), make("p", { class: "text" }, short(text))))));
 }
 
 start();

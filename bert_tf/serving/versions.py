@@ -1,0 +1,71 @@
+"""The folder that a served model is loaded from, and newer ones that take its place while the server runs.
+
+A folder whose subfolders are numbers, models/sections/1, models/sections/2, holds the versions of a model, as
+TensorFlow Serving has them: the highest is served. Any other folder is version 1.
+"""
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Union
+
+from bert_tf.errors import UserError
+from bert_tf.runtime import files
+
+if TYPE_CHECKING:
+    from bert_tf.serving.served import Served
+    from bert_tf.serving.served_index import ServedIndex
+
+VERSION = "1"  # of a folder without versions
+WHOLE = {"saved_model.pb", "export", "run.json", "config.json", "index.json"}  # a folder with one has no versions
+SECONDS = 1.0  # from one look at the folders to the next, as TensorFlow Serving has it
+
+Files = tuple[tuple[str, int, int], ...]  # path, size and time of each
+Load = Callable[[str, str], Union["Served", "ServedIndex"]]  # of a folder and its version
+
+
+def newest(path: str) -> tuple[str, str]:
+    """The folder with the highest version in a path, and its number; the path itself and VERSION if it has none."""
+    names = files.names(path)
+    numbers = [] if WHOLE & set(names) else [name for name in names if name.isascii() and name.isdecimal()]
+    found = max(numbers, key=int, default=None)
+    return (path, VERSION) if found is None else (os.path.join(path, found), found)
+
+
+class Watch:
+    """Looks whether a path holds something newer than what is served."""
+
+    def __init__(self, path: str, load: Load) -> None:
+        """load: makes the model of a folder; raises UserError if it cannot."""
+        self._path, self._load = path, load
+        self._served = self._last = self._state()
+
+    def first(self) -> "Served | ServedIndex":
+        """The model that is there at the beginning."""
+        return self._load(*self._served[:2])
+
+    def look(self) -> "Served | ServedIndex | None":
+        """The model that is there now, loaded; None if it is the one that was found before, or still being written.
+
+        A folder counts as written once a second look finds it unchanged. Raises UserError, once, if what is there
+        cannot be loaded.
+        """
+        before, self._last = self._last, self._state()
+        if self._last == self._served or self._last != before or not self._last[2]:
+            return None
+        self._served = self._last
+        return self._load(*self._served[:2])
+
+    def _state(self) -> tuple[str, str, Files]:
+        """The newest version: its folder, its number, and its files."""
+        try:
+            folder, version = newest(self._path)
+            export = os.path.join(folder, "export")
+            paths = files.walk(export if files.is_folder(export) else folder)
+            return folder, version, tuple((path, files.size(path), _changed(path)) for path in paths)
+        except (OSError, UserError):  # it is being replaced, or the store cannot be reached: the next look tells
+            return self._path, VERSION, ()
+
+
+def _changed(path: str) -> int:
+    """When a file was changed, in nanoseconds; 0 in a store, where versions and sizes must tell."""
+    return 0 if files.is_remote(path) else os.stat(path).st_mtime_ns
