@@ -62,7 +62,7 @@ class Server:
         allowed_origins: Collection[str] = (),
         token: str = "",
         log_format: str = "",
-        watches: Mapping[str, versions.Watch] = types.MappingProxyType({}),
+        watches: Mapping[str, versions.Watch[Served | ServedIndex]] = types.MappingProxyType({}),
     ) -> None:
         """Loads nothing, and starts nothing.
 

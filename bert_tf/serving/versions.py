@@ -6,21 +6,17 @@ TensorFlow Serving has them: the highest is served. Any other folder is version 
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Union
+from typing import Generic, TypeVar
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
-
-if TYPE_CHECKING:
-    from bert_tf.serving.served import Served
-    from bert_tf.serving.served_index import ServedIndex
 
 VERSION = "1"  # of a folder without versions
 WHOLE = {"saved_model.pb", "export", "run.json", "config.json", "index.json"}  # a folder with one has no versions
 SECONDS = 1.0  # from one look at the folders to the next, as TensorFlow Serving has it
 
 Files = tuple[tuple[str, int, int], ...]  # path, size and time of each
-Load = Callable[[str, str], Union["Served", "ServedIndex"]]  # of a folder and its version
+Model = TypeVar("Model")
 
 
 def newest(path: str) -> tuple[str, str]:
@@ -31,19 +27,19 @@ def newest(path: str) -> tuple[str, str]:
     return (path, VERSION) if found is None else (os.path.join(path, found), found)
 
 
-class Watch:
+class Watch(Generic[Model]):
     """Looks whether a path holds something newer than what is served."""
 
-    def __init__(self, path: str, load: Load) -> None:
-        """load: makes the model of a folder; raises UserError if it cannot."""
+    def __init__(self, path: str, load: Callable[[str, str], Model]) -> None:
+        """load: makes the model of a folder, and its version; raises UserError if it cannot."""
         self._path, self._load = path, load
         self._served = self._last = self._state()
 
-    def first(self) -> "Served | ServedIndex":
+    def first(self) -> Model:
         """The model that is there at the beginning."""
         return self._load(*self._served[:2])
 
-    def look(self) -> "Served | ServedIndex | None":
+    def look(self) -> Model | None:
         """The model that is there now, loaded; None if it is the one that was found before, or still being written.
 
         A folder counts as written once a second look finds it unchanged. Raises UserError, once, if what is there
