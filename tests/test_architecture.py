@@ -48,7 +48,7 @@ export.prediction_inputs export.loaded_model export.quick_export export.engines
 search.index_files search.neighbors cli.commands.index cli.commands.search
 reports.curves reports.report reports.scoreboard reports.published reports.comparison
 recipes.pretraining.preparation recipes.initialization recipes.pretrain recipes.finetune recipes.finetune_squad
-recipes.finetuning.preparation recipes.finetuning.run recipes.finetuning.sweep
+recipes.finetuning.starting_point recipes.finetuning.results recipes.finetuning.sweep recipes.trained_model
 cli.main cli.recipe_flags cli.commands.pretrain cli.commands.finetune cli.commands.squad cli.commands.convert
 cli.commands.predict cli.commands.extract cli.commands.evaluate cli.commands.export cli.commands.report
 cli.commands.compare

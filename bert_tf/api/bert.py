@@ -22,7 +22,7 @@ from bert_tf.export.zero_shot import TEMPLATE, ZeroShot
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.answers import Answer, BaseAnswer, Entities, Entity, FilledMasks, Prediction, Tag, Token
 from bert_tf.model.heads import BertModel
-from bert_tf.recipes.finetuning import finished_run
+from bert_tf.recipes import trained_model
 from bert_tf.runtime import files, plugins
 from bert_tf.search.reranking import Reranker
 from bert_tf.tasks.embeddings import sentence_choice
@@ -603,7 +603,7 @@ def live_signatures(path: str, loaded: pretrained.Loaded, texts: int | None) -> 
     """{name: tf.function on strings} of a model: of its run where the path is one, else of the kind of its head."""
     if live_model.kind_of(loaded) == "masked_lm" or not files.exists(os.path.join(path, "run.json")):
         return live_model.signatures_of(path, loaded, texts)
-    task = finished_run.read_task(path)
+    task = trained_model.read_task(path)
     windows = getattr(task, "windows", None)
     if windows and hasattr(loaded.model, "window_pooling"):
         loaded.model.window_pooling = windows.pooling

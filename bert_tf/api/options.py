@@ -66,7 +66,7 @@ class FineTuneOptions(TypedDict, total=False):
     label_separator: str  # Separator between labels in one cell (tables with --label_type=multi_label).
     label_smoothing: float  # Part of the target that all labels share, such as 0.1; for classes and labels.
     label_threshold: str  # Probability above which a label is predicted (--label_type=multi_label); best: per label, the threshold with the best F1 on the development set.
-    label_type: str  # Type of a table's labels: one of several classes, any number of labels per text, a number, or which choice is right.
+    label_type: str  # Type of a table's labels: one of several classes, any number of labels per text, a number, which choice is right, or for rerankers how well a text answers a query, from 0 to 1 or as any score.
     labels: str  # Comma-separated labels of a table or tags, in order. Default: those of the training data.
     largest_score: float  # With similarity_loss=cosine: the score of texts that mean the same, 5 in STS-B; scores are divided by it.
     layer_map: str  # With num_hidden_layers or teacher: its layer for each layer of the model, such as 2,4,6; default: every n-th.

@@ -11,7 +11,6 @@ from bert_tf.api.options import FineTuneOptions, PretrainOptions
 from bert_tf.errors import UserError
 from bert_tf.recipes import finetune as finetune_recipe
 from bert_tf.recipes import pretrain as pretrain_recipe
-from bert_tf.recipes.finetuning import run as finetuning
 from bert_tf.runtime import notebook
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training.run_directory import Callback, calling
@@ -70,7 +69,7 @@ def fine_tune(
         values |= {name: value for name, value in chosen.items() if value and name in read}
         given = finetune_recipe.Flags.of_program({**values, **options})
         with given.trusting(), calling(callbacks):
-            finetuning.main(given)
+            finetune_recipe.main(given)
     return _finished(folder)
 
 

@@ -75,8 +75,8 @@ def _print_help(kind: type, shown: Collection[str], description: str) -> None:
 
 
 def _help_groups(kind: type) -> dict[str, list[str]]:
-    """{title: flags}: those in MAX_USED of the dataclass, then those of each class it inherits or holds."""
-    most_used = list(getattr(kind, "MAX_USED", ()))
+    """{title: flags}: those in MOST_USED of the dataclass, then those of each class it inherits or holds."""
+    most_used = list(getattr(kind, "MOST_USED", ()))
     groups = {"Flags used most": most_used}
     for part in (kind, *groups_of(kind).values()):
         for owner in part.__mro__:

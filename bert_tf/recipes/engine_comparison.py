@@ -18,8 +18,9 @@ from bert_tf.data.examples import Example
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import engines, loaded_model, prediction_inputs
-from bert_tf.recipes.finetuning import finished_run, scored_export
-from bert_tf.recipes.finetuning.finished_run import FinishedRun
+from bert_tf.recipes import trained_model
+from bert_tf.recipes.finetuning import scored_export
+from bert_tf.recipes.trained_model import TrainedModel
 from bert_tf.runtime import files
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import recorded_flags
@@ -96,7 +97,7 @@ def compare(
     """
     if max_rows < 1 or batch_size < 1:
         raise UserError(f"max_rows is {max_rows} and batch_size {batch_size}; expected 1 or more.")
-    run = _with_rows_of(file, path, reads or {}) if file else finished_run.read(path)
+    run = _with_rows_of(file, path, reads or {}) if file else trained_model.read(path)
     rows = _rows_of(run, path, max_rows, batch_size)
     first = next(iter(rows))
     row = {name: tensor[:1] for name, tensor in first.items()}
@@ -121,14 +122,14 @@ def compare(
     }
 
 
-def _with_rows_of(file: str, path: str, reads: Mapping[str, Any]) -> FinishedRun:
+def _with_rows_of(file: str, path: str, reads: Mapping[str, Any]) -> TrainedModel:
     """A checkpoint whose evaluation rows are those of a file."""
     kind = scored_export.about(path)["kind"]
     scored_export.check_file(file, kind)
     is_of_texts = kind not in (scored_export.QUESTIONS, scored_export.TAGS)
     texts = prediction_inputs.number_of_texts(file, reads.get("text_columns")) if is_of_texts else None
     # the split is read when the task, which knows its inputs, is there
-    run = finished_run.of_checkpoint(path, texts, splits={"dev": lambda: _labelled(file, run.task, reads)})
+    run = trained_model.read(path, texts, splits={"dev": lambda: _labelled(file, run.task, reads)})
     return run
 
 
@@ -144,7 +145,7 @@ def _labelled(file: str, task: Any, reads: Mapping[str, Any]) -> Any:
     return list(prediction_inputs.read(file, inputs, columns=columns, label=reads.get("label_column") or "label"))
 
 
-def _rows_of(run: FinishedRun, path: str, max_rows: int, batch_size: int) -> Rows:
+def _rows_of(run: TrainedModel, path: str, max_rows: int, batch_size: int) -> Rows:
     task = run.task
     if not isinstance(task, FineTuningTask):
         folder = recorded_flags(path).get("records_dir") or os.path.join(path, "records")
@@ -198,14 +199,14 @@ def _scores(function: Function, rows: Rows) -> tuple[dict[str, float], int]:
     return task.scores(found, rows.split), scored_export.number_of_items(task, found, rows.split)
 
 
-def _saved_model(run: FinishedRun, path: str, rows: Rows, count: int, row: Mapping[str, Any]) -> Deployment:
+def _saved_model(run: TrainedModel, path: str, rows: Rows, count: int, row: Mapping[str, Any]) -> Deployment:
     """The export in the folder of the run, or with path="" one that is written to a temporary folder."""
     try:
         if path:
             return _score_export(loaded_model.find(path), rows, count, row)
         with tempfile.TemporaryDirectory() as folder:
             target = os.path.join(folder, "export")
-            finished_run.write_export(run, target)
+            trained_model.write_export(run, target)
             return _score_export(target, rows, count, row)
     except UserError as error:
         return Deployment(name=SAVED_MODEL, error=str(error))

@@ -3,19 +3,38 @@
 python run_classifier.py --task_name=MRPC --data_dir=glue/MRPC --init_checkpoint=uncased_L-12_H-768_A-12
 """
 
+import contextlib
 import dataclasses
-from typing import Any, ClassVar
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from bert_tf.checkpoints import sentence_transformers
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config import options as option_values
 from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.options import changed, fields_of, flag
+from bert_tf.config.train_config import TrainConfig
 from bert_tf.data import ready_examples
 from bert_tf.errors import UserError
 from bert_tf.heads.base.table_options import TableOptions
-from bert_tf.recipes import initialization
-from bert_tf.recipes.finetuning import ready, run, table_choice
-from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
+from bert_tf.recipes import initialization, teacher
+from bert_tf.recipes.finetuning import baselines, ready, results, starting_point, sweep, table_choice
+from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
+from bert_tf.reports import next_steps
+from bert_tf.reports.wording import count_text
+from bert_tf.runtime import files, xla_options
+from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime.tf_config import worker_number
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import BY_FAMILY, GlueOptions, TagOptions, VectorOptions, of_task
+from bert_tf.text import special_tokens, vocabulary
+from bert_tf.training.run_directory import RunFolder, recorded_flags
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+ADAPTER = "adapter"  # folder of the run with adapters alone
 # Defaults without flags that name data: which part of Python's manual a passage comes from.
 DEMONSTRATION = {
     "task_name": "python_manual",
@@ -33,7 +52,7 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
     """Data and tasks."""
 
     POSITIONAL: ClassVar[str] = "train_file"
-    MAX_USED: ClassVar[tuple[str, ...]] = tuple(
+    MOST_USED: ClassVar[tuple[str, ...]] = tuple(
         "task_name data_dir text_columns label_column init_checkpoint output_dir num_train_epochs learning_rate "
         "train_batch_size max_seq_length".split()
     )
@@ -81,6 +100,214 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
             raise UserError("label_threshold needs label_type=multi_label; leave it out.")
 
 
-def main(options: Flags) -> None:
-    """Fine-tunes on texts, pairs or words."""
-    run.main(options)
+class Setup(NamedTuple):
+    """What all runs of a sweep share: checkpoint, task with its tokenizer, devices, and the teacher if there is one."""
+
+    start: Checkpoint
+    task: FineTuningTask
+    strategy: "tf.distribute.Strategy"
+    teacher: Checkpoint | None = None
+
+
+def main(options: FineTuningFlags) -> None:
+    """Fine-tunes on texts, pairs, words or questions: options, data, then one run or several, and their report."""
+    # Options: defaults that depend on the data, those of an earlier version; one set for each run of a sweep
+    computed = options.computed_defaults()
+    options = options.with_defaults(computed)
+    options = options.with_earlier_defaults(recorded_flags(options.output_dir), computed)
+    runs = sweep.plan(options)
+    for each in runs.values():
+        each.check()
+    options = runs.get("", options)
+    xla_options.set_up(options.devices.xla_cache)
+    with contextlib.closing(RunFolder(options.output_dir, is_chief=worker_number() == 0)) as folder:
+        if options.do_train:
+            sweep.check_free(folder, several=len(runs) > 1)
+        options = starting_point.use_trained_model(options, folder)
+
+        # Data, checkpoint and devices
+        setup = prepare(options, runs, folder)
+        options = starting_point.with_selection(options, setup.task)
+        runs = {name: starting_point.with_selection(each, setup.task) for name, each in runs.items()}
+
+        # One run, or every run of a sweep that is not finished
+        if len(runs) == 1:
+            run(options, folder, setup)
+        else:
+            open_folder(folder, options)
+            sweep.begin(folder, runs)
+            outcomes = sweep.run_all(runs, folder, lambda each, own: run(each, own, setup))
+            if folder.is_chief:
+                sweep.report_results(folder, runs, outcomes, setup.task)
+
+        # Report, model card, what to do next
+        if folder.is_chief:
+            next_steps.finish(folder, for_program=options.from_program)
+
+
+def prepare(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags], folder: RunFolder) -> Setup:
+    """Reads checkpoint and data; errors in them are raised here, before anything is written."""
+    # Checkpoint and devices
+    start = initialization.resolve(options)
+    strategy = initialization.start_devices(options.devices)
+    if options.export_attention:
+        from bert_tf.export import attention_signature
+
+        attention_signature.check(start.config)
+
+    # Task, its tokenizer and its data
+    ready.check_vocabulary(options, start)
+    task = starting_point.create_task(options, start, folder)
+    ready.attach(task, options, start)
+    task.groups_by_length = options.group_by_length
+    starting_point.check_evaluation(starting_point.with_selection(options, task), task, several=len(runs) > 1)
+    splits = starting_point.requested_splits(options, task)
+    for split in splits:
+        task.split(split)
+    for split in splits:
+        print(*task.describe(split), sep="\n", flush=True)
+    if options.write_examples:
+        task.ready_specs()  # raises for a task without ready examples
+
+    # What the checkpoint, the teacher and the memory are to the task
+    start = starting_point.match_head(options, start, task)
+    taught_by = teacher.read(options, start)
+    if taught_by is not None:
+        named = options.replace(init_checkpoint=options.distillation.teacher, do_train=False)
+        taught_by = starting_point.match_head(named, taught_by, task)
+    starting_point.check_memory(max(runs.values(), key=lambda each: each.training.train_batch_size), start, task)
+    start = dataclasses.replace(start, config=dataclasses.replace(start.config, vocab_size=task.tokenizer.size))
+    return Setup(start, task, strategy, taught_by)
+
+
+def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
+    """One run, in its folder: trains, evaluates, predicts, exports."""
+    import keras
+
+    from bert_tf.checkpoints import peft_adapters
+    from bert_tf.model import lora
+    from bert_tf.training import precision
+    from bert_tf.training.evaluator import Evaluator
+    from bert_tf.training.loop import train
+
+    # Length of training
+    start, task, strategy, taught_by = setup
+    steps = number_of_steps(options, task)
+    examples = task.split("train").count if options.do_train else 0
+    config = options.train_config(examples, max(1, steps), new_head_rate=starting_point.new_head_rate(start, task))
+
+    # Folder: flags, statistics, and what makes it a checkpoint
+    open_folder(folder, options)
+    splits = starting_point.requested_splits(options, task)
+    if options.write_examples and folder.is_chief:
+        ready.write(task, options, start, splits)
+    folder.update(text_statistics={split: task.statistics(split) for split in splits})
+    write_tokenizer_files(folder, start, task)
+
+    # Model
+    keras.utils.set_random_seed(options.training.random_seed)
+    with strategy.scope():
+        model = task.create_model(start.config, dtype=precision.configure(options.training.precision))
+    starting_point.assign_weights(model, start, options)
+    if options.do_train and options.lora.lora_rank:
+        peft_adapters.check_layout(model.config)
+        with strategy.scope():
+            lora.attach(model, options.lora)
+    about = {"config": start.config.to_dict(), "training": dataclasses.asdict(config), "criterion": task.criterion}
+    folder.update(**about, parameters=model.count_params())
+
+    # Training
+    evaluator = Evaluator(task, model, config, strategy)
+    if options.do_train:
+        candidate = baselines.score(options, task, start, evaluator, folder)
+        announce(options, config)
+        taught = teacher.taught(task, model, taught_by, options.distillation, strategy)
+        with folder.phase("train"):
+            steps = train(taught, model, config, strategy, folder, evaluator, candidate)
+        if options.lora.lora_rank:
+            write_adapters(model, options, task, folder)
+            lora.merge(model)
+
+    # Evaluation, predictions, export
+    if options.do_eval:
+        with folder.phase("evaluate"):
+            task = results.evaluate(options, task, evaluator, steps, folder)
+    else:
+        task = results.load_calibration(task, folder)
+    if options.do_predict:
+        with folder.phase("predict"):
+            results.predict(options, task, evaluator, folder)
+    if options.do_export and folder.is_chief:
+        with folder.phase("export"):
+            results.export_and_demo(options, task, model, folder)
+
+
+def number_of_steps(options: FineTuningFlags, task: FineTuningTask) -> int:
+    """Steps of training: examples / batch size * epochs; 0 without training.
+
+    For questions the windows count, so that an epoch has each of them once; the original's run_squad.py counts the
+    questions, and stops a little before its epochs are over.
+    """
+    if not options.do_train:
+        return 0
+    if not task.split("train").is_known:
+        raise UserError("The training data have no labels; give a table with a column of them.")
+    training = options.training
+    return max(1, int(task.split("train").count / training.train_batch_size * training.num_train_epochs))
+
+
+def open_folder(folder: RunFolder, options: FineTuningFlags) -> None:
+    """Begins or resumes one run or several; raises UserError for flags that do not match what the folder holds."""
+    values = options.values()
+    free = options.free_flags() | set(sweep.ONE_RUN)
+    decisive = {name: value for name, value in values.items() if name not in free}
+    compared = decisive if folder.last_step() or sweep.is_in(folder) else {}
+    if not options.do_train and starting_point.is_trained(folder):  # the trained model stays as it was
+        compared = {name: decisive[name] for name in options.MODEL}
+        decisive = (read_json(folder.file("run.json")) or {}).get("decisive", decisive)
+    upgrade = functools.partial(option_values.upgrade, type(options))
+    folder.open(
+        name=options.task_name,
+        command=list(options.command),
+        flags=values,
+        decisive=decisive,
+        compared=compared,
+        upgrade=upgrade,
+    )
+
+
+def write_tokenizer_files(folder: RunFolder, start: Checkpoint, task: FineTuningTask) -> None:
+    """Writes what makes the run folder a checkpoint: vocabulary, configuration, casing, labels."""
+    if folder.is_chief:
+        vocabulary.write(folder.file("vocab.txt"), task.tokenizer.vocabulary)
+        start.config.write(folder.file("bert_config.json"))
+        sentence_transformers.write(folder.path, task.sentence_vectors, start.config.hidden_size)
+    folder.write_json("tokenizer_config.json", special_tokens.settings(start.lowers_case, start.special_tokens))
+    folder.write_json("task.json", {"task": task.name, "labels": list(task.labels), "kind": task.kind})
+
+
+def announce(options: FineTuningFlags, config: TrainConfig) -> None:
+    """Prints the length of training, why which optimizer is used, and the learning rate of a new head."""
+    few = options.training.optimizer == "auto" and config.num_train_examples < FEW_EXAMPLES
+    reason = f" (Adam with bias correction, as there are fewer than {FEW_EXAMPLES:,} examples)" if few else ""
+    head = f"; learning rate of the head {config.head_learning_rate:g}" if config.head_learning_rate else ""
+    print(
+        f"Training on {count_text(config.num_train_examples, 'example')}, "
+        f"{count_text(options.training.num_train_epochs, 'epoch')}, {count_text(config.num_train_steps, 'step')}, "
+        f"{config.optimizer}{reason}{head}",
+        flush=True,
+    )
+
+
+def write_adapters(model: Any, options: FineTuningFlags, task: FineTuningTask, folder: RunFolder) -> None:
+    """Writes trained adapters as PEFT's files into the folder of the run."""
+    from bert_tf.checkpoints import peft_adapters
+    from bert_tf.model import weights
+
+    if folder.is_chief:
+        arrays = {name: variable.numpy() for name, variable in weights.variables(model).items()}
+        adapter, path = options.lora, folder.file(ADAPTER)
+        if files.exists(path):
+            files.remove(path)
+        peft_adapters.write(path, arrays, model.config, adapter, kind=task.kind, base=options.model.init_checkpoint)
+        print(f"The adapters, in PEFT's layout, are in {path}.", flush=True)

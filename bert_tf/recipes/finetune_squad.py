@@ -12,8 +12,8 @@ from bert_tf.config.options import changed, flag
 from bert_tf.data import questions, ready_examples
 from bert_tf.errors import UserError
 from bert_tf.heads.base.table_options import TaskOptions
-from bert_tf.recipes import initialization
-from bert_tf.recipes.finetuning import preparation, ready, run
+from bert_tf.recipes import finetune, initialization
+from bert_tf.recipes.finetuning import ready, starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.question_answering import squad_files
@@ -40,7 +40,7 @@ DEMONSTRATION = {
 class Flags(FineTuningFlags, QuestionOptions):
     """Questions and answers."""
 
-    MAX_USED: ClassVar[tuple[str, ...]] = tuple(
+    MOST_USED: ClassVar[tuple[str, ...]] = tuple(
         "train_file predict_file init_checkpoint output_dir version_2_with_negative num_train_epochs learning_rate "
         "train_batch_size max_seq_length doc_stride".split()
     )
@@ -98,13 +98,13 @@ def main(options: Flags) -> None:
     if options.given & {"predictions_file", "ensemble"}:
         score_files(options)
     else:
-        run.main(options)
+        finetune.main(options)
 
 
 def check_no_run(folder: RunFolder) -> None:
     """Raises UserError if combined answers would overwrite a run."""
     run = read_json(folder.file("run.json")) or {}
-    if run.get("name", "ensemble") != "ensemble" or preparation.is_trained(folder):
+    if run.get("name", "ensemble") != "ensemble" or starting_point.is_trained(folder):
         raise UserError(f"{folder.path} holds a run: choose another output_dir for the combined answers.")
 
 

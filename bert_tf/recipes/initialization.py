@@ -73,7 +73,7 @@ def resolve(run: RunOptions, *, left_to_right: bool = False, trains: bool = True
     another size than the model's, a max_seq_length beyond its positions.
     """
     options = run.model
-    checkpoint = _read_checkpoint(options.init_checkpoint, run, trains=trains)
+    checkpoint = read_checkpoint(options.init_checkpoint, run, trains=trains)
     checkpoint = _with_fewer_layers(checkpoint, options, run.distillation.layer_map)
     config = _resolve_config(options, checkpoint, left_to_right)
     if checkpoint:
@@ -103,30 +103,6 @@ def resolve(run: RunOptions, *, left_to_right: bool = False, trains: bool = True
         vocabulary=tokens,
         special_tokens=special_tokens.choose(recognized, tokens) if tokens else recognized,
         lower_case=_resolve_casing(options, checkpoint, config, is_given="do_lower_case" in run.given),
-    )
-
-
-def read_teacher(run: RunOptions, start: Checkpoint) -> Checkpoint | None:
-    """The model that the flag teacher names; None without one.
-
-    Raises UserError for one that is not there, or whose vocabulary or casing is not that of the student.
-    """
-    teacher = run.distillation.teacher
-    if not (teacher and run.do_train):
-        return None
-    checkpoint = _read_checkpoint(teacher, run)
-    assert checkpoint is not None
-    if not vocabulary.are_alike(checkpoint.vocabulary or (), start.vocabulary or ()):
-        raise UserError(
-            f"The teacher {teacher} has another vocabulary than the model to train: start from a checkpoint, "
-            "or give a vocab_file, with the teacher's."
-        )
-    if checkpoint.lower_case not in (None, start.lower_case):
-        raise UserError(
-            f"The teacher {teacher} was trained with do_lower_case={checkpoint.lower_case}: give it here too."
-        )
-    return dataclasses.replace(
-        start, config=checkpoint.config, weights=checkpoint.weights, labels=checkpoint.labels, sentence_vectors=None
     )
 
 
@@ -161,7 +137,8 @@ def _check_padding(config: BertConfig, tokens: list[str]) -> None:
         )
 
 
-def _read_checkpoint(path: str, run: RunOptions, *, trains: bool = True) -> Checkpoint | None:
+def read_checkpoint(path: str, run: RunOptions, *, trains: bool = True) -> Checkpoint | None:
+    """The checkpoint at a path, None for ""; starts TensorFlow."""
     if not path:
         return None
     path = formats.locate(path)  # a wrong path is an error before TensorFlow is loaded

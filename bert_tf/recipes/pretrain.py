@@ -17,7 +17,7 @@ from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
-from bert_tf.recipes import advice, ending, initialization, teaching
+from bert_tf.recipes import advice, initialization, teacher
 from bert_tf.recipes.pretraining import named_recipes, preparation
 from bert_tf.recipes.pretraining.pretraining_flags import (
     TEXT_FLAGS,
@@ -26,13 +26,12 @@ from bert_tf.recipes.pretraining.pretraining_flags import (
     without_dropping,
     without_pairs,
 )
+from bert_tf.reports import next_steps
 from bert_tf.runtime import files, xla_options
 from bert_tf.runtime.tf_config import worker_number
 from bert_tf.training.run_directory import RunFolder, recorded_flags
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     from bert_tf.model.heads import BertModel
     from bert_tf.text.tokenizer import Tokenizer
     from bert_tf.training.evaluator import Evaluator
@@ -63,46 +62,95 @@ def phases_of(given: Flags) -> list[Flags]:
 
 def run_phase(options: Flags) -> None:
     """Runs all stages: vocabulary and records, then task, training, evaluation and export, then the report."""
+    # Options, and what the model starts from
     options = options.with_earlier_defaults(recorded_flags(options.output_dir))
     options = preparation.with_computed_defaults(options)
     xla_options.set_up(options.devices.xla_cache)
     options.training.check()
     start = preparation.resolve(options)
-    teacher = initialization.read_teacher(options, start)
+    taught_by = teacher.read(options, start)
     options = without_pairs(options, start.config)
     with contextlib.closing(RunFolder(options.output_dir, is_chief=worker_number() == 0)) as folder:
-        run(options, start, teacher, folder)
+        # Vocabulary and records
+        open_run(folder, options)
+        with folder.phase("prepare"):
+            if folder.is_chief:
+                config, manifest = preparation.prepare(start, options, folder)
+            else:
+                config, manifest = preparation.wait_for_chief(options, folder)
+        start = dataclasses.replace(start, config=config)
+        print(describe(manifest), flush=True)
+        for warning in manifest["warnings"]:
+            print(f"Warning: {warning}", flush=True)
+        if options.prepare_only:
+            print(f"The records are in {preparation.records_folder(options, folder)}.")
+            return
+        if is_finished(folder, options):
+            print(f"This run is finished; its results are in {folder.path}.")
+            return
+        if options.do_train and not options.training.budget_minutes and "statistics" in manifest:
+            for line in advice.before_pretraining(config, options, manifest["statistics"]["train"]["tokens"]):
+                print(line, flush=True)
+
+        # Model, and the report on it
+        run_model(options, start, taught_by, manifest, folder)
+        if folder.is_chief:
+            next_steps.finish(folder, for_program=options.from_program)
 
 
-def run(
+def run_model(
     options: Flags,
     start: Checkpoint,
-    teacher: Checkpoint | None,
+    taught_by: Checkpoint | None,
+    manifest: Mapping[str, Any],
     folder: RunFolder,
 ) -> None:
-    """Everything that is written into the folder of the run."""
-    open_run(folder, options)
-    with folder.phase("prepare"):
-        if folder.is_chief:
-            config, manifest = preparation.prepare(start, options, folder)
-        else:
-            config, manifest = preparation.wait_for_chief(options, folder)
-    start = dataclasses.replace(start, config=config)
-    print(describe(manifest), flush=True)
-    for warning in manifest["warnings"]:
-        print(f"Warning: {warning}", flush=True)
-    if options.prepare_only:
-        print(f"The records are in {preparation.records_folder(options, folder)}.")
-        return
-    if is_finished(folder, options):
-        print(f"This run is finished; its results are in {folder.path}.")
-        return
-    if options.do_train and not options.training.budget_minutes and "statistics" in manifest:
-        for line in advice.before_pretraining(config, options, manifest["statistics"]["train"]["tokens"]):
-            print(line, flush=True)
-    run_model(options, start, teacher, manifest, folder)
-    if folder.is_chief:
-        ending.finish(folder, for_program=options.from_program)
+    """Creates task and model, trains, evaluates and exports."""
+    # Devices, before any operation of TensorFlow
+    strategy = initialization.start_devices(options.devices)
+    import keras
+
+    from bert_tf.data.pretraining.record_input import explain_damage
+    from bert_tf.model import weights
+    from bert_tf.text import tokenizer_kinds
+    from bert_tf.training import checkpointing, precision
+    from bert_tf.training.evaluator import Evaluator
+    from bert_tf.training.loop import train
+
+    if options.export_attention:
+        from bert_tf.export import attention_signature
+
+        attention_signature.check(start.config)
+
+    # Task and model
+    tokenizer = tokenizer_kinds.from_file(
+        folder.file("vocab.txt"), start.lowers_case, special_tokens_in_strings=start.special_tokens
+    )
+    task = create_task(options, start.config, manifest, tokenizer)
+    keras.utils.set_random_seed(options.training.random_seed)
+    with strategy.scope():
+        model = task.create_model(start.config, dtype=precision.configure(options.training.precision))
+        if start.weights:
+            print(weights.assign(model, start.weights))
+    taught = teacher.taught(task, model, taught_by, options.distillation, strategy)
+    training = without_dropping(options, start.config).training
+    evaluator = Evaluator(task, model, training, strategy)
+    with explain_damage(task.shards):
+        record_model(model, evaluator, options, folder)
+
+    # Training, evaluation, export
+    if options.do_train:
+        with folder.phase("train"):
+            train(taught, model, training, strategy, folder, evaluator)
+    elif folder.last_step():
+        checkpointing.load_weights(weights.variables(model), folder.checkpoints)
+    if options.do_eval:
+        with folder.phase("evaluate"):
+            results = evaluator()
+            report_results(results, evaluator, training, manifest, folder)
+    if options.do_export and folder.is_chief:
+        with folder.phase("export"):
+            export_and_demo(task, model, tokenizer, evaluator, options, folder)
 
 
 def describe(manifest: Mapping[str, Any]) -> str:
@@ -154,56 +202,6 @@ def is_finished(folder: RunFolder, options: Flags) -> bool:
     return bool(finished)
 
 
-def run_model(
-    options: Flags,
-    start: Checkpoint,
-    teacher: Checkpoint | None,
-    manifest: Mapping[str, Any],
-    folder: RunFolder,
-) -> None:
-    """Creates task and model, trains, evaluates and exports."""
-    strategy = create_strategy(options, start.config)
-    from bert_tf.data.pretraining.record_input import explain_damage
-    from bert_tf.model import weights
-    from bert_tf.text import tokenizer_kinds
-    from bert_tf.training import checkpointing
-    from bert_tf.training.evaluator import Evaluator
-    from bert_tf.training.loop import train
-
-    tokenizer = tokenizer_kinds.from_file(
-        folder.file("vocab.txt"), start.lowers_case, special_tokens_in_strings=start.special_tokens
-    )
-    task = create_task(options, start.config, manifest, tokenizer)
-    model = create_model(task, options, start, strategy)
-    taught = teaching.with_teacher(task, model, teacher, options.distillation, strategy)
-    training = without_dropping(options, start.config).training
-    evaluator = Evaluator(task, model, training, strategy)
-    with explain_damage(task.shards):
-        record_model(model, evaluator, options, folder)
-    if options.do_train:
-        with folder.phase("train"):
-            train(taught, model, training, strategy, folder, evaluator)
-    elif folder.last_step():
-        checkpointing.load_weights(weights.variables(model), folder.checkpoints)
-    if options.do_eval:
-        with folder.phase("evaluate"):
-            results = evaluator()
-            report_results(results, evaluator, training, manifest, folder)
-    if options.do_export and folder.is_chief:
-        with folder.phase("export"):
-            export_and_demo(task, model, tokenizer, evaluator, options, folder)
-
-
-def create_strategy(options: Flags, config: BertConfig) -> "tf.distribute.Strategy":
-    """The distribution strategy; UserError if the encoder has no attention to export."""
-    strategy = initialization.start_devices(options.devices)
-    if options.export_attention:
-        from bert_tf.export import attention_signature
-
-        attention_signature.check(config)
-    return strategy
-
-
 def create_task(options: Flags, config: BertConfig, manifest: Mapping[str, Any], tokenizer: "Tokenizer") -> "Task":
     """Masked LM, and next-sentence prediction if it has weight, on the records."""
     from bert_tf.tasks import catalog
@@ -217,21 +215,6 @@ def create_task(options: Flags, config: BertConfig, manifest: Mapping[str, Any],
         lm_kind=lm_kind(config),
         masked_lm_epsilon=options.masked_lm_epsilon,
     )
-
-
-def create_model(task: "Task", options: Flags, start: Checkpoint, strategy: "tf.distribute.Strategy") -> "BertModel":
-    """The model on the devices of the strategy, with the weights of the checkpoint if there is one."""
-    import keras
-
-    from bert_tf.model import weights
-    from bert_tf.training import precision
-
-    keras.utils.set_random_seed(options.training.random_seed)
-    with strategy.scope():
-        model = task.create_model(start.config, dtype=precision.configure(options.training.precision))
-        if start.weights:
-            print(weights.assign(model, start.weights))
-    return model
 
 
 def record_model(model: "BertModel", evaluator: "Evaluator", options: Flags, folder: RunFolder) -> None:

@@ -11,7 +11,7 @@ import tensorflow as tf
 import bert_tf
 from bert_tf.api import table
 from bert_tf.errors import UserError
-from bert_tf.recipes.finetuning import run as finetuning
+from bert_tf.recipes import finetune
 
 ROWS = [(f"the {'fox' if number % 2 else 'hound'} ran", ["dog", "fox"][number % 2]) for number in range(24)]
 SMALL = {"model_size": "tiny", "max_seq_length": 8, "vocab_size": 60, "do_export": False, "precision": "float32"}
@@ -151,8 +151,14 @@ def test_what_is_not_given_is_chosen_as_the_command_does_and_said(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "feedback.jsonl").write_text("".join(json.dumps(row) + "\n" for row in FEEDBACK))
     started = []
-    monkeypatch.setattr(finetuning, "run_in_folder", lambda options, *_: started.append(options))
-    bert_tf.fine_tune(data, output_dir="run", **arguments)
+
+    def prepare(options, *_):
+        started.append(options)
+        raise UserError("so far")
+
+    monkeypatch.setattr(finetune, "prepare", prepare)
+    with pytest.raises(UserError, match="so far"):
+        bert_tf.fine_tune(data, output_dir="run", **arguments)
     assert started[0].values().items() >= expected.items()
     said = capsys.readouterr().out
     start = expected["init_checkpoint"] or "scratch"

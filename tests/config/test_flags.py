@@ -36,7 +36,7 @@ class Paint(Group):
 class Size(Options):
     """A size."""
 
-    MAX_USED = ("colour",)
+    MOST_USED = ("colour",)
 
     width: int = flag(4, "Width in metres.", aliases=("breadth",))
     tool: str = flag("auto", "What to paint with.", ("auto",), members_of="tools")

@@ -16,7 +16,7 @@ from bert_tf.cli import main
 from bert_tf.errors import UserError
 from bert_tf.export import engines, loaded_model
 from bert_tf.model import heads
-from bert_tf.recipes.finetuning import finished_run
+from bert_tf.recipes import trained_model
 from bert_tf.search.reranking import Reranker
 from bert_tf.serving import zero_shot_signature
 from bert_tf.serving.served import Served
@@ -145,7 +145,7 @@ def test_compare_takes_a_checkpoint_and_a_file(folders, capsys, tmp_path, monkey
     """All forms score the same on it; the quick run has no SavedModel."""
     monkeypatch.setattr(engines, "names", list)
     if is_quick:
-        monkeypatch.setattr(finished_run, "write_export", lambda run, target: loaded_model.find("nowhere"))
+        monkeypatch.setattr(trained_model, "write_export", lambda run, target: loaded_model.find("nowhere"))
     labels = MODELS["classes"][1]
     rows = [(text, labels[logits_of(folders["classes"], text).argmax()]) for text in ("a b", "c", "d e f")]
     (tmp_path / "a.csv").write_text("review,stars\n" + "".join(f"{text},{label}\n" for text, label in rows))

@@ -205,7 +205,7 @@ def _load_and_precompute():
     import tensorflow_text  # noqa: F401
     from huggingface_hub import metadata_load  # noqa: F401
 
-    from bert_tf.recipes.finetuning import run  # noqa: F401
+    from bert_tf.recipes import finetune  # noqa: F401
     from bert_tf.tasks import catalog
     from bert_tf.text import normalizer
     from bert_tf.training import loop  # noqa: F401

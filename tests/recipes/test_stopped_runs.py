@@ -22,7 +22,7 @@ PRETRAINING = [
 STEP, BATCH = "bert_tf.training.train_step:TrainStep.step", "bert_tf.training.evaluator:Evaluator._batch_or_stop"
 AFTER_TRAINING = [
     "bert_tf.export.saved_model:export",
-    "bert_tf.recipes.ending:finish",
+    "bert_tf.reports.next_steps:finish",
     "bert_tf.reports.report:write_report",
 ]
 POINTS = {
@@ -30,7 +30,7 @@ POINTS = {
         "bert_tf.recipes.initialization:resolve",
         "bert_tf.text.vocabulary_learning:learn",
         "bert_tf.text.tokenizer:Tokenizer.__call__",
-        "bert_tf.recipes.finetuning.preparation:write_tokenizer_files",
+        "bert_tf.recipes.finetune:write_tokenizer_files",
         f"{STEP}@2",  # of six
         f"{BATCH}@2",  # of the evaluation after step 3
         f"{BATCH}@1",  # of the same, which is made up for
@@ -40,11 +40,11 @@ POINTS = {
         f"{BATCH}@3",  # of its evaluation
         "bert_tf.training.early_stopping:EarlyStopping.restore_best",
         "bert_tf.training.checkpointing:TrainState.restore",
-        "bert_tf.recipes.finetuning.run:evaluate",
+        "bert_tf.recipes.finetuning.results:evaluate",
         f"{BATCH}@2",
-        "bert_tf.recipes.finetuning.run:calibrate",
+        "bert_tf.recipes.finetuning.results:calibrate",
         "bert_tf.training.confidence:fit_temperature",
-        "bert_tf.recipes.finetuning.run:predict",
+        "bert_tf.recipes.finetuning.results:predict",
         "bert_tf.export.loaded_model:Signature.predict",
         *AFTER_TRAINING,
     ],

@@ -15,8 +15,8 @@ from bert_tf.checkpoints import formats
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import Interrupted, UserError
 from bert_tf.model import weights
+from bert_tf.recipes.finetune import open_folder
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
-from bert_tf.recipes.finetuning.preparation import open_folder
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training import checkpoint_paths, distribute
 from bert_tf.training.early_stopping import BestWeights, Evaluations, is_due

@@ -20,8 +20,8 @@ import os
 from bert_tf.checkpoints import formats
 from bert_tf.cli import labelled_columns, trust_flags
 from bert_tf.errors import UserError
-from bert_tf.recipes import engine_comparison
-from bert_tf.recipes.finetuning import finished_run, scored_export
+from bert_tf.recipes import engine_comparison, trained_model
+from bert_tf.recipes.finetuning import scored_export
 from bert_tf.reports import report
 from bert_tf.runtime import atomic_files, files, process
 
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> None:
             raise UserError(f"{folder} is a checkpoint, which has no evaluation rows: pass a labelled --file.")
         reads = labelled_columns.given(arguments, folder, scored_export.about(folder)["kind"])
     else:
-        finished_run.check_run(folder)
+        trained_model.check_run(folder)
         reads = {}
         if arguments.file:
             raise UserError(f"{folder} is a run, which is compared on its own evaluation rows: leave out --file.")

@@ -19,9 +19,10 @@ from bert_tf.checkpoints import formats
 from bert_tf.cli import num_texts, trust_flags
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.errors import UserError
-from bert_tf.recipes.finetuning import finished_run
+from bert_tf.recipes import trained_model
 from bert_tf.reports import model_card
 from bert_tf.runtime import files
+from bert_tf.training.run_directory import RunFolder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,24 +41,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes the export and prints where it is."""
-    is_run = files.is_file(os.path.join(arguments.folder, "run.json")) or not formats.is_checkpoint(arguments.folder)
+    folder = arguments.folder
+    is_run = trained_model.is_run(folder) or not formats.is_checkpoint(folder)
     if is_run:
-        finished_run.check_run(arguments.folder)
+        trained_model.check_run(folder)
     elif arguments.target is None:
-        raise UserError(f"{arguments.folder} is a checkpoint and no run: give TO, the folder to write, too.")
-    target = os.path.join(arguments.folder, "export") if arguments.target is None else arguments.target
-    finished_run.check_free(target, overwrite=arguments.overwrite)
-    if is_run:
-        finished = finished_run.read(arguments.folder, with_attention=arguments.attention)
-    else:
-        finished = finished_run.of_checkpoint(arguments.folder, arguments.num_texts, with_attention=arguments.attention)
+        raise UserError(f"{folder} is a checkpoint and no run: give TO, the folder to write, too.")
+    target = os.path.join(folder, "export") if arguments.target is None else arguments.target
+    trained_model.check_free(target, overwrite=arguments.overwrite)
+    trained = trained_model.read(folder, arguments.num_texts, with_attention=arguments.attention)
+    steps = RunFolder(folder, is_chief=False).last_step() if is_run else 0  # 0: the best of several runs
     files.make_folder(os.path.dirname(files.absolute(target)))
-    finished_run.write_export(finished, target, arguments.precision)
+    trained_model.write_export(trained, target, arguments.precision)
     if is_run:
-        model_card.write_of_run(arguments.folder, [target])
+        model_card.write_of_run(folder, [target])
     if arguments.json:
-        print(json.dumps({"export": target, "task": finished.task.name, "step": finished.step}))
+        print(json.dumps({"export": target, "task": trained.task.name, "step": steps}))
         return
-    step = f" of step {finished.step:,}" if finished.step else ""
-    name = finished.task.name if is_run else arguments.folder
+    step = f" of step {steps:,}" if steps else ""
+    name = trained.task.name if is_run else folder
     print(f"Exported {name}{' from the checkpoint' * is_run}{step} to {target}.")

@@ -34,7 +34,7 @@ from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
-from bert_tf.recipes.finetuning import finished_run
+from bert_tf.recipes import trained_model
 from bert_tf.runtime import files, json_files, process
 from bert_tf.tasks.embeddings import feature_files, sentence_choice, vector_choice
 from bert_tf.tasks.embeddings.sentence_choice import SentenceOptions
@@ -150,7 +150,7 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.output is not None:
         feature_files.check_writable(arguments.output, overwrite=arguments.overwrite, kind=arguments.format)
     if arguments.export is not None:
-        finished_run.check_free(arguments.export, overwrite=arguments.overwrite)
+        trained_model.check_free(arguments.export, overwrite=arguments.overwrite)
 
 
 def _check_combinations(arguments: argparse.Namespace) -> None:

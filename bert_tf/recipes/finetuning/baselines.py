@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.recipes.finetuning import preparation
+from bert_tf.recipes.finetuning import starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.task import FineTuningTask
@@ -30,7 +30,7 @@ def score(
 
     Returns with start=best, where there is a linear head on frozen vectors: a context within which the model has it.
     """
-    if not (options.baseline and preparation.is_scored(options, task)):
+    if not (options.baseline and starting_point.is_scored(options, task)):
         return None
     scores, head = task.baselines(_frozen_vectors(evaluator) if start.weights else None)
     folder.update(baselines=[{"name": name, "scores": values} for name, values in scores.items()])

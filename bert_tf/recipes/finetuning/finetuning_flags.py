@@ -1,11 +1,13 @@
 """The flags that all scripts that fine-tune share; a script adds its own."""
 
 import dataclasses
+import math
+import sys
 from typing import Any, ClassVar
 
 from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.options import Range, changed, flag, group
-from bert_tf.config.train_config import LongTraining, LoraConfig, Optimization, TrainConfig
+from bert_tf.config.train_config import AUTO, LongTraining, LoraConfig, Optimization, TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.heads.base.table_options import TaskOptions
 
@@ -100,3 +102,25 @@ class FineTuningFlags(TaskOptions):
         training = self.training
         selects = (training.keep_best or training.early_stop_patience) and not training.eval_steps
         return super().free_flags() - ({"save_checkpoints_steps"} if selects else set())
+
+    def train_config(self, examples: int, steps: int, *, new_head_rate: float = 0.0) -> TrainConfig:
+        """How this number of examples is trained in this number of steps."""
+        training, optimizer = self.training, self.training.optimizer
+        if optimizer == "auto":
+            optimizer = "adamw_corrected" if examples < FEW_EXAMPLES else "adamw"
+        head_rate = training.head_learning_rate
+        if head_rate == AUTO:
+            is_faster = examples < FEW_EXAMPLES and 0 < training.learning_rate < new_head_rate
+            head_rate = new_head_rate if is_faster else 0.0
+        return dataclasses.replace(
+            training,
+            num_train_steps=steps,
+            unfreeze_steps=math.ceil(training.unfreeze_epochs * examples / training.train_batch_size),
+            freeze="encoder" if self.lora.lora_rank else training.freeze,
+            num_warmup_steps=int(steps * training.warmup_proportion),
+            optimizer=optimizer,
+            head_learning_rate=head_rate,
+            max_eval_steps=sys.maxsize,
+            num_train_examples=examples,
+            evaluates=self.do_eval,
+        )

@@ -14,7 +14,7 @@ from bert_tf.data import tag_schemes
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.export import static_signature
 from bert_tf.model import crf, functional_bert, heads, weights
-from bert_tf.recipes.finetuning import preparation
+from bert_tf.recipes.finetuning import starting_point
 from bert_tf.training import distribute, learning_rates
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.train_step import TrainStep
@@ -150,6 +150,6 @@ def test_other_formats_and_labels_in_another_order_keep_the_chain(task, evaluate
     order = [0, 3, 4, 1, 2]
     other = types.SimpleNamespace(labels=[TAG_SET.labels[i] for i in order], head=task.head)
     start = dataclasses.make_dataclass("Start", vars(start))(**vars(start))
-    moved = preparation.match_head(types.SimpleNamespace(do_train=True), start, other).weights["crf/potentials"]
+    moved = starting_point.match_head(types.SimpleNamespace(do_train=True), start, other).weights["crf/potentials"]
     np.testing.assert_array_equal(moved[1, 2], arrays["crf/potentials"][3, 4])
     np.testing.assert_array_equal(moved[5:], arrays["crf/potentials"][5:, order])

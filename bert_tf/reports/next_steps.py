@@ -1,4 +1,4 @@
-"""The end of every recipe: report, model card, and what to do next."""
+"""The end of a run: report, model card, and what to do next with the model."""
 
 import shlex
 from collections.abc import Sequence

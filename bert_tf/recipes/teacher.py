@@ -1,10 +1,14 @@
-"""The teacher of a run: its model, and the task with its terms; see `training.distillation`."""
+"""The teacher of a run: read, checked, and added to the task; see `training.distillation`."""
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.train_config import DistillationConfig
 from bert_tf.errors import UserError
+from bert_tf.recipes import initialization
+from bert_tf.text import vocabulary
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -13,7 +17,31 @@ if TYPE_CHECKING:
     from bert_tf.training.task import Task
 
 
-def with_teacher(
+def read(run: RunOptions, start: Checkpoint) -> Checkpoint | None:
+    """The model that the flag teacher names; None without one.
+
+    Raises UserError for one that is not there, or whose vocabulary or casing is not that of the student.
+    """
+    teacher = run.distillation.teacher
+    if not (teacher and run.do_train):
+        return None
+    checkpoint = initialization.read_checkpoint(teacher, run)
+    assert checkpoint is not None
+    if not vocabulary.are_alike(checkpoint.vocabulary or (), start.vocabulary or ()):
+        raise UserError(
+            f"The teacher {teacher} has another vocabulary than the model to train: start from a checkpoint, "
+            "or give a vocab_file, with the teacher's."
+        )
+    if checkpoint.lower_case not in (None, start.lower_case):
+        raise UserError(
+            f"The teacher {teacher} was trained with do_lower_case={checkpoint.lower_case}: give it here too."
+        )
+    return dataclasses.replace(
+        start, config=checkpoint.config, weights=checkpoint.weights, labels=checkpoint.labels, sentence_vectors=None
+    )
+
+
+def taught(
     task: "Task",
     model: "BertModel",
     teacher: Checkpoint | None,

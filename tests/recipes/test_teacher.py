@@ -12,9 +12,10 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.model import heads
-from bert_tf.recipes import initialization, teaching
+from bert_tf.recipes import initialization
+from bert_tf.recipes import teacher as teachers
 from bert_tf.recipes.finetune import Flags
-from bert_tf.recipes.finetuning import preparation
+from bert_tf.recipes.finetuning import starting_point
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{number}" for number in range(25))]
 CONFIG = dataclasses.replace(tiny.CONFIG, num_hidden_layers=4)
@@ -49,6 +50,12 @@ def folder(tmp_path_factory):
     return folder
 
 
+def matched(given, start):
+    """The teacher with the columns of its head in the order of the task."""
+    named = given.replace(init_checkpoint=given.distillation.teacher, do_train=False)
+    return starting_point.match_head(named, teachers.read(given, start), TASK)
+
+
 def options(**changes):
     return Flags().replace(max_seq_length=12, **changes)
 
@@ -61,15 +68,15 @@ def test_student_begins_with_layers_of_its_checkpoint_and_learns_from_a_teacher(
     name = "encoder/layers/{}/feed_forward/expand/kernel"
     assert start.config.num_hidden_layers == 2 and whole.config.num_hidden_layers == 4
     np.testing.assert_array_equal(start.weights[name.format(1)], whole.weights[name.format(3)])
-    teacher = preparation.match_teacher(student, initialization.read_teacher(student, start), TASK)
+    teacher = matched(student, start)
     assert teacher.labels == ["no", "yes"], "in the order of the task"
     model = TASK.create_model(start.config)
-    task = teaching.with_teacher(TASK, model, teacher, student.distillation, tf.distribute.get_strategy())
+    task = teachers.taught(TASK, model, teacher, student.distillation, tf.distribute.get_strategy())
     np.testing.assert_array_equal(task.teacher.classifier.kernel, whole.weights["classifier/kernel"][:, ::-1])
     assert task.layers == [0, 3] and {"soft_cross_entropy", "hidden_cosine"} < task.objectives.keys()
     untaught = student.replace(teacher="")
-    assert initialization.read_teacher(untaught, start) is None
-    assert teaching.with_teacher(TASK, model, None, untaught.distillation, None) is TASK
+    assert teachers.read(untaught, start) is None
+    assert teachers.taught(TASK, model, None, untaught.distillation, None) is TASK
 
 
 @pytest.mark.parametrize(
@@ -87,4 +94,4 @@ def test_unsuitable_teachers_and_layers_are_refused(folder, changes, message):
     given = options(init_checkpoint=str(folder / "classifier"), **changes)
     with pytest.raises(UserError, match=message):
         start = initialization.resolve(given)
-        preparation.match_teacher(given, initialization.read_teacher(given, start), TASK)
+        matched(given, start)

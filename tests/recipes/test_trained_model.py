@@ -13,7 +13,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
 from bert_tf.export import loaded_model
-from bert_tf.recipes.finetuning import finished_run
+from bert_tf.recipes import trained_model
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
 WEIGHTS = tiny.pretrainer()[1]
@@ -87,7 +87,7 @@ def test_comparison_texts_exist_for_every_input_form():
         "words": tf.function(lambda words: words, input_signature=[rows]),
         "tf_example": tf.function(lambda text: text, input_signature=[text]),
     }
-    examples = finished_run.examples_of(signatures)
+    examples = trained_model.examples_of(signatures)
     shapes = {name: {key: np.shape(value) for key, value in inputs.items()} for name, inputs in examples.items()}
     assert shapes == {"serving_default": {"text": (3,), "choices": (3, 4)}, "words": {"words": (3, 16)}}
 
@@ -98,12 +98,12 @@ def test_comparison_texts_exist_for_every_input_form():
 )
 def test_recorded_threshold_counts_only_if_given(command, threshold):
     recorded = {"null_score_diff_threshold": 0.0, "version_2_with_negative": True, "recompute": True}
-    options = finished_run._options({"name": "squad/v2.0", "flags": recorded, "command": command}, "run.json")
+    options = trained_model._options({"name": "squad/v2.0", "flags": recorded, "command": command}, "run.json")
     assert (options.null_score_diff_threshold, options.training.gradient_checkpointing) == (threshold, True)
 
 
 def test_earlier_label_types_are_upgraded():
-    options = finished_run._options(
+    options = trained_model._options(
         {"name": "table", "flags": {"task_name": "table", "label_type": "several"}}, "run.json"
     )
     assert options.label_type == "multi_label"

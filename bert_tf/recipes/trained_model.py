@@ -1,18 +1,18 @@
-"""A run's folder as a task, a model with the trained weights and a tokenizer again; and its export written anew.
+"""A trained model: the folder of a run, or a checkpoint with a head, as a task and a model; its export written anew.
 
 The task's data are not read: labels and vocabulary lie in the folder.
 """
 
-import dataclasses
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.options import fields_of, upgrade
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.heads.base.table_options import LabelOptions
+from bert_tf.recipes.finetuning import results, starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.recipes.pretraining.pretraining_flags import Flags as PretrainingFlags
 from bert_tf.runtime import atomic_files, files, plugins
@@ -32,69 +32,33 @@ SENTENCES = (
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FinishedRun:
-    """A run that can be exported.
+class TrainedModel(NamedTuple):
+    """A model of a run or a checkpoint, in float32, its task, and what an export of it says of itself."""
 
-    about: what its export says of itself. with_attention: whether the export has the signature of attention. step: of
-    the checkpoint, 0 for the best of several runs.
-    """
-
-    task: Task
+    task: Any  # a Task
     model: Any
-    tokenizer: Any
     about: dict[str, Any]
-    with_attention: bool
-    step: int
 
 
-def read(path: str, *, with_attention: bool = False) -> FinishedRun:
-    """The run in a folder, in float32; starts TensorFlow.
-
-    with_attention: its export has attention, even if the run's did not. Raises UserError where the folder is no run,
-    has no checkpoint, or has no export by its nature.
-    """
-    folder, run = RunFolder(path, is_chief=False), check_run(path)
-    options = _options(run, path)
-    from bert_tf.checkpoints import formats
-    from bert_tf.recipes.finetuning import preparation
-
-    start = formats.read(path)
-    with_attention = with_attention or options.export_attention
-    if with_attention:
-        from bert_tf.export import attention_signature
-
-        attention_signature.check(start.config)
-    if run.get("name") == PRETRAINING:
-        task, tokenizer = _pretraining_task(options, start)
-        about: dict[str, Any] = {"attention": with_attention}
-    else:
-        options = _for_trained_model(options, folder, start)
-        fine_tuned = _fine_tuned_task(options, folder, start)
-        start = preparation.match_head(options, start, fine_tuned)
-        task, tokenizer = fine_tuned, fine_tuned.tokenizer
-        about = preparation.about_export(options, fine_tuned)
-    return FinishedRun(
-        task=task,
-        model=_create_model(task, start),
-        tokenizer=tokenizer,
-        about=about,
-        with_attention=with_attention,
-        step=folder.last_step(),
-    )
+def is_run(path: str) -> bool:
+    """Whether a folder is that of a run, not only of a checkpoint."""
+    return files.is_file(os.path.join(path, "run.json"))
 
 
-def of_checkpoint(
+def read(
     path: str,
     texts: int | None = None,
     *,
     with_attention: bool = False,
     splits: Mapping[str, Callable[[], Any]] | None = None,
-) -> FinishedRun:
-    """A checkpoint with a head as a run that can be exported; starts TensorFlow. Arguments: see `live_model.task_of`.
+) -> TrainedModel:
+    """The model in the folder of a run, or of a checkpoint with a head; starts TensorFlow.
 
-    Raises UserError where it has no head, or no vocabulary.
+    texts, splits: of a checkpoint, see `live_model.task_of`. with_attention: its export has attention, even if that of
+    the run does not. Raises UserError if there is no checkpoint, no head, or no vocabulary.
     """
+    if splits is None and is_run(path):
+        return _of_run(path, check_run(path), with_attention)
     start_if_silenced()
     from bert_tf.export import attention_signature, live_model
 
@@ -102,14 +66,30 @@ def of_checkpoint(
     if with_attention:
         attention_signature.check(loaded.config)
     about = {**live_model.about(path), "attention": with_attention}
-    return FinishedRun(
-        task=live_model.task_of(path, loaded, texts, splits),
-        model=loaded.model,
-        tokenizer=loaded.tokenizer,
-        about=about,
-        with_attention=with_attention,
-        step=0,
-    )
+    return TrainedModel(live_model.task_of(path, loaded, texts, splits), loaded.model, about)
+
+
+def _of_run(path: str, run: Mapping[str, Any], with_attention: bool) -> TrainedModel:
+    options = _options(run, path)
+    from bert_tf.checkpoints import formats
+
+    start = formats.read(path)
+    with_attention = with_attention or options.export_attention
+    if with_attention:
+        from bert_tf.export import attention_signature
+
+        attention_signature.check(start.config)
+    about: dict[str, Any] = {"attention": with_attention}
+    task: Task
+    if run.get("name") == PRETRAINING:
+        task = _pretraining_task(options, start)
+    else:
+        folder = RunFolder(path, is_chief=False)
+        options = _for_trained_model(options, folder, start)
+        task = _fine_tuned_task(options, folder, start)
+        start = starting_point.match_head(options, start, task)
+        about |= results.about_export(options, task)
+    return TrainedModel(task, _create_model(task, start), about)
 
 
 def read_task(path: str) -> FineTuningTask:
@@ -122,9 +102,7 @@ def read_task(path: str) -> FineTuningTask:
 
 
 def _fine_tuned_task(options: FineTuningFlags, folder: RunFolder, start: Checkpoint) -> FineTuningTask:
-    from bert_tf.recipes.finetuning import preparation
-
-    return preparation.load_calibration(preparation.create_task(options, start, folder), folder)
+    return results.load_calibration(starting_point.create_task(options, start, folder), folder)
 
 
 def check_run(path: str) -> dict[str, Any]:
@@ -160,20 +138,19 @@ def _options(run: Mapping[str, Any], path: str) -> Any:
     return script.Flags().replace(**{name: value for name, value in recorded.items() if name in fields})
 
 
-def _pretraining_task(options: PretrainingFlags, start: Checkpoint) -> tuple[Task, Any]:
+def _pretraining_task(options: PretrainingFlags, start: Checkpoint) -> Task:
     from bert_tf.checkpoints import pretrained
     from bert_tf.tasks import catalog
     from bert_tf.tasks.pretraining.mask_filling import lm_kind, task_name
 
-    tokenizer = pretrained.tokenizer_of(start)
-    task = catalog.get(task_name(start.config))(
+    task: Task = catalog.get(task_name(start.config))(
         {"wanted": {"max_seq_length": options.max_seq_length}},  # the records themselves are not needed
-        tokenizer,
+        pretrained.tokenizer_of(start),
         options.masking,
         next_sentence_weight=options.next_sentence_weight,
         lm_kind=lm_kind(start.config),
     )
-    return task, tokenizer
+    return task
 
 
 def _for_trained_model(options: FineTuningFlags, folder: RunFolder, start: Checkpoint) -> FineTuningFlags:
@@ -198,19 +175,20 @@ def check_free(target: str, *, overwrite: bool) -> None:
         atomic_files.check_free(target)
 
 
-def write_export(run: FinishedRun, target: str, precision: str = "float32") -> None:
-    """Writes the export of a run as its script would have, and compares it with the model on SENTENCES."""
+def write_export(trained: TrainedModel, target: str, precision: str = "float32") -> None:
+    """Writes the export of a model as its script would have, and compares it with the model on SENTENCES."""
     from bert_tf.export.saved_model import export
 
+    task, model, about = trained
     export(
-        run.task,
-        run.model,
-        run.tokenizer,
+        task,
+        model,
+        task.tokenizer,
         target,
-        examples=examples_of(run.task.signatures(run.model, run.tokenizer)),
-        about=run.about,
+        examples=examples_of(task.signatures(model, task.tokenizer)),
+        about=about,
         precision=precision,
-        with_attention=run.with_attention,
+        with_attention=about["attention"],
     )
 
 

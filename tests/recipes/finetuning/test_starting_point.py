@@ -13,7 +13,7 @@ from bert_tf.config.train_config import AUTO, TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
 from bert_tf.recipes import finetune
-from bert_tf.recipes.finetuning import preparation, run
+from bert_tf.recipes.finetuning import results, starting_point
 from bert_tf.runtime import accelerators, memory_estimate
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training import distribute
@@ -68,14 +68,14 @@ def test_all_layers_frozen_trains_the_head_only():
 )
 def test_invalid_numbers_are_refused(changes, expected):
     with pytest.raises(UserError, match=expected):
-        preparation.train_config(options(**changes), 100, 10).check()
+        options(**changes).train_config(100, 10).check()
 
 
 def test_few_examples_use_bias_correction_and_say_so(capsys):
-    few, many = (preparation.train_config(options(), examples, 10) for examples in (9_999, 10_000))
+    few, many = (options().train_config(examples, 10) for examples in (9_999, 10_000))
     assert (few.optimizer, many.optimizer) == ("adamw_corrected", "adamw")
-    run.announce(options(), few)
-    run.announce(options(), many)
+    finetune.announce(options(), few)
+    finetune.announce(options(), many)
     assert capsys.readouterr().out.splitlines() == [
         "Training on 9,999 examples, 3 epochs, 10 steps, adamw_corrected "
         "(Adam with bias correction, as there are fewer than 10,000 examples)",
@@ -96,9 +96,9 @@ def test_few_examples_use_bias_correction_and_say_so(capsys):
 )
 def test_a_new_head_learns_faster_from_few_examples(given, examples, rate, expected, capsys):
     given = options(**{"head_learning_rate": AUTO, **given})
-    config = preparation.train_config(given, examples, 10, new_head_rate=rate)
+    config = given.train_config(examples, 10, new_head_rate=rate)
     assert config.head_learning_rate == expected
-    run.announce(given, config)
+    finetune.announce(given, config)
     assert ("; learning rate of the head" in capsys.readouterr().out) is (expected != 0)
 
 
@@ -114,7 +114,7 @@ def test_head_has_its_own_learning_rate(given, factor):
 def test_head_is_new_where_an_encoder_has_none_of_that_size():
     def is_new(arrays, head=("classifier/kernel", 2)):
         start = Checkpoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays)
-        return preparation.new_head_rate(start, types.SimpleNamespace(head=head, new_head_rate=0.5)) == 0.5
+        return starting_point.new_head_rate(start, types.SimpleNamespace(head=head, new_head_rate=0.5)) == 0.5
 
     encoder = {"encoder/pooler/kernel": np.zeros([4, 4])}
     assert is_new(encoder) and is_new(encoder | {"classifier/kernel": np.zeros([4, 3])})
@@ -140,11 +140,11 @@ def task(known=True, **changes):
 )
 def test_missing_evaluation_data_is_refused(flags, splits, several, expected):
     with pytest.raises(UserError, match=expected):
-        preparation.check_evaluation(options(**flags), task(**splits), several=several)
+        starting_point.check_evaluation(options(**flags), task(**splits), several=several)
 
 
 def test_nothing_is_required_if_nothing_is_requested():
-    preparation.check_evaluation(options(do_eval=False), task(criterion=""), several=False)
+    starting_point.check_evaluation(options(do_eval=False), task(criterion=""), several=False)
 
 
 def classifier(size):
@@ -159,7 +159,7 @@ def start_of(model, without=()):
 def test_head_of_another_size_is_reinitialized_and_reported(capsys):
     model, start = classifier(3), start_of(classifier(2))
     head = weights.variables(model)["classifier/kernel"].numpy()
-    preparation.assign_weights(model, start, options())
+    starting_point.assign_weights(model, start, options())
     stdout = capsys.readouterr().out
     assert "2 mismatched" in stdout
     assert "The head of there is of another task (classifier/kernel is (16, 2) there, (16, 3) here; " in stdout
@@ -172,16 +172,16 @@ def test_head_of_another_size_is_reinitialized_and_reported(capsys):
 )
 def test_another_head_is_refused_without_training(without, expected):
     with pytest.raises(UserError, match=expected) as error:
-        preparation.assign_weights(classifier(3), start_of(classifier(2), without), options(do_train=False))
+        starting_point.assign_weights(classifier(3), start_of(classifier(2), without), options(do_train=False))
     assert error.value.exit_code == 2
 
 
 def test_span_head_is_required_but_no_pooler(capsys):
     model = heads.SpanFinder(tiny.CONFIG)
-    preparation.assign_weights(model, start_of(model, ("encoder/pooler",)), options(do_train=False))
+    starting_point.assign_weights(model, start_of(model, ("encoder/pooler",)), options(do_train=False))
     assert "2 newly initialized" in capsys.readouterr().out
     with pytest.raises(UserError, match="it has no span/kernel"):
-        preparation.assign_weights(model, start_of(model, ("encoder/pooler", "span")), options(do_train=False))
+        starting_point.assign_weights(model, start_of(model, ("encoder/pooler", "span")), options(do_train=False))
 
 
 def headed(labels, size=2):
@@ -196,7 +196,7 @@ YES_NO = types.SimpleNamespace(labels=("no", "yes"), head=("classifier/kernel", 
 
 
 def test_head_with_reordered_labels_is_reordered():
-    start = preparation.match_head(options(do_train=False), headed(["YES", "no"]), YES_NO)
+    start = starting_point.match_head(options(do_train=False), headed(["YES", "no"]), YES_NO)
     assert start.weights["classifier/bias"].tolist() == [1, 0]
     assert start.weights["classifier/kernel"][0].tolist() == [1, 0]
     assert start.labels == ["no", "yes"]
@@ -205,7 +205,7 @@ def test_head_with_reordered_labels_is_reordered():
 @pytest.mark.parametrize("labels", [["no", "yes"], None, ["LABEL_0", "LABEL_1"]])
 def test_head_without_label_names_is_used(labels):
     start = headed(labels)
-    assert preparation.match_head(options(do_train=False), start, YES_NO) is start
+    assert starting_point.match_head(options(do_train=False), start, YES_NO) is start
 
 
 @pytest.mark.parametrize(
@@ -218,8 +218,8 @@ def test_head_without_label_names_is_used(labels):
 )
 def test_head_of_another_task_is_refused_without_training(start, message):
     with pytest.raises(UserError, match=message):
-        preparation.match_head(options(do_train=False), start, YES_NO)
-    assert preparation.match_head(options(), start, YES_NO) is start
+        starting_point.match_head(options(do_train=False), start, YES_NO)
+    assert starting_point.match_head(options(), start, YES_NO) is start
 
 
 def test_memory_estimate_counts_choices_and_frozen_layers(monkeypatch):
@@ -227,22 +227,22 @@ def test_memory_estimate_counts_choices_and_frozen_layers(monkeypatch):
     monkeypatch.setattr(memory_estimate, "machine_memory", lambda: (2**34, 2**34))
     start = Checkpoint(config=BertConfig.of_size("base", vocab_size=30522), vocabulary=None, lower_case=True)
     flags = options(train_batch_size=64, precision="float32")
-    preparation.check_memory(flags, start, types.SimpleNamespace(rows_per_example=1))
+    starting_point.check_memory(flags, start, types.SimpleNamespace(rows_per_example=1))
     swag = types.SimpleNamespace(rows_per_example=4)
     with pytest.raises(UserError, match="train_batch_size 64 .* and this machine has 16.0 GiB"):
-        preparation.check_memory(flags, start, swag)
-    preparation.check_memory(options(train_batch_size=64, num_frozen_layers=12), start, swag)
+        starting_point.check_memory(flags, start, swag)
+    starting_point.check_memory(options(train_batch_size=64, num_frozen_layers=12), start, swag)
     with pytest.raises(UserError, match="num_frozen_layers is 13, but the model has 12 layers"):
-        preparation.check_memory(options(num_frozen_layers=13), start, swag)
+        starting_point.check_memory(options(num_frozen_layers=13), start, swag)
 
 
 def test_collapsed_run_is_reported_and_recorded(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(run.log, "propagate", True)
+    monkeypatch.setattr(results.log, "propagate", True)
     folder = RunFolder(str(tmp_path))
     folder.open(name="tiny", flags={}, decisive={})
-    run.warn_of_collapse(None, folder)
+    results.warn_of_collapse(None, folder)
     assert caplog.text == "" and read_json(tmp_path / "run.json")["collapsed"] is None
-    run.warn_of_collapse("all 3 predictions are the same", folder)
+    results.warn_of_collapse("all 3 predictions are the same", folder)
     assert f"{tmp_path} has collapsed: on the development set all 3 predictions are the same." in caplog.text
     assert read_json(tmp_path / "run.json")["collapsed"] == "all 3 predictions are the same"
 
@@ -256,11 +256,11 @@ def making(vectors):
 
 
 def test_training_pools_as_the_checkpoint_or_the_flags_say(capsys):
-    chosen = preparation._with_recorded_pooling(vector_flags(), making(SentenceVectors("max", False)))
+    chosen = starting_point._with_recorded_pooling(vector_flags(), making(SentenceVectors("max", False)))
     assert (chosen.pooling, chosen.normalize_vectors) == ("max", "false")
     assert capsys.readouterr().out == ""
     prompts = SentenceVectors("mean", True, prompts={"query": "q "}, unsupported="the module LSTM")
-    chosen = preparation._with_recorded_pooling(vector_flags(pooling="cls"), making(prompts))
+    chosen = starting_point._with_recorded_pooling(vector_flags(pooling="cls"), making(prompts))
     assert (chosen.pooling, chosen.normalize_vectors) == ("cls", "true")
     assert "without the prompts and the truncate_dim of there" in capsys.readouterr().out
 
@@ -275,6 +275,6 @@ def test_training_pools_as_the_checkpoint_or_the_flags_say(capsys):
 )
 def test_vectors_that_training_does_not_have_are_refused_for_vectors_alone(vectors, message):
     with pytest.raises(UserError, match=message):
-        preparation._with_recorded_pooling(vector_flags(), making(vectors))
+        starting_point._with_recorded_pooling(vector_flags(), making(vectors))
     classes = vector_flags(task_name="sst2")
-    assert preparation._with_recorded_pooling(classes, making(vectors)) == classes
+    assert starting_point._with_recorded_pooling(classes, making(vectors)) == classes

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bert_tf.recipes import ending
+from bert_tf.reports import next_steps
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ def test_next_steps_are_calls_for_a_program(tmp_path, kind, inputs, call):
     (tmp_path / "export" / "about.json").write_text(json.dumps({"inputs": inputs}))
     if kind:
         (tmp_path / "task.json").write_text(json.dumps({"kind": kind, "labels": ["x", "y"]}))
-    first, second, *others = [step for step, _ in ending.next_calls(str(tmp_path))]
+    first, second, *others = [step for step, _ in next_steps.next_calls(str(tmp_path))]
     assert (first, second) == (f"bert = bert_tf.load({str(tmp_path)!r})", call)
     assert [step.partition("(")[0] for step in others] == ([] if kind else ["bert_tf.fine_tune"])
-    assert ending.next_commands(str(tmp_path))[0][0].startswith("bert-tf predict ")
+    assert next_steps.next_commands(str(tmp_path))[0][0].startswith("bert-tf predict ")

@@ -1,0 +1,139 @@
+"""Results of fine-tuning: scores, thresholds, predictions and the export, printed and written."""
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from bert_tf import heads
+from bert_tf.recipes.finetuning import baselines, starting_point
+from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
+from bert_tf.runtime.json_files import read_json
+from bert_tf.tasks.task import FineTuningTask
+from bert_tf.training.run_directory import RunFolder
+
+if TYPE_CHECKING:
+    from bert_tf.training.evaluator import Evaluator
+
+log = logging.getLogger("bert_tf")
+
+
+def evaluate(
+    options: FineTuningFlags, task: FineTuningTask, evaluator: "Evaluator", steps: int, folder: RunFolder
+) -> FineTuningTask:
+    """Prints and writes the results on the evaluation splits; returns the task with the best thresholds."""
+    splits = task.eval_splits
+    if splits and not any(task.split(split).is_known for split in splits.values()):
+        print("The evaluation data have no labels: nothing to score.")
+        return load_calibration(task, folder)
+    results = evaluator()
+    calibrated = calibrate(task, evaluator.predictions, folder)
+    if calibrated is not task and task.rescores:
+        for prefix, split in splits.items():
+            scores = calibrated.scores(evaluator.predictions[split], split)
+            results |= {f"{prefix}{name}": value for name, value in scores.items()}
+    if steps:
+        folder.log(steps, {f"eval_{name}": value for name, value in results.items()})
+    print("On the development set:")
+    print_scores(results)
+    baselines.compare(options, task, results, folder)
+    folder.write_json("eval_results.json", results)
+    report_details(calibrated, evaluator.predictions, folder)
+    return calibrated
+
+
+def calibrate(task: FineTuningTask, predictions: dict[str, Any], folder: RunFolder) -> FineTuningTask:
+    """The task with the thresholds that are best on {split: predictions}, which are stored, or with stored ones."""
+    calibrated, sentences = task.calibrated(predictions)
+    if calibrated is task:
+        return load_calibration(task, folder)
+    folder.write_json(task.calibration_file, calibrated.calibration)
+    for sentence in sentences:
+        print(sentence, flush=True)
+    return calibrated
+
+
+def load_calibration(task: FineTuningTask, folder: RunFolder) -> FineTuningTask:
+    """The task with the thresholds that an earlier evaluation left in the folder, if any."""
+    stored = read_json(folder.file(task.calibration_file)) if task.calibration_file else None
+    return task.with_calibration(stored) if stored else task
+
+
+def report_details(task: FineTuningTask, predictions: dict[str, Any], folder: RunFolder) -> None:
+    """Prints and writes the details of {split: predictions}, and warns if these are worthless."""
+    details = {split: task.details(values, split) for split, values in predictions.items()}
+    folder.write_json("eval_details.json", details)
+    for table in details.values():
+        for line in task.summary(table):
+            print(line, flush=True)
+    reasons = (task.collapse(values, split) for split, values in predictions.items())
+    warn_of_collapse(next(filter(None, reasons), None), folder)
+
+
+def warn_of_collapse(reason: str | None, folder: RunFolder) -> None:
+    """Notes why the predictions of a run are worthless (None: they are not), and warns of it."""
+    folder.update(collapsed=reason)
+    if reason:
+        log.warning(
+            "%s has collapsed: on the development set %s. Try another random_seed, a lower learning_rate, more "
+            "num_train_epochs, or for classes of uneven size --class_weights=balanced --criterion=macro_f1.",
+            folder.path,
+            reason,
+        )
+
+
+def print_scores(scores: dict[str, float]) -> None:
+    """Prints {score: number}, one in a line."""
+    for name, value in scores.items():
+        print(f"  {name:26} {value:.4f}", flush=True)
+
+
+def predict(options: FineTuningFlags, task: FineTuningTask, evaluator: "Evaluator", folder: RunFolder) -> None:
+    """Writes predictions for each test split; those of a labelled development set are scored for the report."""
+    for split in task.test_splits:
+        predictions = evaluator.predictions.get(split) or evaluator.evaluate_split(split)[1]
+        if not folder.is_chief:
+            continue
+        print(*task.write_predictions(folder.path, split, predictions), sep="\n", flush=True)
+        if not options.do_eval and split in task.eval_splits.values() and task.split(split).is_known:
+            folder.write_json("eval_results.json", task.scores(predictions, split))
+            folder.write_json("eval_details.json", {split: task.details(predictions, split)})
+
+
+def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, folder: RunFolder) -> None:
+    """Exports the model, compares the export with it, and prints predictions of the export for a few examples.
+
+    The examples are written too: the page of the server shows them.
+    """
+    from bert_tf.export.loaded_model import Signature, declared_inputs
+    from bert_tf.export.saved_model import export
+    from bert_tf.heads.base.answering import answered, texts_by_input
+
+    path, splits = folder.file("export"), [*task.eval_splits.values(), *task.test_splits]
+    split = (starting_point.requested_splits(options, task) or splits)[-1]
+    about = about_export(options, task)
+    loaded = export(
+        task,
+        model,
+        task.tokenizer,
+        path,
+        examples=task.serving_examples(split),
+        about=about,
+        with_attention=options.export_attention,
+    )
+    print(f"The export, {path}, answers as the model does:")
+    exported = Signature(loaded.signatures["serving_default"], path, declared_inputs(path))
+    examples = task.demo_examples(split)
+    outputs = exported.predict(examples)
+    for number, example in enumerate(examples):
+        values = {name: array[number] for name, array in outputs.items()}
+        labels = tuple(about.get("labels") or ())
+        row = answered(example, values, head=heads.get(task.kind), labels=labels, inputs=exported.inputs)
+        print(f"  {task.demo_line(example, row)}", flush=True)
+    inputs = [{"inputs": texts_by_input(example, exported.inputs)} for example in examples]
+    folder.write_json("examples.json", {"export": inputs})
+
+
+def about_export(options: FineTuningFlags, task: FineTuningTask) -> dict[str, Any]:
+    """What an export says of itself besides the name of its task: about its head, and how a labelled file is read."""
+    values = options.values()
+    reads = {name: values[name] for name in task.file_flags if name in values}
+    return {**task.about(), "reads": reads}

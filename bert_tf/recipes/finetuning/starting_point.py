@@ -1,0 +1,229 @@
+"""Starting point of fine-tuning: the task with its tokenizer, the weights, and whether head and memory fit."""
+
+import dataclasses
+import functools
+import itertools
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from bert_tf.checkpoints.checkpoint import POOLINGS, Checkpoint
+from bert_tf.config.bert_config import check_layers
+from bert_tf.errors import UserError
+from bert_tf.heads.base.table_options import LabelOptions
+from bert_tf.recipes.finetuning import sweep
+from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
+from bert_tf.runtime import files
+from bert_tf.runtime.tf_config import number_of_workers
+from bert_tf.tasks.task import FineTuningTask
+from bert_tf.tasks.task_options import VectorOptions
+from bert_tf.text import vocabulary, vocabulary_learning
+from bert_tf.training import step_memory
+from bert_tf.training.run_directory import RunFolder
+
+UNNAMED = re.compile(r"label_\d+")  # what Hugging Face calls labels without a name
+
+
+def use_trained_model(options: FineTuningFlags, folder: RunFolder) -> FineTuningFlags:
+    """Without training: the flags with the model of the run folder, or else init_checkpoint, and its labels."""
+    if options.do_train:
+        return options
+    if is_trained(folder):
+        options = options.replace(init_checkpoint=folder.path)
+    if not options.model.init_checkpoint:
+        raise UserError(f"There is no checkpoint in {folder.path}: train first, or give init_checkpoint.")
+    from bert_tf.checkpoints import formats
+
+    if isinstance(options, LabelOptions) and not options.labels:
+        options = options.replace(labels=formats.labels(options.model.init_checkpoint) or "")
+    return options
+
+
+def is_trained(folder: RunFolder) -> bool:
+    """Whether a folder holds a model that was trained: that of a run, or the best of several."""
+    return bool(folder.last_step()) or files.exists(folder.file(sweep.WEIGHTS))
+
+
+def create_task(options: FineTuningFlags, start: Checkpoint, folder: RunFolder) -> FineTuningTask:
+    """The task that the flags name, with its tokenizer."""
+    from bert_tf.tasks import catalog
+
+    tokenizer_for = functools.partial(_create_tokenizer, options, start, folder)
+    options = _with_recorded_pooling(options, start)
+    return catalog.get(catalog.full_name(options.task_name))(options, tokenizer_for)
+
+
+def _with_recorded_pooling(options: FineTuningFlags, start: Checkpoint) -> FineTuningFlags:
+    """The flags with the pooling of the checkpoint, where they choose vectors of texts and none is given.
+
+    Raises UserError where the checkpoint makes vectors in a way that training does not have.
+    """
+    from bert_tf.tasks import catalog
+
+    recorded, name = start.sentence_vectors, catalog.full_name(options.task_name)
+    if recorded is None or not isinstance(options, VectorOptions) or not (name.startswith("vectors/") or "." in name):
+        return options
+    if not options.pooling:
+        recorded.check_supported(options.model.init_checkpoint)
+        if recorded.layers or recorded.pooling not in POOLINGS:
+            layers = "".join(f", then {layer.kind}" for layer in recorded.layers)
+            raise UserError(
+                f"{options.model.init_checkpoint} makes vectors with the pooling {recorded.pooling}{layers}; training "
+                f"has one pooling of {', '.join(POOLINGS)} and no layer after it. Pass --pooling to train the encoder "
+                "without the rest."
+            )
+    if any(recorded.prompts.values()) or recorded.truncate_dim:
+        print(
+            "Training and the trained model are without the prompts and the truncate_dim of "
+            f"{options.model.init_checkpoint}."
+        )
+    values: dict[str, Any] = {
+        "pooling": options.pooling or recorded.pooling,
+        "normalize_vectors": options.normalize_vectors or str(recorded.normalize).lower(),
+    }
+    return options.replace(**values)
+
+
+def _create_tokenizer(
+    options: FineTuningFlags, start: Checkpoint, folder: RunFolder, texts: Callable[[], Iterable[str]]
+) -> Any:
+    """With the vocabulary of the checkpoint, of the run folder, or else one learned from the texts."""
+    from bert_tf.text import tokenizer_kinds
+
+    tokens = start.vocabulary
+    if tokens is None and folder.last_step():
+        tokens = vocabulary.read(folder.file("vocab.txt"))
+    if tokens is None:
+        iterator = iter(texts())
+        first = list(itertools.islice(iterator, 1))  # a file that cannot be read is an error before the line below
+        print(f"Learning a vocabulary of {options.model.vocab_size:,} tokens", flush=True)
+        tokens = vocabulary_learning.learn(
+            itertools.chain(first, iterator),
+            options.model.vocab_size,
+            lower_case=start.lowers_case,
+            kind=start.config.encoder_traits.tokenizer,
+            special_tokens=start.special_tokens,
+        )
+    return tokenizer_kinds.create(tokens, start.lowers_case, special_tokens_in_strings=start.special_tokens)
+
+
+def match_head(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> Checkpoint:
+    """The starting point with the columns of its head in the order of the task's labels, by their names.
+
+    Raises UserError, before anything is written, where no training follows and the head does not fit the task: there
+    is none, it has another size, or its labels have other names. LABEL_0, LABEL_1, ... are no names.
+    """
+    if task.head is None:
+        return start
+    name, size = task.head
+    weights, names = start.weights, start.labels or []
+    kernel, expected = weights.get(name), (start.config.hidden_size, size)
+    if kernel is not None and kernel.shape[-1] == size:  # the model checks its width
+        theirs, ours = ([str(label).casefold() for label in labels] for labels in (names, task.labels))
+        if not theirs or theirs == ours or all(UNNAMED.fullmatch(label) for label in theirs):
+            return start
+        if sorted(theirs) == sorted(ours):
+            order = [theirs.index(label) for label in ours]
+            head = (name, name.replace("kernel", "bias"))
+            reordered = {name: weights[name][..., order] for name in head}
+            if potentials := [each for each in weights if each.startswith("crf/")]:
+                reordered |= {each: weights[each][[*order, size, size + 1]][:, order] for each in potentials}
+            return dataclasses.replace(start, weights=weights | reordered, labels=list(task.labels))
+        reason = f"its labels are {', '.join(names)}, not {', '.join(task.labels)}"
+    else:
+        reason = f"it has no {name}" if kernel is None else f"its head is {kernel.shape}, expected {expected}"
+    if options.do_train or not weights:
+        return start
+    raise _wrong_task(options, reason)
+
+
+def _wrong_task(options: FineTuningFlags, reason: str) -> UserError:
+    return UserError(
+        f"{options.model.init_checkpoint} was not trained on this task ({reason}): train first, or give a model that "
+        "was."
+    )
+
+
+def new_head_rate(start: Checkpoint, task: FineTuningTask) -> float:
+    """The task's learning rate of a new head; 0 if the checkpoint has the head already, or there is none."""
+    if task.head is None or not start.weights:
+        return 0.0
+    name, size = task.head
+    is_known = name in start.weights and start.weights[name].shape[-1] == size
+    return 0.0 if is_known else task.new_head_rate
+
+
+def check_memory(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> None:
+    """Raises UserError if layers or memory do not suffice for a step of training."""
+    check_layers(options.training.num_frozen_layers, start.config.layers_with_weights)
+    if options.do_train:
+        step = step_memory.Step(
+            config=start.config,
+            training=options.training,
+            max_seq_length=options.max_seq_length,
+            has_adapters=bool(options.lora.lora_rank),
+            processes=max(1, number_of_workers()),
+            rows_per_example=task.rows_per_example,
+        )
+        step_memory.check(step, options.devices)
+
+
+def assign_weights(model: Any, start: Checkpoint, options: FineTuningFlags) -> None:
+    """Puts the weights of the starting point into the model and prints what became of them.
+
+    Raises UserError where no training follows and the head of the task is not among them, or has another shape.
+    """
+    from bert_tf.model import weights
+
+    if not start.weights:
+        return
+    loaded = weights.assign(model, start.weights)
+    print(loaded, flush=True)
+    mismatch = "; ".join(f"{name} is {theirs} there, {ours} here" for name, theirs, ours in loaded.shape_mismatch)
+    missing = [name for name in loaded.newly_initialized if name not in model.unread]
+    if options.do_train or not (missing or loaded.shape_mismatch):
+        if mismatch:
+            print(
+                f"The head of {options.model.init_checkpoint} is of another task ({mismatch}): reinitialized.",
+                flush=True,
+            )
+        return
+    raise _wrong_task(options, mismatch or f"it has no {missing[0]}")
+
+
+def requested_splits(options: FineTuningFlags, task: FineTuningTask) -> list[str]:
+    """The splits that the flags ask for."""
+    evaluated = list(task.eval_splits.values()) if options.do_eval else []
+    splits = ["train"] * options.do_train + evaluated + list(task.test_splits) * options.do_predict
+    return list(dict.fromkeys(splits))
+
+
+def is_scored(options: FineTuningFlags, task: FineTuningTask) -> bool:
+    """Whether the run has a development set with labels, and a score that decides."""
+    splits = task.eval_splits.values()
+    return bool(options.do_eval and task.criterion and splits and all(task.split(split).is_known for split in splits))
+
+
+def with_selection(options: FineTuningFlags, task: FineTuningTask) -> FineTuningFlags:
+    """The flags without keep_best where it is only the default and there is nothing to select by."""
+    if is_scored(options, task):
+        return options
+    return options if "keep_best" in options.given else options.replace(keep_best=False)
+
+
+def check_evaluation(options: FineTuningFlags, task: FineTuningTask, *, several: bool) -> None:
+    """Raises UserError if flags need evaluations during training, or runs to compare, without data for it."""
+    training = options.training
+    reasons = ["eval_steps"] * bool(training.eval_steps) + ["early_stop_patience"] * bool(training.early_stop_patience)
+    reasons += ["keep_best"] * training.keep_best
+    reasons += ["num_seeds or a grid"] * several
+    if not reasons:
+        return
+    if several and not options.do_train:
+        raise UserError("num_seeds and grids need training: give do_train, or leave them out.")
+    if not (options.do_eval and task.criterion):
+        missing = f"{task.name} has none" if options.do_eval else "do_eval is off"
+        raise UserError(f"{reasons[0]} was given, which needs a development set to evaluate on, but {missing}.")
+    for split in task.eval_splits.values():
+        if not task.split(split).is_known:
+            raise UserError(f"{reasons[0]} was given, which needs labels in the development set, but it has none.")
