@@ -4,6 +4,8 @@ import difflib
 import os
 from typing import NamedTuple
 
+from bert_tf.checkpoints import other_architectures
+
 
 class Published(NamedTuple):
     """A checkpoint on the Hugging Face hub: its owner, the license that its card names ("": none), its purpose."""
@@ -44,6 +46,41 @@ PUBLISHED = {
     "all-MiniLM-L12-v2": Published("sentence-transformers", "apache-2.0", "embeddings of English sentences"),
     "bge-small-en-v1.5": Published("BAAI", "mit", "embeddings for search in English"),
     "bge-base-en-v1.5": Published("BAAI", "mit", "embeddings for search in English, better and slower"),
+    "xlm-roberta-base": Published("FacebookAI", "mit", "a hundred languages, with case; learns a task in one for all"),
+    "xlm-roberta-large": Published("FacebookAI", "mit", "the large model of it"),
+    "mpnet-base": Published("microsoft", "", "English; the start of all-mpnet-base-v2"),
+    "camembert-base": Published("almanach", "mit", "French"),
+    "gbert-base": Published("deepset", "mit", "German, better than bert-base-german-cased"),
+    "chinese-roberta-wwm-ext": Published("hfl", "apache-2.0", "Chinese, better than bert-base-chinese"),
+    "ModernBERT-base": Published(
+        "answerdotai", "apache-2.0", "English and code, texts of up to 8,192 tokens; better, faster"
+    ),
+    "ModernBERT-large": Published("answerdotai", "apache-2.0", "the large model of it"),
+    "deberta-v3-small": Published("microsoft", "mit", "English, half as deep as deberta-v3-base"),
+    "deberta-v3-base": Published("microsoft", "mit", "English; the best of its size, half again as slow as BERT"),
+    "deberta-v3-large": Published("microsoft", "mit", "the large model of it"),
+    "mdeberta-v3-base": Published("microsoft", "mit", "a hundred languages; better than xlm-roberta-base"),
+    "all-mpnet-base-v2": Published(
+        "sentence-transformers", "apache-2.0", "embeddings of English sentences, better, slower"
+    ),
+    "paraphrase-multilingual-MiniLM-L12-v2": Published(
+        "sentence-transformers", "apache-2.0", "embeddings of sentences in 50 languages"
+    ),
+    "multilingual-e5-small": Published("intfloat", "mit", "embeddings for search in a hundred languages; small"),
+    "multilingual-e5-base": Published("intfloat", "mit", "embeddings for search in a hundred languages"),
+    "bge-m3": Published("BAAI", "mit", "embeddings for search in a hundred languages, of up to 8,192 tokens; large"),
+    "gte-modernbert-base": Published(
+        "Alibaba-NLP", "apache-2.0", "embeddings for search in English, up to 8,192 tokens"
+    ),
+    "nomic-embed-text-v1.5": Published(
+        "nomic-ai", "apache-2.0", "embeddings for search in English, up to 2,048 tokens"
+    ),
+    "ms-marco-MiniLM-L6-v2": Published("cross-encoder", "apache-2.0", "re-ranks what a search found, English"),
+    "bge-reranker-v2-m3": Published("BAAI", "apache-2.0", "re-ranks what a search found, a hundred languages; large"),
+    "nli-deberta-v3-base": Published(
+        "cross-encoder", "apache-2.0", "entailment of English pairs; classes without examples"
+    ),
+    "mDeBERTa-v3-base-mnli-xnli": Published("MoritzLaurer", "mit", "the same in a hundred languages"),
     "scibert_scivocab_uncased": Published("allenai", "", "scientific articles"),
     "biobert-v1.1": Published("dmis-lab", "", "biomedical articles, with case"),
 }
@@ -66,6 +103,8 @@ def license_of(name: str) -> str | None:
 
 def suggestion(path: str) -> str:
     """What a user may have meant by a path that does not exist: a sentence that begins with a space, or ""."""
+    if advice := other_architectures.advice_for_name(path):
+        return f" {advice}."
     if close := difflib.get_close_matches(path.lower(), _LOWER, n=3):
         return f" Did you mean {' or '.join(_LOWER[name] for name in close)}?"
     parts = path.split("/")

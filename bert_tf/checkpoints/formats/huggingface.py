@@ -40,15 +40,8 @@ OUTPUT = re.compile(
     r"(cls\.|lm_head\.|)(predictions\.)?decoder\.(?P<part>weight|bias)|"
     r"(vocab_projector|generator_lm_head)\.(?P<matrix>weight)"
 )
-POSITIONS = "embeddings.position_embeddings.weight"
 CONSTANT = "embeddings.position_ids"
-ROBERTAS = ("roberta", "xlm_roberta", "camembert")
-FIXED_GELU = (
-    *ROBERTAS,
-    "mpnet",
-    "electra",
-)  # encoders whose masked LM heads have the exact GELU whatever hidden_act says
-POOLER, PROJECTION = "encoder/pooler/", "encoder/embeddings/projection/"
+POOLER = "encoder/pooler/"
 TOKENS, SEGMENTS = "encoder/embeddings/token_table", "encoder/embeddings/segment_table"
 IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings|relative_attention_bias")
 MAX_LABELS = 1_000_000  # that config.json may number without naming them
@@ -103,7 +96,7 @@ def read(path: str) -> Checkpoint:
         chosen = read_special_tokens(path)
     else:
         chosen = huggingface_rules.found_in_lower_case(path, recognized)
-        is_roberta = config.encoder in ROBERTAS or kind_of(vocabulary or ()) == XLM_ROBERTA
+        is_roberta = layout.has_one_segment or kind_of(vocabulary or ()) == XLM_ROBERTA
         if is_roberta and SEGMENTS in weights:  # its tokenizer gives both texts of a pair the first segment
             config = dataclasses.replace(config, type_vocab_size=1)
             weights[SEGMENTS] = weights[SEGMENTS][:1]
@@ -135,11 +128,10 @@ def _check_whole_encoder(
 ) -> None:
     """Raises UserError where a weight of the encoder is missing.
 
-    Not all have a pooler, nor an ELECTRA whose embeddings are as wide as its layers a projection.
+    Not all have a pooler.
     """
-    is_as_wide = config.encoder == "electra" and config.embedding_size is None
     optional = (*([] if config.encoder_traits.shares_head and has_head else [POOLER]),)
-    optional += (PROJECTION,) if is_as_wide else ()
+    optional += LAYOUTS[config.encoder].optional(config)
     names = [
         name for ours in table if ours.startswith("encoder/") and not ours.startswith(optional) for name in table[ours]
     ]
@@ -171,11 +163,8 @@ def _left_out(
         else:
             yield "masked_lm/", f"as {name} differs from the weight that is tied to it in other models"
             break
-    if str(layout.names.get("replaced_token/transform/kernel")) in arrays:
-        yield "masked_lm/", "as the encoder was trained to find replaced tokens"
-    elif not config.settings.get("position_biased_input", True) and POSITIONS in arrays:
-        yield "masked_lm/", "as it adds positions to the last layer (the enhanced mask decoder), which is not supported"
-    if config.encoder in FIXED_GELU and config.hidden_act != "gelu_erf":
+    yield from layout.heads_left_out(config, arrays)
+    if layout.has_fixed_gelu and config.hidden_act != "gelu_erf":
         yield "masked_lm/", f"as its GELU is exact and hidden_act is {config.hidden_act}, which is not supported"
     if config.is_causal:
         reason = "as it uses the first token of a causal model, and this package the last one"

@@ -1,0 +1,47 @@
+"""How `transformers` stores each architecture: names of weights, classes and configuration.
+
+A module here is the layout of the encoder of that name: it ends in LAYOUT, a `base.layout.Layout`.
+"""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from bert_tf.checkpoints import other_architectures
+from bert_tf.checkpoints.checkpoint_files import shortened
+from bert_tf.checkpoints.huggingface_layouts.base.layout import CLASSES, Layout
+from bert_tf.errors import UserError
+from bert_tf.runtime import plugins
+
+__all__ = ["BY_TYPE", "CLASSES", "LAYOUTS", "NOT_SUPPORTED", "Layout", "encoder_of"]
+
+# Entries of config.json that change what a model computes -> the only value that is supported.
+NOT_SUPPORTED: Mapping[str, Any] = {
+    "position_embedding_type": "absolute",
+    "add_cross_attention": False,
+    "is_encoder_decoder": False,
+    "pruned_heads": {},
+    "quantization_config": None,
+}
+# {encoder: Layout}
+LAYOUTS: Mapping[str, Layout] = {
+    name: importlib.import_module(f"{__name__}.{name}").LAYOUT for name in plugins.names(__name__)
+}
+BY_TYPE = {layout.model_type: encoder for encoder, layout in LAYOUTS.items()}
+
+
+def encoder_of(values: Mapping[str, Any], path: str) -> str:
+    """The encoder that a config.json describes: by its type, in older files by the class that wrote it, or BERT.
+
+    Raises UserError where this package has no such encoder.
+    """
+    architectures = values.get("architectures") or [""]
+    written_by = str(architectures[0]) if isinstance(architectures, list) else ""
+    by_class = {
+        layout.classes: layout.model_type for layout in LAYOUTS.values() if written_by.startswith(layout.classes)
+    }
+    kind = values.get("model_type") or (by_class[max(by_class, key=len)] if by_class else "bert")
+    if not isinstance(kind, str) or kind not in BY_TYPE:
+        known = other_architectures.advice(str(kind)) or f"expected one of {', '.join(BY_TYPE)}"
+        raise UserError(f"{path} describes a model of type {shortened(kind)}: {known}.")
+    return BY_TYPE[kind]

@@ -1,0 +1,1 @@
+"""What layouts are made of."""

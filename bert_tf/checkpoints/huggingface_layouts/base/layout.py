@@ -1,0 +1,183 @@
+"""How an architecture of `transformers` is described: names of weights, classes and configuration."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from bert_tf.checkpoints.checkpoint_files import shortened
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.errors import UserError
+from bert_tf.model.weights import expand
+
+Names = Mapping[str, str | tuple[str, ...]]
+
+ACTIVATIONS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}  # their "gelu" uses the exact error function
+# Heads of ours -> how the name of a class of transformers ends that has them.
+CLASSES = {
+    ("masked_lm", "next_sentence"): "ForPreTraining",
+    ("masked_lm",): "ForMaskedLM",
+    ("next_sentence",): "ForNextSentencePrediction",
+    ("classifier",): "ForSequenceClassification",
+    ("replaced_token",): "ForPreTraining",
+    ("span",): "ForQuestionAnswering",
+    (): "Model",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Layout:
+    """An architecture of transformers.
+
+    Attributes:
+        model_type: its name in config.json.
+        classes: how the names of its classes begin.
+        prefix: of the names of the encoder's weights in a model with a head.
+        names: {canonical name: theirs} without the prefix. Several of theirs are concatenated to ours; "{i}" stands for
+            every layer.
+        outside: how names begin that have no prefix in a model with a head.
+        of_texts: names that differ in a classifier of texts, unlike in other models; with all of these in a file, it is
+            one.
+        renamed: {field of BertConfig: theirs}.
+        constants: further entries of config.json, which a config.json that is read must not contradict.
+        written: further entries that it may.
+        left_out: fields of BertConfig that it has no entry for.
+        defaults: what its class has for entries that a config.json leaves out, where BertConfig has something else.
+        may_be_causal: whether it has `is_decoder`; the others ignore it.
+        of_spans: names of the head that finds answers, where it has that of the classifier's.
+        absent: the beginnings of canonical names that a model of some configuration does not have.
+        older: {how a name begins in some files: how it begins in others}.
+        optional: the beginnings of canonical names of the encoder that a model of some configuration may lack.
+        heads_left_out: (beginning of canonical names, why) of heads that would compute something else here.
+        has_fixed_gelu: its head for masked LM has the exact GELU whatever hidden_act says.
+        has_one_segment: its tokenizer gives both texts of a pair the first segment.
+        ends: {heads of ours: how the name of a class ends that has them}.
+        read, write: between a config.json and entries under the names of this class, which has one form of each entry.
+    """
+
+    model_type: str
+    classes: str
+    prefix: str
+    names: Names
+    outside: tuple[str, ...]
+    of_texts: Names = dataclasses.field(default_factory=dict)
+    renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    constants: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    may_be_causal: bool = True
+    of_spans: Names = dataclasses.field(default_factory=dict)
+    absent: Callable[[BertConfig], tuple[str, ...]] = lambda config: ()
+    older: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    optional: Callable[[BertConfig], tuple[str, ...]] = lambda config: ()
+    heads_left_out: Callable[[BertConfig, Mapping[str, Any]], Iterable[tuple[str, str]]] = lambda config, arrays: ()
+    has_fixed_gelu: bool = False
+    has_one_segment: bool = False
+    ends: Mapping[tuple[str, ...], str] = dataclasses.field(default_factory=lambda: CLASSES)
+    read: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+    write: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+
+    def table(self, config: BertConfig, *, is_of_texts: bool, is_of_spans: bool) -> dict[str, tuple[str, ...]]:
+        """{canonical name: theirs} of a model of that configuration."""
+        names = {**self.names, **(self.of_texts if is_of_texts else {})}
+        if is_of_spans and self.of_spans:
+            names = {ours: theirs for ours, theirs in names.items() if theirs not in self.of_spans.values()}
+            names |= self.of_spans
+        table, absent = expand(names, config.layers_with_weights), self.absent(config)
+        return {ours: theirs for ours, theirs in table.items() if not ours.startswith(absent)}
+
+    def renamed_arrays(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """The arrays of a file with the names of `older` as those that `names` has, unless these are there too."""
+        found = dict(arrays)
+        for name in arrays:
+            begin = next((each for each in self.older if name.startswith(each)), None)
+            current = name if begin is None else self.older[begin] + name.removeprefix(begin)
+            if current not in found:
+                found[current] = found.pop(name)
+        return found
+
+    def config_values(self, config: BertConfig) -> dict[str, Any]:
+        """The entries of config.json for a configuration."""
+        values = {name: value for name, value in config.to_dict().items() if name not in self.left_out}
+        values["hidden_act"] = ACTIVATIONS.get(config.hidden_act, config.hidden_act)
+        values["max_position_embeddings"] += config.encoder_traits.position_offset
+        values["embedding_size"] = config.embedding_width
+        values = {self.renamed.get(name, name): value for name, value in values.items()}
+        return self.write(values) | {**self.constants, **self.written}
+
+    def config(self, encoder: str, values: Mapping[str, Any]) -> BertConfig:
+        """The configuration in a config.json; "gelu" means the exact error function."""
+        values = {name: value for name, value in values.items() if name not in self.left_out}
+        values["is_causal"] = self.may_be_causal and values.get("is_decoder", False)
+        values = {**self.defaults, **self.read(values)}
+        values |= {ours: values[theirs] for ours, theirs in self.renamed.items() if theirs in values}
+        config = BertConfig.from_dict({**values, "encoder": encoder}, gelu="gelu_erf")
+        offset = config.encoder_traits.position_offset
+        return dataclasses.replace(
+            config,
+            max_position_embeddings=config.max_position_embeddings - offset,
+            embedding_size=None if config.embedding_size == config.hidden_size else config.embedding_size,
+        )
+
+
+def layers(layer: str, **parts: str) -> dict[str, str | tuple[str, ...]]:
+    """The names of the weights of a layer, all of whose parts are modules with a weight and a bias."""
+    modules = {
+        "attention/query_key_value": tuple(parts.pop(part) for part in ("query", "key", "value")),
+        "attention/project_out": (parts.pop("project_out"),),
+        "attention_norm": (parts.pop("attention_norm"),),
+        "feed_forward/expand": (parts.pop("expand"),),
+        "feed_forward/contract": (parts.pop("contract"),),
+        "feed_forward_norm": (parts.pop("feed_forward_norm"),),
+    }
+    names: dict[str, str | tuple[str, ...]] = {}
+    for ours, theirs in modules.items():
+        weight, bias = ("gamma", "beta") if ours.endswith("norm") else ("kernel", "bias")
+        names[f"encoder/layers/{{i}}/{ours}/{weight}"] = tuple(f"{layer}.{part}.weight" for part in theirs)
+        names[f"encoder/layers/{{i}}/{ours}/{bias}"] = tuple(f"{layer}.{part}.bias" for part in theirs)
+    return names
+
+
+def module(ours: str, theirs: str) -> dict[str, str]:
+    """The names of the weight and the bias of a dense layer or, if its name says so, of a LayerNorm."""
+    weight, bias = ("gamma", "beta") if ours.endswith("norm") else ("kernel", "bias")
+    return {f"{ours}/{weight}": f"{theirs}.weight", f"{ours}/{bias}": f"{theirs}.bias"}
+
+
+BERT_LAYER = {
+    **{part: f"attention.self.{part}" for part in ("query", "key", "value")},
+    "project_out": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "expand": "intermediate.dense",
+    "contract": "output.dense",
+    "feed_forward_norm": "output.LayerNorm",
+}
+TABLES = {
+    "encoder/embeddings/token_table": "embeddings.word_embeddings.weight",
+    "encoder/embeddings/position_table": "embeddings.position_embeddings.weight",
+    "encoder/embeddings/segment_table": "embeddings.token_type_embeddings.weight",
+}
+BERT_HEADS = {
+    **module("masked_lm/transform", "cls.predictions.transform.dense"),
+    **module("masked_lm/norm", "cls.predictions.transform.LayerNorm"),
+    "masked_lm/output_bias": "cls.predictions.bias",
+    **module("next_sentence", "cls.seq_relationship"),
+}
+TASK_HEADS = {
+    **module("classifier", "classifier"),
+    **module("span", "qa_outputs"),
+    "crf/potentials": "crf.potentials",  # which transformers ignores
+}
+NARROW = ("embedding_size", "num_hidden_groups")
+OUTSIDE = ("cls.", "classifier.", "qa_outputs.", "crf.")
+
+
+def check_one_of(values: Mapping[str, Any], name: str, default: Any, expected: tuple[Any, ...]) -> None:
+    """Raises UserError unless an entry has one of these values."""
+    if values.get(name, default) not in expected:
+        raise not_supported(name, values.get(name, default), " or ".join(map(repr, expected)))
+
+
+def not_supported(name: str, value: Any, expected: str) -> UserError:
+    """What is raised for an entry of config.json."""
+    return UserError(f"config.json: {name} is {shortened(value)}, which is not supported; supported is {expected}.")

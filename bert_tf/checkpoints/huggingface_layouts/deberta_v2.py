@@ -1,0 +1,136 @@
+"""DeBERTa-v2 and -v3."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bert_tf.checkpoints.huggingface_layouts.base.layout import (
+    BERT_HEADS,
+    BERT_LAYER,
+    CLASSES,
+    NARROW,
+    OUTSIDE,
+    TABLES,
+    TASK_HEADS,
+    Layout,
+    check_one_of,
+    layers,
+    module,
+    not_supported,
+)
+from bert_tf.config.bert_config import GELUS, BertConfig
+
+
+def read(values: Mapping[str, Any]) -> dict[str, Any]:
+    """One form for each entry, with the values of the class for what a file leaves out."""
+    values = {name: value for name, value in values.items() if value is not None}
+    check_one_of(values, "relative_attention", False, (True,))
+    kinds = values.get("pos_att_type", "none")
+    values["pos_att_type"] = "|".join(kinds) if isinstance(kinds, list) else str(kinds).replace(" ", "").lower()
+    check_one_of(values, "pos_att_type", "none", ("p2c|c2p", "c2p|p2c", "c2p", "p2c"))
+    norm = str(values.get("norm_rel_ebd", "none")).replace(" ", "").lower()
+    values["norm_rel_ebd"] = "layer_norm" if "layer_norm" in norm.split("|") else "none"
+    values["conv_kernel_size"] = max(values.get("conv_kernel_size", 0), 0)
+    if values["conv_kernel_size"] and not values["conv_kernel_size"] % 2:
+        raise not_supported("conv_kernel_size", values["conv_kernel_size"], "an odd number")
+    activation = values.get("conv_act", "tanh")
+    values["conv_act"] = "gelu_erf" if activation == "gelu" else GELUS.get(activation, activation)
+    width = values.get("hidden_size", 1536)
+    for name, expected in (
+        ("pooler_hidden_size", width),
+        ("attention_head_size", width // values.get("num_attention_heads", 24)),
+    ):
+        check_one_of(values, name, expected, (expected,))
+    positions = values.get("max_position_embeddings", 512)
+    given = values.get("max_relative_positions", -1)
+    values["max_relative_positions"] = positions if given < 1 else given
+    values["position_buckets"] = max(values.get("position_buckets", -1), 0)
+    for name, default in (("share_att_key", False), ("position_biased_input", True)):
+        values.setdefault(name, default)
+    return values
+
+
+def write(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The names that the class has."""
+    buckets, activation = values["position_buckets"] or -1, values["conv_act"]
+    names = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}
+    return {**values, "position_buckets": buckets, "conv_act": names.get(activation, activation)}
+
+
+def absent(config: BertConfig) -> tuple[str, ...]:
+    """What a DeBERTa of that configuration does without."""
+    settings = config.settings
+    parts = {
+        "encoder/embeddings/position_table": settings["position_biased_input"],
+        "encoder/relative_norm": settings["norm_rel_ebd"] == "layer_norm",
+        "encoder/layers/0/convolution": settings["conv_kernel_size"] > 0,
+    }
+    for kind, name in (("c2p", "key"), ("p2c", "query")):
+        has_own = not settings["share_att_key"] and kind in settings["pos_att_type"]
+        numbers = range(config.num_hidden_layers)
+        parts |= {f"encoder/layers/{number}/attention/position_{name}/": has_own for number in numbers}
+    return tuple(name for name, is_there in parts.items() if not is_there)
+
+
+def heads_left_out(config: BertConfig, arrays: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields the head for masked LM where it is not what this package computes."""
+    if "mask_predictions.dense.weight" in arrays:
+        yield "masked_lm/", "as the encoder was trained to find replaced tokens"
+    elif TABLES["encoder/embeddings/position_table"] in arrays and not config.settings["position_biased_input"]:
+        yield "masked_lm/", "as it adds positions to the last layer (the enhanced mask decoder), which is not supported"
+
+
+LAYOUT = Layout(
+    model_type="deberta-v2",
+    classes="DebertaV2",
+    prefix="deberta.",
+    names={
+        **{ours: theirs for ours, theirs in TABLES.items() if "segment" not in ours},
+        **module("encoder/embeddings/norm", "embeddings.LayerNorm"),
+        "encoder/relative_table": "encoder.rel_embeddings.weight",
+        **module("encoder/relative_norm", "encoder.LayerNorm"),
+        **layers(
+            "encoder.layer.{i}",
+            **BERT_LAYER | {part: f"attention.self.{part}_proj" for part in ("query", "key", "value")},
+        ),
+        **module("encoder/layers/{i}/attention/position_query", "encoder.layer.{i}.attention.self.pos_query_proj"),
+        **module("encoder/layers/{i}/attention/position_key", "encoder.layer.{i}.attention.self.pos_key_proj"),
+        **module("encoder/layers/0/convolution", "encoder.conv.conv"),
+        **module("encoder/layers/0/convolution/norm", "encoder.conv.LayerNorm"),
+        **module("encoder/pooler", "pooler.dense"),
+        **{ours: theirs for ours, theirs in BERT_HEADS.items() if "masked_lm" in ours},
+        **module("replaced_token/norm", "mask_predictions.LayerNorm"),
+        **module("replaced_token/transform", "mask_predictions.dense"),
+        **module("replaced_token/output_layer", "mask_predictions.classifier"),
+        **TASK_HEADS,
+    },
+    outside=("pooler.", "mask_predictions.", *OUTSIDE),
+    constants={
+        "relative_attention": True,
+        "type_vocab_size": 0,
+        "pooler_hidden_act": "gelu",
+        "conv_groups": 1,
+        "tie_word_embeddings": True,
+        "pad_token_id": 0,
+    },
+    written={"legacy": True},
+    left_out=(*NARROW, "type_vocab_size", "position_embedding_type"),
+    defaults={
+        "vocab_size": 128100,
+        "hidden_size": 1536,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 24,
+        "intermediate_size": 6144,
+        "layer_norm_eps": 1e-7,
+    },
+    may_be_causal=False,
+    absent=absent,
+    older={
+        "lm_predictions.lm_head.bias": "cls.predictions.bias",
+        "lm_predictions.lm_head.": "cls.predictions.transform.",
+        "mask_predictions.classifer.": "mask_predictions.classifier.",
+    },
+    ends=CLASSES | {("replaced_token",): "Model"},  # transformers has no class with that head
+    read=read,
+    write=write,
+    heads_left_out=heads_left_out,
+)

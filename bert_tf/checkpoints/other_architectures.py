@@ -1,0 +1,80 @@
+"""Published architectures that are not supported, and for each the nearest checkpoint that is.
+
+docs/encoders.md shows the same table.
+"""
+
+import re
+from typing import NamedTuple
+
+
+class Other(NamedTuple):
+    """An architecture of `transformers`: its name, the name of a checkpoint in `published.PUBLISHED` to take instead.
+
+    pattern: what the names of its checkpoints have in them; "": its model_type.
+    """
+
+    name: str
+    nearest: str
+    pattern: str = ""
+
+
+OTHERS = {  # by the model_type of config.json
+    "bart": Other("BART", "roberta-base"),
+    "big_bird": Other("BigBird", "ModernBERT-base", "bigbird"),
+    "canine": Other("CANINE", "xlm-roberta-base"),
+    "convbert": Other("ConvBERT", "electra-base-discriminator", "convbert|conv-bert"),
+    "data2vec-text": Other("data2vec", "roberta-base"),
+    "deberta": Other("DeBERTa (v1)", "deberta-v3-base", "deberta-(base|large|xlarge)"),
+    "ernie": Other("ERNIE", "bert-base-chinese"),
+    "ernie_m": Other("ERNIE-M", "xlm-roberta-base", "ernie-m"),
+    "esm": Other("ESM", "ModernBERT-base", r"esm[12]"),
+    "eurobert": Other("EuroBERT", "xlm-roberta-base"),
+    "flaubert": Other("FlauBERT", "camembert-base"),
+    "fnet": Other("FNet", "bert-base-cased"),
+    "funnel": Other("Funnel Transformer", "electra-base-discriminator", "funnel-transformer"),
+    "gemma3_text": Other("EmbeddingGemma", "multilingual-e5-base", "embeddinggemma"),
+    "gpt2": Other("GPT-2", "roberta-base"),
+    "gte": Other("GTE v1.5 of Snowflake", "bge-m3", "arctic-embed-m-v2"),
+    "ibert": Other("I-BERT", "roberta-base"),
+    "layoutlm": Other("LayoutLM", "bert-base-uncased"),
+    "layoutlmv3": Other("LayoutLMv3", "roberta-base"),
+    "lilt": Other("LiLT", "xlm-roberta-base"),
+    "llama": Other("Llama", "ModernBERT-base"),
+    "longformer": Other("Longformer", "ModernBERT-base"),
+    "luke": Other("LUKE", "roberta-base"),
+    "mistral": Other("Mistral", "bge-m3"),
+    "mobilebert": Other("MobileBERT", "MiniLM-L12-H384-uncased"),
+    "mra": Other("MRA", "ModernBERT-base"),
+    "mt5": Other("mT5", "mdeberta-v3-base"),
+    "new": Other("GTE v1.5", "gte-modernbert-base", "gte-[a-z]+-en-v1.5|gte-multilingual"),
+    "nezha": Other("NEZHA", "bert-base-chinese"),
+    "nystromformer": Other("Nyströmformer", "ModernBERT-base"),
+    "qwen3": Other("Qwen3", "bge-m3"),
+    "reformer": Other("Reformer", "ModernBERT-base"),
+    "rembert": Other("RemBERT", "xlm-roberta-large"),
+    "roberta-prelayernorm": Other("RoBERTa-PreLayerNorm", "roberta-base", "efficient_mlm"),
+    "roc_bert": Other("RoCBert", "bert-base-chinese", "roc-bert"),
+    "roformer": Other("RoFormer", "bert-base-chinese"),
+    "splinter": Other("Splinter", "bert-large-uncased-whole-word-masking"),
+    "squeezebert": Other("SqueezeBERT", "distilbert-base-uncased"),
+    "t5": Other("T5", "roberta-base", r"t5\b"),
+    "tapas": Other("TAPAS", "bert-base-uncased"),
+    "xlm": Other("XLM", "xlm-roberta-base", "xlm-(mlm|clm)"),
+    "xlm-roberta-xl": Other("XLM-RoBERTa-XL", "xlm-roberta-large"),
+    "xlnet": Other("XLNet", "deberta-v3-base"),
+    "xmod": Other("X-MOD", "xlm-roberta-base"),
+    "yoso": Other("YOSO", "ModernBERT-base"),
+}
+
+
+def advice(model_type: str) -> str:
+    """What to take instead of a model of that type: the end of a sentence, or "" if it is not in the table."""
+    other = OTHERS.get(model_type)
+    return f"{other.name} is not supported, and {other.nearest} is the nearest that is" if other else ""
+
+
+def advice_for_name(name: str) -> str:
+    """The same for the name of a checkpoint."""
+    patterns = ((kind, other.pattern or kind.replace("_", "[_-]")) for kind, other in OTHERS.items())
+    found = [kind for kind, pattern in patterns if re.search(f"(^|[/_-])({pattern})", name.lower())]
+    return advice(max(found, key=len)) if found else ""
