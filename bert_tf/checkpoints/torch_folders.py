@@ -3,7 +3,7 @@
 import fnmatch
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
@@ -148,7 +148,7 @@ def without_prefixes(
     Raises:
         UserError: there is no encoder, there are several, or it is one of another architecture.
     """
-    arrays = {_newer(AROUND.sub("", name)): array for name, array in arrays.items()}
+    arrays = _renamed(arrays, lambda name: _newer(AROUND.sub("", name)), path)
     places = sorted(name.removesuffix(tokens) for name in arrays if name == tokens or name.endswith(f".{tokens}"))
     own = [place for place in (prefix, "") if place in places][:1] or places
     if not own:
@@ -170,7 +170,16 @@ def without_prefixes(
     around = place.removesuffix(prefix) if f".{place}".endswith(f".{prefix}") else place
     inside = {name: array for name, array in arrays.items() if name.startswith(around)}
     beside = {name: array for name, array in arrays.items() if name not in inside}
-    return {name.removeprefix(around).removeprefix(prefix): array for name, array in inside.items()}, beside
+    return _renamed(inside, lambda name: name.removeprefix(around).removeprefix(prefix), path), beside
+
+
+def _renamed(arrays: Mapping[str, np.ndarray], new: Callable[[str], str], path: str) -> dict[str, np.ndarray]:
+    """The arrays under new names; UserError where two get the same."""
+    old: dict[str, str] = {}
+    for name in arrays:
+        if old.setdefault(new(name), name) != name:
+            raise UserError(f"{path} holds both {old[new(name)]} and {name}: save the one that you mean by itself.")
+    return {name: arrays[earlier] for name, earlier in old.items()}
 
 
 def _newer(name: str) -> str:

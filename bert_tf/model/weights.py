@@ -4,6 +4,7 @@ A canonical name is the path of attributes to a variable: "encoder/layers/0/atte
 Kernels are [in, out]; `query_key_value` holds the columns of query, then key, then value.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NoReturn
@@ -67,6 +68,11 @@ def expand(names: Mapping[str, Sequence[str]], num_hidden_layers: int) -> dict[s
     return table
 
 
+def holds_floats(array: np.ndarray) -> bool:
+    """Whether an array holds floating-point numbers."""
+    return array.dtype.kind == "f" or array.dtype.name == "bfloat16"  # of ml_dtypes, whose kind is that of bytes
+
+
 def to_canonical_names(
     table: Mapping[str, tuple[str, ...]], arrays: Mapping[str, np.ndarray], is_transposed: Callable[[str], bool]
 ) -> tuple[Weights, set[str]]:
@@ -74,7 +80,8 @@ def to_canonical_names(
 
     Where one of our names has several of theirs, their arrays are concatenated along the last axis.
     `is_transposed(their name)` says whether a matrix is stored [out, in]. Returns the weights and their names used.
-    Raises UserError for arrays that cannot be concatenated, and for values that are no numbers.
+    Raises UserError for arrays that cannot be concatenated, and for values that are no floating-point numbers, such as
+    those of quantized models.
     """
     weights: Weights = {}
     used: set[str] = set()
@@ -83,14 +90,16 @@ def to_canonical_names(
             continue
         parts = [np.asarray(arrays[name]) for name in theirs]
         parts = [part.T if is_transposed(name) else part for name, part in zip(theirs, parts, strict=True)]
-        try:
-            weights[ours] = np.ascontiguousarray(np.concatenate(parts, -1), np.float32)
-        except (TypeError, ValueError):  # scalars, texts, shapes that do not fit together
+        joined = None
+        with contextlib.suppress(TypeError, ValueError):  # of scalars, and shapes that do not fit together
+            joined = np.concatenate(parts, -1)
+        if joined is None or not all(map(holds_floats, parts)):
             kinds = ", ".join(f"{part.dtype}{list(part.shape)}" for part in parts)
             raise UserError(
-                f"{', '.join(theirs)} of the checkpoint cannot be {ours} ({kinds}); expected numbers of equal shapes: "
-                "fetch the checkpoint again."
-            ) from None
+                f"{', '.join(theirs)} of the checkpoint cannot be {ours} ({kinds}); expected floating-point numbers of "
+                "equal shapes: fetch the checkpoint again, or one that is not quantized."
+            )
+        weights[ours] = np.ascontiguousarray(joined, np.float32)
         used.update(theirs)
     return weights, used
 

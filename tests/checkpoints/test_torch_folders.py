@@ -100,6 +100,26 @@ def test_two_encoders_are_refused(folder):
         formats.read(path)
 
 
+@pytest.mark.parametrize(
+    "other, message",
+    [
+        (lambda name, array: {f"module.{name}": array}, "holds both .*: save the one that you mean by itself"),
+        (
+            lambda name, array: {name.removeprefix("bert."): array},
+            "holds both .*: save the one that you mean by itself",
+        ),
+        (lambda name, array: {name: (array * 99).astype("int8")}, "int8.* not quantized|holds values of the type int8"),
+    ],
+)
+def test_weights_that_are_there_twice_or_quantized_are_refused(folder, other, message):
+    path, _ = folder
+    arrays = load_file(path / MODEL)
+    others = {new: value.copy() for name, array in arrays.items() for new, value in other(name, array).items()}
+    save_file({**arrays, **others}, path / MODEL)
+    with pytest.raises(UserError, match=message):
+        formats.read(path)
+
+
 def as_torch(path, *, name="pytorch_model.bin", around=lambda state: state, select=lambda name: True):
     """Writes the weights of model.safetensors, or some of them, in the format of torch.save."""
     arrays = {each: array for each, array in load_file(path / MODEL).items() if select(each)}

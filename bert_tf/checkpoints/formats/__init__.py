@@ -104,7 +104,7 @@ def _reason(path: str, format_name: str | None = None) -> str:
 
 def _checked(checkpoint: Checkpoint, path: str) -> Checkpoint:
     """The checkpoint; UserError if it has no weights or some that are not finite, or describes too large a model."""
-    from bert_tf.model.weights import HEADS, PRE_TRAINED
+    from bert_tf.model.weights import HEADS, PRE_TRAINED, holds_floats
 
     memory_estimate.check_room_for_weights(checkpoint.config)
     names = [name for name in checkpoint.weights if name.startswith((*PRE_TRAINED, *HEADS))]
@@ -114,10 +114,10 @@ def _checked(checkpoint: Checkpoint, path: str) -> Checkpoint:
             f"{path} holds no weights of a BERT, only {len(checkpoint.weights)} others{first}: give a checkpoint with "
             "weights."
         )
-    strange = [name for name in names if not _holds_numbers(checkpoint.weights[name])]
+    strange = [name for name in names if not holds_floats(checkpoint.weights[name])]
     if strange:
         kind = checkpoint.weights[strange[0]].dtype
-        raise UserError(f"{strange[0]} in {path} holds values of the type {kind}; expected numbers: fetch it again.")
+        raise UserError(f"{strange[0]} in {path} holds values of the type {kind}; expected floating-point numbers.")
     damaged = [name for name in names if not np.isfinite(checkpoint.weights[name]).all()]
     if damaged:
         raise UserError(
@@ -127,10 +127,6 @@ def _checked(checkpoint: Checkpoint, path: str) -> Checkpoint:
     for sentence in checkpoint.left_out:
         logging.getLogger("bert_tf").warning("%s: %s.", path, sentence)
     return checkpoint
-
-
-def _holds_numbers(array: np.ndarray) -> bool:
-    return array.dtype.kind in "biuf" or array.dtype.name == "bfloat16"  # of ml_dtypes, whose kind is that of bytes
 
 
 def locate(path: str | os.PathLike[str]) -> str:
