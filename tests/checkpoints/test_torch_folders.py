@@ -103,12 +103,9 @@ def test_two_encoders_are_refused(folder):
 @pytest.mark.parametrize(
     "other, message",
     [
-        (lambda name, array: {f"module.{name}": array}, "holds both .*: save the one that you mean by itself"),
-        (
-            lambda name, array: {name.removeprefix("bert."): array},
-            "holds both .*: save the one that you mean by itself",
-        ),
-        (lambda name, array: {name: (array * 99).astype("int8")}, "int8.* not quantized|holds values of the type int8"),
+        (lambda name, array: {f"module.{name}": array}, "holds both .*: save the one that you mean"),
+        (lambda name, array: {name.removeprefix("bert."): array}, "holds both .*: save the one that you mean"),
+        (lambda name, array: {name: array.astype("int8")} if "query.weight" in name else {}, "int8.* not quantized"),
     ],
 )
 def test_weights_that_are_there_twice_or_quantized_are_refused(folder, other, message):
