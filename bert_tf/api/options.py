@@ -51,6 +51,8 @@ class FineTuneOptions(TypedDict, total=False):
     feature_layers: Literal["", "embeddings", "second_to_last", "last", "weighted_sum_last_four", "concat_last_four", "weighted_sum_all"]  # Tagging: train a BiLSTM on these vectors of the frozen encoder.
     fgm_epsilon: float  # Adversarial training (FGM): also learn each text with the vectors of its tokens moved by this much to where the loss grows, such as 1; twice the time. 0: off.
     focal_gamma: float  # Exponent of the focal loss, such as 2: examples that are right already count less; 0: cross entropy.
+    fold: int  # With folds: train only the run that holds out this part, from 1.
+    folds: int  # Cross-validation: divide the training table into N parts, train N runs that each hold out one of them, report mean and standard deviation, and train the final model on all rows; for tables of some hundred rows or fewer.
     freeze: Literal["none", "embeddings", "encoder"]  # Weights that stay as they are: the embeddings, or the encoder without its pooler.
     gpu_memory_growth: bool  # Take memory of GPUs as it is needed; false: nearly all of it at the start.
     gpu_memory_limit: int  # MiB of each part of a GPU, with num_logical_devices.
@@ -103,7 +105,7 @@ class FineTuneOptions(TypedDict, total=False):
     similarity_loss: Literal["cosent", "cosine"]  # Loss of --task_name=sts.
     similarity_scale: float  # Sentence vectors: factor of cosines in losses that compare examples.
     special_tokens_in_strings: str  # Special tokens recognized in texts: all ([MASK], [SEP], ... and those that init_checkpoint adds), none, or the five and these: [E1],[/E1]. Default: as in init_checkpoint, else none, as the original.
-    start: Literal["encoder", "best"]  # best: keep the encoder as it was before training, with the linear head of the baseline, if training does not beat it on the development set.
+    start: Literal["encoder", "best", "frozen"]  # frozen: only fit a linear head to the vectors of the encoder as it is, which takes seconds; best: keep that if training does not beat it on the development set; encoder: train encoder and head.
     stratify: bool  # Hold out the same part of the rows of every label.
     tag_column: int  # Tagging: column with the tag; -1: the last.
     tag_head: Literal["linear", "crf"]  # Tagging: label each word by itself, or the words of a sentence as a chain.

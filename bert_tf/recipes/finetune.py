@@ -19,7 +19,7 @@ from bert_tf.data import ready_examples
 from bert_tf.errors import UserError
 from bert_tf.heads.base.table_options import TableOptions
 from bert_tf.recipes import initialization, teacher
-from bert_tf.recipes.finetuning import baselines, ready, results, starting_point, sweep, table_choice
+from bert_tf.recipes.finetuning import baselines, folds, ready, results, starting_point, sweep, table_choice
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
 from bert_tf.reports import next_steps
 from bert_tf.reports.wording import count_text
@@ -115,7 +115,7 @@ def main(options: FineTuningFlags) -> None:
     computed = options.computed_defaults()
     options = options.with_defaults(computed)
     options = options.with_earlier_defaults(recorded_flags(options.output_dir), computed)
-    runs = sweep.plan(options)
+    runs = folds.plan(options) if folds.number_of(options) else sweep.plan(options)
     for each in runs.values():
         each.check()
     options = runs.get("", options)
@@ -126,13 +126,22 @@ def main(options: FineTuningFlags) -> None:
         options = starting_point.use_trained_model(options, folder)
 
         # Data, checkpoint and devices
-        setup = prepare(options, runs, folder)
+        setup = prepare(next(iter(runs.values())) if folds.number_of(options) else options, runs, folder)
         options = starting_point.with_selection(options, setup.task)
         runs = {name: starting_point.with_selection(each, setup.task) for name, each in runs.items()}
 
         # One run, or every run of a sweep that is not finished
         if len(runs) == 1:
             run(options, folder, setup)
+        elif folds.number_of(options):
+            open_folder(folder, options)
+            sweep.begin(folder, runs)
+
+            def run_fold(each: FineTuningFlags, own: RunFolder) -> None:
+                own_start, own_task = create_task(each, setup.start, own)
+                run(each, own, setup._replace(start=own_start, task=own_task))
+
+            folds.run_all(options, runs, folder, run_fold, setup.task.criterion)
         else:
             open_folder(folder, options)
             sweep.begin(folder, runs)
@@ -157,9 +166,7 @@ def prepare(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags], folde
 
     # Task, its tokenizer and its data
     ready.check_vocabulary(options, start)
-    task = starting_point.create_task(options, start, folder)
-    ready.attach(task, options, start)
-    task.groups_by_length = options.group_by_length
+    start, task = create_task(options, start, folder)
     starting_point.check_evaluation(starting_point.with_selection(options, task), task, several=len(runs) > 1)
     splits = starting_point.requested_splits(options, task)
     for split in splits:
@@ -176,8 +183,16 @@ def prepare(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags], folde
         named = options.replace(init_checkpoint=options.distillation.teacher, do_train=False)
         taught_by = starting_point.match_head(named, taught_by, task)
     starting_point.check_memory(max(runs.values(), key=lambda each: each.training.train_batch_size), start, task)
-    start = dataclasses.replace(start, config=dataclasses.replace(start.config, vocab_size=task.tokenizer.size))
     return Setup(start, task, strategy, taught_by)
+
+
+def create_task(options: FineTuningFlags, start: Checkpoint, folder: RunFolder) -> tuple[Checkpoint, FineTuningTask]:
+    """The task that the flags name, and the starting point with the size of the vocabulary that it may have learned."""
+    task = starting_point.create_task(options, start, folder)
+    ready.attach(task, options, start)
+    task.groups_by_length = options.group_by_length
+    config = dataclasses.replace(start.config, vocab_size=task.tokenizer.size)
+    return dataclasses.replace(start, config=config), task
 
 
 def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
@@ -220,6 +235,9 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     evaluator = Evaluator(task, model, config, strategy)
     if options.do_train:
         candidate = baselines.score(options, task, start, evaluator, folder)
+        if options.start == baselines.FROZEN:
+            baselines.fit_head(task, evaluator)
+            config = dataclasses.replace(config, learning_rate=0.0, head_learning_rate=0.0, num_train_steps=1)
         announce(options, config)
         taught = teacher.taught(task, model, taught_by, options.distillation, strategy)
         with folder.phase("train"):

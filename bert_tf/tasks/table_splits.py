@@ -55,11 +55,18 @@ def require(options: RowOptions, split: str) -> str:
 
 
 def held_out(
-    path: str, read: Callable[[], list[Example]], fraction: float, *, is_stratified: bool = False
+    path: str,
+    read: Callable[[], list[Example]],
+    fraction: float,
+    *,
+    is_stratified: bool = False,
+    folds: int = 0,
+    fold: int = 0,
 ) -> dict[str, Callable]:
     """{split: function that reads its examples}, both of one table; rows with the same texts are on the same side.
 
     is_stratified: hold out that part of each label, so that the splits have the same shares of labels.
+    folds, fold: instead of that part hold out this one of so many, counted from 1; every row is in one of them.
     """
     if not 0 < fraction < 1:
         raise UserError(f"eval_fraction is {fraction}; expected more than 0 and less than 1, or a table as eval_file.")
@@ -69,8 +76,14 @@ def held_out(
         parts: dict[str, list[Example]] = {"train": [], "dev": []}
         examples = read()
         drawn = [zlib.crc32(b"\n".join(example.encode())) / 2**32 for example in examples]
-        plain = {number: number < fraction for number in drawn}
-        is_held_out = _stratified(examples, drawn, fraction) if is_stratified else plain
+        groups = _by_label(examples, drawn) if is_stratified or fold else []
+        if fold:
+            order = [number for numbers in groups for number in sorted(numbers)]
+            is_held_out = {number: place % folds == fold - 1 for place, number in enumerate(order)}
+        elif is_stratified:
+            is_held_out = _stratified(groups, fraction)
+        else:
+            is_held_out = {number: number < fraction for number in drawn}
         for example, number in zip(examples, drawn, strict=True):
             parts["dev" if is_held_out[number] else "train"].append(example)
         counts = {split: len(rows) for split, rows in parts.items()}
@@ -86,11 +99,8 @@ def held_out(
     return {"train": lambda: divided()["train"], "dev": lambda: divided()["dev"]}
 
 
-def _stratified(examples: Sequence[Example], drawn: Sequence[float], fraction: float) -> dict[float, bool]:
-    """{number of a text: whether it is held out}: of the texts of each label those with the smallest numbers.
-
-    Of two texts of a label or more, one is held out at least. Labels of a single text are taken together.
-    """
+def _by_label(examples: Sequence[Example], drawn: Sequence[float]) -> list[set[float]]:
+    """The numbers of the texts of each label; labels of a single text are taken together."""
     by_label: dict[str, set[float]] = {}
     seen: set[float] = set()
     for example, number in zip(examples, drawn, strict=True):
@@ -99,6 +109,14 @@ def _stratified(examples: Sequence[Example], drawn: Sequence[float], fraction: f
             by_label.setdefault(str(example.label), set()).add(number)
     groups = [numbers for numbers in by_label.values() if len(numbers) > 1]
     groups.append({number for numbers in by_label.values() if len(numbers) == 1 for number in numbers})
+    return groups
+
+
+def _stratified(groups: Sequence[set[float]], fraction: float) -> dict[float, bool]:
+    """{number of a text: whether it is held out}: of the texts of each label those with the smallest numbers.
+
+    Of two texts of a label or more, one is held out at least.
+    """
     is_held_out: dict[float, bool] = {}
     for numbers in groups:
         count = max(round(fraction * len(numbers)), int(len(numbers) > 1))

@@ -77,6 +77,10 @@ class FineTuningTask(Task):
         """
         return {}, None
 
+    def linear_head(self, vectors: Vectors) -> Any:
+        """The head in `baselines` on these vectors; None: there is none."""
+        return None
+
     # Data
 
     @abc.abstractmethod

@@ -115,6 +115,12 @@ class RowOptions(DatasetOptions):
 class TableOptions(RowOptions, SentenceOptions, LabelOptions):
     """Labels of a table."""
 
+    folds: int = flag(
+        0,
+        "Cross-validation: divide the training table into N parts, train N runs that each hold out one of them, report "
+        "mean and standard deviation, and train the final model on all rows; for tables of some hundred rows or fewer.",
+    )
+    fold: int = flag(0, "With folds: train only the run that holds out this part, from 1.")
     stratify: bool = flag(True, "Hold out the same part of the rows of every label.", earlier_default=False)
     bad_rows: str = flag(
         "skip", "Rows of a table without text or label, or with too many or too few fields.", ("skip", "stop")

@@ -2,12 +2,13 @@
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime.json_files import read_json
@@ -17,7 +18,7 @@ from bert_tf.training.run_directory import RunFolder
 if TYPE_CHECKING:
     from bert_tf.training.evaluator import Evaluator
 
-BEST = "best"  # of the flag `start`
+BEST, FROZEN = "best", "frozen"  # of the flag `start`
 log = logging.getLogger("bert_tf")
 
 Candidate = Callable[[], contextlib.AbstractContextManager[None]]
@@ -66,17 +67,28 @@ def _frozen_vectors(evaluator: "Evaluator") -> Callable[[str, int], np.ndarray] 
     return vectors
 
 
+def fit_head(task: FineTuningTask, evaluator: "Evaluator") -> None:
+    """Gives the model the linear head on frozen vectors; UserError for a task or devices without one."""
+    vectors = _frozen_vectors(evaluator)
+    head = task.linear_head(vectors) if vectors else None
+    if head is None:
+        raise UserError(f"start=frozen needs a head on whole texts, and one device; leave it out for {task.name}.")
+    _assign(evaluator.model, head)
+
+
+def _assign(model: Any, head: Iterable[np.ndarray]) -> None:
+    for variable, values in zip((model.classifier.kernel, model.classifier.bias), head, strict=True):
+        variable.assign(values)
+
+
 @contextlib.contextmanager
 def _with_head(model: Any, head: tuple[np.ndarray, np.ndarray]) -> Iterator[None]:
-    variables = model.classifier.kernel, model.classifier.bias
-    before = [variable.numpy() for variable in variables]
-    for variable, values in zip(variables, head, strict=True):
-        variable.assign(values)
+    before = [variable.numpy() for variable in (model.classifier.kernel, model.classifier.bias)]
+    _assign(model, head)
     try:
         yield
     finally:
-        for variable, values in zip(variables, before, strict=True):
-            variable.assign(values)
+        _assign(model, before)
 
 
 def _table(scores: Mapping[str, Mapping[str, float]]) -> Iterator[str]:

@@ -75,9 +75,9 @@ class FineTuningFlags(TaskOptions):
     )
     start: str = flag(
         "encoder",
-        "best: keep the encoder as it was before training, with the linear head of the baseline, if training does not "
-        "beat it on the development set.",
-        ("encoder", "best"),
+        "frozen: only fit a linear head to the vectors of the encoder as it is, which takes seconds; best: keep that "
+        "if training does not beat it on the development set; encoder: train encoder and head.",
+        ("encoder", "best", "frozen"),
     )
     training: Training = group(Training)
     lora: LoraConfig = group(LoraConfig)

@@ -15,6 +15,7 @@ from bert_tf.reports.wording import count_text
 
 CHOSEN = ("text_columns", "label_column", "label_type", "output_dir", "init_checkpoint", "max_seq_length")  # flags
 RECIPE = (  # flags that a small table has defaults of its own for
+    "eval_fraction",
     "train_batch_size",
     "num_train_epochs",
     "eval_steps",
@@ -25,7 +26,9 @@ RECIPE = (  # flags that a small table has defaults of its own for
 STEPS, MAX_EPOCHS, MIN_EPOCHS = 400, 60, 3  # of training on a small table
 BATCH_SIZES = ((200, 8), (2000, 16))  # (examples below which, rows of a step); else the default
 EVALUATIONS, PATIENCE, FEWEST_STEPS = 12, 4, 10  # in all, without improvement, and steps between two
+HELD_OUT = ((1000, 0.2),)  # (examples below which, part of them to evaluate on); else the default
 UNEVEN = 0.5  # part of its even share below which a class is rare
+FOLDS_BELOW = 500  # rows for which cross-validation is suggested
 ROWS = 1000  # read to tell texts from labels
 MAX_LABELS, MAX_LABELS_PER_ROW = 50, 0.3  # different values in a column of labels
 START = "MiniLM-L12-H384-uncased"  # quick on a CPU, and nearly as good as BERT-base
@@ -69,14 +72,18 @@ def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
         f"{chosen['max_seq_length']} tokens.",
         flush=True,
     )
-    return chosen | recipe(_values(all_rows, chosen["label_column"]), chosen["label_type"], options)
+    is_alone = not (options.get("eval_file") or table != path and tables.find_table(path, "dev"))
+    labels = _values(all_rows, chosen["label_column"])
+    return chosen | recipe(labels, chosen["label_type"], options, is_alone=is_alone)
 
 
-def recipe(labels: Sequence[str], label_type: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def recipe(
+    labels: Sequence[str], label_type: str, given: Mapping[str, Any], *, is_alone: bool = True
+) -> dict[str, Any]:
     """{flag: value} of RECIPE with which a small table learns: several hundred steps; prints what was chosen.
 
     labels: those of the rows, FEW_EXAMPLES at most; with so many, the defaults for large tables do. given: flags that
-    the user gave, which are left out; do_train and do_eval among them.
+    the user gave, which are left out; do_train and do_eval among them. is_alone: a part is held out to evaluate on.
     """
     count = len(labels)
     if not 0 < count < FEW_EXAMPLES or not given.get("do_train", True):
@@ -85,9 +92,15 @@ def recipe(labels: Sequence[str], label_type: str, given: Mapping[str, Any]) -> 
     fitting = min(max(math.ceil(STEPS * batch_size / count), MIN_EPOCHS), MAX_EPOCHS)
     epochs = float(given.get("num_train_epochs") or fitting)
     is_scored = given.get("do_eval", True)
-    trained = count - count // 10 * is_scored  # of a table alone a tenth is held out
+    folds, fraction = given.get("folds", 0), 0.0
+    if is_scored and (is_alone or folds):
+        fraction = given.get("eval_fraction") or next((part for most, part in HELD_OUT if count < most), 0.1)
+        fraction = 1 / folds if folds else fraction
+    trained = count - round(count * fraction)
     steps = max(1, int(trained * epochs / batch_size))
     chosen: dict[str, Any] = {"train_batch_size": batch_size, "num_train_epochs": epochs}
+    if fraction and not folds:
+        chosen["eval_fraction"] = fraction
     if is_scored:
         chosen |= {"eval_steps": max(FEWEST_STEPS, steps // EVALUATIONS), "early_stop_patience": PATIENCE}
     sizes = collections.Counter(" ".join(label.split()).lower() for label in labels)  # spellings of one are joined
@@ -100,7 +113,10 @@ def recipe(labels: Sequence[str], label_type: str, given: Mapping[str, Any]) -> 
         named = " ".join(f"--{name}={value}".removesuffix(".0") for name, value in chosen.items())
         reason = f"; only {100 * rare / count:.1f}% are {rarest.strip()!r}" if is_uneven else ""
         print(
-            f"For {count_text(count, 'labelled row')}, about {count_text(steps, 'step')}{reason}: {named}", flush=True
+            f"For {count_text(count, 'labelled row')}, about {count_text(steps, 'step')}{reason}: {named}. "
+            f"{'' if folds or count >= FOLDS_BELOW else '--folds=5 scores every row; '}--num_seeds=3 shows how much "
+            "depends on chance.",
+            flush=True,
         )
     return chosen
 

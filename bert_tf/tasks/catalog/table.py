@@ -50,12 +50,18 @@ def task(options: TableOptions, tokenizer_for: TokenizerFor) -> TextClassificati
         splits = {
             split: functools.cache(functools.partial(_spelled_as, labels, read)) for split, read in splits.items()
         }
+    if not 0 <= options.fold <= options.folds:
+        raise UserError(f"fold is {options.fold}; expected a number from 1 to folds={options.folds}.")
+    if options.folds and options.do_eval and table_splits.find(options, "dev"):
+        raise UserError("folds divides the training table: leave out folds, or the table to evaluate on.")
     if table_splits.needs_held_out(options):
         splits |= table_splits.held_out(
             table_splits.require(options, "train"),
             splits["train"],
             options.eval_fraction,
             is_stratified=options.stratify and goal_class.has_names,
+            folds=options.folds,
+            fold=options.fold,
         )
     return TextClassification(
         "table",

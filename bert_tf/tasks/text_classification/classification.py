@@ -257,14 +257,21 @@ class TextClassification(FineTuningTask):
             texts = baseline.tf_idf(train.texts, train.labels, held_out.texts, **weights)
             predicted |= {} if texts is None else {baseline.TF_IDF: texts}
         if vectors:
-            known = vectors("train", baseline.MAX_VECTORS)
-            head = baseline.fit_vectors(known, train.labels[: len(known)], self.goal.size, **weights)
+            head = self.linear_head(vectors)
             new = vectors(self.eval_splits[prefix], held_out.count)
             predicted[baseline.FROZEN] = head.predict(new, train.labels)
         scores = {name: self.score(held_out.labels, each) for name, each in predicted.items()}
         return {
             name: {f"{prefix}{score}": value for score, value in each.items()} for name, each in scores.items()
         }, head
+
+    def linear_head(self, vectors: Vectors) -> Any:
+        """A `baseline.LinearHead` on the vectors of the training data; None for choices."""
+        train, is_balanced = self.split("train"), self._class_weights == BALANCED
+        if self.rows_per_example > 1 or np.all(train.labels == train.labels[:1]):
+            return None
+        known = vectors("train", baseline.MAX_VECTORS)
+        return baseline.fit_vectors(known, train.labels[: len(known)], self.goal.size, is_balanced=is_balanced)
 
     def details(self, predictions: Mapping[str, np.ndarray], split: str) -> dict[str, Any]:
         """The goal's details, and the examples with the largest loss."""

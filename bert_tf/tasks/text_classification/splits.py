@@ -20,6 +20,7 @@ from bert_tf.tasks import text_lengths
 from bert_tf.text.tokenizer import Tokenizer
 
 MAX_CLASSES = 12  # whose frequencies are shown
+FEW = 50  # examples on which scores are uncertain
 UNBALANCED = 0.9  # frequency of one class above which a high score may mean nothing
 
 
@@ -120,6 +121,10 @@ def describe(
         elif split.labels.ndim == 1:
             best = max(frequencies, key=lambda label: frequencies[label])
             facts.append(f"always answering {best!r} is right in {frequencies[best]:.1%}")
+    if name != "train" and label_counts is not None and split.count < FEW:
+        warnings.append(
+            f"scores on {split.count:,} examples are uncertain by about {100 / split.count**0.5:.0f} percentage points."
+        )
     return [f"{name}: {'; '.join(facts)}.", *(f"Warning: {warning}" for warning in warnings)]
 
 

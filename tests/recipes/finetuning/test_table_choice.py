@@ -32,9 +32,10 @@ def test_columns_folder_and_checkpoint_are_chosen_and_printed(table, capsys):
         "init_checkpoint": table_choice.START,
         "label_type": "classes",
         "max_seq_length": 128,
+        "eval_fraction": 0.2,
         "train_batch_size": 8,
         "num_train_epochs": 60.0,
-        "eval_steps": 16,
+        "eval_steps": 15,
         "early_stop_patience": 4,
     }
     line = f"{path}: texts from the column 'Review Text', labels from 'Sentiment'; the run is runs/reviews, from MiniLM"
@@ -44,14 +45,20 @@ def test_columns_folder_and_checkpoint_are_chosen_and_printed(table, capsys):
 def test_flags_win(table, capsys):
     options = {"text_columns": "Title", "label_column": "Nr", "output_dir": "here", "init_checkpoint": ""}
     options |= {"label_type": "multi_label", "max_seq_length": 32}
-    options |= {"num_train_epochs": 2.0, "train_batch_size": 10, "eval_steps": 5, "early_stop_patience": 0}
+    options |= {
+        "eval_fraction": 0.1,
+        "num_train_epochs": 2.0,
+        "train_batch_size": 10,
+        "eval_steps": 5,
+        "early_stop_patience": 0,
+    }
     assert table_choice.defaults(table(), options) == {"task_name": "table", **options}
     assert capsys.readouterr().out.endswith("the run is here, from scratch, with rows of 32 tokens.\n")
 
 
 @pytest.mark.parametrize(
     "rows, batch_size, epochs, eval_steps",
-    [(16, 8, 60, 10), (300, 16, 22, 30), (1730, 16, 4, 32), (9999, 32, 3, 70)],
+    [(16, 8, 60, 10), (300, 16, 22, 27), (1730, 16, 4, 32), (9999, 32, 3, 70)],
 )
 def test_small_tables_are_trained_for_several_hundred_steps(rows, batch_size, epochs, eval_steps):
     chosen = table_choice.recipe(["a", "b"] * (rows // 2), "classes", {})

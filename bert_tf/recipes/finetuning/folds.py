@@ -1,0 +1,101 @@
+"""Cross-validation of a table: a run for each part, which is held out of it, and a model trained on all rows."""
+
+import contextlib
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bert_tf.errors import UserError
+from bert_tf.recipes.finetuning import sweep
+from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
+from bert_tf.reports.wording import count_text
+from bert_tf.runtime.json_files import read_json
+from bert_tf.training.run_directory import RunFolder
+
+ALL_ROWS = "all_rows"  # name of the run on all rows
+
+
+def number_of(options: FineTuningFlags) -> int:
+    """The folds that flags ask for, of a run that is not one of them; 0: there are none."""
+    values = options.values()
+    return int(values.get("folds") or 0) if not values.get("fold") else 0
+
+
+def plan(options: FineTuningFlags) -> dict[str, FineTuningFlags]:
+    """{name: options of a run} of every fold; UserError with flags that make several runs themselves."""
+    count, values = number_of(options), options.values()
+    if count < 2:
+        raise UserError(f"folds is {count}; expected 2 or more, such as 5.")
+    several = [name for name, value in sweep.ONE_RUN.items() if values[name] != value]
+    if several or not (options.do_train and options.do_eval):
+        reason = f"{several[0]} makes several runs itself" if several else "it needs do_train and do_eval"
+        raise UserError(f"folds={count} was given, but {reason}: leave one of them out.")
+    names = {number: f"fold={number}" for number in range(1, count + 1)}
+    return {
+        name: options.replace(fold=number, output_dir=f"{options.output_dir}/{name}", do_predict=False, do_export=False)
+        for number, name in names.items()
+    }
+
+
+def run_all(
+    options: FineTuningFlags,
+    runs: Mapping[str, FineTuningFlags],
+    folder: RunFolder,
+    run: Callable[[FineTuningFlags, RunFolder], None],
+    criterion: str,
+) -> None:
+    """Calls `run(options, folder)` for every fold and for all rows, and reports the scores of the folds."""
+    outcomes = sweep.run_all(runs, folder, run)
+    last = final(options, runs)
+    print(f"All rows, {count_text(last.training.num_train_epochs, 'epoch')}", flush=True)
+    with contextlib.closing(RunFolder(last.output_dir, is_chief=folder.is_chief)) as own:
+        run(last, own)
+        own.finish()
+    if folder.is_chief:
+        report(folder, runs, outcomes, criterion)
+
+
+def final(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags]) -> FineTuningFlags:
+    """The options of the run on all rows: for as many epochs as the folds, on average, were best after."""
+    recorded = [read_json(f"{each.output_dir}/run.json") or {} for each in runs.values()]
+    epochs = best_step([run["selection"]["evaluations"] for run in recorded]) * statistics.fmean(
+        run["training"]["train_batch_size"] / run["training"]["num_train_examples"] for run in recorded
+    )
+    changes: dict[str, Any] = {
+        "num_train_epochs": round(max(epochs, 0.1), 2),
+        "start": options.start if epochs else "frozen",
+        "eval_steps": 0,
+        "early_stop_patience": 0,
+        "keep_best": False,
+        "do_eval": False,
+    }
+    return options.replace(**changes, output_dir=f"{options.output_dir}/{ALL_ROWS}")
+
+
+def best_step(evaluations: Sequence[Sequence[tuple[int, float]]]) -> int:
+    """The step with the best mean criterion over runs, of each its [(step, criterion)]; the last of equals.
+
+    A run that ended earlier counts with its last evaluation.
+    """
+    steps = sorted({step for run in evaluations for step, _ in run})
+
+    def mean(step: int) -> float:
+        return statistics.fmean(
+            [value for at, value in run if at <= step or at == run[0][0]][-1] for run in evaluations
+        )
+
+    return max(steps, key=lambda step: (mean(step), step))
+
+
+def report(folder: RunFolder, runs: Mapping[str, FineTuningFlags], outcomes: Mapping[str, Any], criterion: str) -> None:
+    """Prints the scores of all folds and their mean, writes both, and copies the model of all rows into the folder."""
+    results = sweep.summary(runs, outcomes, criterion)
+    results["best_run"] = ALL_ROWS
+    sweep.promote_best_run(folder, ALL_ROWS)
+    folder.write_json(sweep.FILE, results)
+    scores = results["combinations"][0]["scores"]
+    folder.write_json("eval_results.json", {name: each["mean"] for name, each in scores.items()})
+    print(f"Cross-validation, {len(runs)} folds, every row held out once; mean ± standard deviation of the folds:")
+    for name, each in scores.items():
+        print(f"  {name:26} {each['mean']:.4f} ± {each['sd']:.4f}")
+    print(f"The model in {folder.path} is trained on all rows; the scores are those of the folds.", flush=True)

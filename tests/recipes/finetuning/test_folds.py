@@ -1,0 +1,67 @@
+"""Cross-validation of a table."""
+
+import json
+
+import pytest
+import warm
+from script_runs import TINY
+
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.recipes.finetune import Flags
+from bert_tf.recipes.finetuning import folds
+from bert_tf.tasks import table_splits
+
+
+def test_every_row_is_held_out_once_and_folds_have_the_shares_of_labels():
+    rows = [Example(str(n), (f"text {n}",), "rare" if n % 5 == 0 else "common") for n in range(40)]
+    rows.append(Example("40", ("text 0",), "rare"))  # the same text is in the same part
+    held_out = []
+    for fold in range(1, 5):
+        parts = table_splits.held_out("rows.csv", lambda: rows, 0.1, is_stratified=True, folds=4, fold=fold)
+        train, dev = parts["train"](), parts["dev"]()
+        assert len(train) + len(dev) == len(rows) and len({row.texts for row in dev}) == 10
+        assert len({row.texts for row in dev if row.label == "rare"}) == 2
+        held_out += dev
+    assert sorted(row.id for row in held_out) == sorted(row.id for row in rows)
+
+
+@pytest.mark.parametrize(
+    "runs, expected",
+    [
+        ([[(2, 0.5), (4, 0.7)], [(2, 0.5), (4, 0.7)]], 4),
+        ([[(0, 0.9), (2, 0.5)], [(0, 0.9), (2, 0.8), (4, 0.8)]], 0),
+        ([[(2, 0.5), (4, 0.4)], [(2, 0.5), (4, 0.5), (6, 0.7)]], 6),  # the first ended early
+        ([[(2, 0.7), (4, 0.7)]], 4),  # the last of equals
+    ],
+)
+def test_all_rows_are_trained_for_as_long_as_was_best_on_average(runs, expected):
+    assert folds.best_step(runs) == expected
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ({"folds": 1}, "folds is 1; expected 2 or more"),
+        ({"folds": 3, "num_seeds": 2}, "num_seeds makes several runs itself"),
+        ({"folds": 3, "do_eval": False}, "it needs do_train and do_eval"),
+    ],
+)
+def test_flags_that_do_not_go_with_folds_are_refused(flags, message):
+    with pytest.raises(UserError, match=message):
+        folds.plan(Flags.of_program({"task_name": "table", "output_dir": "run", **flags}))
+
+
+@pytest.mark.slow
+def test_runs_of_all_folds_and_a_model_of_all_rows(tmp_path):
+    rows = [f"the {animal} sat on mat number {n},{animal}\n" for n in range(6) for animal in ("cat", "dog")]
+    (tmp_path / "train.csv").write_text("text,kind\n" + "".join(rows))
+    flags = {**TINY, "data_dir": tmp_path, "output_dir": tmp_path / "run", "folds": 3}
+    done = warm.run("run_classifier.py", *(f"--{name}={value}" for name, value in flags.items()), eager=True)
+    assert done.returncode == 0, done.stderr
+    assert "Cross-validation, 3 folds" in done.stdout and "Training on 12 examples" in done.stdout
+    results = json.loads((tmp_path / "run" / "sweep.json").read_text())
+    assert list(results["runs"]) == ["fold=1", "fold=2", "fold=3"]
+    scores = json.loads((tmp_path / "run" / "eval_results.json").read_text())
+    assert scores["accuracy"] == results["combinations"][0]["scores"]["accuracy"]["mean"]
+    assert (tmp_path / "run" / "export" / "about.json").exists()
