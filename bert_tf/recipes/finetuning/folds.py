@@ -18,7 +18,7 @@ ALL_ROWS = "all_rows"  # name of the run on all rows
 def number_of(options: FineTuningFlags) -> int:
     """The folds that flags ask for, of a run that is not one of them; 0: there are none."""
     values = options.values()
-    return int(values.get("folds") or 0) if not values.get("fold") else 0
+    return int(values.get("folds") or 0) if options.do_train and not values.get("fold") else 0
 
 
 def plan(options: FineTuningFlags) -> dict[str, FineTuningFlags]:
@@ -27,8 +27,8 @@ def plan(options: FineTuningFlags) -> dict[str, FineTuningFlags]:
     if count < 2:
         raise UserError(f"folds is {count}; expected 2 or more, such as 5.")
     several = [name for name, value in sweep.ONE_RUN.items() if values[name] != value]
-    if several or not (options.do_train and options.do_eval):
-        reason = f"{several[0]} makes several runs itself" if several else "it needs do_train and do_eval"
+    if several or not options.do_eval:
+        reason = f"{several[0]} makes several runs itself" if several else "it needs do_eval"
         raise UserError(f"folds={count} was given, but {reason}: leave one of them out.")
     names = {number: f"fold={number}" for number in range(1, count + 1)}
     return {

@@ -44,7 +44,7 @@ def test_all_rows_are_trained_for_as_long_as_was_best_on_average(runs, expected)
     [
         ({"folds": 1}, "folds is 1; expected 2 or more"),
         ({"folds": 3, "num_seeds": 2}, "num_seeds makes several runs itself"),
-        ({"folds": 3, "do_eval": False}, "it needs do_train and do_eval"),
+        ({"folds": 3, "do_eval": False}, "it needs do_eval"),
     ],
 )
 def test_flags_that_do_not_go_with_folds_are_refused(flags, message):
