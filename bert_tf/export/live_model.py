@@ -48,8 +48,9 @@ def kind_of(loaded: pretrained.Loaded) -> str | None:
     """The kind of the head of a model; None where nothing answers a text."""
     if isinstance(loaded.model, Pretrainer):
         return "masked_lm" if "masked_lm/output_bias" in loaded.report.loaded else None
-    has_head = loaded.report.loaded and {"classifier/bias", "span/bias"} & set(loaded.report.loaded)
-    return (loaded.kind or "classes") if has_head else None
+    if loaded.report.loaded and {"classifier/bias", "span/bias"} & set(loaded.report.loaded):
+        return loaded.kind or "classes"
+    return "vectors" if loaded.sentence_vectors else None
 
 
 def signatures(path: str, texts: int | None = None) -> dict[str, Any]:
@@ -115,6 +116,12 @@ def task_of(
         length = min(QUESTION_TOKENS, length)
         windows = QuestionWindows(length, max(1, length // 3), min(64, length // 4), tokenizer.separators)
         return QuestionTask(path, splits, tokenizer, windows=windows, search=Search())
+    if kind == "vectors":
+        from bert_tf.tasks.embeddings import sentence_choice
+        from bert_tf.tasks.embeddings.extraction import Features
+
+        options, recorded = sentence_choice.SentenceOptions(), loaded.sentence_vectors
+        return Features(sentence_choice.choose(recorded, options, path=path, config=loaded.config), recorded)
     from bert_tf.tasks.text_classification.classification import TextClassification
 
     length = min(length, loaded.max_seq_length or length)

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export.older_exports import TooLong
-from bert_tf.serving import access, openapi, text_size, values, versions
+from bert_tf.serving import access, client_routes, openapi, text_size, values, versions
 from bert_tf.serving.batcher import Batcher, Busy
 from bert_tf.serving.body import TOO_DEEP, closed, read_json, wait_for_disconnect
 from bert_tf.serving.served import Arrays, Served, Signature
@@ -111,7 +111,8 @@ class Server:
     def app(self) -> ASGIApp:
         """The application, for uvicorn or another ASGI server."""
         files = [*HTML, *PAGE]
-        routes = [Route(f"/{name}", functools.partial(self.page, name=name)) for name in files]
+        routes = client_routes.routes(self)
+        routes += [Route(f"/{name}", functools.partial(self.page, name=name)) for name in files]
         routes += [
             Route("/v1/models", self.list_models),
             Route("/openapi.json", self.openapi),
@@ -180,9 +181,12 @@ class Server:
         return Response(file.read_text(encoding="utf-8"), media_type=kind, headers=SECURITY)
 
     async def list_models(self, _: Request) -> JSONResponse:
-        """Every model with its kind, labels and results, for the page."""
+        """Every model with its kind, labels and results, for the page; and the list that OpenAI's clients read."""
+        named = [{"id": name, "object": "model", "created": 0, "owned_by": "bert_tf"} for name in self.models]
         return JSONResponse(
             {
+                "object": "list",
+                "data": named,
                 "models": [
                     {
                         "name": m.name,
@@ -196,7 +200,7 @@ class Server:
                         **m.results,
                     }
                     for m in self.models.values()
-                ]
+                ],
             }
         )
 
@@ -237,10 +241,14 @@ class Server:
         return await self._counted(request, self._search)
 
     async def _counted(self, request: Request, answer: Callable[[Request, Any], Awaitable[Response]]) -> Response:
-        model, start = self.model(request), time.monotonic()
-        code = 500
+        model = self.model(request)
+        return await self.timed(model, answer(request, model))
+
+    async def timed(self, model: Served | ServedIndex, answer: Awaitable[Response]) -> Response:
+        """The response, counted in the metrics of a model."""
+        start, code = time.monotonic(), 500
         try:
-            response = await answer(request, model)
+            response = await answer
             code = response.status_code
         except HTTPException as error:
             code = error.status_code
@@ -250,9 +258,13 @@ class Server:
             self._seconds.labels(model.name).observe(time.monotonic() - start)
         return response
 
+    async def body(self, request: Request) -> Any:
+        """The body of a request, from JSON."""
+        return await read_json(request, self.most_bytes, self.receive_seconds)
+
     async def _predict(self, request: Request, model: Served | ServedIndex) -> Response:
         verbose = request.query_params.get("verbose", "0")
-        body = await read_json(request, self.most_bytes, self.receive_seconds)
+        body = await self.body(request)
         name = body.get("signature_name", "serving_default") if isinstance(body, dict) else "serving_default"
         if not isinstance(name, str):
             raise HTTPException(400, "The signature_name is not a string.")
@@ -271,7 +283,7 @@ class Server:
             raise HTTPException(400, str(error)) from None
         except RecursionError:
             raise HTTPException(400, TOO_DEEP) from None
-        outputs = await self._outputs(request, self.batchers[model.name], signature, arrays)
+        outputs = await self.compute(request, model, signature, arrays)
         rows = len(next(iter(arrays.values())))
         for name, array in outputs.items():
             if by_row and array.shape[:1] != (rows,):
@@ -286,7 +298,7 @@ class Server:
         return response() if is_small else await asyncio.to_thread(response)
 
     async def _search(self, request: Request, model: Served | ServedIndex) -> Response:
-        body = await read_json(request, self.most_bytes, self.receive_seconds)
+        body = await self.body(request)
         if not isinstance(model, ServedIndex):
             raise HTTPException(400, f"{model.name} is a model, which predicts; search needs an index.")
         asked = queries_of(body)
@@ -298,14 +310,16 @@ class Server:
                 413, f"There are {len(queries):,} queries: send at most {self.most_instances:,} at once."
             )
         arrays = {"query": np.array([query.encode("utf-8", "replace") for query in queries], object)}
-        found = await self._outputs(request, self.batchers[model.name], model.signatures[SEARCH], arrays)
+        found = await self.compute(request, model, model.signatures[SEARCH], arrays)
         return JSONResponse({"results": await asyncio.to_thread(model.hits, found, count)})
 
-    async def _outputs(self, request: Request, batcher: Batcher, signature: Signature, arrays: Arrays) -> Arrays:
+    async def compute(
+        self, request: Request, model: Served | ServedIndex, signature: Signature, arrays: Arrays
+    ) -> Arrays:
         """The outputs of the model; gives up after some time, or if the client closes the connection."""
         if await asyncio.to_thread(text_size.is_above, arrays, self.most_tokens):
             raise HTTPException(413, f"The texts have more than {self.most_tokens:,} tokens: send them in parts.")
-        answer = asyncio.ensure_future(batcher.answer(signature, arrays, self.seconds))
+        answer = asyncio.ensure_future(self.batchers[model.name].answer(signature, arrays, self.seconds))
         gone = asyncio.ensure_future(wait_for_disconnect(request))
         try:
             await asyncio.wait((answer, gone), timeout=self.seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 import bert_tf
+from bert_tf.serving import client_routes
 from bert_tf.serving.served import Served, Signature, Spec
 from bert_tf.serving.served_index import MAX_HITS, ServedIndex
 
@@ -38,6 +39,8 @@ def describe(models: Iterable[Served | ServedIndex], *, has_token: bool) -> dict
     """The description as plain data; has_token: whether requests need a token."""
     paths: dict[str, Any] = {path: _get(text, "Server", needs_token=False) for path, text in OPEN.items()}
     paths |= {path: _get(text, "Server") for path, text in PROTECTED.items()}
+    models = list(models)
+    paths |= client_routes.describe(models, _post)
     for model in models:
         path = f"/v1/models/{model.name}"
         paths[path] = _get("TensorFlow Serving's GetModelStatusResponse.", model.name)

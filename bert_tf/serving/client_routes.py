@@ -1,0 +1,264 @@
+"""Routes that clients of other servers use.
+
+Embeddings as OpenAI has them, embeddings and re-ranking as text-embeddings-inference (Hugging Face) has them,
+re-ranking as Jina and Cohere have it. B texts of a request, E numbers of a vector.
+"""
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from bert_tf.search.reranking import POSITIVE
+from bert_tf.serving import text_size, values
+from bert_tf.serving.served import Arrays, Served, Signature
+
+SMALLEST = 1e-12  # length that a vector is divided by
+MAX_MESSAGE = 1000  # characters of an error
+UNIT = 1e-3  # how far the length of a vector may be from 1
+EMBED, RERANK, OPENAI = ("/", "/embed"), ("/rerank", "/v1/rerank"), "/v1/embeddings"
+Body = Mapping[str, Any]
+
+
+class Computing(Protocol):
+    """What the routes need of the server."""
+
+    models: dict[str, Any]
+    most_instances: int
+
+    async def body(self, request: Request) -> Any:
+        """The body of a request, from JSON."""
+
+    async def compute(self, request: Request, model: Any, signature: Signature, arrays: Arrays) -> Arrays:
+        """The outputs of a signature, in a batch with others."""
+
+    async def timed(self, model: Any, answer: Awaitable[Response]) -> Response:
+        """The response, counted in the metrics of a model."""
+
+
+def routes(server: Computing) -> list[Route]:
+    """The routes of a server with a model of vectors, or of pairs; requests to those of others are refused."""
+    of_clients = ClientRoutes(server)
+    found = [Route(OPENAI, of_clients.openai_embeddings, methods=["POST"])]
+    found += [Route(path, of_clients.embed, methods=["POST"]) for path in EMBED]
+    return [*found, *(Route(path, of_clients.rerank, methods=["POST"]) for path in RERANK)]
+
+
+class ClientRoutes:
+    """The answers of the routes."""
+
+    def __init__(self, server: Computing) -> None:
+        self._server = server
+
+    async def openai_embeddings(self, request: Request) -> Response:
+        """{"input": text or texts, "model", "dimensions", "encoding_format"} -> OpenAI's list of embeddings.
+
+        Errors have the form that its clients read, too.
+        """
+        try:
+            body = await self._body(request)
+            model = self._chosen(body.get("model"), "vectors")
+            texts = self._texts(body.get("input"), "input")
+            encoding = body.get("encoding_format") or "float"
+            if encoding not in ("float", "base64"):
+                raise HTTPException(400, "The encoding_format is neither float nor base64.")
+            return await self._server.timed(model, self._openai(request, model, body, texts, encoding))
+        except HTTPException as error:
+            kind = "invalid_request_error" if error.status_code < 500 else "server_error"
+            details = {"message": error.detail[:MAX_MESSAGE], "type": kind, "param": None, "code": None}
+            return JSONResponse({"error": details}, error.status_code, headers=error.headers)
+
+    async def _openai(
+        self, request: Request, model: Served, body: Body, texts: list[str], encoding: str
+    ) -> JSONResponse:
+        vectors = await self._vectors(request, model, body, texts, normalize=None)
+        tokens = await asyncio.to_thread(lambda: sum(len(text_size.TOKEN.findall(text)) for text in texts))
+
+        def answer() -> JSONResponse:
+            shown = [_base64(row) for row in vectors] if encoding == "base64" else vectors.tolist()
+            data = [{"object": "embedding", "index": number, "embedding": each} for number, each in enumerate(shown)]
+            usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+            return JSONResponse({"object": "list", "data": data, "model": model.name, "usage": usage})
+
+        return await asyncio.to_thread(answer)
+
+    async def embed(self, request: Request) -> Response:
+        """{"inputs": text or texts, "normalize", "prompt_name", "dimensions"} -> the vectors."""
+        body = await self._body(request)
+        model = self._chosen(body.get("model"), "vectors")
+        texts = self._texts(body.get("inputs"), "inputs")
+        normalize = body.get("normalize", True)
+        if not isinstance(normalize, bool):
+            raise HTTPException(400, "normalize is neither true nor false.")
+
+        async def answer() -> Response:
+            vectors = await self._vectors(request, model, body, texts, normalize=normalize)
+            return await asyncio.to_thread(lambda: JSONResponse(vectors.tolist()))
+
+        return await self._server.timed(model, answer())
+
+    async def rerank(self, request: Request) -> Response:
+        """{"query", "texts", "raw_scores", "return_text"} -> [{"index", "score", "text"}], the best first.
+
+        With "documents" instead of "texts", "top_n" and "return_documents" the answer is that of Jina and Cohere.
+        """
+        body = await self._body(request)
+        model = self._chosen(body.get("model"), "pairs")
+        query, is_of_texts = body.get("query"), "texts" in body
+        if not isinstance(query, str):
+            raise HTTPException(400, "The query is not a text.")
+        name = "texts" if is_of_texts else "documents"
+        given = body.get(name)
+        if isinstance(given, list):
+            given = [each.get("text") if isinstance(each, dict) else each for each in given]
+        texts = self._texts(given, name)
+        most = body.get("top_n")
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+            raise HTTPException(400, "top_n is not a whole number from 1.")
+        flags = {name: body.get(name) or False for name in ("raw_scores", "return_text", "return_documents")}
+
+        async def answer() -> Response:
+            arrays = {"text_a": _encoded([query] * len(texts)), "text_b": _encoded(texts)}
+            outputs = await self._server.compute(request, model, model.signatures["serving_default"], arrays)
+            scores = _scores(model, outputs, is_raw=bool(flags["raw_scores"]))
+            order = np.argsort(-scores, kind="stable").tolist()[:most]
+            if is_of_texts:
+                more = {number: {"text": texts[number]} if flags["return_text"] else {} for number in order}
+                return JSONResponse([{"index": i, "score": float(scores[i]), **more[i]} for i in order])
+            documents = {i: {"document": {"text": texts[i]}} if flags["return_documents"] else {} for i in order}
+            results = [{"index": i, "relevance_score": float(scores[i]), **documents[i]} for i in order]
+            return JSONResponse({"model": model.name, "results": results})
+
+        return await self._server.timed(model, answer())
+
+    async def _body(self, request: Request) -> Body:
+        body = await self._server.body(request)
+        if not isinstance(body, dict):
+            raise HTTPException(400, "The request is not a JSON object.")
+        return body
+
+    def _chosen(self, name: Any, what: str) -> Served:
+        """The model with a name, or the only one that returns vectors, or takes pairs."""
+        fits = {"vectors": is_of_vectors, "pairs": is_of_pairs}[what]
+        known = {name: model for name, model in self._server.models.items() if fits(model)}
+        if not known:
+            raise HTTPException(404, f"No model of {what} is served.")
+        if name is None and len(known) == 1:
+            return next(iter(known.values()))
+        if not isinstance(name, str) or name not in known:
+            asked = "No model is named" if name is None else f"There is no model {values.cite(str(name))}"
+            raise HTTPException(404, f"{asked}: send one of {', '.join(known)} as model.")
+        return known[name]
+
+    def _texts(self, given: Any, name: str) -> list[str]:
+        texts = [given] if isinstance(given, str) else given
+        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+            raise HTTPException(
+                400, f"{name} is neither a text nor a list of texts; ids of tokens are not taken, as models differ."
+            )
+        if len(texts) > self._server.most_instances:
+            most = self._server.most_instances
+            raise HTTPException(413, f"There are {len(texts):,} texts: send at most {most:,} at once.")
+        return texts
+
+    async def _vectors(
+        self, request: Request, model: Served, body: Body, texts: list[str], *, normalize: bool | None
+    ) -> np.ndarray:
+        """Float32 [B, E]. normalize: to length 1; None: if they are so before `dimensions` of them are taken."""
+        prompt = body.get("prompt_name")
+        known = [name for name in model.signatures if name not in ("serving_default", "tokens")]
+        if prompt is not None and prompt not in known:
+            names = ", ".join(known) or "none"
+            raise HTTPException(400, f"There is no prompt_name {values.cite(str(prompt))}. Known: {names}.")
+        signature = model.signatures[prompt or "serving_default"]
+        outputs = await self._server.compute(request, model, signature, {"text": _encoded(texts)})
+        vectors = outputs["vectors"].reshape(len(texts), -1).astype(np.float32)
+        lengths = np.linalg.norm(vectors, axis=1)
+        normalize = bool((np.abs(lengths - 1) < UNIT).all()) if normalize is None else normalize
+        count = body.get("dimensions")
+        if count is not None:
+            if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= vectors.shape[1]:
+                raise HTTPException(400, f"The dimensions are not a whole number from 1 to {vectors.shape[1]}.")
+            vectors = vectors[:, :count]
+        if normalize:
+            vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), SMALLEST)
+        return vectors
+
+
+def is_of_vectors(model: Any) -> bool:
+    """Whether a served model returns vectors of texts."""
+    return isinstance(model, Served) and model.kind == "vectors" and model.input_names == ["text"]
+
+
+def is_of_pairs(model: Any) -> bool:
+    """Whether a served model says how well a text answers a query: by a number, or by a class that means so."""
+    if not isinstance(model, Served) or set(model.input_names) != {"text_a", "text_b"}:
+        return False
+    return _positive(model) is not None or "values" in model.signatures["serving_default"].outputs
+
+
+def _positive(model: Served) -> int | None:
+    """The class that means a match, if there is one."""
+    found = [number for number, label in enumerate(model.labels) if str(label).lower() in POSITIVE]
+    return found[0] if len(found) == 1 else None
+
+
+def _scores(model: Served, outputs: Arrays, *, is_raw: bool) -> np.ndarray:
+    """A score for each pair, float64 [B]: a probability, or with is_raw what that is computed from."""
+    number = _positive(model)
+    if number is not None:
+        return outputs["logits" if is_raw else "probabilities"][:, number].astype(np.float64)
+    logits = outputs.get("logits", outputs["values"]).astype(np.float64)
+    return logits if is_raw else 1 / (1 + np.exp(np.clip(-logits, -700, 700)))
+
+
+def _encoded(texts: list[str]) -> np.ndarray:
+    return np.array([text.encode("utf-8", "replace") for text in texts], object)
+
+
+def _base64(vector: np.ndarray) -> str:
+    return base64.b64encode(vector.astype("<f4").tobytes()).decode()
+
+
+def describe(models: list[Any], post: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    """The paths of these routes in the description of a server; {} if no model is for them.
+
+    post: see `openapi`.
+    """
+    text: dict[str, Any] = {"type": "string"}
+    texts = {"anyOf": [text, {"type": "array", "items": text, "minItems": 1}]}
+    whole, flag = {"type": "integer", "minimum": 1}, {"type": "boolean"}
+    vector = {"type": "array", "items": {"type": "number"}}
+    paths: dict[str, Any] = {}
+
+    def add(path: str, summary: str, properties: dict[str, Any], required: list[str], answer: dict[str, Any]) -> None:
+        body = {"type": "object", "properties": {"model": text, **properties}, "required": required}
+        paths[path] = {"post": post("Clients", summary, {"schema": body}, "The answer.", {"schema": answer})}
+
+    if any(map(is_of_vectors, models)):
+        more = {"dimensions": whole, "prompt_name": text}
+        data = {"type": "array", "items": {"type": "object", "properties": {"index": {"type": "integer"}}}}
+        openai = {"input": texts, "encoding_format": {"type": "string", "enum": ["float", "base64"]}, **more}
+        answer = {"type": "object", "properties": {"data": data}, "required": ["data"]}
+        add(OPENAI, "Embeddings, as OpenAI has them.", openai, ["input"], answer)
+        inputs = {"inputs": texts, "normalize": flag, **more}
+        add(
+            EMBED[1],
+            "Embeddings, as text-embeddings-inference has them.",
+            inputs,
+            ["inputs"],
+            {"type": "array", "items": vector},
+        )
+    if any(map(is_of_pairs, models)):
+        several = {"type": "array", "items": text, "minItems": 1}
+        pair = {"query": text, "texts": several, "raw_scores": flag, "return_text": flag}
+        found = {"type": "object", "properties": {"index": {"type": "integer"}, "score": {"type": "number"}}}
+        summary = "Texts in the order of how well they answer a query, as text-embeddings-inference has them."
+        add(RERANK[0], summary, pair, ["query", "texts"], {"type": "array", "items": found})
+    return paths

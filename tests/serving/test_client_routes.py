@@ -1,0 +1,103 @@
+"""Routes that clients of OpenAI, text-embeddings-inference, Jina and Cohere use, over plain HTTP.
+
+The packages of these clients were tried by hand: openai 3.57, langchain-openai 1.7, huggingface_hub.
+"""
+
+import base64
+import copy
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from bert_tf.serving.app import Server
+
+TEXTS = ["abc", "a longer text"]
+VECTORS = np.array([[3, 10, 3, 10], [13, 10, 13, 10]], np.float32)  # of `quick_exports.vectors`
+UNITS = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def client(served):
+    pairs = copy.copy(served["pair"])
+    pairs.labels = ["0", "1"]
+    with TestClient(Server([served["vectors"], pairs, served["single"]], most_instances=3).app()) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def other(served):
+    with TestClient(Server([served["single"]]).app()) as client:
+        yield client
+
+
+def post(client, path, **body):
+    response = client.post(path, json=body)
+    return response.status_code, response.json()
+
+
+def test_openai_embeddings(client):
+    code, answer = post(client, "/v1/embeddings", model="vectors", input=TEXTS)
+    assert (code, answer["object"], answer["model"]) == (200, "list", "vectors")
+    assert [each["index"] for each in answer["data"]] == [0, 1]
+    np.testing.assert_array_equal([each["embedding"] for each in answer["data"]], VECTORS)
+    assert answer["usage"] == {"prompt_tokens": 4, "total_tokens": 4}
+    _, answer = post(client, "/v1/embeddings", input=TEXTS[0], encoding_format="base64", dimensions=2)
+    vector = np.frombuffer(base64.b64decode(answer["data"][0]["embedding"]), "<f4")
+    np.testing.assert_array_equal(vector, VECTORS[0, :2])  # not of length 1, as the model's are not
+    assert {each["id"] for each in client.get("/v1/models").json()["data"]} == {"vectors", "pair", "single"}
+
+
+def test_embeddings_of_text_embeddings_inference(client):
+    for path in ("/", "/embed"):
+        code, answer = post(client, path, inputs=TEXTS)
+        assert code == 200
+        np.testing.assert_allclose(answer, UNITS, rtol=1e-6)
+    _, answer = post(client, "/embed", inputs=TEXTS[1], normalize=False, dimensions=1)
+    assert answer == [[13.0]]
+    _, answer = post(client, "/embed", inputs=TEXTS, dimensions=2)  # of length 1 again
+    np.testing.assert_allclose(np.linalg.norm(answer, axis=1), 1, rtol=1e-6)
+    assert client.get("/").headers["content-type"].startswith("text/html"), "the page"
+
+
+def test_texts_are_ranked(client):
+    texts = ["x", "xyz", "xy"]
+    code, found = post(client, "/rerank", query="abc", texts=texts, return_text=True)
+    assert (code, [each["index"] for each in found]) == (200, [0, 2, 1])
+    assert found[0] == {"index": 0, "score": pytest.approx(4 / 6), "text": "x"}
+    _, found = post(client, "/rerank", query="abc", texts=texts, raw_scores=True)
+    assert found[1] == {"index": 1, "score": 4.0}
+    asked = {"query": "abc", "documents": ["x", {"text": "xyz"}], "top_n": 1, "return_documents": True}
+    _, answer = post(client, "/v1/rerank", **asked)
+    expected = {"index": 0, "relevance_score": pytest.approx(4 / 6), "document": {"text": "x"}}
+    assert answer == {"model": "pair", "results": [expected]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code", "message"),
+    [
+        ("/v1/embeddings", {"input": [[1, 2]]}, 400, "ids of tokens are not taken"),
+        ("/v1/embeddings", {"input": [], "model": "vectors"}, 400, "neither a text nor a list of texts"),
+        ("/v1/embeddings", {"input": "a", "model": "single"}, 404, "no model single: send one of vectors"),
+        ("/v1/embeddings", {"input": "a", "encoding_format": "int8"}, 400, "neither float nor base64"),
+        ("/v1/embeddings", {"input": "a", "dimensions": 5}, 400, "whole number from 1 to 4"),
+        ("/embed", {"inputs": ["a"] * 4}, 413, "There are 4 texts: send at most 3"),
+        ("/embed", {"inputs": "a", "prompt_name": "query"}, 400, "no prompt_name query. Known: none"),
+        ("/embed", {"inputs": "a", "normalize": 1}, 400, "neither true nor false"),
+        ("/rerank", {"texts": ["a"]}, 400, "The query is not a text"),
+        ("/rerank", {"query": "a", "texts": []}, 400, "neither a text nor a list of texts"),
+        ("/rerank", {"query": "a", "documents": ["a"], "top_n": 0}, 400, "top_n is not a whole number"),
+    ],
+)
+def test_what_is_refused(client, path, body, code, message):
+    answered, answer = post(client, path, **body)
+    error = answer["error"]["message"] if path.startswith("/v1/e") else answer["error"]
+    assert answered == code and message in error
+
+
+def test_models_of_other_kinds_have_no_such_routes(client, other):
+    assert post(other, "/embed", inputs="a") == (404, {"error": "No model of vectors is served."})
+    assert not {"/embed", "/rerank"} & set(other.get("/openapi.json").json()["paths"])
+    assert {"/v1/embeddings", "/embed", "/rerank"} <= set(client.get("/openapi.json").json()["paths"])
+    assert client.get("/rerank").status_code == 405
+    assert 'bert_tf_requests_total{code="200",model="vectors"}' in client.get("/metrics").text
