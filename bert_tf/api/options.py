@@ -184,7 +184,7 @@ class PretrainOptions(TypedDict, total=False):
     num_accumulation_steps: int | Literal["auto"]  # Micro-batches per step (gradient accumulation); less memory, same result. auto: twice as many whenever memory runs out.
     num_hidden_layers: int  # Layers to take from init_checkpoint, fewer than it has: every n-th, or those of layer_map. 0: all.
     num_logical_devices: int  # Split the CPU, or each GPU, into N logical devices, to test data parallelism.
-    num_train_steps: int  # Number of training steps.
+    num_train_steps: int | Literal["auto"]  # Number of training steps; auto: of some 40 passes over the text, as BERT's, at most 100,000.
     num_warmup_steps: int  # Number of warm-up steps. Default: warmup_proportion of the steps.
     num_workers: int  # Number of processes that write records; the records do not depend on it. 0: one for each core, or none but this one if there is little text.
     optimizer: str  # adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches; muon: LAMB with orthogonal updates of hidden matrices, for few steps.

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 # A Transformer wants some 20 tokens for each parameter (Hoffmann et al. 2022), which may be the same text again for
 # some 40 passes: the number of BERT's on its corpus (Devlin et al. 2018, appendix A.2).
 PASSES, TOKENS_PER_PARAMETER = 40, 20
+MIN_STEPS, MAX_STEPS = 100, 100_000  # that are chosen, whatever the text
 LARGEST_BY_DEFAULT = "base"
 TOO_LARGE = 10  # times the parameters that fit the text
 
@@ -24,6 +25,11 @@ def model_size(tokens: int) -> str:
         if _layer_parameters(BertConfig.of_size(size, vocab_size=1)) <= _trainable_parameters(tokens):
             fitting = size
     return fitting
+
+
+def number_of_steps(tokens: int, tokens_per_step: int) -> int:
+    """The steps of PASSES over a text of this many tokens, from MIN_STEPS to MAX_STEPS."""
+    return min(MAX_STEPS, max(MIN_STEPS, round(PASSES * tokens / tokens_per_step)))
 
 
 def _trainable_parameters(tokens: int) -> float:
@@ -42,8 +48,9 @@ def before_pretraining(config: BertConfig, options: "Flags", tokens: int) -> lis
     positions = options.training.num_train_steps * options.training.train_batch_size * options.max_seq_length
     passes = positions / max(tokens, 1)
     parameters = memory_estimate.num_weights(config)
+    chosen = "" if "num_train_steps" in options.given or not options.input_file else ", chosen for this text,"
     lines = [
-        f"{tokens:,} tokens of text, {parameters:,} parameters; {options.training.num_train_steps:,} steps are "
+        f"{tokens:,} tokens of text, {parameters:,} parameters; {options.training.num_train_steps:,} steps{chosen} are "
         f"{_rounded(passes)} passes over the text"
     ]
     if not options.model.init_checkpoint and _layer_parameters(config) > TOO_LARGE * _trainable_parameters(tokens):
@@ -54,11 +61,12 @@ def before_pretraining(config: BertConfig, options: "Flags", tokens: int) -> lis
             "published model, as with --init_checkpoint=bert-base-uncased."
         )
     if passes > 5 * PASSES:
-        steps = max(1, round(PASSES * tokens / (options.training.train_batch_size * options.max_seq_length)))
-        lines.append(
-            f"Warning: {_rounded(passes)} passes are many; BERT made {PASSES} over its text, which here are "
-            f"--num_train_steps={steps}."
-        )
+        steps = number_of_steps(tokens, options.training.train_batch_size * options.max_seq_length)
+        if steps < options.training.num_train_steps:
+            lines.append(
+                f"Warning: {_rounded(passes)} passes are many; BERT made {PASSES} over its text, which here are "
+                f"{'' if options.from_program else '--'}num_train_steps={steps}."
+            )
     return lines
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from bert_tf.training.evaluator import Evaluator
     from bert_tf.training.task import Task
 
+COMPUTED = ("num_train_steps", "save_checkpoints_steps")  # from the text: a run that goes on keeps them
 DEMO_SENTENCES = (
     "Return True [MASK] the file exists.",
     "Raises an [MASK] if the value is not valid.",
@@ -63,7 +64,7 @@ def phases_of(given: Flags) -> list[Flags]:
 def run_phase(options: Flags) -> None:
     """Runs all stages: vocabulary and records, then task, training, evaluation and export, then the report."""
     # Options, and what the model starts from
-    options = options.with_earlier_defaults(recorded_flags(options.output_dir))
+    options = options.with_earlier_defaults(recorded_flags(options.output_dir), COMPUTED)
     options = preparation.with_computed_defaults(options)
     xla_options.set_up(options.devices.xla_cache)
     options.training.check()
@@ -79,6 +80,8 @@ def run_phase(options: Flags) -> None:
             else:
                 config, manifest = preparation.wait_for_chief(options, folder)
         start = dataclasses.replace(start, config=config)
+        in_both = manifest.get("evaluates_on_training_text")
+        folder.update(evaluated_on="the training text" if in_both else "held-out text")
         print(describe(manifest), flush=True)
         for warning in manifest["warnings"]:
             print(f"Warning: {warning}", flush=True)
@@ -234,7 +237,7 @@ def report_results(
     manifest: Mapping[str, Any],
     folder: RunFolder,
 ) -> None:
-    """Prints and writes the results on held-out text, with the loss of a unigram model for comparison."""
+    """Prints and writes the results of the evaluation, with the loss of a unigram model for comparison."""
     from bert_tf.tasks.pretraining.held_out import unigram_loss
 
     held_out = evaluator.batches("eval").take(training.max_eval_steps)
@@ -242,7 +245,7 @@ def report_results(
     folder.write_json("eval_results.json", results)
     step = folder.last_step() if training.budget_minutes else training.num_train_steps
     folder.log(step, {f"eval_{name}": value for name, value in results.items()})
-    print("On held-out text:")
+    print(f"On {folder.run['evaluated_on']}:")
     for name, value in results.items():
         print(f"  {name:26} {value:.4f}")
     for line in advice.after_pretraining(results):

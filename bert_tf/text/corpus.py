@@ -57,7 +57,8 @@ def find_sources(
         text_layout: "sentences" (one per line, a blank line between documents: the original's), "paragraphs" (one per
             line, a blank line between documents), "wrapped" (hard-wrapped lines, a blank line between paragraphs, the
             file is the document), "files" (the file is the document, each line a paragraph, blank lines are ignored),
-            "wikipedia" (articles as wikiextractor writes them, cleaned), or "auto": detected per file.
+            "wikipedia" (articles as wikiextractor writes them, cleaned), or "auto": detected per file; a single file
+            is not one document, so "paragraphs" stands for "files" there.
         language: for splitting sentences, as `sentencex` names it ("en", "de"), or "auto": "zh" or "ja" if the
             characters say so, else "en".
         text_field: the field of .jsonl files, in which each line is a document, and the column of .parquet files.
@@ -71,7 +72,10 @@ def find_sources(
     if not patterns:
         raise UserError("No input was given; give files, folders or globs of .txt, .jsonl or .parquet, with commas.")
     paths = dict.fromkeys(path for pattern in patterns for path in _matches(pattern))
-    return [_inspect(path, text_layout=text_layout, language=language, text_field=text_field) for path in paths]
+    sources = [_inspect(path, text_layout=text_layout, language=language, text_field=text_field) for path in paths]
+    if len(sources) == 1 and text_layout == "auto" and kind(sources[0]) == "files":
+        return [dataclasses.replace(sources[0], layout="paragraphs")]
+    return sources
 
 
 def parts(sources: Iterable[Source], size: int) -> Iterator[tuple[Source, ...]]:

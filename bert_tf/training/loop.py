@@ -1,8 +1,10 @@
 """The training loop: steps, evaluations, checkpoints; resumes, stops on signals, reports progress."""
 
 import contextlib
+import math
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +26,7 @@ from bert_tf.training.run_directory import RunFolder
 from bert_tf.training.task import Batch, Task
 from bert_tf.training.train_step import TrainStep
 
+FIRST_SAVE_SECONDS, SAVE_SECONDS = 120.0, 1800.0  # after which a checkpoint is due whatever the step
 EARLY_STEPS = 5  # after which the time that training takes is estimated for the first time
 
 
@@ -39,11 +42,12 @@ def train(
     """Trains the model up to `config.num_train_steps`, or for `config.budget_minutes`.
 
     Resumes from the newest complete checkpoint of the run folder: the same command gives bitwise the same weights
-    however often it was killed and started again, but for a budget of time. Saves every `save_checkpoints_steps` and
-    evaluates when `EarlyStopping.is_due`; may stop early with `early_stop_patience`; with `keep_best` the model and the
-    last checkpoint end with the weights of the best evaluation. An `evaluator` that the caller goes on to use is traced
-    once for both. candidate(): a context within which the model has other weights; they are evaluated before the first
-    step, as step 0, and kept if none are better.
+    however often it was killed and started again, but for a budget of time. Saves every `save_checkpoints_steps`, and
+    a single process also after its first two minutes and after half an hour without a checkpoint. Evaluates when
+    `EarlyStopping.is_due`; may stop early with `early_stop_patience`; with `keep_best` the model and the last
+    checkpoint end with the weights of the best evaluation. An `evaluator` that the caller goes on to use is traced once
+    for both. candidate(): a context within which the model has other weights; they are evaluated before the first step,
+    as step 0, and kept if none are better.
     Returns the step of the final weights. Raises TrainingError (Diverged if the loss is not finite), and Interrupted
     after SIGTERM or Ctrl-C, with everything saved.
     """
@@ -66,7 +70,15 @@ def train(
 
 
 class TrainingLoop:
-    """A training run: its parts, and what happens after each step."""
+    """A training run: its parts, and what happens after each step.
+
+    Attributes:
+        candidate: see `train`.
+        saves_at: on the clock, when a checkpoint is due whatever the step.
+    """
+
+    candidate: Callable[[], contextlib.AbstractContextManager[None]] | None = None
+    saves_at = math.inf
 
     def __init__(
         self,
@@ -88,7 +100,6 @@ class TrainingLoop:
         self.state = TrainState(
             folder.checkpoints, parts, writes=is_chief(strategy), max_to_keep=config.keep_checkpoint_max
         )
-        self.candidate: Callable[[], contextlib.AbstractContextManager[None]] | None = None
         self.early, self.budget = EARLY_STEPS, self.train_step.budget
         self.log, self.evaluate = MetricsLog(task, folder, self._explain), evaluator
 
@@ -116,6 +127,7 @@ class TrainingLoop:
             with self.candidate():
                 self._evaluate(0)
         self.log.restart_clock()
+        self.saves_at = time.monotonic() + FIRST_SAVE_SECONDS
         start = step
         while not self._is_last(step):
             self.train_step.unfreeze(step)
@@ -201,7 +213,7 @@ class TrainingLoop:
         interval = max(1, min(100, self.config.num_train_steps // 100))  # of lines of the log
         is_due = self.early_stopping.is_due(step)
         evaluates = is_due and not is_stopping
-        saves = is_stopping or step % self.config.save_checkpoints_steps == 0
+        saves = is_stopping or step % self.config.save_checkpoints_steps == 0 or self._has_lasted()
         if evaluates or saves or self._is_last(step) or step // interval != before // interval:
             report(step, self.log.write(step) + f"  {self.budget}" * bool(self.budget.minutes))
         elif step <= self.early:
@@ -217,6 +229,10 @@ class TrainingLoop:
             self.budget.restart_clock()
         return saves
 
+    def _has_lasted(self) -> bool:
+        """Whether a checkpoint is due by the clock; never of several processes, whose clocks agree on no step."""
+        return time.monotonic() > self.saves_at and not spans_processes(self.train_step.strategy)
+
     def _evaluate(self, step: int) -> None:
         with self.train_step.average.in_model() if step else contextlib.nullcontext():
             results = self.evaluate()
@@ -224,7 +240,8 @@ class TrainingLoop:
         self.folder.log(step, {f"eval_{name}": value for name, value in results.items()})
         names = [name for name in results if not name.endswith(tuple(self.task.objectives))]
         if self.folder.is_chief:
-            print(f"Step {step}, held out: " + "  ".join(f"{name} {results[name]:.4f}" for name in names), flush=True)
+            what = self.folder.run.get("evaluated_on", "").replace("held-out text", "") or "held out"
+            print(f"Step {step}, {what}: " + "  ".join(f"{name} {results[name]:.4f}" for name in names), flush=True)
 
     def _save(self, step: int, *, awaits_evaluation: bool = False) -> None:
         """Saves; the last checkpoint with the weights that training ends with, but one that is yet to be evaluated."""
@@ -235,6 +252,7 @@ class TrainingLoop:
             self.batches.save(checkpoint_paths.path_of(self.folder.checkpoints, step))
             barrier(self.train_step.strategy)
         self.state.save(step)
+        self.saves_at = time.monotonic() + SAVE_SECONDS
         if self.budget.minutes:
             self.folder.update(budget_seconds=round(float(self.budget.used.numpy()), 3))
         self.early_stopping.remove_outdated()

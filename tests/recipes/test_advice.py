@@ -51,8 +51,17 @@ def computed(tmp_path, **changes):
     return preparation.with_computed_defaults(flags)
 
 
+def test_steps_follow_text_unless_given(tmp_path):
+    training = computed(tmp_path, max_seq_length=128).training  # 12 MB, some 2.4 million tokens
+    assert (training.num_train_steps, training.save_checkpoints_steps) == (23_438, 1000)
+    training = computed(tmp_path, train_batch_size=1024).training
+    assert (training.num_train_steps, training.save_checkpoints_steps) == (732, 74)
+    assert computed(tmp_path, num_train_steps=7).training.save_checkpoints_steps == 1000
+    assert advice.number_of_steps(500, 4096) == 100 and advice.number_of_steps(10**12, 4096) == 100_000
+
+
 def test_warmup_is_a_proportion_unless_given(tmp_path):
-    assert computed(tmp_path).training.num_warmup_steps == 1000
+    assert computed(tmp_path, max_seq_length=128).training.num_warmup_steps == 234
     assert computed(tmp_path, num_train_steps=400, warmup_proportion=0.1).training.num_warmup_steps == 40
     assert computed(tmp_path, num_warmup_steps=7).training.num_warmup_steps == 7
 

@@ -237,7 +237,7 @@ ERRORS = {
     "too long": ({"max_seq_length": 513}, "the model has 512 positions: choose a shorter length, or give"),
     "too short": ({"max_seq_length": 4, "max_predictions_per_seq": 2}, "max_seq_length=4 was given"),
     "unknown flag": ({"learning_rat": 1}, "Did you mean: learning_rate?"),
-    "wrong type": ({"num_train_steps": "many"}, "--num_train_steps=many was given; expected a whole number."),
+    "wrong type": ({"vocab_size": "many"}, "--vocab_size=many was given; expected a whole number."),
     "wrong choice": (
         {"optimizer": "sgd"},
         "expected one of adamw, adamw_corrected, lamb, muon, or a module of your own",

@@ -84,9 +84,14 @@ def test_wrapped_lines_are_joined_and_the_file_is_the_document(tmp_path):
     assert document[0].endswith("morning at Blazing Star, and the settlement awoke to a moral sense of cleanliness.")
 
 
-def test_blank_line_after_each_line_is_one_document(tmp_path):
-    (document,) = documents(tmp_path, SPACED)
+def test_blank_line_after_each_line_divides_a_single_file_but_not_each_of_several(tmp_path):
+    assert documents(tmp_path, SPACED)[:2] == [["The rain had ceased.", "He rose."], ["It was cold.", "He left."]]
+    for name in ("b.txt", "c.txt"):
+        (tmp_path / name).write_text(SPACED)
+    first, second = find_sources(f"{tmp_path / 'b.txt'},{tmp_path / 'c.txt'}")
+    (document,) = read_documents(first)
     assert document[:3] == ["The rain had ceased.", "He rose.", "It was cold."] and len(document) == 8
+    assert first.layout == second.layout == "files"
 
 
 def test_given_layout_is_used(tmp_path):

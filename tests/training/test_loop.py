@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import math
 import types
 
 import pytest
@@ -114,6 +115,20 @@ def test_first_steps_are_reported_before_anything_is_logged():
         training.log.add(step, result())
         training._after(step, step - 1, lambda step, text="": reported.append((step, text)), is_stopping=False)
     assert reported == [(step, "") for step in range(3, 8)] and len(training.log.pending) == 17
+
+
+def test_checkpoint_is_due_by_the_clock_too_but_not_of_several_processes(monkeypatch):
+    training, saved = loop.TrainingLoop.__new__(loop.TrainingLoop), []
+    training.config, training.budget, training.early = TrainConfig(num_train_steps=10_000), Budget(0), 0
+    training.early_stopping = types.SimpleNamespace(is_due=lambda step: False, should_stop=False)
+    training.train_step = types.SimpleNamespace(strategy=None)
+    training.log = types.SimpleNamespace(write=str, restart_clock=id, wait=id)
+    training._save = lambda step, **_: saved.append(step)
+    for step, spans, late in ((11, False, False), (12, False, True), (13, True, True)):
+        monkeypatch.setattr(loop, "spans_processes", lambda strategy, spans=spans: spans)
+        training.saves_at = 0 if late else math.inf
+        training._after(step, step - 1, lambda *_: None, is_stopping=False)
+    assert saved == [12]
 
 
 def taking(seconds, clock, function, tokens=None):

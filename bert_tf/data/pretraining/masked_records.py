@@ -68,6 +68,7 @@ def open_masked(
         "eval_files": held_out,
         "token_counts": counts,
         "warnings": warnings,
+        "evaluates_on_training_text": bool(warnings),
     }
 
 

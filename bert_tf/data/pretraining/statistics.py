@@ -20,6 +20,15 @@ SAMPLED_BYTES = 2_000_000  # of text, in all of them
 RECORD_FRAME = 16  # bytes of a TFRecord around the record
 COMPRESSED = 0.5  # size of .tfrecord.gz over that of .tfrecord
 SPEED_COMPRESSED = 0.6
+LAYOUTS = {  # of files, as `corpus.kind` names them, in words
+    "sentences": "a sentence in each line, a blank line between documents (text_layout=sentences)",
+    "paragraphs": "a paragraph in each line, a blank line between documents (text_layout=paragraphs)",
+    "wrapped": "wrapped lines, a blank line between paragraphs; a file is a document (text_layout=wrapped)",
+    "files": "a paragraph in each line; a file is a document (text_layout=files)",
+    "wikipedia": "articles, each a document (text_layout=wikipedia)",
+    "jsonl": "JSON lines, each a document",
+    "parquet": "Parquet, each row a document",
+}
 
 
 def summarize(
@@ -57,7 +66,10 @@ def find_problems(
             "the second segment comes from the same document."
         )
     if evaluates_on_training_text:
-        warnings.append("The corpus is one document: evaluation uses the training text; give an eval_file.")
+        warnings.append(
+            "The corpus is one document, so evaluation uses the training text: put a blank line between documents, or "
+            "give an eval_file."
+        )
     if train["unknown_rate"] > MAX_UNKNOWN_RATE:
         warnings.append(f"{train['unknown_rate']:.0%} of the tokens are [UNK]: the vocabulary does not fit the text.")
     if train["duplicate_sentences"] > MAX_DUPLICATE_RATE * train["sentences"]:
@@ -85,8 +97,9 @@ def describe(statistics: Mapping[str, Mapping[str, Any]]) -> str:
         rows.append((title, *(text(statistics[split]) for split in splits)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
-    layouts = ", ".join(f"{count} {layout}" for layout, count in sorted(statistics["train"]["layouts"].items()))
-    return "\n".join([*lines, f"files: {layouts}"])
+    for layout, count in sorted(statistics["train"]["layouts"].items()):
+        lines.append(f"{count:,} file{'s' * (count != 1)}: {LAYOUTS.get(layout, layout)}")
+    return "\n".join(lines)
 
 
 def estimate(plan: Plan) -> dict[str, float]:

@@ -16,7 +16,7 @@ from bert_tf.data.pretraining import pairs as pair_kinds
 from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import UserError
 from bert_tf.recipes import advice, initialization
-from bert_tf.recipes.pretraining.pretraining_flags import Flags
+from bert_tf.recipes.pretraining.pretraining_flags import AUTO_STEPS, Flags
 from bert_tf.runtime import files
 from bert_tf.runtime.progress import progress
 from bert_tf.runtime.tf_config import check_workers, number_of_workers
@@ -27,6 +27,7 @@ from bert_tf.training.run_directory import RunFolder
 
 LITTLE_TEXT = 2_000_000  # bytes that this process turns into records sooner than a worker loads TensorFlow
 BYTES_PER_TOKEN = 5  # of English text, about
+EVALUATIONS = 10  # of a run that chooses its steps, at least
 MASKED_BYTES_PER_BYTE = 2  # of text, in records that another program masked, about
 MAX_VOCABULARY_TEXT = 100_000_000  # characters that a vocabulary is learned from; more hardly changes it
 
@@ -65,10 +66,17 @@ def resolve(options: Flags) -> Checkpoint:
 
 
 def with_computed_defaults(options: Flags) -> Flags:
-    """The flags with the number of warm-up steps and the size of the model, where these follow from others."""
+    """The flags with the numbers of steps and the size of the model, where these follow from others or the text."""
     if options.training.budget_minutes:
         _check_budget(options)
     computed: dict[str, Any] = {}
+    if options.training.num_train_steps == AUTO_STEPS:
+        tokens_per_step = options.training.train_batch_size * options.max_seq_length
+        steps = advice.number_of_steps(_text_bytes(options) // BYTES_PER_TOKEN, tokens_per_step)
+        computed["num_train_steps"] = steps
+        if "save_checkpoints_steps" not in options.given:
+            computed["save_checkpoints_steps"] = min(options.training.save_checkpoints_steps, -(-steps // EVALUATIONS))
+        options = options.replace(**computed)
     if options.training.num_warmup_steps == BY_PROPORTION:  # run.json records the number
         computed["num_warmup_steps"] = options.training.warmup_steps
     if options.model.model_size == "auto":
@@ -89,13 +97,12 @@ def _check_budget(options: Flags) -> None:
 
 
 def _text_bytes(options: Flags) -> int:
-    """The size of the training text, about; of compressed files as if they were three times as long."""
+    """The size of the training text, about."""
     if masked := masked_records.find(options.records_dir):
         return sum(map(files.size, masked)) // MASKED_BYTES_PER_BYTE
     if not options.input_file:
         return 0
-    paths = [source.path for source in _sources(options.input_file, options.text)]
-    return sum(files.size(path) * (3 if path.endswith(".gz") else 1) for path in paths)
+    return sum(map(corpus.text_size, _sources(options.input_file, options.text)))
 
 
 def _check_numbers(options: Flags) -> None:

@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 from bert_tf.config.bert_config import SIZES, BertConfig
 from bert_tf.config.flag_groups import ModelOptions, RunOptions, TextOptions
 from bert_tf.config.options import NOT_NEGATIVE, changed, flag, group
-from bert_tf.config.train_config import FineTuning, MaskingConfig, Optimization, TrainConfig
+from bert_tf.config.train_config import FineTuning, LongTraining, MaskingConfig, Optimization, TrainConfig
 from bert_tf.data.pretraining import masked_records
 from bert_tf.errors import UserError
 from bert_tf.recipes.pretraining import named_recipes
 
+AUTO_STEPS = 0  # the number of steps that depends on the text
 # Defaults without --input_file: a small model, a few minutes on two cores.
 DEMO_SETTINGS = {
     "model_size": "tiny",
@@ -67,6 +68,14 @@ class Training(TrainConfig):
 
     HIDDEN: ClassVar[tuple[type, ...]] = (FineTuning,)
 
+    num_train_steps: int = changed(
+        LongTraining,
+        "num_train_steps",
+        AUTO_STEPS,
+        help="Number of training steps; auto: of some 40 passes over the text, as BERT's, at most 100,000.",
+        words={"auto": AUTO_STEPS},
+        valid=NOT_NEGATIVE,
+    )
     warmup_proportion: float = changed(Optimization, "warmup_proportion", 0.01)
     save_checkpoints_steps: int = changed(
         Optimization, "save_checkpoints_steps", help="Steps between checkpoints; each is followed by an evaluation."
