@@ -121,7 +121,7 @@ def flags_of_peer(options, checkpoint, data_task, task, seed):
     data = options.work_dir / f"{task}-data"
     for split in ("train", "dev"):
         write_rows(data_task.split(split), data / f"{split}.jsonl")
-    size = len(data_task.goal.labels) or 1  # outputs of the head: classes, or one for a regression
+    size = len(data_task.head.labels) or 1  # outputs of the head: classes, or one for a regression
     flags = {"checkpoint": checkpoint, "data": data, "size": size, "epochs": EPOCHS[task], "seed": seed}
     return flags | {"precision": options.precision, **reproduction.recipe_of(options)}
 

@@ -100,7 +100,7 @@ def write_rows(options):
         rows = zip(source.sentences, source.by_sentence(source.word_labels), strict=True)
         lines = (json.dumps({"words": s.words, "labels": labels.tolist()}) + "\n" for s, labels in rows)
         (folder / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
-    (folder / "labels.json").write_text(json.dumps(task.labels))
+    (folder / "labels.json").write_text(json.dumps(task.head.labels))
 
 
 def ours(options, seed, output):
@@ -149,7 +149,7 @@ def peer(options, seed, output, *, max_steps=0):
 def scores_of(options, tags):
     """{set: F1 of entities} of {set: tags of each sentence}."""
     from bert_tf.data.conll_files import ColumnLayout, ConllFile
-    from bert_tf.tasks.token_classification import entity_scores
+    from bert_tf.heads.tags import entity_scores
 
     result = {}
     for name in SETS:

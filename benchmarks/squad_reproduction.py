@@ -118,7 +118,7 @@ def peer(options, seed, output, *, max_steps=0):
 def scores_of(options, answers):
     """{file: {score: number}}."""
     from bert_tf.data import questions
-    from bert_tf.tasks.question_answering import squad_scores
+    from bert_tf.heads.span import squad_scores
 
     eval_questions = questions.read(str(options.work_dir / "eval.json"))
     files = {path.stem: [q for q in eval_questions if q.id.startswith(f"{path.stem}/")] for path in options.eval_file}

@@ -41,8 +41,8 @@ checkpoints.formats checkpoints.checkpoint_files
 heads.classes heads.multi_label heads.regression heads.choice heads.tags heads.span heads.vectors heads.masked_lm
 heads.next_sentence heads.replaced_tokens heads.base.answering heads.base.prediction_files
 tasks.task tasks.embeddings.vector_choice tasks.embeddings.feature_files
-tasks.embeddings.feature_tables tasks.question_answering.squad_scores tasks.question_answering.squad_files
-data.questions tasks.question_answering.answer_highlights
+tasks.embeddings.feature_tables heads.span.squad_scores heads.span.squad_files
+data.questions heads.span.answer_highlights
 runtime.proto_messages runtime.tensorflow_c
 export.prediction_inputs export.loaded_model export.quick_export export.engines
 search.index_files search.neighbors cli.commands.index cli.commands.search

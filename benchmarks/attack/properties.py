@@ -41,8 +41,8 @@ from bert_tf.data import questions, tables  # noqa: E402
 from bert_tf.data.conll_files import ColumnLayout, ConllFile  # noqa: E402
 from bert_tf.errors import UserError  # noqa: E402
 from bert_tf.export import prediction_inputs  # noqa: E402
+from bert_tf.heads.span import squad_files  # noqa: E402
 from bert_tf.serving import body, values  # noqa: E402
-from bert_tf.tasks.question_answering import squad_files  # noqa: E402
 from bert_tf.text import corpus, vocabulary  # noqa: E402
 
 SLACK, FACTOR = 4 << 20, 64  # bytes of memory that a file may take, and for each byte of it

@@ -80,14 +80,14 @@ def labelling(work, config, policy, strategy):
     """From strings to the names of two classes, as `bert-tf predict` does on an export."""
     from bert_tf.data.examples import Example
     from bert_tf.export import loaded_model, static_signature
+    from bert_tf.heads.base.staged_signature import stages_of
     from bert_tf.heads.classes import Classes
-    from bert_tf.tasks.staged_signature import stages_of
-    from bert_tf.tasks.text_classification.classification import TextClassification
+    from bert_tf.tasks.task import FineTuningTask
     from bert_tf.text import vocabulary
     from bert_tf.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer(vocabulary.read(work["vocab_file"]))
-    task = TextClassification("race", {}, Classes(["no", "yes"]), tokenizer, max_seq_length=work["seq_length"])
+    task = FineTuningTask("race", {}, Classes(["no", "yes"]).configured(max_seq_length=work["seq_length"]), tokenizer)
     signatures = task.signatures(task.create_model(config, dtype=policy), tokenizer)
     stages = {name: each._asdict() for name, each in stages_of(signatures).items()}
     static = static_signature.static_signatures(signatures, stages, work["jit_compile"])

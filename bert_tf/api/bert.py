@@ -591,7 +591,7 @@ class Bert:
     def _new_signatures(self, texts: int | None = None) -> Any:
         """{name: function on strings} of the model's task, in static shapes where these are faster."""
         from bert_tf.export.static_signature import static_signatures
-        from bert_tf.tasks.staged_signature import stages_of
+        from bert_tf.heads.base.staged_signature import stages_of
 
         with plugins.trusting(everything=self.trust_code):
             signatures = live_signatures(self.path, self._loaded, texts)

@@ -33,6 +33,13 @@ ROWS_AT_ONCE = 4096
 FIRST_UNIQUE_ID = 1_000_000_000  # as in run_squad.py
 
 
+@dataclasses.dataclass(frozen=True)
+class StoredExamples:
+    """What a source returns for a split whose examples are a file of preprocessed ones."""
+
+    path: str
+
+
 def is_file_of_them(path: str) -> bool:
     """Whether a path has the name of a file of ready examples."""
     return path.lower().endswith(EXTENSIONS)
@@ -238,23 +245,3 @@ class ReadyRows:
         import tensorflow as tf
 
         return self._parse(tf.gather(self._records, indices))
-
-
-@dataclasses.dataclass(frozen=True)
-class ReadySplit:
-    """Rows to train on of a task whose other splits are read from their sources: a `tasks.task.Split`."""
-
-    rows: ReadyRows
-    is_known: bool = True
-
-    @property
-    def count(self) -> int:
-        """N."""
-        return self.rows.count
-
-    def describe(self, name: str) -> list[str]:
-        """Sentences on the rows."""
-        return [
-            f"{name}: {self.count:,} ready examples of {self.rows.path}, the longest of "
-            f"{self.rows.lengths.max()} tokens."
-        ]

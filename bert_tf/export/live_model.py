@@ -17,6 +17,7 @@ from bert_tf.export import about_file
 from bert_tf.model.heads import Pretrainer
 from bert_tf.runtime import plugins
 from bert_tf.runtime.atomic_files import StrPath
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 
 PAIR_LABEL = "entailment"  # a label that only models of pairs have
@@ -88,7 +89,7 @@ def task_of(
     """A task for a checkpoint that does not say how it was trained; see `signatures`.
 
     Rows have as many tokens as the model has positions, and longer texts are cut, or tagged in windows. Questions are
-    read in windows of QUESTION_TOKENS. splits: {split: function that reads it}, see the class of the task.
+    read in windows of QUESTION_TOKENS. splits: {split: function that reads it}, see FineTuningTask.
     """
     splits = splits or {}
     kind, tokenizer = kind_of(loaded), tokenizer_of(path, loaded)
@@ -97,33 +98,26 @@ def task_of(
         return _masked_lm_task(loaded)
     if kind == "tags":
         from bert_tf.data.tag_schemes import TagSet
-        from bert_tf.tasks.token_classification.tag_windows import TagWindows
-        from bert_tf.tasks.token_classification.tagging import TagTask
+        from bert_tf.heads.tags.tag_windows import TagWindows
+        from bert_tf.heads.tags.tagging import Tagging
 
-        return TagTask(
-            path,
-            splits,
-            TagSet.of(_names(loaded)),
-            tokenizer,
-            windows=TagWindows(max_seq_length=length, stride=length // 2),
-            crf=getattr(loaded.model, "crf", None) is not None,
-        )
+        tag_windows, crf = TagWindows(max_seq_length=length, stride=length // 2), getattr(loaded.model, "crf", None)
+        tagging = Tagging(TagSet.of(_names(loaded)), tag_windows, crf=crf is not None)
+        return FineTuningTask(path, splits, tagging, tokenizer)
     if kind == "span":
-        from bert_tf.tasks.question_answering.answering import QuestionTask
-        from bert_tf.tasks.question_answering.question_windows import QuestionWindows
-        from bert_tf.tasks.question_answering.spans import Search
+        from bert_tf.heads.span.answering import Answering
+        from bert_tf.heads.span.question_windows import QuestionWindows
+        from bert_tf.heads.span.spans import Search
 
         length = min(QUESTION_TOKENS, length)
         windows = QuestionWindows(length, max(1, length // 3), min(64, length // 4), tokenizer.separators)
-        return QuestionTask(path, splits, tokenizer, windows=windows, search=Search())
+        return FineTuningTask(path, splits, Answering(windows, Search()), tokenizer, test_splits=("dev",))
     if kind == "vectors":
         from bert_tf.tasks.embeddings import sentence_choice
         from bert_tf.tasks.embeddings.extraction import Features
 
         options, recorded = sentence_choice.SentenceOptions(), loaded.sentence_vectors
         return Features(sentence_choice.choose(recorded, options, path=path, config=loaded.config), recorded)
-    from bert_tf.tasks.text_classification.classification import TextClassification
-
     length = min(length, loaded.max_seq_length or length)
     stored = about_file.read(path)
     said = sum(count or 1 for count in (stored.get("inputs") or {}).values())
@@ -137,7 +131,8 @@ def task_of(
     names = [str(number) for number in range(texts - 1)] if kind == "choice" else _names(loaded)
     plugins.check_trusted(kind or "classes", path)
     goal = heads.of_texts(kind or "classes").from_about({**stored, "labels": names, "kind": kind})
-    return TextClassification(path, splits, goal, tokenizer, max_seq_length=length, texts=texts, test_splits=())
+    head = goal.configured(max_seq_length=length, texts=texts)
+    return FineTuningTask(path, splits, head, tokenizer, test_splits=())
 
 
 def _masked_lm_task(loaded: pretrained.Loaded) -> Any:

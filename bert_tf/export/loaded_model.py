@@ -204,7 +204,7 @@ def signatures(folder: str, *, jit_compile: str = "auto", texts: int | None = No
 
     if not is_export(folder) and _is_checkpoint(folder):
         from bert_tf.export import live_model
-        from bert_tf.tasks.staged_signature import stages_of
+        from bert_tf.heads.base.staged_signature import stages_of
 
         live = live_model.signatures(folder, texts)
         parts = {name: each._asdict() for name, each in stages_of(live).items()}

@@ -15,11 +15,11 @@ from bert_tf.checkpoints import sentence_transformers
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import TrainingError, UserError, reason_of
 from bert_tf.export import attention_signature, attribution_signature
+from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.model import attribution, weights
 from bert_tf.model.heads import BertModel
 from bert_tf.runtime import backend, files, tensorflow_startup
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
-from bert_tf.tasks.staged_signature import stages_of
 from bert_tf.text import special_tokens, vocabulary
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training.task import Servable

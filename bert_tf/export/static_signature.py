@@ -5,16 +5,16 @@ from typing import Any
 
 import tensorflow as tf
 
+from bert_tf.heads.base.staged_signature import Stages
 from bert_tf.model.static_rows import StaticRows
 from bert_tf.model.static_shapes import POOLED_TEXTS, TOKEN_TEXTS, WIDTHS, Ladder, Shape
 from bert_tf.runtime import backend
-from bert_tf.tasks.staged_signature import Stages
 
 ONLY_TEXTS = {"token_ids", "segment_ids", "lengths"}
 
 
 class StaticSignature:
-    """A signature on strings that takes the place of one made by `tasks.staged_signature`, with the same outputs.
+    """A signature on strings that takes the place of one made by `heads.base.staged_signature`, with the same outputs.
 
     Attributes:
         structured_input_signature, structured_outputs: of the signature.

@@ -10,11 +10,9 @@ import numpy as np
 from bert_tf.errors import UserError
 from bert_tf.heads.classes import Classes
 from bert_tf.runtime.lazy import tf
-from bert_tf.text.truncation import LONGEST_FIRST
 
 if TYPE_CHECKING:
     from bert_tf.heads.base.table_options import TableOptions
-    from bert_tf.heads.base.text_windows import Windows
     from bert_tf.text.tokenizer import Tokenizer
 
 
@@ -25,6 +23,7 @@ class MultipleChoice(Classes):
     """
 
     kind = form = "choice"
+    model_class = "MultipleChoice"
     architecture = "ForMultipleChoice"
     is_named_alone = True
     problem_type = peft_task = ""
@@ -34,7 +33,7 @@ class MultipleChoice(Classes):
     pipeline_tag, phrase = "multiple-choice", "chooses among several texts"
     call = 'predict(("A text.", "One.", "Two.")).label'
     signature_inputs = (frozenset({"text_a", "choices"}),)
-    scores = ("accuracy",)
+    score_names = ("accuracy",)
     has_names = False
     reads_windows = False
 
@@ -45,7 +44,7 @@ class MultipleChoice(Classes):
     @property
     def criteria(self) -> tuple[str, ...]:
         """The scores that can decide which model is best."""
-        return self.scores
+        return self.score_names
 
     @classmethod
     def check_columns(cls, columns: Sequence[str], options: TableOptions) -> None:
@@ -70,36 +69,17 @@ class MultipleChoice(Classes):
         """None: choices have no names."""
         return None
 
-    @classmethod
-    def model(cls, config: Any, size: int, weights: Mapping[str, Any]) -> Any:
-        """See `Head`."""
-        from bert_tf.model import heads
-
-        return heads.MultipleChoice(config)
-
-    def create_model(self, config: Any, **options: Any) -> Any:
-        """The Keras model."""
-        from bert_tf.model import heads
-
-        return heads.MultipleChoice(config, **options)
-
-    def inputs(
-        self,
-        tokenizer: Tokenizer,
-        texts: tf.Tensor,
-        max_seq_length: int,
-        windows: Windows | None = None,
-        truncation: str = LONGEST_FIRST,
-    ) -> dict[str, tf.Tensor]:
+    def inputs(self, tokenizer: Tokenizer, texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """String [B, 1 + C] -> rows [B, C, T], "lengths" [B, C]."""
         from bert_tf.text.tokenizer import pack
 
         count = len(self.labels)
         first = tf.reshape(tf.repeat(texts[:, :1], count, axis=1), [-1])  # [B * C]
-        packed = pack(tokenizer, [first, tf.reshape(texts[:, 1:], [-1])], max_seq_length, truncation=truncation)
+        segments = [first, tf.reshape(texts[:, 1:], [-1])]
+        packed = pack(tokenizer, segments, self.max_seq_length, truncation=self.truncation)
         return {name: tf.reshape(x, [-1, count, *x.shape[1:]]) for name, x in packed.items()}
 
-    def details(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+    def tables(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
         """Nothing: choices have no names."""
         return {}
 

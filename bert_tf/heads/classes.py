@@ -15,6 +15,7 @@ from bert_tf.heads.base.answers import BaseAnswer, Prediction, RawOutputs
 from bert_tf.heads.base.head import Outputs, as_text
 from bert_tf.heads.base.loss_settings import BALANCED, cross_entropy, parse_weights
 from bert_tf.heads.base.text_head import TRAINING_LOSS, TextHead, shortened, single_label
+from bert_tf.heads.base.tuned_head import Batch
 from bert_tf.runtime.lazy import tf
 from bert_tf.training import confidence, metrics
 
@@ -26,6 +27,7 @@ class Classes(TextHead):
     """One of several classes; `labels` are their names, in the order of the logits."""
 
     kind = form = "classes"
+    model_class = "Classifier"
     architecture = "ForSequenceClassification"
     problem_type = "single_label_classification"
     peft_task = "SEQ_CLS"
@@ -35,7 +37,7 @@ class Classes(TextHead):
     signature_inputs: ClassVar[tuple[frozenset[str], ...]] = frozenset({"text_a"}), frozenset({"text_a", "text_b"})
     signature_outputs = frozenset({"probabilities"})
     loss_name = "cross_entropy"
-    scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
+    score_names: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
     has_names = True
     fewest_labels: ClassVar[int] = 2
     calibration_file = "temperature.json"
@@ -53,7 +55,7 @@ class Classes(TextHead):
     @property
     def criteria(self) -> tuple[str, ...]:
         """The scores that can decide which model is best."""
-        return (*self.scores, "matthews", *(("f1",) if self.size == 2 else ()))
+        return (*self.score_names, "matthews", *(("f1",) if self.size == 2 else ()))
 
     @classmethod
     def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: TableOptions) -> Self:
@@ -97,19 +99,6 @@ class Classes(TextHead):
         """Names of class numbers."""
         return [self.labels[number] for number in predicted]
 
-    @classmethod
-    def model(cls, config: Any, size: int, weights: Mapping[str, Any]) -> Any:
-        """See `Head`."""
-        from bert_tf.model import heads
-
-        return heads.Classifier(config, size)
-
-    def create_model(self, config: Any, **options: Any) -> Any:
-        """The Keras model."""
-        from bert_tf.model import heads
-
-        return heads.Classifier(config, size=self.size, **options)
-
     def loss(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
         """Softmax cross entropy, float32 [B]."""
         return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs["logits"])
@@ -136,7 +125,7 @@ class Classes(TextHead):
         """1 where the best class is the label, float32 [B]."""
         return tf.cast(tf.equal(tf.argmax(outputs["logits"], -1, tf.int32), labels), tf.float32)
 
-    def predictions(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Batch | None = None) -> dict[str, tf.Tensor]:
         """Logits and probabilities, [B, C]."""
         return {"logits": outputs["logits"], "probabilities": tf.nn.softmax(outputs["logits"] / self.temperature)}
 
@@ -168,7 +157,7 @@ class Classes(TextHead):
         probabilities = dict(zip(names, values, strict=True))
         return Prediction(label=as_text(outputs["label"]), probabilities=probabilities, is_named=is_named)
 
-    def details(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+    def tables(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
         """Scores of each class, and which was taken for which."""
         rows = metrics.per_class(labels, predicted, self.labels)
         return {"per_class": rows, **metrics.confusions(labels, predicted, self.labels)}
@@ -193,11 +182,11 @@ class Classes(TextHead):
         """`training.confidence.report` of the logits."""
         return confidence.report(predictions["logits"], labels[:, None])
 
-    def calibrated(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> tuple[Self, str]:
+    def calibrated(self, predictions: Mapping[str, np.ndarray], split: Any) -> tuple[Self, str]:
         """With the temperature that fits labelled predictions best, if it is to be found."""
         if not self.fits_temperature:
             return self, ""
-        temperature = self.confidence(predictions, labels)["temperature"]
+        temperature = self.confidence(predictions, self.compare(predictions, split)[0])["temperature"]
         return self.with_calibration({"temperature": temperature}), (
             f"Probabilities are of logits / {temperature:.3f}; the scores stay the same"
         )

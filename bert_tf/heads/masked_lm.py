@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from bert_tf.heads.base.answers import FilledMasks, Token
 from bert_tf.heads.base.head import Head, Outputs, as_text
@@ -13,18 +13,12 @@ class MaskedLm(Head):
     """Predicts masked tokens by the table of word embeddings."""
 
     kind = weights = form = "masked_lm"
+    model_class = "Pretrainer"
     architecture, functional_form = "ForMaskedLM", "MASKS"
     pipeline_tag, phrase = "fill-mask", "fills masked tokens"
     method, call = "fill_mask(text)", 'fill_mask("The [MASK] is open.")'
     signature_inputs: ClassVar[tuple[frozenset[str], ...]] = (frozenset({"text"}),)
     signature_outputs = frozenset({"pieces", "scores"})
-
-    @classmethod
-    def model(cls, config: Any, size: int, weights: Mapping[str, Any]) -> Any:
-        """See `Head`."""
-        from bert_tf.model import heads
-
-        return heads.Pretrainer(config)
 
     @classmethod
     def answer(cls, outputs: Outputs, labels: Sequence[str]) -> FilledMasks:

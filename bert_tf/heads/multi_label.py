@@ -18,6 +18,7 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.base.loss_settings import BALANCED, cross_entropy, parse_weights
 from bert_tf.heads.base.text_head import TRAINING_LOSS, as_text, shortened
+from bert_tf.heads.base.tuned_head import Batch
 from bert_tf.heads.classes import Classes
 from bert_tf.runtime.lazy import tf
 from bert_tf.training import metrics
@@ -41,10 +42,11 @@ class MultiLabel(Classes):
     """
 
     kind = form = "multi_label"
+    is_exclusive = False
     problem_type, activations = "multi_label_classification", ("sigmoid",)
     phrase = "gives each text any number of labels"
     loss_name = "binary_cross_entropy"
-    scores = ("micro_f1", "macro_f1", "accuracy")
+    score_names = ("micro_f1", "macro_f1", "accuracy")
     missing = (None,)
     fewest_labels = 1
     calibration_file = "label_thresholds.json"
@@ -65,7 +67,7 @@ class MultiLabel(Classes):
     @property
     def criteria(self) -> tuple[str, ...]:
         """The scores that can decide which model is best."""
-        return self.scores
+        return self.score_names
 
     @classmethod
     def check_columns(cls, columns: Sequence[str], options: TableOptions) -> None:
@@ -155,12 +157,12 @@ class MultiLabel(Classes):
             head.pos_weights = parse_weights("pos_weight", settings.pos_weight, self.labels)
         return head
 
-    def fitted_to(self, labels: np.ndarray) -> Self:
+    def fitted_to(self, rows: Any) -> Self:
         """With balanced weights: texts without a label for each text with it, at least 1 of each."""
         if self.loss_settings.pos_weight != BALANCED:
             return self
-        head, counts = copy.copy(self), labels.sum(0)
-        head.pos_weights = np.maximum(len(labels) - counts, 1) / np.maximum(counts, 1)
+        head, counts = copy.copy(self), rows.labels.sum(0)
+        head.pos_weights = np.maximum(rows.count - counts, 1) / np.maximum(counts, 1)
         return head
 
     def training_losses(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -179,7 +181,7 @@ class MultiLabel(Classes):
         holds = tf.cast(tf.sigmoid(outputs["logits"]) > self.thresholds, tf.float32)
         return tf.cast(tf.reduce_all(tf.equal(holds, labels), -1), tf.float32)
 
-    def predictions(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Batch | None = None) -> dict[str, tf.Tensor]:
         """Logits and probabilities of each label by itself, [B, C]."""
         return {"logits": outputs["logits"], "probabilities": tf.sigmoid(outputs["logits"])}
 
@@ -196,7 +198,7 @@ class MultiLabel(Classes):
         probabilities = np.clip(self.probabilities(predictions), 1e-12, 1)
         return -np.where(labels > 0, np.log(probabilities), np.log(np.clip(1 - probabilities, 1e-12, 1))).mean(1)
 
-    def details(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+    def tables(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
         """Scores of each label, with its "threshold"."""
         rows = metrics.per_class(labels, predicted, self.labels)
         thresholds = self.thresholds.tolist()
@@ -210,10 +212,11 @@ class MultiLabel(Classes):
         ends = f"^{_escaped(self.separator)}|{_escaped(self.separator)}$"
         return {"label": tf.strings.regex_replace(repeated, ends, "")}
 
-    def calibrated(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> tuple[Self, str]:
+    def calibrated(self, predictions: Mapping[str, np.ndarray], split: Any) -> tuple[Self, str]:
         """With the threshold of each label that gives the best F1, if they are to be found."""
         if not self.finds_best:
             return self, ""
+        labels = self.compare(predictions, split)[0]
         best = self._with_thresholds(metrics.best_thresholds(labels, predictions["probabilities"]))
         shown = ", ".join(f"{label} {value:.2f}" for label, value in list(best.calibration.items())[:MAX_SHOWN])
         more = " ..." * (self.size > MAX_SHOWN)

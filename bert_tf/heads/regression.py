@@ -13,6 +13,7 @@ from bert_tf.errors import UserError
 from bert_tf.heads.base.answers import Prediction
 from bert_tf.heads.base.head import Outputs
 from bert_tf.heads.base.text_head import TextHead
+from bert_tf.heads.base.tuned_head import Batch
 from bert_tf.runtime.lazy import tf
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Regression(TextHead):
     """A number, learned by squared error, without bounds; such as GLUE's STS-B, from 0 to 5."""
 
     kind = form = "regression"
+    model_class = "Regressor"
     architecture = "ForSequenceClassification"
     problem_type = "regression"
     peft_task = "SEQ_CLS"
@@ -33,7 +35,7 @@ class Regression(TextHead):
     signature_inputs: ClassVar[tuple[frozenset[str], ...]] = frozenset({"text_a"}), frozenset({"text_a", "text_b"})
     signature_outputs = frozenset({"values"})
     loss_name = "squared_error"
-    scores = ("pearson", "spearman", "mean_squared_error")
+    score_names = ("pearson", "spearman", "mean_squared_error")
 
     @property
     def criteria(self) -> tuple[str, ...]:
@@ -62,24 +64,11 @@ class Regression(TextHead):
         """Numbers with three decimals."""
         return [f"{number:.3f}" for number in predicted]
 
-    @classmethod
-    def model(cls, config: Any, size: int, weights: Mapping[str, Any]) -> Any:
-        """See `Head`."""
-        from bert_tf.model import heads
-
-        return heads.Regressor(config)
-
-    def create_model(self, config: Any, **options: Any) -> Any:
-        """The Keras model."""
-        from bert_tf.model import heads
-
-        return heads.Regressor(config, **options)
-
     def loss(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
         """Squared error, float32 [B]."""
         return tf.math.squared_difference(outputs["values"], labels)
 
-    def predictions(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Batch | None = None) -> dict[str, tf.Tensor]:
         """Values, float32 [B]."""
         return {"values": outputs["values"]}
 

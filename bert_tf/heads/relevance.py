@@ -10,6 +10,7 @@ import numpy as np
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.base.text_head import INPUTS, TextHead
+from bert_tf.heads.base.tuned_head import Batch
 from bert_tf.heads.regression import Regression
 from bert_tf.runtime.lazy import tf
 
@@ -52,7 +53,7 @@ class Relevance(Regression):
         """Binary cross entropy, float32 [B]."""
         return tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs["values"])
 
-    def predictions(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Batch | None = None) -> dict[str, tf.Tensor]:
         """Values and logits, float32 [B]."""
         return {"values": tf.sigmoid(outputs["values"]), "logits": outputs["values"]}
 

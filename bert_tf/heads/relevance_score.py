@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bert_tf.data.examples import Example
+from bert_tf.heads.base.tuned_head import Batch
 from bert_tf.heads.regression import Regression, numbers
 from bert_tf.heads.relevance import Relevance
 from bert_tf.runtime.lazy import tf
@@ -24,7 +25,7 @@ class RelevanceScore(Relevance):
         """The numbers, float32 [n]."""
         return numbers(examples)
 
-    def predictions(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Batch | None = None) -> dict[str, tf.Tensor]:
         """Values, which are the logits, float32 [B]."""
         return {"values": outputs["values"], "logits": outputs["values"]}
 

@@ -15,7 +15,7 @@ class ReplacedTokens(MaskedLm):
     signature_inputs, signature_outputs = (), frozenset({"is_replaced"})
 
     @classmethod
-    def model(cls, config: Any, size: int, weights: Mapping[str, Any]) -> Any:
+    def model(cls, config: Any, size: int, weights: Mapping[str, Any], **options: Any) -> Any:
         """See `Head`."""
         from bert_tf.model import replaced_tokens
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from bert_tf.heads.base.answers import BaseAnswer, RawOutputs
 from bert_tf.heads.base.head import Head, Outputs
@@ -13,6 +12,7 @@ class Vectors(Head):
     """Pools the tokens of the encoder; it has no weights of its own."""
 
     kind = form = "vectors"
+    model_class = "BertModel"
     weights = ""
     architecture = "Model"
     has_pipeline = False
@@ -20,13 +20,6 @@ class Vectors(Head):
     method, call = "embed(texts)", 'embed(["A text."])'
     signature_inputs = (frozenset({"text"}),)
     signature_outputs = frozenset({"vectors"})
-
-    @classmethod
-    def model(cls, config: Any, size: int, weights: Mapping[str, Any]) -> Any:
-        """See `Head`."""
-        from bert_tf.model import heads
-
-        return heads.BertModel(config)
 
     @classmethod
     def answer(cls, outputs: Outputs, labels: Sequence[str]) -> BaseAnswer:

@@ -135,11 +135,11 @@ def _with_rows_of(file: str, path: str, reads: Mapping[str, Any]) -> TrainedMode
 
 def _labelled(file: str, task: Any, reads: Mapping[str, Any]) -> Any:
     """The examples, questions or tagged sentences of a file."""
-    if task.kind == scored_export.QUESTIONS:
+    if task.head.kind == scored_export.QUESTIONS:
         return [question for question in questions.read(file) if question.is_answerable is not None]
-    if task.kind == scored_export.TAGS:
+    if task.head.kind == scored_export.TAGS:
         return conll_files.ConllFile(file, conll_files.ColumnLayout(**reads))
-    shapes = task.goal.input_shapes(task.texts)
+    shapes = task.head.input_shapes(task.head.texts)
     inputs, _ = loaded_model.inputs_in_order(shapes, list(shapes))
     columns = [name.strip() for name in (reads.get("text_columns") or "").split(",") if name.strip()]
     return list(prediction_inputs.read(file, inputs, columns=columns, label=reads.get("label_column") or "label"))
@@ -217,7 +217,7 @@ def _score_export(folder: str, rows: Rows, count: int, row: Mapping[str, Any]) -
     export = loaded_model.Export(folder)
     task = rows.task
     if isinstance(task, FineTuningTask):
-        example = task.demo_examples(rows.split, 1)[0]
+        example = task.head.demo_examples(task.split(rows.split), 1)[0]
         found.scores = scored_export.score_split(folder, task, rows.split, count, batch_size=rows.batch_size)
     else:
         example = Example("0", tuple(task.row_texts(row)))

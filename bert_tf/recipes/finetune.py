@@ -172,9 +172,9 @@ def prepare(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags], folde
     for split in splits:
         task.split(split)
     for split in splits:
-        print(*task.describe(split), sep="\n", flush=True)
+        print(*task.split(split).describe(split), sep="\n", flush=True)
     if options.write_examples:
-        task.ready_specs()  # raises for a task without ready examples
+        task.head.row_specs(task.tokenizer)  # raises for a task without preprocessed examples
 
     # What the checkpoint, the teacher and the memory are to the task
     start = starting_point.match_head(options, start, task)
@@ -189,8 +189,7 @@ def prepare(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags], folde
 def create_task(options: FineTuningFlags, start: Checkpoint, folder: RunFolder) -> tuple[Checkpoint, FineTuningTask]:
     """The task that the flags name, and the starting point with the size of the vocabulary that it may have learned."""
     task = starting_point.create_task(options, start, folder)
-    ready.attach(task, options, start)
-    task.groups_by_length = options.group_by_length
+    task = ready.attach(task, options, start).replaced(groups_by_length=options.group_by_length)
     config = dataclasses.replace(start.config, vocab_size=task.tokenizer.size)
     return dataclasses.replace(start, config=config), task
 
@@ -216,7 +215,7 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     splits = starting_point.requested_splits(options, task)
     if options.write_examples and folder.is_chief:
         ready.write(task, options, start, splits)
-    folder.update(text_statistics={split: task.statistics(split) for split in splits})
+    folder.update(text_statistics={split: task.split(split).statistics() for split in splits})
     write_tokenizer_files(folder, start, task)
 
     # Model
@@ -299,9 +298,9 @@ def write_tokenizer_files(folder: RunFolder, start: Checkpoint, task: FineTuning
     if folder.is_chief:
         vocabulary.write(folder.file("vocab.txt"), task.tokenizer.vocabulary)
         start.config.write(folder.file("bert_config.json"))
-        sentence_transformers.write(folder.path, task.sentence_vectors, start.config.hidden_size)
+        sentence_transformers.write(folder.path, task.head.sentence_vectors, start.config.hidden_size)
     folder.write_json("tokenizer_config.json", special_tokens.settings(start.lowers_case, start.special_tokens))
-    folder.write_json("task.json", {"task": task.name, "labels": list(task.labels), "kind": task.kind})
+    folder.write_json("task.json", {"task": task.name, "labels": list(task.head.labels), "kind": task.head.kind})
 
 
 def announce(options: FineTuningFlags, config: TrainConfig) -> None:
@@ -327,5 +326,6 @@ def write_adapters(model: Any, options: FineTuningFlags, task: FineTuningTask, f
         adapter, path = options.lora, folder.file(ADAPTER)
         if files.exists(path):
             files.remove(path)
-        peft_adapters.write(path, arrays, model.config, adapter, kind=task.kind, base=options.model.init_checkpoint)
+        base = options.model.init_checkpoint
+        peft_adapters.write(path, arrays, model.config, adapter, kind=task.head.kind, base=base)
         print(f"The adapters, in PEFT's layout, are in {path}.", flush=True)

@@ -12,11 +12,11 @@ from bert_tf.config.options import changed, flag
 from bert_tf.data import questions, ready_examples
 from bert_tf.errors import UserError
 from bert_tf.heads.base.table_options import TaskOptions
+from bert_tf.heads.span import squad_files
 from bert_tf.recipes import finetune, initialization
 from bert_tf.recipes.finetuning import ready, starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime.json_files import read_json
-from bert_tf.tasks.question_answering import squad_files
 from bert_tf.tasks.task_options import QuestionOptions
 from bert_tf.training.run_directory import RunFolder
 

@@ -222,7 +222,7 @@ def create_task(options: Flags, config: BertConfig, manifest: Mapping[str, Any],
 
 def record_model(model: "BertModel", evaluator: "Evaluator", options: Flags, folder: RunFolder) -> None:
     """Adds the configuration, the number of parameters and the lengths of the rows to run.json."""
-    from bert_tf.tasks import text_lengths
+    from bert_tf.heads.base import text_lengths
 
     splits = {split: evaluator.batches(split) for split in ("train", "eval")}
     rows = {split: text_lengths.of_rows(batches, options.max_seq_length) for split, batches in splits.items()}

@@ -52,12 +52,12 @@ def _is_module_name(name: str) -> bool:
 
 
 def names(package: str) -> list[str]:
-    """Lists the modules in a package's folder, but no folders, sorted, without importing the package or the modules."""
+    """Lists the members in a package's folder, sorted, without importing them: all but _names and the folder base."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.submodule_search_locations is None:
         raise ModuleNotFoundError(f"{package} is not a package", name=package)
     modules = pkgutil.iter_modules(spec.submodule_search_locations)
-    return sorted(module.name for module in modules if not module.ispkg and not module.name.startswith("_"))
+    return sorted(module.name for module in modules if module.name != "base" and not module.name.startswith("_"))
 
 
 def load(package: str, name: str, *, kind: str = "module") -> ModuleType:

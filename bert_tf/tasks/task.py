@@ -1,179 +1,185 @@
-"""FineTuningTask: what the recipes need to know of a task that starts from a pretrained encoder."""
+"""FineTuningTask: a source of examples, a head that starts on a pretrained encoder, and defaults."""
 
 from __future__ import annotations
 
-import abc
-import textwrap
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, Self
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 from bert_tf.errors import UserError
-from bert_tf.training import confidence
-from bert_tf.training.task import Task
+from bert_tf.heads.base.tuned_head import TunedHead
+from bert_tf.training.task import Batch, Predictions, Task
 
 if TYPE_CHECKING:
-    import numpy as np
+    import keras
     import tensorflow as tf
 
-    from bert_tf.checkpoints.checkpoint import SentenceVectors
+    from bert_tf.config.bert_config import BertConfig
+    from bert_tf.config.train_config import LossSettings
     from bert_tf.data.examples import Example
-    from bert_tf.heads.base.answers import Answered
+    from bert_tf.heads.base.rows import Rows
+    from bert_tf.heads.base.text_head import Score, TextHead
+    from bert_tf.tasks.task_options import SentenceOptions
+    from bert_tf.text.tokenizer import Tokenizer
 
-    Batch = Mapping[str, tf.Tensor]
-    Predictions = Mapping[str, np.ndarray]
-    Vectors = Callable[[str, int], np.ndarray]
-
-MAX_CLASSES = 40  # that `summary` prints
-
-
-class Split(Protocol):
-    """A split of a FineTuningTask: `count` examples make an epoch; `is_known`: its labels are."""
-
-    count: int
-    is_known: bool
+Source = Mapping[str, Callable[[], Any]]  # {split: function that reads its examples}, called when first needed
 
 
 class FineTuningTask(Task):
-    """A Task that starts from a pretrained encoder: its data, reports, predictions and thresholds.
+    """What is learned from labelled examples.
 
-    Attributes:
-        kind: of its head, a name of `bert_tf.heads`, as checkpoints and exports store it.
-        labels: names of the head's outputs, () where they have none.
-        head: the weight that makes a checkpoint one of this task, (canonical name, size of its last dimension); None
-            where the encoder is all.
-        new_head_rate: learning rate of a head that begins with random weights, where examples are few; 0: that of the
-            encoder, at which a head on every token hardly moves in some hundred steps.
-        sentence_vectors: how the model makes vectors of texts, which its run folder records; None for other tasks.
+    Args:
+        name: of the task in `tasks.catalog`.
+        source: what the head takes of each split: examples, questions, a file of tags, or
+            `data.ready_examples.StoredExamples`; "train" is trained on.
+        head: what is predicted.
+        tokenizer: cuts texts into tokens.
+        eval_splits: see `training.task.Task`.
         test_splits: the splits to predict.
-        rows_per_example: rows of the encoder that an example takes.
-        file_flags: flags that say how its files are read; the export records them for `bert-tf evaluate`.
-        groups_by_length: whether a batch of training is of rows of like length; set by the recipe before training.
-        calibration_file: file of the run folder with what `calibrated` found; "" for a task without thresholds.
-        ready_files: {split: TFRecords of ready examples}, which are read instead of the split's data.
-        ready_splits: the splits that may be; None: all.
-        rescores: whether an evaluation reports the scores with these thresholds, not those before.
+        submissions: {split: name of the file that a leaderboard takes}.
+        groups_by_length: whether a batch of training is of rows of similar length.
     """
 
-    kind: str
-    labels: tuple[str, ...] = ()
-    head: tuple[str, int] | None
-    new_head_rate: float = 0.0
-    sentence_vectors: SentenceVectors | None = None
-    eval_splits: Mapping[str, str] = {"": "dev"}
-    test_splits: tuple[str, ...] = ()
-    rows_per_example: int = 1
-    groups_by_length: bool = False
-    file_flags: tuple[str, ...] = ()
-    calibration_file: str = ""
-    ready_files: Mapping[str, str] = {}
-    ready_splits: tuple[str, ...] | None = ("train",)
-    rescores: bool = True
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        head: TunedHead,
+        tokenizer: Tokenizer,
+        *,
+        eval_splits: Mapping[str, str] | None = None,
+        test_splits: tuple[str, ...] = ("test",),
+        submissions: Mapping[str, str] | None = None,
+        groups_by_length: bool = False,
+    ) -> None:
+        self.name, self.source, self.head, self.tokenizer = name, source, head, tokenizer
+        self.eval_splits = {"": "dev"} if eval_splits is None else eval_splits
+        self.test_splits, self.submissions = test_splits, submissions or {}
+        self.groups_by_length = groups_by_length
+        self.objectives, self.comparison = head.objectives, head.comparison
+        # MNLI: matched_accuracy
+        self.criterion = next((f"{prefix}{head.criterion}" for prefix in self.eval_splits if head.criterion), "")
+        self._rows: dict[str, Rows] = {}
 
-    def baselines(self, vectors: Vectors | None = None) -> tuple[dict[str, dict[str, float]], Any]:
-        """{name of a quick model: its scores on the development set}, and the weights of a head that is one of them.
+    def replaced(self, **changes: Any) -> Self:
+        """The task with another head, source or groups_by_length."""
+        task = copy.copy(self)
+        vars(task).update(changes)
+        return task
 
-        vectors(split, most): those that the head reads [n, D], of the first `most` examples of a split, by the encoder
-        as it is; None: it has learned nothing yet. The head is a pair (kernel [D, C], bias [C]); None: there is none.
-        """
-        return {}, None
-
-    def linear_head(self, vectors: Vectors) -> Any:
-        """The head in `baselines` on these vectors; None: there is none."""
-        return None
-
-    # Data
-
-    @abc.abstractmethod
     def split(self, name: str) -> Any:
-        """The Split of that name, read once."""
+        """The Rows of a split, read when first needed."""
+        if name not in self._rows:
+            if name not in self.source:
+                raise UserError(
+                    f"{self.name} has no {name} data: give a trained model as init_checkpoint, and do_train=false."
+                )
+            is_trained = name == "train"
+            self._rows[name] = self.head.rows(self.source[name](), self.tokenizer, is_trained=is_trained)
+            if is_trained:
+                self.head = self.head.fitted_to(self._rows[name])
+        return self._rows[name]
 
-    @abc.abstractmethod
-    def describe(self, split: str) -> list[str]:
-        """Sentences on a split for people: its size, its labels, warnings."""
+    def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
+        """See `training.task.Task`."""
+        return self.split("train").batches(batch_size, seed=seed, by_length=self.groups_by_length)
 
-    @abc.abstractmethod
-    def statistics(self, split: str) -> dict[str, Any]:
-        """{name: number} on a split for the report."""
+    def eval_batches(self, batch_size: int, split: str = "dev") -> tf.data.Dataset:
+        """See `training.task.Task`."""
+        return self.split(split).batches(batch_size)
 
-    def ready_specs(self) -> dict[str, tf.TensorSpec]:
-        """The features of a ready example, by the names in batches; see `data.ready_examples`."""
-        raise UserError(f"{self.name} has no ready examples: leave out write_examples, and give its data.")
+    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
+        """That of the head."""
+        return self.head.create_model(config, dtype=dtype)
 
-    def ready_extras(self, split: str) -> dict[str, np.ndarray]:
-        """Further features of a split's ready examples, arrays [n, ...]."""
-        return {}
+    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Those of the head."""
+        return self.head.loss_weights(batch)
 
-    # Reports
+    def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
+        """Those of the head."""
+        return self.head.metrics(outputs, batch)
 
-    @abc.abstractmethod
-    def compare(self, predictions: Predictions, split: str) -> tuple[np.ndarray, np.ndarray]:
-        """Labels and predicted labels, arrays of one length, of the first examples of a split."""
+    def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
+        """Those of the head, and the row numbers."""
+        import tensorflow as tf
 
-    def collapse(self, predictions: Predictions, split: str) -> str | None:
-        """Why the predictions are worthless, in words, or None: see `training.collapse`."""
-        from bert_tf.training import collapse
+        return self.head.predictions(outputs, batch) | {"row_numbers": tf.cast(batch["row_numbers"], tf.float32)}
 
-        return collapse.reason(*self.compare(predictions, split))
+    def scores(self, predictions: Predictions, split: str) -> dict[str, float]:
+        """Those of the head."""
+        return self.head.scores(predictions, self.split(split))
 
-    @abc.abstractmethod
-    def details(self, predictions: Predictions, split: str) -> dict[str, Any]:
-        """What eval_details.json holds of a split, as far as it applies.
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        """Those of the head."""
+        return self.head.signatures(model, tokenizer)
 
-        {"per_class", "confusion" or "most_confused", "hardest"}, see `training.metrics` and `reports.scoreboard`, or
-        {"questions"}; and "confidence", see `training.confidence.report`.
-        """
-
-    def summary(self, details: Mapping[str, Any]) -> list[str]:
-        """Lines for people on the details of a split."""
-        line = "  {label:26} precision {precision:.3f}  recall {recall:.3f}  F1 {f1:.3f}  of {count}"
-        rows = details.get("per_class", [])
-        lines = [line.format(**row) for row in rows[:MAX_CLASSES]]
-        if len(rows) > MAX_CLASSES:
-            lines.append(f"  and {len(rows) - MAX_CLASSES:,} more classes, which are in eval_details.json")
-        if "confidence" in details:
-            lines.append(f"  {confidence.sentence(details['confidence'])}")
-        return lines
-
-    # Predictions and exports
-
-    @abc.abstractmethod
     def write_predictions(self, folder: str, split: str, predictions: Predictions) -> list[str]:
-        """Writes the predictions for a split as files into the folder; returns sentences on them."""
-
-    @abc.abstractmethod
-    def serving_examples(self, split: str) -> dict[str, dict[str, list]]:
-        """{signature: {input: values}} from a split, to compare an export with the live model on."""
-
-    @abc.abstractmethod
-    def demo_examples(self, split: str, count: int = 3) -> list[Example]:
-        """Some examples of a split, to show what the export predicts for them; texts in the order of its inputs."""
-
-    def demo_line(self, example: Example, row: Answered) -> str:
-        """One line on an example and on what the export answered for it."""
-        predicted = " ".join(filter(None, row.answer.cells()))
-        label = ", ".join(map(str, example.label)) if isinstance(example.label, list) else example.label
-        true_label = "" if label is None else f" (it is {'none' if label == '' else label})"
-        text = textwrap.shorten(" | ".join(example.texts), 90)
-        return f"{text}  ->  {predicted or 'none'}{true_label}"
+        """Writes the predictions for a split as files, with its name where there are several; returns sentences."""
+        name = "predictions" if split == "test" else f"predictions_{split.removeprefix('test_')}"
+        submission = self.submissions.get(split, "")
+        return self.head.write_predictions(folder, name, predictions, self.split(split), submission=submission)
 
     def about(self) -> dict[str, Any]:
         """What the export says of itself besides its name: "labels", "kind", and what else is needed to score it."""
-        return {"labels": list(self.labels), "kind": self.kind}
+        return {"labels": list(self.head.labels), "kind": self.head.kind, **self.head.about()}
 
-    # Thresholds
+    def calibrated(self, predictions: Mapping[str, Predictions]) -> tuple[Self, str]:
+        """The task with the thresholds that are best on {split: predictions}, and a sentence on them; or itself."""
+        split = next(iter(self.eval_splits.values()), "")
+        if split not in predictions:
+            return self, ""
+        head, sentence = self.head.calibrated(predictions[split], self.split(split))
+        if head is self.head:
+            return self, ""
+        before = ", ".join(f"{name} {value:.4f}" for name, value in self.scores(predictions[split], split).items())
+        return self.replaced(head=head), sentence and f"{sentence}: {before}."
 
-    def calibrated(self, predictions: Mapping[str, Predictions]) -> tuple[Self, list[str]]:
-        """The task with the thresholds that are best on {split: predictions}, and sentences on them.
 
-        The task itself where it has no thresholds, or flags say which to use.
-        """
-        return self, []
+def text_task(
+    name: str,
+    source: Mapping[str, Callable[[], list[Example]]],
+    head: TextHead,
+    tokenizer_for: Callable[[Callable[[], Iterable[str]]], Tokenizer],
+    options: SentenceOptions,
+    *,
+    texts: int = 1,
+    scores: tuple[Score, ...] = (),
+    **defaults: Any,
+) -> FineTuningTask:
+    """A task on whole texts, with the flags of `options`; see FineTuningTask.
 
-    @property
-    def calibration(self) -> dict[str, float]:
-        """The thresholds that were found, as `calibration_file` holds them; {} where none were."""
-        return {}
+    Args:
+        name: of the task.
+        source: functions that read the examples of splits.
+        head: what is predicted.
+        tokenizer_for: see `tasks.catalog`.
+        options: the flags.
+        texts: texts of an example.
+        scores: names for `metrics.score_of`, or functions of labels and predicted labels; by default those of the head.
+        defaults: eval_splits, test_splits and submissions.
+    """
+    from bert_tf.heads.base.text_windows import Windows
 
-    def with_calibration(self, stored: Mapping[str, float]) -> Self:
-        """The task with thresholds that an earlier evaluation found; itself where flags say which to use."""
-        return self
+    tokenizer = tokenizer_for(lambda: (text for example in source["train"]() for text in example.texts))
+    windows = None
+    if options.long_texts == "windows":
+        windows = Windows(
+            stride=options.doc_stride or options.max_seq_length // 2,
+            most=options.max_windows,
+            pooling=options.window_pooling,
+        )
+        windows.check(options.max_seq_length)
+    loss: LossSettings = options.loss
+    head = head.configured(
+        texts=texts,
+        scores=scores,
+        max_seq_length=options.max_seq_length,
+        class_weights=options.class_weights,
+        criterion=options.criterion,
+        truncation=options.truncation,
+        temperature=options.temperature,
+        windows=windows,
+        loss=loss,
+    )
+    return FineTuningTask(name, source, head, tokenizer, **defaults)

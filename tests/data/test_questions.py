@@ -8,8 +8,8 @@ import pytest
 from bert_tf.data import questions
 from bert_tf.data.questions import Question, answer_span
 from bert_tf.errors import UserError
+from bert_tf.heads.span import original_alignment
 from bert_tf.tasks.catalog import squad as squad_task
-from bert_tf.tasks.question_answering import original_alignment
 
 
 def squad(*entries, context="The Normans came to France."):

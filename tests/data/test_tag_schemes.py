@@ -10,7 +10,7 @@ from seqeval.scheme import BILOU, IOB2, IOBES
 
 from bert_tf.data import tag_notations, tag_schemes
 from bert_tf.data.tag_schemes import TagSet
-from bert_tf.tasks.token_classification import entity_scores
+from bert_tf.heads.tags import entity_scores
 
 SPANS = [("LOC", 0, 2), ("PER", 3, 4), ("PER", 4, 6), ("LOC", 6, 7)]
 WRITTEN = {

@@ -89,7 +89,7 @@ def table_of(folder, name, **flags):
 
 def test_any_dataset_is_a_table_by_its_features(prepared):
     task = table_of(prepared, "glue/mnli", text_columns="premise,hypothesis")
-    assert task.goal.labels == ("contradiction", "entailment", "neutral")
+    assert task.head.labels == ("contradiction", "entailment", "neutral")
     read = {split: task.split(split).examples for split in ("train", "dev")}  # there is no split "validation"
     assert sorted(example.texts for rows in read.values() for example in rows) == [
         ("a", "x"),

@@ -13,12 +13,13 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.export.saved_model import export
+from bert_tf.heads.base import text_serving
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.prediction_files import json_line
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.model import weights
-from bert_tf.tasks.text_classification.classification import TextClassification, serialize_example
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 
 WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
@@ -39,17 +40,21 @@ def split(kind):
 def exported(request, tmp_path_factory):
     """The kind, the folder of its export, and what the live model answers to TEXTS: logits and probabilities."""
     kind = request.param
-    task = TextClassification(
-        "tiny", {"test": lambda: split(kind)}, GOALS[kind], TOKENIZER, max_seq_length=12, texts=2, eval_splits={}
+    task = FineTuningTask(
+        "tiny",
+        {"test": lambda: split(kind)},
+        GOALS[kind].configured(max_seq_length=12, texts=2),
+        TOKENIZER,
+        eval_splits={},
     )
     model = task.create_model(tiny.CONFIG)
     weights.assign(model, tiny.random_weights(model))
-    inputs = task.goal.inputs(TOKENIZER, tf.constant(TEXTS[kind]), 12)
+    inputs = task.head.inputs(TOKENIZER, tf.constant(TEXTS[kind]))
     if kind == "pair":  # so that no class is best for all of the texts
         model.classifier.bias.assign_sub(tf.reduce_mean(model(inputs)["logits"], 0))
     folder = str(tmp_path_factory.mktemp("exported") / "export")
-    export(task, model, TOKENIZER, folder, examples={}, about={"labels": list(task.goal.labels)})
-    answers = {name: value.numpy() for name, value in task.goal.predictions(model(inputs)).items()}
+    export(task, model, TOKENIZER, folder, examples={}, about={"labels": list(task.head.labels)})
+    answers = {name: value.numpy() for name, value in task.head.predictions(model(inputs)).items()}
     return kind, folder, answers
 
 
@@ -95,7 +100,7 @@ def test_c_program_gives_the_same_outputs(exported):
     names = ["label", "logits", "probabilities"]
     inputs = {"text_a": first, "choices" if kind == "choice" else "text_b": others}
     assert_right(kind, c_loader.run_in_c(folder, inputs, names), expected)
-    examples = [serialize_example(dict(zip(inputs, texts, strict=True))) for texts in zip(first, others, strict=True)]
+    examples = text_serving.serialized(inputs)
     assert_right(kind, c_loader.run_in_c(folder, {"examples": examples}, names, signature="tf_example"), expected)
 
 

@@ -18,7 +18,7 @@ from bert_tf.export import loaded_model, quick_export
 from bert_tf.export.saved_model import export
 from bert_tf.heads.classes import Classes
 from bert_tf.model import weights
-from bert_tf.tasks.text_classification.classification import TextClassification
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -59,7 +59,7 @@ def folders(tmp_path_factory):
     tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
     goal = Classes(["no", "yes"])
     splits = {"test": lambda: [Example("0", texts) for texts in TEXTS["classifier"]]}
-    task = TextClassification("tiny", splits, goal, tokenizer, max_seq_length=12, texts=2, eval_splits={})
+    task = FineTuningTask("tiny", splits, goal.configured(max_seq_length=12, texts=2), tokenizer, eval_splits={})
     model = task.create_model(tiny.CONFIG)
     weights.assign(model, tiny.random_weights(model))
     export(task, model, tokenizer, str(folder / "classifier"), examples={}, about={"labels": ["no", "yes"]})

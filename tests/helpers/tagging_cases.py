@@ -7,9 +7,10 @@ import tiny
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data import conll_files
 from bert_tf.data.tag_schemes import TagSet
+from bert_tf.heads.tags.tag_windows import TagWindows
+from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.model import weights
-from bert_tf.tasks.token_classification.tag_windows import TagWindows
-from bert_tf.tasks.token_classification.tagging import TagTask
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator
@@ -73,7 +74,7 @@ Jo-Anna B-PER
 def task_of(path, *, context=False, length=12, stride=4, crf=False):
     windows = TagWindows(max_seq_length=length, stride=stride, document_context=context)
     files = dict.fromkeys(("train", "dev", "test"), lambda: conll_files.ConllFile(path, conll_files.ColumnLayout()))
-    return TagTask("tiny", files, TAG_SET, TOKENIZER, windows=windows, crf=crf)
+    return FineTuningTask("tiny", files, Tagging(TAG_SET, windows, crf=crf), TOKENIZER)
 
 
 def model_of(task, strategy=None):
@@ -87,4 +88,4 @@ def predicted_by(task, strategy=None):
     """What a model of random weights finds in the development set, and its predictions."""
     strategy = strategy or distribute.create_strategy("one_device")
     predictions = Evaluator(task, model_of(task, strategy), CONFIG, strategy).evaluate_split("dev")[1]
-    return task.sentence_predictions(predictions, "dev"), predictions
+    return task.head.sentence_predictions(predictions, task.split("dev")), predictions

@@ -17,7 +17,7 @@ from bert_tf.export import engine_parity, engines, loaded_model
 from bert_tf.heads.classes import Classes
 from bert_tf.model import weights
 from bert_tf.recipes import engine_comparison, trained_model
-from bert_tf.tasks.text_classification.classification import TextClassification
+from bert_tf.tasks.task import FineTuningTask
 
 WORDS = tiny.Words("the fox ran on a mat".split())
 TEXTS = ["a fox", "fox", "the fox ran on a mat", "a mat", "the mat"]
@@ -28,7 +28,7 @@ def task_of(labels):
         Example(str(n), (text,), label, f"line {n}") for n, (text, label) in enumerate(zip(TEXTS, labels, strict=True))
     ]
     goal = Classes(quick_exports.LABELS)
-    return TextClassification("sizes", {"dev": lambda: rows}, goal, WORDS, max_seq_length=12)
+    return FineTuningTask("sizes", {"dev": lambda: rows}, goal.configured(max_seq_length=12), WORDS)
 
 
 @pytest.fixture

@@ -20,14 +20,13 @@ from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.heads.regression import Regression
+from bert_tf.heads.span.answering import Answering
+from bert_tf.heads.span.question_windows import QuestionWindows
+from bert_tf.heads.span.spans import Search
 from bert_tf.recipes.finetune import Flags
 from bert_tf.recipes.finetuning import ready
 from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities, TwoDropouts
-from bert_tf.tasks.embeddings.vector_training import VectorTask
-from bert_tf.tasks.question_answering.answering import QuestionTask
-from bert_tf.tasks.question_answering.question_windows import QuestionWindows
-from bert_tf.tasks.question_answering.spans import Search
-from bert_tf.tasks.text_classification.classification import TextClassification
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 
 WORDS = "the fox dog ran sat on a mat and cat red big ?".split()
@@ -61,7 +60,7 @@ def text_task(kind, splits=None):
     examples = [Example(str(i), *rows[i % len(rows)]) for i in range(7)]
     splits = {"train": lambda: examples, "dev": lambda: examples[:5]} if splits is None else splits
     texts = len(rows[0][0])
-    return TextClassification(kind, splits, goal, TOKENIZER, max_seq_length=12, texts=texts, **options)
+    return FineTuningTask(kind, splits, goal.configured(max_seq_length=12, texts=texts, **options), TOKENIZER)
 
 
 def assert_same(actual, expected, names=None):
@@ -80,19 +79,19 @@ def test_texts_are_trained_on_and_evaluated_as_from_their_table(kind, tmp_path):
     ready.write(source, options_of(tmp_path), start_of(), ["train", "dev"])
     task = text_task(kind, {})
     files = {"train_file": f"{tmp_path}/train.tf_record", "eval_file": f"{tmp_path}/dev.tf_record"}
-    ready.attach(task, options_of(**files), start_of())
+    task = ready.attach(task, options_of(**files), start_of())
     for grouped in (False, True):
         source.groups_by_length = task.groups_by_length = grouped
         assert_same(task.train_batches(4, 3).take(4), source.train_batches(4, 3).take(4))
     assert_same(task.eval_batches(4, "dev"), source.eval_batches(4, "dev"))
-    assert task.statistics("train") == source.statistics("train")
-    assert [example.label is not None for example in task.demo_examples("dev")] == [True] * 3
+    assert task.split("train").statistics() == source.split("train").statistics()
+    assert [example.label is not None for example in task.head.demo_examples(task.split("dev"))] == [True] * 3
     if kind == "pairs":
         assert task.split("dev").texts[:2].tolist() == [
             ["the fox", "a cat sat on a mat and"],
             ["a cat sat on a mat and a", "ran"],
         ]
-        assert task.serving_examples("dev")["serving_default"]["text_a"][0] == "the fox"
+        assert task.head.serving_examples(task.split("dev"))["serving_default"]["text_a"][0] == "the fox"
 
 
 VECTORS = SentenceVectors("mean", True)
@@ -110,13 +109,14 @@ def test_texts_for_vectors_are_trained_on_as_from_their_table(kind, tmp_path):
     goal, rows = VECTOR_KINDS[kind]
     examples = [Example(str(i), *rows[i % len(rows)]) for i in range(7)]
     source, task = (
-        VectorTask(kind, splits, goal, TOKENIZER, max_seq_length=12) for splits in ({"train": lambda: examples}, {})
+        FineTuningTask(kind, splits, goal.configured(max_seq_length=12, texts=goal.rows_per_example), TOKENIZER)
+        for splits in ({"train": lambda: examples}, {})
     )
     ready.write(source, options_of(tmp_path), start_of(), ["train"])
-    ready.attach(task, options_of(train_file=f"{tmp_path}/train.tf_record"), start_of())
+    task = ready.attach(task, options_of(train_file=f"{tmp_path}/train.tf_record"), start_of())
     assert_same(task.train_batches(4, 3).take(4), source.train_batches(4, 3).take(4))
     with pytest.raises(UserError, match="do not hold what"):
-        ready.attach(task, options_of(eval_file="dev.tf_record"), start_of())
+        task = ready.attach(task, options_of(eval_file="dev.tf_record"), start_of())
 
 
 @pytest.mark.slow
@@ -130,22 +130,22 @@ def test_tags_and_questions_are_trained_on_as_from_their_files(tmp_path):
 
     def question_task():
         windows = QuestionWindows(max_seq_length=12, doc_stride=3, max_query_length=2)
-        return QuestionTask("q", {"train": lambda: questions}, TOKENIZER, windows=windows, search=Search(has_null=True))
+        return FineTuningTask("q", {"train": lambda: questions}, Answering(windows, Search(has_null=True)), TOKENIZER)
 
     for name, make in (("tags", lambda: tag_task(str(tmp_path / "some.txt"))), ("questions", question_task)):
         source, task = make(), make()
         split = "dev" if name == "tags" else "train"  # the file of the tagger's cases
         source._splits["train"] = source.split(split)
         ready.write(source, options_of(tmp_path / name), start_of(), ["train"])
-        ready.attach(task, options_of(train_file=f"{tmp_path}/{name}/train.tf_record"), start_of())
+        task = ready.attach(task, options_of(train_file=f"{tmp_path}/{name}/train.tf_record"), start_of())
         expected = list(source.train_batches(4, 3).take(6))
         assert_same(task.train_batches(4, 3).take(6), expected)
         assert (
             task.split("train").count == source.split("train").count
-            and "ready examples of" in task.describe("train")[0]
+            and "preprocessed examples of" in task.split("train").describe("train")[0]
         )
         with pytest.raises(UserError, match="do not hold what"):
-            ready.attach(task, options_of(predict_file="dev.tf_record"), start_of())
+            task = ready.attach(task, options_of(predict_file="dev.tf_record"), start_of())
 
 
 def test_files_have_the_features_of_the_original(tmp_path):
@@ -170,7 +170,7 @@ def test_files_made_with_something_else_are_refused(kind, changes, start, messag
     ready.write(text_task("classes"), options_of(tmp_path), start_of(), ["train"])
     with pytest.raises(UserError, match=message):
         task = text_task(kind, {})
-        ready.attach(task, options_of(train_file=f"{tmp_path}/train.tf_record", **changes), start_of(**start))
+        task = ready.attach(task, options_of(train_file=f"{tmp_path}/train.tf_record", **changes), start_of(**start))
 
 
 def test_files_of_other_vocabularies_tasks_and_lengths_are_refused_without_notes(tmp_path):
@@ -182,7 +182,7 @@ def test_files_of_other_vocabularies_tasks_and_lengths_are_refused_without_notes
     with pytest.raises(UserError, match="was written with another vocabulary"):
         ready.attach(text_task("classes", {}), options_of(train_file=str(path)), start_of())
     (tmp_path / "train.tf_record.json").unlink()
-    specs = text_task("classes").ready_specs()
+    specs = text_task("classes").head.row_specs(TOKENIZER)
     assert ready_examples.ReadyRows(str(path), specs, TOKENIZER.size).labels.tolist() == [0, 1, 1, 0, 1, 1, 0]
     with pytest.raises(UserError, match="was written with another vocabulary: it holds the token id"):
         ready_examples.ReadyRows(str(path), specs, 10)

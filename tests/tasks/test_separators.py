@@ -10,8 +10,8 @@ import tiny
 
 from bert_tf.export import live_model
 from bert_tf.heads.base.text_windows import Windows, pack_windows
+from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.tasks.embeddings.feature_windows import rows_and_tokens
-from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 from bert_tf.text.tokenizer import Tokenizer, pack
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -65,7 +65,7 @@ def test_windows_are_those_of_the_tokenizer(tokenizer):
     loaded = types.SimpleNamespace(
         model=None, kind="span", config=config, tokenizer=tokenizer, report=types.SimpleNamespace(loaded=["span/bias"])
     )
-    assert live_model.task_of("a checkpoint", loaded).windows.separators == 2
+    assert live_model.task_of("a checkpoint", loaded).head.windows.separators == 2
 
 
 @pytest.mark.parametrize("stride", (0, 2))

@@ -104,5 +104,5 @@ def test_task_has_chapters_as_classes_and_no_test_split():
     options = Flags(max_seq_length=16)
     tokenizer = tiny.Words(["the"])
     task = catalog.get("python_manual")(options, lambda texts: tokenizer if next(texts()) else None)
-    assert (task.goal.labels, task.test_splits) == (tuple(sorted(CHAPTERS)), ())
+    assert (task.head.labels, task.test_splits) == (tuple(sorted(CHAPTERS)), ())
     assert (task.criterion, task.eval_splits) == ("accuracy", {"": "dev"})

@@ -18,15 +18,15 @@ from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.heads.regression import Regression
+from bert_tf.heads.span.answering import Answering
+from bert_tf.heads.span.question_windows import QuestionWindows
+from bert_tf.heads.span.spans import Search
 from bert_tf.model import heads, static_rows, xla_rowwise
 from bert_tf.model.static_shapes import Ladder
 from bert_tf.runtime import backend
 from bert_tf.tasks.embeddings.extraction import Extractor
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice, choose_layers
-from bert_tf.tasks.question_answering.answering import QuestionTask
-from bert_tf.tasks.question_answering.question_windows import QuestionWindows
-from bert_tf.tasks.question_answering.spans import Search
-from bert_tf.tasks.text_classification.classification import TextClassification
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator
@@ -45,14 +45,14 @@ def texts(goal, labels, count=1, windows=None):
     columns = ("the fox ran on", "a mat . the fox ran", "on a mat")[:count]
     rows = [Example(str(number), columns, label, f"line {number}") for number, label in enumerate(labels)]
     splits = dict.fromkeys(("train", "dev"), lambda: rows)
-    return TextClassification("tiny", splits, goal, TOKENIZER, max_seq_length=12, texts=count, windows=windows)
+    return FineTuningTask("tiny", splits, goal.configured(max_seq_length=12, texts=count, windows=windows), TOKENIZER)
 
 
 def questions():
     rows = [Question(name, "the fox ?", "a fox ran on the mat .", (("fox", 2),), True) for name in "abc"]
     splits = dict.fromkeys(("train", "dev"), lambda: rows)
     windows = QuestionWindows(max_seq_length=12, doc_stride=3, max_query_length=2)
-    return QuestionTask("tiny", splits, TOKENIZER, windows=windows, search=Search(n_best_size=4, max_answer_length=6))
+    return FineTuningTask("tiny", splits, Answering(windows, Search(n_best_size=4, max_answer_length=6)), TOKENIZER)
 
 
 def tags(folder):

@@ -11,6 +11,7 @@ import tiny
 from bert_tf.checkpoints import formats
 from bert_tf.config.train_config import DistillationConfig, TrainConfig
 from bert_tf.errors import UserError
+from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.model import heads, layer_selection, weights
 from bert_tf.model.activation_probe import Probe, probing
 from bert_tf.model.sequence_packing import PackingSpec
@@ -211,7 +212,7 @@ def test_unsuitable_teachers_and_losses_are_refused(models):
     with pytest.raises(UserError, match="compares all rows"):
         distilled(models, task=tiny.task(comparison=object()))
     with pytest.raises(UserError, match="needs? one class"):
-        distilled(models, task=tiny.task(kind="multi_label"))
+        distilled(models, task=tiny.task(head=MultiLabel("ab")))
     with pytest.raises(UserError, match="distillation_temperature is 0"):
         DistillationConfig(distillation_temperature=0)
     with pytest.raises(UserError, match="leave out fgm_epsilon"):

@@ -83,6 +83,6 @@ def _lines(result: Any, path: str) -> Iterator[str]:
     for row in result.details.get("per_class", []):
         yield "  {label:26} precision {precision:.3f}  recall {recall:.3f}  F1 {f1:.3f}  of {count}".format(**row)
     if "questions" in result.details:
-        from bert_tf.tasks.question_answering import answer_highlights
+        from bert_tf.heads.span import answer_highlights
 
         yield from answer_highlights.summarize(result.details["questions"])

@@ -19,6 +19,7 @@ class Head(abc.ABC):
 
     Attributes:
         kind: its name in checkpoints, exports and flags; of a head from outside that of its module.
+        model_class: of `model.heads`; it takes the configuration and, if outputs have names, their number.
         weights: the part of the names of its weights.
         architecture: how the name of the class of transformers ends that has it; "" without one.
         is_named_alone: whether that name tells the kind, which the names of the weights do not.
@@ -26,6 +27,7 @@ class Head(abc.ABC):
         peft_task: `task_type` of PEFT.
         is_pooled: whether it reads the vector of a text; otherwise those of tokens.
         is_labelled: whether its outputs have names.
+        is_exclusive: whether one output of all holds.
         takes_any_number: whether one model takes a text or a pair, as the caller likes.
         functional_form: the constant of `model.functional_bert` that computes it for other engines.
         activations: of the classifiers of KerasHub that are of this kind, None for a layer without one.
@@ -40,6 +42,7 @@ class Head(abc.ABC):
     """
 
     kind: ClassVar[str]
+    model_class: ClassVar[str]
     weights: ClassVar[str] = "classifier"
     architecture: ClassVar[str] = ""
     is_named_alone: ClassVar[bool] = False
@@ -47,6 +50,7 @@ class Head(abc.ABC):
     peft_task: ClassVar[str] = ""
     is_pooled: ClassVar[bool] = False
     is_labelled: ClassVar[bool] = False
+    is_exclusive: ClassVar[bool] = True
     takes_any_number: ClassVar[bool] = False
     functional_form: ClassVar[str] = "VECTORS"
     activations: ClassVar[tuple[str | None, ...]] = ()
@@ -67,9 +71,12 @@ class Head(abc.ABC):
         return (inputs is None or set(inputs) in cls.signature_inputs) and set(outputs) >= cls.signature_outputs
 
     @classmethod
-    @abc.abstractmethod
-    def model(cls, config: BertConfig, size: int, weights: Mapping[str, Any]) -> Any:
+    def model(cls, config: BertConfig, size: int, weights: Mapping[str, Any], **options: Any) -> Any:
         """The Keras model, newly initialized. size: of the head's bias; weights: {name: array} of a checkpoint."""
+        from bert_tf.model import heads
+
+        sizes = [size] if cls.is_labelled else []
+        return getattr(heads, cls.model_class)(config, *sizes, **options)
 
     @classmethod
     @abc.abstractmethod

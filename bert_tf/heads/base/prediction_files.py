@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from bert_tf.data import table_files
 from bert_tf.errors import UserError
@@ -22,18 +22,7 @@ from bert_tf.runtime.atomic_files import atomic_write, write_lines
 if TYPE_CHECKING:
     import numpy as np
 
-    from bert_tf.data.examples import Example
-    from bert_tf.heads.base.text_head import TextHead
-
     Predictions = Mapping[str, np.ndarray]
-
-
-class Split(Protocol):
-    """Examples with their labels, as the head numbers them."""
-
-    examples: list[Example]
-    labels: np.ndarray
-    is_known: bool
 
 
 PARQUET_ROWS = 10_000  # that are written together
@@ -48,10 +37,8 @@ class PredictionRows:
     A row is made when it is read: all rows of thousands of classes do not fit into memory.
     """
 
-    def __init__(
-        self, head: TextHead, split: Split, predictions: Predictions, numbers: Sequence[int] | None = None
-    ) -> None:
-        """predictions: the task's {name: array [n, ...]} for the split. numbers: of the examples, by default all."""
+    def __init__(self, head: Any, split: Any, predictions: Predictions, numbers: Sequence[int] | None = None) -> None:
+        """predictions: {name: array [n, ...]} of a TextHead for TextRows. numbers: of the examples, by default all."""
         self._head, self._split, self._predictions = head, split, predictions
         self._names = head.names(head.predicted(predictions))
         self._labels = head.names(split.labels) if split.is_known else [None] * len(self._names)
@@ -71,7 +58,7 @@ class PredictionRows:
             )
 
 
-def hardest(head: TextHead, split: Split, predictions: Predictions, most: int = 12) -> list[Answered]:
+def hardest(head: Any, split: Any, predictions: Predictions, most: int = 12) -> list[Answered]:
     """The examples with the largest loss, each with its loss, largest first.
 
     The loss is minus the logarithm of the probability of the true class; the mean of that over several labels; the

@@ -6,58 +6,111 @@ B rows of a batch, C classes or choices, F texts of an example, n examples.
 from __future__ import annotations
 
 import abc
-from collections.abc import Collection, Mapping, Sequence
+import copy
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answers import BaseAnswer
-from bert_tf.heads.base.head import Head
+from bert_tf.heads.base.tuned_head import Batch, Predictions, TunedHead
 from bert_tf.runtime.lazy import tf
 from bert_tf.text.truncation import LONGEST_FIRST
+from bert_tf.training import confidence, metrics
+from bert_tf.training.task import Objective
 
 if TYPE_CHECKING:
+    import keras
     import numpy as np
 
+    from bert_tf.data.ready_examples import ReadyRows
     from bert_tf.heads.base.table_options import TableOptions
+    from bert_tf.heads.base.text_rows import TextRows
     from bert_tf.heads.base.text_windows import Windows
+    from bert_tf.heads.base.tuned_head import Metrics
     from bert_tf.text.tokenizer import Tokenizer
 
 INPUTS = ("text_a", "text_b")  # inputs of the export, named as in the original's InputExample
 TRAINING_LOSS = "training_loss"  # the metric that is minimised where settings change the loss
 MAX_NAMED = 12  # labels that an error names
+MAX_COMPARED = 8  # texts that an export is compared with the live model on
+
+Score = str | Callable[[Any, Any], float]
 
 
-class TextHead(Head):
+class TextHead(TunedHead):
     """A head on the vector of a text, of windows of it, or of choices, and what it is trained and scored by.
 
-    loss_name: of the loss. loss_settings: what training changes about it.
-    scores: names in `metrics.SCORES`, by default those of a task.
-    criteria: the scores that can decide which model is the best.
-    missing: values of a label column that stand for no label. has_names: whether labels are named by the data.
-    file_flags: flags that say how a table is read. calibration_file: see `tasks.task.FineTuningTask`.
-    labels: names of the outputs. size: last dimension of the head. rows_per_example: rows of the encoder.
+    Attributes, besides those of `TunedHead`:
+        loss_name: of the loss. loss_settings: what training changes about it.
+        score_names: of `metrics.SCORES`, by default those of a task.
+        criteria: the scores that can decide which model is the best.
+        missing: values of a label column that stand for no label. has_names: whether labels are named by the data.
+        texts, windows, truncation, weighting, score_functions: see `configured`.
     """
 
     is_pooled = True
     functional_form = "TEXTS"
     loss_name: ClassVar[str]
     loss_settings = LossSettings()
-    scores: ClassVar[tuple[str, ...]]
+    score_names: ClassVar[tuple[str, ...]]
     missing: ClassVar[tuple[str | None, ...]] = (None, "")
     has_names: ClassVar[bool] = False
     reads_windows: ClassVar[bool] = True
     file_flags: ClassVar[tuple[str, ...]] = ("text_columns", "label_column", "label_separator")
-    calibration_file: ClassVar[str] = ""
-    labels: tuple[str, ...] = ()
-    size: int = 1
-    rows_per_example: int = 1
+    stored_splits: ClassVar[tuple[str, ...] | None] = None
+    texts: int = 1
+    windows: Windows | None = None
+    truncation: str = LONGEST_FIRST
+    weighting: str = "none"
+    score_functions: Mapping[str, Callable] = {}
 
     @property
     def criteria(self) -> tuple[str, ...]:
         """The scores that can decide which model is best."""
-        return self.scores
+        return self.score_names
+
+    def configured(
+        self,
+        *,
+        max_seq_length: int,
+        texts: int = 1,
+        scores: Sequence[Score] = (),
+        criterion: str = "",
+        temperature: str = "1",
+        class_weights: str = "none",
+        loss: LossSettings | None = None,
+        windows: Windows | None = None,
+        truncation: str = LONGEST_FIRST,
+    ) -> Self:
+        """The head as it is trained and scored.
+
+        Args:
+            max_seq_length: tokens in a row.
+            texts: texts of an example, 1 or 2, or a first text and its choices.
+            scores: names for `metrics.score_of`, or functions of labels and predicted labels; by default `score_names`.
+            criterion: the score that decides which model is the best; by default the first.
+            temperature: of the probabilities, see `training.confidence.parse_temperature`.
+            class_weights: "balanced" lets every class count alike in the training loss, "none" every example; or see
+                `loss_settings.parse_weights`.
+            loss: what training changes about the loss.
+            windows: how texts longer than max_seq_length are read; None: they are truncated.
+            truncation: which text of a pair is truncated, see `tokenizer.pack`.
+        """
+        if windows and not self.reads_windows:
+            raise UserError("long_texts=windows needs texts or pairs; leave it out for choices, which are truncated.")
+        if truncation != LONGEST_FIRST and (windows or texts == 1):
+            raise UserError(f"truncation={truncation} is for pairs that are truncated; leave it out.")
+        head = copy.copy(self).with_temperature(confidence.parse_temperature(temperature))
+        head = head.with_loss(loss or LossSettings())
+        head.max_seq_length, head.texts, head.windows, head.truncation = max_seq_length, texts, windows, truncation
+        head.weighting = class_weights
+        head.score_functions = _criterion_first(scores or self.score_names, criterion, self)
+        head.criterion = next(iter(head.score_functions), "")
+        return head
 
     # From a table's flags, from an export
 
@@ -84,10 +137,6 @@ class TextHead(Head):
     def from_about(cls, about: Mapping[str, Any]) -> Self:
         """The head of an export, from what its about.json says: see `about`."""
 
-    def about(self) -> dict[str, Any]:
-        """What about.json says besides labels and kind."""
-        return {}
-
     # Labels
 
     @abc.abstractmethod
@@ -113,28 +162,48 @@ class TextHead(Head):
     def names(self, predicted: np.ndarray) -> list[str]:
         """Labels, or predicted ones, as the label column writes them."""
 
-    # The model
+    # Rows and the model
 
-    @abc.abstractmethod
-    def create_model(self, config: Any, **options: Any) -> Any:
-        """The Keras model; options: dtype, window_pooling."""
-
-    def inputs(
-        self,
-        tokenizer: Tokenizer,
-        texts: tf.Tensor,
-        max_seq_length: int,
-        windows: Windows | None = None,
-        truncation: str = LONGEST_FIRST,
-    ) -> dict[str, tf.Tensor]:
+    def inputs(self, tokenizer: Tokenizer, texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """String [B, F] -> inputs of the model, as `tokenizer.pack` or, with windows, `pack_windows` makes them."""
         from bert_tf.heads.base.text_windows import pack_windows
         from bert_tf.text.tokenizer import pack
 
         segments = tf.unstack(texts, axis=1)
-        if windows is None:
-            return pack(tokenizer, segments, max_seq_length, truncation=truncation)
-        return pack_windows(tokenizer, segments, max_seq_length, windows)
+        if self.windows is None:
+            return pack(tokenizer, segments, self.max_seq_length, truncation=self.truncation)
+        return pack_windows(tokenizer, segments, self.max_seq_length, self.windows)
+
+    def rows_of(self, content: Sequence[Example], tokenizer: Tokenizer, *, is_trained: bool) -> TextRows:
+        """The TextRows of examples."""
+        from bert_tf.heads.base.text_rows import TextRows
+
+        return TextRows(content, self, tokenizer, class_weights=self.weighting if is_trained else "none")
+
+    def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
+        """The inputs of the model, and "labels"."""
+        from bert_tf.heads.base.text_rows import empty_row
+
+        return {name: tf.TensorSpec(x.shape, x.dtype) for name, x in empty_row(self, tokenizer).items()}
+
+    @property
+    def label_bounds(self) -> tuple[int, int] | None:
+        """Of classes, or 0 and 1 of each label."""
+        label = self.unknown(1)
+        if label.dtype.kind == "i":
+            return 0, len(self.labels) - 1
+        return (0, 1) if label.ndim > 1 else None
+
+    def stored_rows(self, stored: ReadyRows, tokenizer: Tokenizer, *, is_trained: bool) -> TextRows:
+        """The TextRows of preprocessed examples."""
+        from bert_tf.heads.base.text_rows import TextRows
+
+        return TextRows.of_stored(stored, self, tokenizer, class_weights=self.weighting if is_trained else "none")
+
+    def create_model(self, config: Any, dtype: Any = None) -> keras.Model:
+        """The Keras model."""
+        pooling = {"window_pooling": self.windows.pooling} if self.windows else {}
+        return self.model(config, self.size, {}, dtype=dtype, **pooling)
 
     @abc.abstractmethod
     def loss(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
@@ -155,23 +224,49 @@ class TextHead(Head):
             raise UserError("label_smoothing, focal_gamma and pos_weight need classes or labels; leave them out.")
         return self
 
-    def fitted_to(self, labels: np.ndarray) -> Self:
-        """The head with what its loss needs to know of the labels of the training data."""
-        return self
-
     def correct(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor | None:
         """1 where the prediction is correct, float32 [B]; None where predictions are no labels."""
         return None
 
+    @property
+    def objectives(self) -> dict[str, Objective]:
+        """See `training.task.Task`."""
+        return {self.objective: Objective()}
+
+    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Those of the rows."""
+        return {self.objective: batch["row_weights"]}
+
+    def metrics(self, outputs: Mapping[str, tf.Tensor], batch: Batch) -> Metrics:
+        """The losses, and the accuracy where predictions are labels; the latter never weighted by class."""
+        losses = self.training_losses(outputs, batch["labels"])
+        values = {name: (loss, batch["row_weights"]) for name, loss in losses.items()}
+        correct = self.correct(outputs, batch["labels"])
+        if correct is not None:
+            values["accuracy"] = (correct, tf.cast(batch["row_weights"] > 0, tf.float32))
+        return values
+
     # Predictions
 
     @abc.abstractmethod
-    def predictions(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Batch | None = None) -> dict[str, tf.Tensor]:
         """What is kept of the outputs, and what the export returns: [B, ...]."""
 
     @abc.abstractmethod
     def predicted(self, predictions: Mapping[str, np.ndarray]) -> np.ndarray:
         """Predicted labels as `encode` numbers them, of predictions as arrays."""
+
+    def compare(self, predictions: Predictions, split: TextRows) -> tuple[np.ndarray, np.ndarray]:
+        """Labels and predicted labels, as `encode` numbers them."""
+        return split.labels[: len(predictions["row_numbers"])], self.predicted(predictions)
+
+    def scores(self, predictions: Predictions, split: TextRows) -> dict[str, float]:
+        """Those of `configured`."""
+        return self.score(*self.compare(predictions, split))
+
+    def score(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+        """{score: number} of labels and predicted labels, arrays [n, ...]."""
+        return {name: function(labels, predicted) for name, function in self.score_functions.items()}
 
     @abc.abstractmethod
     def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
@@ -181,11 +276,43 @@ class TextHead(Head):
     def prediction(self, predictions: Mapping[str, np.ndarray], number: int, label: str) -> BaseAnswer:
         """The answer for one example, whose predicted label is called so."""
 
-    def details(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+    def tables(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
         """{"per_class", "confusion" or "most_confused"} as far as it applies; see `training.metrics`."""
         return {}
 
+    def details(self, predictions: Predictions, split: TextRows) -> dict[str, Any]:
+        """The `tables`, and the examples with the largest loss."""
+        labels, predicted = self.compare(predictions, split)
+        shown = self.confidence(predictions, labels)
+        return {
+            **self.tables(labels, predicted),
+            **({"confidence": shown} if shown else {}),
+            "hardest": [row.fields() for row in prediction_files.hardest(self, split, predictions)],
+        }
+
+    def write_predictions(
+        self, folder: str, name: str, predictions: Predictions, split: TextRows, *, submission: str = ""
+    ) -> list[str]:
+        """Writes NAME.tsv and NAME.jsonl, and submissions."""
+        answered = prediction_files.PredictionRows(self, split, predictions)
+        if submission:
+            prediction_files.write_submission(os.path.join(folder, "submission"), submission, answered)
+        return [f"{len(answered):,} predictions are in {prediction_files.write(folder, name, answered)}."]
+
     # The export
+
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        """See `text_serving.signatures`."""
+        from bert_tf.heads.base import text_serving
+
+        return text_serving.signatures(self, model, tokenizer)
+
+    def serving_examples(self, split: TextRows) -> dict[str, dict[str, list]]:
+        """The first texts of a split."""
+        from bert_tf.heads.base import text_serving
+
+        values = self.input_values(split.texts[:MAX_COMPARED])
+        return {"serving_default": values, "tf_example": {"examples": text_serving.serialized(values)}}
 
     def input_shapes(self, texts: int) -> dict[str, list[int]]:
         """{input of the export: its shape without the batch}; texts: of an example, 1 or 2."""
@@ -218,21 +345,6 @@ class TextHead(Head):
         """See `training.confidence.report`; {} where there is no softmax."""
         return {}
 
-    # Thresholds, see `tasks.task.FineTuningTask`
-
-    def calibrated(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> tuple[Self, str]:
-        """The head with the thresholds that are best on labelled predictions, and a sentence on them; or itself."""
-        return self, ""
-
-    @property
-    def calibration(self) -> dict[str, float]:
-        """The thresholds that were found; {} where none were."""
-        return {}
-
-    def with_calibration(self, stored: Mapping[str, float]) -> Self:
-        """The head with stored thresholds, where they fit and no flag says otherwise."""
-        return self
-
 
 def as_text(label: Any) -> str | None:
     """A label of any table as stripped text: 1, 1.0 and "1" of JSON are one label, true is "true"; None stays None."""
@@ -257,3 +369,16 @@ def shortened(labels: Sequence[str]) -> str:
     """The first few labels, for an error."""
     more = f" and {len(labels) - MAX_NAMED} more" if len(labels) > MAX_NAMED else ""
     return ", ".join(labels[:MAX_NAMED]) + more
+
+
+def _criterion_first(scores: Sequence[Score], criterion: str, head: TextHead) -> dict[str, Callable]:
+    """{name: function} of the scores, the criterion first; UserError where it cannot decide."""
+    functions = {score if isinstance(score, str) else score.__name__: score for score in scores}
+    own = tuple(name for name, score in functions.items() if not isinstance(score, str))
+    if criterion:
+        if criterion not in (*head.criteria, *own) and ":" not in criterion:
+            raise UserError(
+                f"criterion is {criterion}; expected one of {', '.join((*head.criteria, *own))} for this task."
+            )
+        functions = {criterion: functions.get(criterion, criterion)} | functions
+    return {name: metrics.score_of(score) if isinstance(score, str) else score for name, score in functions.items()}

@@ -12,6 +12,7 @@ from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime.json_files import read_json
+from bert_tf.tasks import baseline
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import RunFolder
 
@@ -33,7 +34,7 @@ def score(
     """
     if not (options.baseline and starting_point.is_scored(options, task)):
         return None
-    scores, head = task.baselines(_frozen_vectors(evaluator) if start.weights else None)
+    scores, head = baseline.of_task(task, _frozen_vectors(evaluator) if start.weights else None)
     folder.update(baselines=[{"name": name, "scores": values} for name, values in scores.items()])
     if scores:
         print("To beat, on the development set:", *_table(scores), sep="\n", flush=True)
@@ -70,7 +71,7 @@ def _frozen_vectors(evaluator: "Evaluator") -> Callable[[str, int], np.ndarray] 
 def fit_head(task: FineTuningTask, evaluator: "Evaluator") -> None:
     """Gives the model the linear head on frozen vectors; UserError for a task or devices without one."""
     vectors = _frozen_vectors(evaluator)
-    head = task.linear_head(vectors) if vectors else None
+    head = baseline.linear_head(task, vectors) if vectors else None
     if head is None:
         raise UserError(f"start=frozen needs a head on whole texts, and one device; leave it out for {task.name}.")
     _assign(evaluator.model, head)
@@ -115,7 +116,7 @@ def compare(options: FineTuningFlags, task: FineTuningTask, results: Mapping[str
 def advice(options: FineTuningFlags, task: FineTuningTask) -> str:
     """What to try if fine-tuning does not beat a simpler model."""
     values, flags = options.values(), []
-    if task.kind == "classes" and values.get("class_weights") == "none":
+    if task.head.is_exclusive and task.head.is_labelled and values.get("class_weights") == "none":
         flags.append("--class_weights=balanced --criterion=macro_f1 (classes of uneven size)")
     flags.append(f"--learning_rate={options.training.learning_rate * 2:g}")
     flags.append(f"--num_train_epochs={2 * options.training.num_train_epochs:g}")

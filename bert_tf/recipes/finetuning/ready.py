@@ -1,5 +1,6 @@
 """Ready examples of a run: written by --write_examples, read where a flag names a file of them."""
 
+import functools
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -37,8 +38,8 @@ def check_vocabulary(options: FineTuningFlags, start: Checkpoint) -> None:
         raise UserError(f"{options.train_file} holds ids: give the vocabulary they are of as vocab_file.")
 
 
-def attach(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) -> None:
-    """Lets the task read the files of ready examples that flags name, after a look at what is next to them.
+def attach(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) -> FineTuningTask:
+    """The task with the files of preprocessed examples that flags name as its source, if what is next to them fits.
 
     Raises UserError for a file of another task, vocabulary or length, and where the task needs more than rows.
     """
@@ -48,12 +49,13 @@ def attach(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) ->
     paths = {flag: values.get(flag, "") for flag in splits}
     paths = {flag: path for flag, path in paths.items() if path and ready_examples.is_file_of_them(path)}
     for flag, path in paths.items():
-        if task.ready_splits is not None and splits[flag] not in task.ready_splits:
+        if task.head.stored_splits is not None and splits[flag] not in task.head.stored_splits:
             raise UserError(
                 f"{flag} is {path}, whose rows do not hold what {task.name} is scored by: give the data themselves."
             )
         _check(path, task, options, start)
-    task.ready_files = {splits[flag]: path for flag, path in paths.items()}
+    stored = {splits[flag]: functools.partial(ready_examples.StoredExamples, path) for flag, path in paths.items()}
+    return task.replaced(source={**task.source, **stored})
 
 
 def _check(path: str, task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) -> None:
@@ -80,9 +82,9 @@ def _about(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) ->
     values = options.values() | {"task_name": options.task_name}
     return {
         "task": task.name,
-        "kind": task.kind,
-        "labels": list(task.labels),
-        "names_labels": isinstance(options, LabelOptions) and bool(task.labels),
+        "kind": task.head.kind,
+        "labels": list(task.head.labels),
+        "names_labels": isinstance(options, LabelOptions) and bool(task.head.labels),
         "vocabulary": ready_examples.digest(vocabulary.content_of(task.tokenizer.vocabulary)),
         "lower_case": start.lowers_case,
         "special_tokens": list(task.tokenizer.special_tokens),
@@ -95,10 +97,11 @@ def write(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint, spl
     folder, about = options.write_examples, _about(task, options, start)
     files.make_folder(folder)
     for split in splits:
-        if split in task.ready_files:
+        rows = task.split(split)
+        if rows.stored:
             continue
         path = os.path.join(folder, f"{split}{ready_examples.EXTENSIONS[0]}")
-        about["is_known"] = task.split(split).is_known
+        about["is_known"] = rows.is_known
         batches = task.eval_batches(ready_examples.ROWS_AT_ONCE, split)
-        count = ready_examples.write(path, batches, about, task.ready_extras(split))
+        count = ready_examples.write(path, batches, about, rows.extras())
         print(f"{count:,} ready examples are in {path}.", flush=True)

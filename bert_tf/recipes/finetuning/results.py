@@ -3,7 +3,6 @@
 import logging
 from typing import TYPE_CHECKING, Any
 
-from bert_tf import heads
 from bert_tf.recipes.finetuning import baselines, starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime.json_files import read_json
@@ -26,7 +25,7 @@ def evaluate(
         return load_calibration(task, folder)
     results = evaluator()
     calibrated = calibrate(task, evaluator.predictions, folder)
-    if calibrated is not task and task.rescores:
+    if calibrated is not task and task.head.rescores:
         for prefix, split in splits.items():
             scores = calibrated.scores(evaluator.predictions[split], split)
             results |= {f"{prefix}{name}": value for name, value in scores.items()}
@@ -42,29 +41,30 @@ def evaluate(
 
 def calibrate(task: FineTuningTask, predictions: dict[str, Any], folder: RunFolder) -> FineTuningTask:
     """The task with the thresholds that are best on {split: predictions}, which are stored, or with stored ones."""
-    calibrated, sentences = task.calibrated(predictions)
+    calibrated, sentence = task.calibrated(predictions)
     if calibrated is task:
         return load_calibration(task, folder)
-    folder.write_json(task.calibration_file, calibrated.calibration)
-    for sentence in sentences:
+    folder.write_json(task.head.calibration_file, calibrated.head.calibration)
+    if sentence:
         print(sentence, flush=True)
     return calibrated
 
 
 def load_calibration(task: FineTuningTask, folder: RunFolder) -> FineTuningTask:
     """The task with the thresholds that an earlier evaluation left in the folder, if any."""
-    stored = read_json(folder.file(task.calibration_file)) if task.calibration_file else None
-    return task.with_calibration(stored) if stored else task
+    head = task.head
+    stored = read_json(folder.file(head.calibration_file)) if head.calibration_file else None
+    return task.replaced(head=head.with_calibration(stored)) if stored else task
 
 
 def report_details(task: FineTuningTask, predictions: dict[str, Any], folder: RunFolder) -> None:
     """Prints and writes the details of {split: predictions}, and warns if these are worthless."""
-    details = {split: task.details(values, split) for split, values in predictions.items()}
+    details = {split: task.head.details(values, task.split(split)) for split, values in predictions.items()}
     folder.write_json("eval_details.json", details)
     for table in details.values():
-        for line in task.summary(table):
+        for line in task.head.summary(table):
             print(line, flush=True)
-    reasons = (task.collapse(values, split) for split, values in predictions.items())
+    reasons = (task.head.collapse(values, task.split(split)) for split, values in predictions.items())
     warn_of_collapse(next(filter(None, reasons), None), folder)
 
 
@@ -95,7 +95,7 @@ def predict(options: FineTuningFlags, task: FineTuningTask, evaluator: "Evaluato
         print(*task.write_predictions(folder.path, split, predictions), sep="\n", flush=True)
         if not options.do_eval and split in task.eval_splits.values() and task.split(split).is_known:
             folder.write_json("eval_results.json", task.scores(predictions, split))
-            folder.write_json("eval_details.json", {split: task.details(predictions, split)})
+            folder.write_json("eval_details.json", {split: task.head.details(predictions, task.split(split))})
 
 
 def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, folder: RunFolder) -> None:
@@ -115,19 +115,19 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
         model,
         task.tokenizer,
         path,
-        examples=task.serving_examples(split),
+        examples=task.head.serving_examples(task.split(split)),
         about=about,
         with_attention=options.export_attention,
     )
     print(f"The export, {path}, answers as the model does:")
     exported = Signature(loaded.signatures["serving_default"], path, declared_inputs(path))
-    examples = task.demo_examples(split)
+    examples = task.head.demo_examples(task.split(split))
     outputs = exported.predict(examples)
     for number, example in enumerate(examples):
         values = {name: array[number] for name, array in outputs.items()}
         labels = tuple(about.get("labels") or ())
-        row = answered(example, values, head=heads.get(task.kind), labels=labels, inputs=exported.inputs)
-        print(f"  {task.demo_line(example, row)}", flush=True)
+        row = answered(example, values, head=type(task.head), labels=labels, inputs=exported.inputs)
+        print(f"  {task.head.demo_line(example, row)}", flush=True)
     inputs = [{"inputs": texts_by_input(example, exported.inputs)} for example in examples]
     folder.write_json("examples.json", {"export": inputs})
 
@@ -135,5 +135,5 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
 def about_export(options: FineTuningFlags, task: FineTuningTask) -> dict[str, Any]:
     """What an export says of itself besides the name of its task: about its head, and how a labelled file is read."""
     values = options.values()
-    reads = {name: values[name] for name in task.file_flags if name in values}
+    reads = {name: values[name] for name in task.head.file_flags if name in values}
     return {**task.about(), "reads": reads}

@@ -18,9 +18,9 @@ from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, loaded_model, prediction_inputs
+from bert_tf.heads.tags import entity_scores
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.json_files import read_json
-from bert_tf.tasks.token_classification import entity_scores
 from bert_tf.training import metrics
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def _texts(
 
     predicted = goal.predicted(_numbers(export, with_noted_labels(), predicting))
     expected = np.stack(labels)
-    scores = {name: metrics.score_of(name)(expected, predicted) for name in _score_names(about) or goal.scores}
-    return len(labels), scores, goal.details(expected, predicted)
+    scores = {name: metrics.score_of(name)(expected, predicted) for name in _score_names(about) or goal.score_names}
+    return len(labels), scores, goal.tables(expected, predicted)
 
 
 def _numbers(export: loaded_model.Export, examples: Iterable[Example], predicting: Predicting) -> dict[str, np.ndarray]:
@@ -148,28 +148,28 @@ def _numbers(export: loaded_model.Export, examples: Iterable[Example], predictin
 
 def number_of_items(task: "FineTuningTask", predictions: Mapping[str, np.ndarray], split: str) -> int:
     """The texts, questions or sentences that predictions for the first rows of a split are complete for."""
-    if task.kind == QUESTIONS:
-        return len(task.best_answers(predictions, split))  # type: ignore[attr-defined]
-    if task.kind == TAGS:
-        return len(task.word_predictions(predictions, split)[0])  # type: ignore[attr-defined]
+    if task.head.kind == QUESTIONS:
+        return len(task.head.best_answers(predictions, task.split(split)))  # type: ignore[attr-defined]
+    if task.head.kind == TAGS:
+        return len(task.head.word_predictions(predictions, task.split(split))[0])  # type: ignore[attr-defined]
     return len(predictions["row_numbers"])
 
 
 def score_split(folder: str, task: "FineTuningTask", split: str, count: int, *, batch_size: int) -> dict[str, float]:
     """The scores of an export on the first `count` texts, questions or sentences of a split of its task."""
     data, predicting = task.split(split), Predicting(batch_size, "auto", iter)
-    if task.kind == QUESTIONS:
-        from bert_tf.tasks.question_answering import squad_files
+    if task.head.kind == QUESTIONS:
+        from bert_tf.heads.span import squad_files
 
-        has_null = task.search.has_null  # type: ignore[attr-defined]
+        has_null = task.head.search.has_null  # type: ignore[attr-defined]
         answers = _answers(folder, data.questions[:count], predicting, has_null=has_null)
         return squad_files.scores_of(data.questions[:count], answers, has_null=has_null)
-    if task.kind == TAGS:
-        tag_set = task.tag_set  # type: ignore[attr-defined]
+    if task.head.kind == TAGS:
+        tag_set = task.head.tag_set  # type: ignore[attr-defined]
         words = [sentence.words for sentence in data.sentences[:count]]
         labels = [[tag_set.tags[number] for number in row] for row in data.by_sentence(data.word_labels)[:count]]
         return entity_scores.scores(**_tags_of(folder, words, labels, tag_set, predicting))
-    if task.kind == VECTORS:
+    if task.head.kind == VECTORS:
         has_labels = task.name in ("vectors/sts", "vectors/simcse")
         return _vector_scores(folder, data.examples[:count], has_labels=has_labels, predicting=predicting)
     predictions = _numbers(loaded_model.Export(folder), data.examples[:count], predicting)
@@ -224,7 +224,7 @@ def _questions(
     labelled = [question for question in questions.read(path) if question.is_answerable is not None]
     if not labelled:
         raise UserError(f"No question of {path} has a known answer: give a file with answers.")
-    from bert_tf.tasks.question_answering import answer_highlights, squad_files
+    from bert_tf.heads.span import answer_highlights, squad_files
 
     has_null = bool(about["reads"].get("version_2_with_negative", about.get("task") == "squad/v2.0"))
     predictions = _answers(folder, labelled, predicting, has_null=has_null)
@@ -271,7 +271,7 @@ def _tags(
     tagged, tag_set = conll_files.ConllFile(path, layout), TagSet.of(about["labels"], layout.scheme)
     if tagged.scheme is None:
         raise UserError(f"{path} has words only; expected a column with their tags too.")
-    from bert_tf.tasks.token_classification.tag_splits import label_numbers
+    from bert_tf.heads.tags.tag_rows import label_numbers
 
     labels = [[tag_set.tags[number] for number in row] for row in label_numbers(tagged, tag_set)]
     words = [sentence.words for sentence in tagged.sentences]
@@ -337,7 +337,7 @@ def _vector_scores(
     if has_labels:
         labels = regression.numbers(labelled)
         cosines = vector_losses.plain_cosines(vectors)
-        return {name: metrics.score_of(name)(labels, cosines) for name in vector_goals.Similarities.scores}
+        return {name: metrics.score_of(name)(labels, cosines) for name in vector_goals.Similarities.score_names}
     ranks = vector_losses.ranks(vectors, np.array([example.texts for example in labelled], object))
     return {score.__name__: score(np.ones(len(ranks)), ranks) for score in vector_goals.RANK_SCORES}
 

@@ -113,13 +113,13 @@ def match_head(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask
     Raises UserError, before anything is written, where no training follows and the head does not fit the task: there
     is none, it has another size, or its labels have other names. LABEL_0, LABEL_1, ... are no names.
     """
-    if task.head is None:
+    if task.head.kernel is None:
         return start
-    name, size = task.head
+    name, size = task.head.kernel
     weights, names = start.weights, start.labels or []
     kernel, expected = weights.get(name), (start.config.hidden_size, size)
     if kernel is not None and kernel.shape[-1] == size:  # the model checks its width
-        theirs, ours = ([str(label).casefold() for label in labels] for labels in (names, task.labels))
+        theirs, ours = ([str(label).casefold() for label in labels] for labels in (names, task.head.labels))
         if not theirs or theirs == ours or all(UNNAMED.fullmatch(label) for label in theirs):
             return start
         if sorted(theirs) == sorted(ours):
@@ -128,8 +128,8 @@ def match_head(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask
             reordered = {name: weights[name][..., order] for name in head}
             if potentials := [each for each in weights if each.startswith("crf/")]:
                 reordered |= {each: weights[each][[*order, size, size + 1]][:, order] for each in potentials}
-            return dataclasses.replace(start, weights=weights | reordered, labels=list(task.labels))
-        reason = f"its labels are {', '.join(names)}, not {', '.join(task.labels)}"
+            return dataclasses.replace(start, weights=weights | reordered, labels=list(task.head.labels))
+        reason = f"its labels are {', '.join(names)}, not {', '.join(task.head.labels)}"
     else:
         reason = f"it has no {name}" if kernel is None else f"its head is {kernel.shape}, expected {expected}"
     if options.do_train or not weights:
@@ -146,11 +146,11 @@ def _wrong_task(options: FineTuningFlags, reason: str) -> UserError:
 
 def new_head_rate(start: Checkpoint, task: FineTuningTask) -> float:
     """The task's learning rate of a new head; 0 if the checkpoint has the head already, or there is none."""
-    if task.head is None or not start.weights:
+    if task.head.kernel is None or not start.weights:
         return 0.0
-    name, size = task.head
+    name, size = task.head.kernel
     is_known = name in start.weights and start.weights[name].shape[-1] == size
-    return 0.0 if is_known else task.new_head_rate
+    return 0.0 if is_known else task.head.new_head_rate
 
 
 def check_memory(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> None:
@@ -163,7 +163,7 @@ def check_memory(options: FineTuningFlags, start: Checkpoint, task: FineTuningTa
             max_seq_length=options.max_seq_length,
             has_adapters=bool(options.lora.lora_rank),
             processes=max(1, number_of_workers()),
-            rows_per_example=task.rows_per_example,
+            rows_per_example=task.head.rows_per_example,
         )
         step_memory.check(step, options.devices)
 

@@ -17,8 +17,8 @@ from bert_tf.heads.classes import Classes
 from bert_tf.heads.regression import Regression
 from bert_tf.runtime import files
 from bert_tf.tasks.catalog import TokenizerFor
+from bert_tf.tasks.task import FineTuningTask, text_task
 from bert_tf.tasks.task_options import GlueOptions
-from bert_tf.tasks.text_classification.classification import TextClassification, settings
 
 ENTAILMENT = ("contradiction", "entailment", "neutral")
 log = logging.getLogger("bert_tf")
@@ -152,7 +152,7 @@ LAYOUTS = {
 OTHER_NAMES = {"AX.tsv": ("diagnostic.tsv",)}  # names that some copies of GLUE give a file
 
 
-def task(options: GlueOptions, tokenizer_for: TokenizerFor, *, name: str) -> TextClassification:
+def task(options: GlueOptions, tokenizer_for: TokenizerFor, *, name: str) -> FineTuningTask:
     """One task of GLUE; see bert_tf.tasks.catalog for the arguments.
 
     options.data_dir: the folder of the task, or the one that holds all of GLUE. With options.use_tfds instead what
@@ -162,14 +162,14 @@ def task(options: GlueOptions, tokenizer_for: TokenizerFor, *, name: str) -> Tex
     layout = LAYOUTS[name]
     read_split, folder = (read_tfds, options.tfds_dir) if options.use_tfds else (read, options.data_dir)
     splits = {split: functools.partial(read_split, folder, layout, split) for split in layout.files}
-    return TextClassification(
+    return text_task(
         f"glue/{name}",
         splits,
         Classes(layout.labels) if layout.labels else Regression(),
-        tokenizer_for(lambda: (text for example in splits["train"]() for text in example.texts)),
+        tokenizer_for,
+        options,
         texts=len(layout.texts),
         scores=layout.scores,
-        **settings(options),
         eval_splits=layout.eval_splits,
         test_splits=tuple(layout.submissions),
         submissions=layout.submissions,

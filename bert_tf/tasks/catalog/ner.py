@@ -9,12 +9,13 @@ from bert_tf.data.conll_files import ConllFile
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.heads.base.table_options import SPLIT_FLAGS
+from bert_tf.heads.tags.tag_windows import TagWindows
+from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.runtime import files
 from bert_tf.tasks.embeddings import feature_tagging
-from bert_tf.tasks.embeddings.feature_tagging import FeatureTagTask
+from bert_tf.tasks.embeddings.feature_tagging import FeatureTagging
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import TagOptions
-from bert_tf.tasks.token_classification.tag_windows import TagWindows
-from bert_tf.tasks.token_classification.tagging import TagTask
 from bert_tf.text.tokenizer import Tokenizer
 
 FileNames = Mapping[str, tuple[str, ...]]
@@ -31,7 +32,7 @@ FILES: Mapping[str, FileNames] = {
 TokenizerFor = Callable[[Callable[[], Iterable[str]]], Tokenizer]
 
 
-def task(options: TagOptions, tokenizer_for: TokenizerFor, *, name: str, names: FileNames) -> TagTask:
+def task(options: TagOptions, tokenizer_for: TokenizerFor, *, name: str, names: FileNames) -> FineTuningTask:
     """Tagging the words of files in CoNLL columns or tables; see bert_tf.tasks.catalog for the arguments.
 
     The file to predict may be without tags.
@@ -70,10 +71,10 @@ def task(options: TagOptions, tokenizer_for: TokenizerFor, *, name: str, names: 
     files = {split: functools.partial(read, split) for split in SPLIT_FLAGS}
     tokenizer = tokenizer_for(lambda: _texts(read("train")))
     crf = options.tag_head == "crf"
+    head = Tagging(tag_set, windows, crf=crf)
     if options.feature_layers:
-        settings = feature_tagging.settings(options)
-        return FeatureTagTask(name, files, tag_set, tokenizer, windows=windows, crf=crf, **settings)
-    return TagTask(name, files, tag_set, tokenizer, windows=windows, crf=crf)
+        head = FeatureTagging(tag_set, windows, crf=crf, **feature_tagging.settings(options))
+    return FineTuningTask(name, files, head, tokenizer)
 
 
 def _check(options: TagOptions) -> None:

@@ -7,7 +7,7 @@ from bert_tf.data.examples import Example
 from bert_tf.heads.base.table_options import SentenceOptions
 from bert_tf.heads.classes import Classes
 from bert_tf.tasks.catalog import TokenizerFor
-from bert_tf.tasks.text_classification.classification import TextClassification, settings
+from bert_tf.tasks.task import FineTuningTask, text_task
 from bert_tf.text import demo_corpus
 
 # The topics of `pydoc_data.topics` by the chapter of the manual that they stand in; those of the library that are about
@@ -30,15 +30,15 @@ CHAPTERS = {
 EVERY = 5  # each fifth passage is held out
 
 
-def task(options: SentenceOptions, tokenizer_for: TokenizerFor) -> TextClassification:
+def task(options: SentenceOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
     """Sorts passages by their chapter; see tasks.catalog for the arguments. There is no file and no test set."""
-    return TextClassification(
+    return text_task(
         "python_manual",
         {split: functools.partial(read, split) for split in ("train", "dev")},
         Classes(sorted(CHAPTERS)),
-        tokenizer_for(lambda: (example.texts[0] for example in read("train"))),
+        tokenizer_for,
+        options,
         test_splits=(),
-        **settings(options),
     )
 
 

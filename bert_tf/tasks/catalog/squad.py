@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from bert_tf.data import questions
 from bert_tf.data.questions import Question
 from bert_tf.errors import UserError
-from bert_tf.tasks.question_answering import demo_questions
-from bert_tf.tasks.question_answering.answering import QuestionTask
-from bert_tf.tasks.question_answering.question_windows import QuestionWindows
-from bert_tf.tasks.question_answering.spans import Search
+from bert_tf.heads.span.answering import Answering
+from bert_tf.heads.span.question_windows import QuestionWindows
+from bert_tf.heads.span.spans import Search
+from bert_tf.tasks import demo_questions
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import QuestionOptions
 from bert_tf.text import vocabulary
 from bert_tf.text.tokenizer import Tokenizer
@@ -19,7 +20,7 @@ TokenizerFor = Callable[[Callable[[], Iterable[str]]], Tokenizer]
 Splits = Mapping[str, Callable[[], Sequence[Question]]]
 
 
-def task(options: QuestionOptions, tokenizer_for: TokenizerFor, *, has_null: bool) -> QuestionTask:
+def task(options: QuestionOptions, tokenizer_for: TokenizerFor, *, has_null: bool) -> FineTuningTask:
     """Answering the questions of `train_file` and `predict_file`; see bert_tf.tasks.catalog for the arguments.
 
     Args:
@@ -33,7 +34,7 @@ def task(options: QuestionOptions, tokenizer_for: TokenizerFor, *, has_null: boo
     return _task("squad/v2.0" if has_null else "squad/v1.1", splits, options, tokenizer_for, has_null=has_null)
 
 
-def manual(options: QuestionOptions, tokenizer_for: TokenizerFor) -> QuestionTask:
+def manual(options: QuestionOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
     """Which name was left out of a sentence of Python's manual: a demonstration that needs no file."""
     splits = {split: functools.partial(_from_manual, split) for split in ("train", "dev")}
     return _task("squad/manual", splits, options, tokenizer_for, has_null=False)
@@ -41,7 +42,7 @@ def manual(options: QuestionOptions, tokenizer_for: TokenizerFor) -> QuestionTas
 
 def _task(
     name: str, splits: Splits, options: QuestionOptions, tokenizer_for: TokenizerFor, *, has_null: bool
-) -> QuestionTask:
+) -> FineTuningTask:
     temperature = confidence.parse_temperature(options.temperature)
     search = Search(
         n_best_size=options.n_best_size,
@@ -54,16 +55,14 @@ def _task(
     if options.parity and vocabulary.kind_of(tokenizer.vocabulary) != vocabulary.WORDPIECE:
         raise UserError("parity is that of WordPiece with the original, which this model does not have: leave it out.")
     lengths = options.max_seq_length, options.doc_stride, options.max_query_length
-    return QuestionTask(
-        name,
-        splits,
-        tokenizer,
-        windows=QuestionWindows(*lengths, tokenizer.separators),
-        search=search,
+    head = Answering(
+        QuestionWindows(*lengths, tokenizer.separators),
+        search,
         is_threshold_fixed=options.null_score_diff_threshold is not None,
         word_alignment=options.word_alignment,
         fits_temperature=temperature is None,
     )
+    return FineTuningTask(name, splits, head, tokenizer, test_splits=("dev",))
 
 
 def _texts(questions: Sequence[Question]) -> Iterator[str]:

@@ -9,26 +9,26 @@ from bert_tf.errors import UserError
 from bert_tf.heads.base.table_options import SentenceOptions
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.tasks.catalog import TokenizerFor
-from bert_tf.tasks.text_classification.classification import TextClassification, settings
+from bert_tf.tasks.task import FineTuningTask, text_task
 
 ENDINGS = ("ending0", "ending1", "ending2", "ending3")
 NAMES = {"train": ("train",), "dev": ("val", "dev"), "test": ("test",)}  # of the official files, and the usual ones
 
 
-def task(options: SentenceOptions, tokenizer_for: TokenizerFor) -> TextClassification:
+def task(options: SentenceOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
     """SWAG, or other data in its columns (HellaSwag); see bert_tf.tasks.catalog for the arguments.
 
     options.data_dir holds train.csv, val.csv and test.csv, or the same as .tsv or .jsonl.
     The paper trains with batches of 16, learning rate 2e-5, 3 epochs.
     """
     splits = {split: functools.partial(_read_split, options.data_dir, split) for split in NAMES}
-    return TextClassification(
+    return text_task(
         "swag",
         splits,
         MultipleChoice(len(ENDINGS)),
-        tokenizer_for(lambda: (text for example in splits["train"]() for text in example.texts)),
+        tokenizer_for,
+        options,
         texts=1 + len(ENDINGS),
-        **settings(options),
     )
 
 

@@ -16,14 +16,14 @@ from bert_tf.heads.base.text_head import TextHead
 from bert_tf.heads.classes import Classes
 from bert_tf.tasks import table_splits
 from bert_tf.tasks.catalog import TokenizerFor
-from bert_tf.tasks.text_classification.classification import TextClassification, settings
+from bert_tf.tasks.task import FineTuningTask, text_task
 
 NO_VALUE = ("nan", "NaN", "<NA>", "#N/A")  # how NumPy, pandas and Excel write that there is none
 RARE = 0.1  # of the rows of a label: a spelling of it that is as rare is taken for a slip
 log = logging.getLogger("bert_tf")
 
 
-def task(options: TableOptions, tokenizer_for: TokenizerFor) -> TextClassification:
+def task(options: TableOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
     """Predicts `label_column` from `text_columns`; see bert_tf.tasks.catalog for the arguments.
 
     options: data_dir with train, dev and test as tables, or train_file, eval_file and predict_file; or tfds_name and
@@ -63,13 +63,13 @@ def task(options: TableOptions, tokenizer_for: TokenizerFor) -> TextClassificati
             folds=options.folds,
             fold=options.fold,
         )
-    return TextClassification(
+    return text_task(
         "table",
         splits,
         goal_class.from_table(labels, columns, options),
-        tokenizer_for(lambda: (text for example in splits["train"]() for text in example.texts)),
+        tokenizer_for,
+        options,
         texts=len(columns),
-        **settings(options),
     )
 
 

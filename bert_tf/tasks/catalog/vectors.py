@@ -12,7 +12,7 @@ from bert_tf.runtime import files
 from bert_tf.tasks import table_splits
 from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities, TwoDropouts, VectorGoal
-from bert_tf.tasks.embeddings.vector_training import VectorTask
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import VectorOptions
 
 COLUMNS = {  # of texts: the least and the most, and an example
@@ -23,7 +23,7 @@ COLUMNS = {  # of texts: the least and the most, and an example
 }
 
 
-def task(options: VectorOptions, tokenizer_for: TokenizerFor, *, name: str) -> VectorTask:
+def task(options: VectorOptions, tokenizer_for: TokenizerFor, *, name: str) -> FineTuningTask:
     """Learns vectors from `text_columns` of tables; see bert_tf.tasks.catalog for the first two arguments.
 
     name: "pairs" (an anchor and what belongs to it), "triplets" (and hard negatives in further columns), "sts" (two
@@ -41,17 +41,16 @@ def task(options: VectorOptions, tokenizer_for: TokenizerFor, *, name: str) -> V
     if name != "simcse" and table_splits.needs_held_out(options):
         path = table_splits.require(options, "train")
         read |= table_splits.held_out(path, read["train"], options.eval_fraction)
-    return VectorTask(
-        f"vectors/{name}",
-        read,
-        _goal(options, name, len(columns)),
-        tokenizer_for(lambda: (text for example in read["train"]() for text in example.texts)),
+    tokenizer = tokenizer_for(lambda: (text for example in read["train"]() for text in example.texts))
+    head = _head(options, name, len(columns)).configured(
         max_seq_length=options.max_seq_length,
+        texts=len(columns),
         criterion=options.criterion,
         loss=options.loss,
-        eval_splits={"": "dev"} if name != "simcse" or has_dev else {},
-        stride=(options.doc_stride or options.max_seq_length // 2) if options.long_texts == "windows" else 0,
     )
+    head.stride = (options.doc_stride or options.max_seq_length // 2) if options.long_texts == "windows" else 0
+    eval_splits = {"": "dev"} if name != "simcse" or has_dev else {}
+    return FineTuningTask(f"vectors/{name}", read, head, tokenizer, eval_splits=eval_splits)
 
 
 def _columns(options: VectorOptions, name: str) -> list[str]:
@@ -65,7 +64,7 @@ def _columns(options: VectorOptions, name: str) -> list[str]:
     return columns
 
 
-def _goal(options: VectorOptions, name: str, columns: int) -> VectorGoal:
+def _head(options: VectorOptions, name: str, columns: int) -> VectorGoal:
     vectors = SentenceVectors(options.pooling or "mean", options.normalize_vectors != "false")
     if name == "sts":
         return Similarities(

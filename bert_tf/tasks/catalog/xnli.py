@@ -16,7 +16,7 @@ from bert_tf.heads.base.table_options import SentenceOptions
 from bert_tf.heads.classes import Classes
 from bert_tf.runtime import files
 from bert_tf.tasks.catalog import TokenizerFor
-from bert_tf.tasks.text_classification.classification import TextClassification, settings
+from bert_tf.tasks.task import FineTuningTask, text_task
 
 LANGUAGES = "ar bg de el en es fr hi ru sw th tr ur vi zh".split()
 LABELS = ("contradiction", "entailment", "neutral")
@@ -33,7 +33,7 @@ def task(
     languages: Sequence[str],
     labels: Sequence[str],
     read: Read,
-) -> TextClassification:
+) -> FineTuningTask:
     """Pairs in a language, or with ZERO_SHOT in all of them; see bert_tf.tasks.catalog for the first two arguments."""
     trained = ENGLISH if language == ZERO_SHOT else language
     read_split = functools.partial(functools.cache(read), options.data_dir)
@@ -42,15 +42,15 @@ def task(
     for prefix, name in evaluated.items():
         for part in ("dev", "test"):
             splits[f"{part}_{name}" if prefix else part] = functools.partial(read_split, part, name)
-    return TextClassification(
+    return text_task(
         f"{family}/{language}",
         splits,
         Classes(labels),
-        tokenizer_for(lambda: (text for example in splits["train"]() for text in example.texts)),
+        tokenizer_for,
+        options,
         texts=2,
         eval_splits={prefix: f"dev_{name}" if prefix else "dev" for prefix, name in evaluated.items()},
         test_splits=tuple(split for split in splits if split.startswith("test")),
-        **settings(options),
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import of_os_error
+from bert_tf.heads.tags.tag_rows import TagRows
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
@@ -20,17 +21,12 @@ from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.progress import progress
 from bert_tf.tasks.embeddings import features
 from bert_tf.tasks.embeddings.vector_choice import LayerChoice
-from bert_tf.tasks.token_classification.tag_splits import TagSplit
-from bert_tf.tasks.token_classification.tag_windows import TagWindows
-from bert_tf.text.tokenizer import Tokenizer
 
 ROWS_AT_ONCE = 32
 DAY = 86_400  # seconds in which another run that writes vectors changes their file
 
 
-def word_vectors(
-    split: TagSplit, model: BertModel, tokenizer: Tokenizer, windows: TagWindows, choice: LayerChoice, path: str
-) -> tf.Tensor:
+def word_vectors(split: TagRows, model: BertModel, choice: LayerChoice, path: str) -> tf.Tensor:
     """The vectors of words, float32 [N, K, D], memory-mapped: of each word's first token, zeros without tokens.
 
     The file, created the first time, is `path`-DIGEST.npy: other weights, data or layers have other digests.
@@ -41,7 +37,7 @@ def word_vectors(
         "config": model.config.to_dict(),
         "precision": model.dtype_policy.compute_dtype,
         "data": _digest((split.ids, split.firsts, split.sizes, split.rows, split.positions)),
-        "max_seq_length": windows.max_seq_length,
+        "max_seq_length": split.windows.max_seq_length,
         "layers": list(choice.layers),
     }
     content = json.dumps(about, indent=2)
@@ -53,7 +49,7 @@ def word_vectors(
         atomic_files.remove_abandoned(folder, [f"{name}.npy"], seconds=DAY)
         atomic_files.write_json(f"{path}.json", about, shared=True)
         with atomic_files.atomic_write(f"{path}.npy", shared=True) as partial:  # two runs may write the same vectors
-            _write_vectors(split, model, tokenizer, windows, choice, partial)
+            _write_vectors(split, model, choice, partial)
         with files.local_copy(f"{path}.npy") as local:
             array = np.load(local, mmap_mode="c")
     return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
@@ -88,9 +84,7 @@ def _digest(arrays: Iterable[np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _write_vectors(
-    split: TagSplit, model: BertModel, tokenizer: Tokenizer, windows: TagWindows, choice: LayerChoice, path: str
-) -> None:
+def _write_vectors(split: TagRows, model: BertModel, choice: LayerChoice, path: str) -> None:
     """Writes the vectors of all words; rows sorted by length pass the encoder together."""
     shape = (len(split.rows), len(choice.layers), model.config.hidden_size)
     array = np.lib.format.open_memmap(path, "w+", np.float32, shape)  # zeros
@@ -103,7 +97,7 @@ def _write_vectors(
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)] * 2, autograph=False)
     def states(firsts: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
-        rows = windows.rows(tokenizer, ids, firsts, sizes)
+        rows = split.windows.rows(split.tokenizer, ids, firsts, sizes)
         encoded = model.encoder(rows, return_hidden_states=True, packing=packing)
         return features.layer_vectors(encoded["hidden_states"], choice)
 

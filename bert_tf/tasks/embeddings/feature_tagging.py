@@ -4,9 +4,9 @@ The feature-based approach of Devlin et al. 2018, section 5.3. B sentences of a 
 of a split, K layers, D hidden size, S sentences, N words, R rows, T positions in a row, C labels.
 """
 
-import copy
+import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -18,21 +18,22 @@ from bert_tf.data import pipeline
 from bert_tf.data.conll_files import ConllFile
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
+from bert_tf.heads.base.tuned_head import TunedHead
+from bert_tf.heads.tags import tag_decoding, tag_serving
+from bert_tf.heads.tags.tag_rows import UNKNOWN, TagRows
+from bert_tf.heads.tags.tag_windows import TagWindows
+from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.embeddings import feature_cache, features, vector_choice
 from bert_tf.tasks.embeddings.bilstm_tagger import BiLstmTagger
 from bert_tf.tasks.embeddings.vector_choice import FEATURES, LayerChoice
 from bert_tf.tasks.task_options import TagOptions
-from bert_tf.tasks.token_classification import tag_decoding, tag_serving
-from bert_tf.tasks.token_classification.tag_splits import UNKNOWN, TagSplit
-from bert_tf.tasks.token_classification.tag_windows import TagWindows
-from bert_tf.tasks.token_classification.tagging import TagTask
 from bert_tf.text.ragged_scan import from_row_numbers
 from bert_tf.text.tokenizer import Tokenizer
 
 
 def settings(options: TagOptions) -> dict[str, Any]:
-    """The arguments of a FeatureTagTask from flags: feature_layers, lstm_size, feature_cache, init_checkpoint.
+    """The arguments of FeatureTagging from flags: feature_layers, lstm_size, feature_cache, init_checkpoint.
 
     Raises UserError without an encoder in init_checkpoint.
     """
@@ -44,37 +45,34 @@ def settings(options: TagOptions) -> dict[str, Any]:
     return {"feature_layers": options.feature_layers, "lstm_size": options.lstm_size, "folder": folder}
 
 
-class FeatureTagTask(TagTask):
-    """A TagTask whose examples are sentences, as vectors of words.
+class FeatureTagging(Tagging):
+    """Tagging whose examples are sentences, as vectors of words.
 
     The vectors are those of the encoder in the model that `create_model` made last, whose weights have to be assigned
     before the first batch.
 
     Args:
-        name, files, tag_set, tokenizer, windows, crf: as for TagTask.
+        tag_set, windows, crf: as for Tagging.
         feature_layers: a name in vector_choice.FEATURES.
         lstm_size: of the BiLSTM, both directions together.
         folder: where vectors are cached, see `feature_cache`.
     """
 
+    stored_splits = ()
+
     def __init__(
         self,
-        name: str,
-        files: Mapping[str, Callable[[], ConllFile]],
         tag_set: TagSet,
-        tokenizer: Tokenizer,
-        *,
         windows: TagWindows,
+        *,
         crf: bool = False,
         feature_layers: str,
         lstm_size: int,
         folder: str,
     ) -> None:
-        super().__init__(name, files, tag_set, tokenizer, windows=windows, crf=crf)
+        super().__init__(tag_set, windows, crf=crf)
         self.feature_layers, self.lstm_size, self.folder = feature_layers, lstm_size, folder
         self._model: BiLstmTagger | None = None
-        self._sentence_splits: dict[str, TagSplit] = {}
-        self._vectors: dict[str, tf.Tensor] = {}
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         """A BiLstmTagger, whose encoder also computes the vectors."""
@@ -83,47 +81,63 @@ class FeatureTagTask(TagTask):
             features=self.feature_layers,
             count=len(_layers(self.feature_layers, config).layers),
             lstm_size=self.lstm_size,
-            size=len(self.labels),
+            size=self.size,
             crf=self.crf,
             dtype=dtype,
         )
         return self._model
 
-    ready_splits = ()
+    def rows_of(self, content: ConllFile, tokenizer: Tokenizer, *, is_trained: bool) -> "SentenceRows":
+        """The SentenceRows of a file."""
+        return SentenceRows(super().rows_of(content, tokenizer, is_trained=is_trained), self.vectors)
 
-    def split(self, name: str) -> TagSplit:
-        """The split of that name, whose rows are sentences."""
-        if name not in self._sentence_splits:
-            self._sentence_splits[name] = by_sentences(self.token_split(name))
-        return self._sentence_splits[name]
+    def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
+        """None: vectors are not stored as examples."""
+        return TunedHead.row_specs(self, tokenizer)
 
-    def vectors(self, name: str) -> tf.Tensor:
-        """The vectors of the words of a split, float32 [N, K, D]."""
-        if name not in self._vectors:
-            if self._model is None:
-                raise RuntimeError("Vectors are computed by the encoder of a model: call create_model first.")
-            layers = FEATURES[self.feature_layers][0].replace(",", "_")
-            self._vectors[name] = feature_cache.word_vectors(
-                self.token_split(name),
-                self._model,
-                self.tokenizer,
-                self.windows,
-                _layers(self.feature_layers, self._model.config),
-                os.path.join(self.folder, f"{name}_{layers}"),
-            )
-        return self._vectors[name]
+    def vectors(self, rows: TagRows) -> tf.Tensor:
+        """The vectors of the words of rows, float32 [N, K, D]."""
+        if self._model is None:
+            raise RuntimeError("Vectors are computed by the encoder of a model: call create_model first.")
+        layers = FEATURES[self.feature_layers][0].replace(",", "_")
+        path = os.path.join(self.folder, f"{os.path.basename(rows.file.path)}_{layers}")
+        return feature_cache.word_vectors(rows, self._model, _layers(self.feature_layers, self._model.config), path)
 
-    def _batches(self, name: str, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
-        """Batches of sentences.
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        """See `tag_serving.TagServing`."""
+        words = FeatureWordLogits()
+        return tag_serving.TagServing(model, tokenizer, self.tag_set, self.windows, words).signatures()
+
+
+class SentenceRows(TagRows):
+    """TagRows whose rows are sentences and whose positions are words; words without tokens have neither.
+
+    of_tokens: the same sentences as rows of tokens. vectors(of_tokens): those of their words, float32 [N, K, D].
+    """
+
+    def __init__(self, of_tokens: TagRows, vectors: Callable[[TagRows], tf.Tensor]) -> None:
+        vars(self).update(vars(of_tokens))
+        self.of_tokens, self._vectors_of = of_tokens, vectors
+        starts = np.cumsum(self.word_counts) - self.word_counts  # [S]
+        positions = (np.arange(len(self.owners)) - starts[self.owners]).astype(np.int32)
+        self.rows, self.positions = (np.where(of_tokens.rows >= 0, x, -1) for x in (self.owners, positions))
+        self.count = len(self.sentences)
+
+    @functools.cached_property
+    def vectors(self) -> tf.Tensor:
+        """Those of the words, computed when first needed."""
+        return self._vectors_of(self.of_tokens)
+
+    def batches(self, batch_size: int, *, seed: int | None = None, by_length: bool = False) -> tf.data.Dataset:
+        """See `Rows`.
 
         "vectors" float32 [B, W, K, D], "lengths" int32 [B], "labels" int32 [B, W], UNKNOWN after the last word and for
         words without tokens, and "row_numbers" [B].
         """
-        split, vectors = self.split(name), self.vectors(name)
-        sizes = tf.constant(split.word_counts, tf.int32)
-        starts, longest = tf.cumsum(sizes, exclusive=True), int(split.word_counts.max())
-        word_labels = tf.constant(np.where(split.rows >= 0, split.word_labels, UNKNOWN), tf.int32)
-        count, lengths = split.count, split.word_counts if self.groups_by_length else None
+        vectors, count = self.vectors, self.count
+        sizes = tf.constant(self.word_counts, tf.int32)
+        starts, longest = tf.cumsum(sizes, exclusive=True), int(self.word_counts.max())
+        word_labels = tf.constant(np.where(self.rows >= 0, self.word_labels, UNKNOWN), tf.int32)
 
         def make_batch(numbers: tf.Tensor) -> dict[str, tf.Tensor]:
             is_row = numbers < count
@@ -139,13 +153,9 @@ class FeatureTagTask(TagTask):
             }
             return {name: tf.ensure_shape(x, [batch_size, *x.shape[1:]]) for name, x in batch.items()}
 
+        lengths = self.word_counts if by_length else None
         dataset = pipeline.batch_indices(count, batch_size, seed=seed, lengths=lengths)
         return dataset.map(pipeline.no_autograph(make_batch), num_parallel_calls=2, deterministic=True).prefetch(1)
-
-    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        """See `tag_serving.TagServing`."""
-        words = FeatureWordLogits()
-        return tag_serving.TagServing(model, tokenizer, self.tag_set, self.windows, words).signatures()
 
 
 def _layers(feature_layers: str, config: BertConfig) -> LayerChoice:
@@ -178,13 +188,3 @@ class FeatureWordLogits(tag_serving.WordLogits):
             return tf.boolean_mask(logits, tf.sequence_mask(lengths, tf.shape(logits)[1]))
 
         return tag_decoding.concat_blocks(of_texts, count, model.classifier.bias.shape)
-
-
-def by_sentences(split: TagSplit) -> TagSplit:
-    """A TagSplit whose rows are sentences and whose positions are words; words without tokens have neither."""
-    sentences = copy.copy(split)
-    starts = np.cumsum(split.word_counts) - split.word_counts  # [S]
-    positions = (np.arange(len(split.owners)) - starts[split.owners]).astype(np.int32)
-    sentences.rows, sentences.positions = (np.where(split.rows >= 0, x, -1) for x in (split.owners, positions))
-    sentences.count = len(split.sentences)
-    return sentences

@@ -4,29 +4,54 @@ B examples of a batch, F texts of an example, T positions in a row, D size of a 
 """
 
 import abc
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.checkpoints.checkpoint import SentenceVectors
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.heads.base.answers import Similarity
+from bert_tf.heads.base import prediction_files
+from bert_tf.heads.base.answers import Answered, Similarity
 from bert_tf.heads.base.table_options import TableOptions
-from bert_tf.heads.base.text_head import TextHead
-from bert_tf.heads.base.text_windows import Windows
+from bert_tf.heads.base.text_head import MAX_COMPARED, TextHead
+from bert_tf.heads.base.text_rows import TextRows
+from bert_tf.heads.base.tuned_head import Batch, Predictions
 from bert_tf.heads.regression import numbers
 from bert_tf.heads.vectors import Vectors
 from bert_tf.model.sentence_encoder import SentenceEncoder
 from bert_tf.tasks.embeddings import vector_losses
+from bert_tf.tasks.embeddings.extraction import Extractor
+from bert_tf.tasks.embeddings.vector_choice import VectorChoice, choose_layers
 from bert_tf.text.tokenizer import Tokenizer, pack
-from bert_tf.text.truncation import LONGEST_FIRST
+from bert_tf.training.task import Comparison
 
+SPREAD = 1e-4  # standard deviation of the vectors of different texts below which they are all the same
 VECTORS = "vectors"  # kind of the models, and the name of their output
 KEYS = 2**62  # numbers that texts are hashed to
 Metrics = dict[str, tuple[tf.Tensor, tf.Tensor]]
+
+
+def mrr(labels: np.ndarray, predicted: np.ndarray) -> float:
+    """Mean reciprocal rank of positives; predicted: ranks [n]."""
+    return float(np.mean(1 / predicted))
+
+
+def accuracy_at_1(labels: np.ndarray, predicted: np.ndarray) -> float:
+    """Fraction of anchors whose positive is the nearest; predicted: ranks [n]."""
+    return float(np.mean(predicted == 1))
+
+
+def recall_at_10(labels: np.ndarray, predicted: np.ndarray) -> float:
+    """Fraction of anchors whose positive is among the nearest ten; predicted: ranks [n]."""
+    return float(np.mean(predicted <= 10))
+
+
+RANK_SCORES: tuple[Callable[[np.ndarray, np.ndarray], float], ...] = (mrr, accuracy_at_1, recall_at_10)
 
 
 class VectorGoal(Vectors, TextHead):
@@ -38,11 +63,16 @@ class VectorGoal(Vectors, TextHead):
         scale: factor of cosines in losses that compare examples.
     """
 
+    size = 0
     reads_windows = False
     file_flags = ("text_columns", "label_column")
+    stored_splits = ("train",)
+    comparison = Comparison(VECTORS, ("labels", "row_weights", "text_keys"))
+    stride = 0  # of windows in which the export reads long texts; 0: they are truncated, as in training
 
     def __init__(self, vectors: SentenceVectors, texts: int = 2, scale: float = 20.0) -> None:
-        self.vectors, self.rows_per_example, self.scale = vectors, texts, scale
+        self.vectors = self.sentence_vectors = vectors
+        self.rows_per_example, self.scale = texts, scale
 
     @classmethod
     def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: TableOptions) -> Self:
@@ -56,24 +86,17 @@ class VectorGoal(Vectors, TextHead):
         """See `TextHead`."""
         return cls(SentenceVectors(str(about["pooling"]), bool(about["normalize"])))
 
-    def create_model(self, config: Any, **options: Any) -> Any:
+    def create_model(self, config: Any, dtype: Any = None) -> Any:
         """The Keras model; UserError for the first token of a model in which it sees no other."""
         if config.is_causal and self.vectors.pooling == "cls":
             raise UserError(
                 "pooling is cls, but [CLS] of a left-to-right model sees no other token: give pooling=last."
             )
-        return SentenceEncoder(config, self.vectors.pooling, self.vectors.normalize, **options)
+        return SentenceEncoder(config, self.vectors.pooling, self.vectors.normalize, dtype=dtype)
 
-    def inputs(
-        self,
-        tokenizer: Tokenizer,
-        texts: tf.Tensor,
-        max_seq_length: int,
-        windows: Windows | None = None,
-        truncation: str = LONGEST_FIRST,
-    ) -> dict[str, tf.Tensor]:
+    def inputs(self, tokenizer: Tokenizer, texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """String [B, F] -> rows [B, F, T], "lengths" and "text_keys", which are equal for equal texts, [B, F]."""
-        packed = pack(tokenizer, [tf.reshape(texts, [-1])], max_seq_length)
+        packed = pack(tokenizer, [tf.reshape(texts, [-1])], self.max_seq_length)
         rows = {name: tf.reshape(x, [-1, self.rows_per_example, *x.shape[1:]]) for name, x in packed.items()}
         return {**rows, "text_keys": tf.strings.to_hash_bucket_fast(texts, KEYS)}
 
@@ -89,15 +112,19 @@ class VectorGoal(Vectors, TextHead):
         """Numbers with three decimals."""
         return [f"{number:.3f}" for number in predicted]
 
+    def metrics(self, outputs: Mapping[str, tf.Tensor], batch: Batch) -> Metrics:
+        """The losses of the batch."""
+        return self.losses_of(outputs[VECTORS], batch)
+
     @abc.abstractmethod
-    def metrics(self, vectors: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> Metrics:
+    def losses_of(self, vectors: tf.Tensor, batch: Batch) -> Metrics:
         """{metric: (values, weights)} of vectors [B, F, D]; batch: "labels", "row_weights" [B], "text_keys" [B, F]."""
 
     def loss(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
         """Not that of single examples: see `metrics`."""
         raise NotImplementedError
 
-    def predictions(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Batch | None = None) -> dict[str, tf.Tensor]:
         """The vectors, float32 [B, F, D]."""
         return {VECTORS: outputs[VECTORS]}
 
@@ -114,6 +141,64 @@ class VectorGoal(Vectors, TextHead):
         one = {VECTORS: predictions[VECTORS][number : number + 1]}
         return Similarity(similarity=float(self.predicted(one)[0]))
 
+    # Reports: there are no classes, and no losses of single examples
+
+    def collapse(self, predictions: Predictions, split: TextRows) -> str | None:
+        """Whether the vectors of all texts are the same."""
+        vectors = predictions[VECTORS][:, 0]
+        if len(vectors) < 2 or np.std(vectors, axis=0).max() > SPREAD:
+            return None
+        return f"the vectors of all {len(vectors)} texts are the same"
+
+    def details(self, predictions: Predictions, split: TextRows) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def write_predictions(
+        self, folder: str, name: str, predictions: Predictions, split: TextRows, *, submission: str = ""
+    ) -> list[str]:
+        """Writes NAME.jsonl and NAME.tsv: id, texts, the cosine of the first two, and the score if it is known."""
+        rows, path = prediction_files.PredictionRows(self, split, predictions), os.path.join(folder, f"{name}.tsv")
+        for each in (os.path.join(folder, f"{name}.jsonl"), path):
+            prediction_files.write_rows(each, rows)
+        return [f"{len(rows):,} similarities are in {path}."]
+
+    # The export
+
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        """Vectors of texts and of their tokens: see `extraction.Extractor.signatures`."""
+        choice = VectorChoice(
+            layers=choose_layers("last", model.config.layers_with_states),
+            unit="sentence",
+            pooling=self.vectors.pooling,
+            normalize=("sentence",) if self.vectors.normalize else (),
+            max_seq_length=self.max_seq_length,
+            stride=self.stride,
+        )
+        return Extractor(model, tokenizer, choice).signatures()
+
+    def serving_examples(self, split: TextRows) -> dict[str, dict[str, list]]:
+        """The first texts of a split, for both signatures."""
+        texts = split.texts[:MAX_COMPARED].reshape(-1)[:MAX_COMPARED].tolist()
+        return {name: {"text": texts} for name in ("serving_default", "tokens")}
+
+    def demo_examples(self, split: TextRows, count: int = 3) -> list[Example]:
+        """The first texts of examples from all over a split."""
+        return [Example(each.id, each.texts[:1], None, each.location) for each in split.shown(count)]
+
+    def demo_line(self, example: Example, row: Answered) -> str:
+        """A text and the size of its vector."""
+        return f"{example.texts[0][:90]}  ->  a vector of {len(row.answer.fields()[VECTORS]):,} numbers"
+
+    def about(self) -> dict[str, Any]:
+        """How vectors are made, as `bert-tf extract --export` says it."""
+        return {
+            "layers": ["last"],
+            "pooling": self.vectors.pooling,
+            "normalize": self.vectors.normalize,
+            "max_seq_length": self.max_seq_length,
+        }
+
 
 class Positives(VectorGoal):
     """The second text of an example belongs to the first; further ones do not, and are hard negatives.
@@ -123,13 +208,19 @@ class Positives(VectorGoal):
 
     loss_name = "in_batch_loss"
     missing = ()  # there is no label column
-    scores = ()
+    score_names = RANK_SCORES
+    criteria = ()
+
+    def compare(self, predictions: Predictions, split: TextRows) -> tuple[np.ndarray, np.ndarray]:
+        """Ones, and the ranks of positives among the texts of the split."""
+        count = len(predictions["row_numbers"])
+        return np.ones(count), vector_losses.ranks(predictions[VECTORS], split.texts[:count])
 
     def encode(self, examples: Sequence[Example]) -> np.ndarray:
         """Zeros: examples have no labels."""
         return np.zeros(len(examples), np.float32)
 
-    def metrics(self, vectors: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> Metrics:
+    def losses_of(self, vectors: tf.Tensor, batch: Batch) -> Metrics:
         """The loss, and how often the positive is the nearest of the batch."""
         weights = batch["row_weights"]
         losses, correct = vector_losses.in_batch_negatives(vectors, batch["text_keys"], weights, self.scale)
@@ -144,7 +235,7 @@ class Similarities(VectorGoal):
         largest_score: what scores are divided by for the cosine loss.
     """
 
-    scores = ("spearman", "pearson")
+    score_names = ("spearman", "pearson")
     loss_names: ClassVar[Mapping[str, str]] = {"cosent": "cosent", "cosine": "squared_error"}
 
     def __init__(
@@ -164,7 +255,11 @@ class Similarities(VectorGoal):
         """The scores, float32 [n]."""
         return numbers(examples)
 
-    def metrics(self, vectors: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> Metrics:
+    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Of rows, or 1 for a loss of the whole batch."""
+        return {self.loss_name: tf.ones([])} if self.loss_name == "cosent" else super().loss_weights(batch)
+
+    def losses_of(self, vectors: tf.Tensor, batch: Batch) -> Metrics:
         """CoSENT of the batch, a scalar, or the squared errors of cosines."""
         found, labels, weights = vector_losses.cosines(vectors), batch["labels"], batch["row_weights"]
         if self.loss_kind == "cosent":
@@ -179,7 +274,7 @@ class TwoDropouts(Similarities):
     """
 
     missing = ()  # training texts have no labels
-    metrics = Positives.metrics
+    losses_of = Positives.losses_of
 
     def __init__(self, vectors: SentenceVectors, texts: int = 2, scale: float = 20.0) -> None:
         super().__init__(vectors, texts, scale)
@@ -189,21 +284,3 @@ class TwoDropouts(Similarities):
         """The scores, float32 [n]; zeros where no example has one."""
         is_known = any(example.label is not None for example in examples)
         return super().encode(examples) if is_known else np.zeros(len(examples), np.float32)
-
-
-def mrr(labels: np.ndarray, predicted: np.ndarray) -> float:
-    """Mean reciprocal rank of positives; predicted: ranks [n]."""
-    return float(np.mean(1 / predicted))
-
-
-def accuracy_at_1(labels: np.ndarray, predicted: np.ndarray) -> float:
-    """Fraction of anchors whose positive is the nearest; predicted: ranks [n]."""
-    return float(np.mean(predicted == 1))
-
-
-def recall_at_10(labels: np.ndarray, predicted: np.ndarray) -> float:
-    """Fraction of anchors whose positive is among the nearest ten; predicted: ranks [n]."""
-    return float(np.mean(predicted <= 10))
-
-
-RANK_SCORES: tuple[Callable[[np.ndarray, np.ndarray], float], ...] = (mrr, accuracy_at_1, recall_at_10)

@@ -9,8 +9,8 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.heads.base.staged_signature import staged_signature
 from bert_tf.model.sequence_packing import PackingSpec
-from bert_tf.tasks.staged_signature import staged_signature
 from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer, pack
 

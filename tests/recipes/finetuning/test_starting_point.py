@@ -111,15 +111,20 @@ def test_head_has_its_own_learning_rate(given, factor):
     assert rates == ({} if factor == 1 else dict.fromkeys(["span/kernel", "span/bias"], pytest.approx(factor)))
 
 
+def task_with(**attributes):
+    """A task with these attributes of its head."""
+    return types.SimpleNamespace(head=types.SimpleNamespace(**attributes))
+
+
 def test_head_is_new_where_an_encoder_has_none_of_that_size():
-    def is_new(arrays, head=("classifier/kernel", 2)):
+    def is_new(arrays, kernel=("classifier/kernel", 2)):
         start = Checkpoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays)
-        return starting_point.new_head_rate(start, types.SimpleNamespace(head=head, new_head_rate=0.5)) == 0.5
+        return starting_point.new_head_rate(start, task_with(kernel=kernel, new_head_rate=0.5)) == 0.5
 
     encoder = {"encoder/pooler/kernel": np.zeros([4, 4])}
     assert is_new(encoder) and is_new(encoder | {"classifier/kernel": np.zeros([4, 3])})
     assert not is_new(encoder | {"classifier/kernel": np.zeros([4, 2])})
-    assert not is_new(None) and not is_new(encoder, head=None)
+    assert not is_new(None) and not is_new(encoder, kernel=None)
 
 
 def task(known=True, **changes):
@@ -192,7 +197,7 @@ def headed(labels, size=2):
     return Checkpoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays, labels=labels)
 
 
-YES_NO = types.SimpleNamespace(labels=("no", "yes"), head=("classifier/kernel", 2))
+YES_NO = task_with(labels=("no", "yes"), kernel=("classifier/kernel", 2))
 
 
 def test_head_with_reordered_labels_is_reordered():
@@ -227,8 +232,8 @@ def test_memory_estimate_counts_choices_and_frozen_layers(monkeypatch):
     monkeypatch.setattr(memory_estimate, "machine_memory", lambda: (2**34, 2**34))
     start = Checkpoint(config=BertConfig.of_size("base", vocab_size=30522), vocabulary=None, lower_case=True)
     flags = options(train_batch_size=64, precision="float32")
-    starting_point.check_memory(flags, start, types.SimpleNamespace(rows_per_example=1))
-    swag = types.SimpleNamespace(rows_per_example=4)
+    starting_point.check_memory(flags, start, task_with(rows_per_example=1))
+    swag = task_with(rows_per_example=4)
     with pytest.raises(UserError, match="train_batch_size 64 .* and this machine has 16.0 GiB"):
         starting_point.check_memory(flags, start, swag)
     starting_point.check_memory(options(train_batch_size=64, num_frozen_layers=12), start, swag)

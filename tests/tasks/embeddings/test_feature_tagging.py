@@ -18,12 +18,13 @@ from bert_tf.data import conll_files
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.export.saved_model import export
+from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.model import weights
 from bert_tf.tasks import catalog
 from bert_tf.tasks.embeddings import feature_cache
 from bert_tf.tasks.embeddings.bilstm_tagger import BiLstmTagger
-from bert_tf.tasks.embeddings.feature_tagging import FeatureTagTask
-from bert_tf.tasks.token_classification.tag_windows import TagWindows
+from bert_tf.tasks.embeddings.feature_tagging import FeatureTagging
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator
@@ -56,7 +57,9 @@ def maker(folder):
         layout = conll_files.ColumnLayout()
         files = {name: lambda: conll_files.ConllFile(str(folder / "train.txt"), layout) for name in SPLITS}
         cache = {"lstm_size": 8, "folder": str(folder / "features")}
-        return FeatureTagTask("tiny", files, TAGS, TOKENIZER, windows=windows, feature_layers=feature_layers, **cache)
+        return FineTuningTask(
+            "tiny", files, FeatureTagging(TAGS, windows, feature_layers=feature_layers, **cache), TOKENIZER
+        )
 
     return make
 
@@ -130,7 +133,7 @@ def test_truncated_cache_is_recomputed(make, tmp_path):
         return next(iter(task.eval_batches(4, "dev")))["vectors"].numpy()
 
     first = vectors()
-    (cached,) = (tmp_path / "features").glob("dev*.npy")
+    (cached,) = (tmp_path / "features").glob("train.txt_last-*.npy")
     whole = cached.read_bytes()
     cached.write_bytes(whole[:-50])
     np.testing.assert_array_equal(vectors(), first)
@@ -226,15 +229,16 @@ def test_padding_and_sentence_order_have_no_effect(choice):
 @pytest.mark.slow
 def test_export_tags_like_prediction_and_finds_entities_in_long_texts(training, tmp_path):
     task, model, folder = training["task"], training["learner"].model, str(tmp_path / "export")
-    export(task, model, TOKENIZER, folder, examples=task.serving_examples("dev"), about={"labels": TAGS.labels})
+    examples = task.head.serving_examples(task.split("dev"))
+    export(task, model, TOKENIZER, folder, examples=examples, about={"labels": TAGS.labels})
     device_graphs.assert_runs_anywhere(folder)
     evaluator = Evaluator(task, model, CONFIG, distribute.create_strategy("one_device"))
     evaluator()
     signatures = tf.saved_model.load(folder).signatures
-    (words,) = task.serving_examples("dev")["words"].values()
+    (words,) = task.head.serving_examples(task.split("dev"))["words"].values()
     many = [*words, *[[""] * len(words[0])] * 2, *words * 9]  # more texts than are computed at once
     served = {name: x.numpy() for name, x in signatures["words"](words=tf.constant(many)).items()}
-    predicted = task.word_predictions(evaluator.predictions["dev"], "dev")
+    predicted = task.head.word_predictions(evaluator.predictions["dev"], task.split("dev"))
     for row, (numbers, probabilities) in enumerate(zip(*predicted, strict=True)):
         for place in (row, 6 + 4 * 8 + row):
             assert [tag.decode() for tag in served["tags"][place, : len(numbers)]] == [TAGS.labels[n] for n in numbers]

@@ -18,7 +18,7 @@ from bert_tf.model.sentence_encoder import pool_tokens
 from bert_tf.recipes.finetuning import scored_export
 from bert_tf.tasks.embeddings import features, vector_losses
 from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities, TwoDropouts
-from bert_tf.tasks.embeddings.vector_training import VectorTask
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.train_step import TrainStep
@@ -94,7 +94,8 @@ def task(goal=None, rows=None):
     rows = rows or pairs()
     config = dataclasses.replace(ONE_LAYER, vocab_size=5 + len(WORDS))
     splits = {"train": lambda: rows, "dev": lambda: rows}
-    return VectorTask("vectors/pairs", splits, goal or Positives(MEAN), tiny.Words(WORDS), max_seq_length=8), config
+    head = (goal or Positives(MEAN)).configured(max_seq_length=8)
+    return FineTuningTask("vectors/pairs", splits, head, tiny.Words(WORDS)), config
 
 
 def step_of(ours, config, *, replicas=1, parts=1, size=8, **options):
@@ -110,7 +111,7 @@ def after_a_step(ours, config, **options):
     """Loss and norm of the gradient of one step on the same rows, and the weights after it."""
     train_step, model = step_of(ours, config, **options)
     result = train_step.step(next(iter(ours.train_batches(8, 3))))
-    loss, weight = result["metrics"][ours.goal.loss_name].numpy()
+    loss, weight = result["metrics"][ours.head.loss_name].numpy()
     return [loss / weight, result["gradient_norm"]], {
         name: v.numpy() for name, v in weights.variables_by_name(model).items()
     }
@@ -167,11 +168,11 @@ def test_scores_of_similarities_are_correlations():
     ours, _ = task(Similarities(MEAN))
     vectors = np.stack([random(16, 4), random(16, 4, seed=1)], 1)
     predictions = {"vectors": vectors, "row_numbers": np.arange(1, 17)}
-    labels, cosines = ours.compare(predictions, "dev")
+    labels, cosines = ours.head.compare(predictions, ours.split("dev"))
     np.testing.assert_allclose(cosines, (units(vectors[:, 0]) * units(vectors[:, 1])).sum(-1), rtol=1e-5)
     assert labels.tolist() == [n % 3 for n in range(16)]
     assert list(ours.scores(predictions, "dev")) == ["spearman", "pearson"]
-    assert ours.collapse({"vectors": np.ones_like(vectors)}, "dev") == "the vectors of all 16 texts are the same"
+    assert ours.head.collapse({"vectors": np.ones_like(vectors)}, None) == "the vectors of all 16 texts are the same"
 
 
 @pytest.mark.parametrize(("task_name", "expected"), [("vectors/pairs", "mrr"), ("vectors/sts", "spearman")])

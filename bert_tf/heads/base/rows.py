@@ -1,0 +1,96 @@
+"""Rows: the examples of a split as rows of tokens, ready for batches.
+
+B rows of a batch, n examples.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from bert_tf.runtime.lazy import tf
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bert_tf.data.examples import Example
+    from bert_tf.data.ready_examples import ReadyRows
+
+
+class Rows(abc.ABC):
+    """What a head makes of the examples of a split.
+
+    Attributes:
+        count: rows of an epoch.
+        is_known: whether their labels are known.
+        examples: the examples as texts, to show them to people.
+        stored: the file of preprocessed examples that they were read from; None where they come from texts.
+    """
+
+    count: int
+    is_known: bool
+    examples: Sequence[Example] = ()
+    stored: ReadyRows | None = None
+
+    @abc.abstractmethod
+    def describe(self, name: str) -> list[str]:
+        """Sentences on the split of that name for people: its size, its labels, warnings."""
+
+    @abc.abstractmethod
+    def statistics(self) -> dict[str, Any]:
+        """{name: number} for the report."""
+
+    @abc.abstractmethod
+    def batches(self, batch_size: int, *, seed: int | None = None, by_length: bool = False) -> tf.data.Dataset:
+        """Batches whose tensors have static shapes [B, ...], with "row_numbers" [B]: 1, 2, ..., 0 for padding.
+
+        With a seed endless, in a new order every epoch; without one a pass in order. The state of an iterator is one
+        number. by_length: batch rows of similar length.
+        """
+
+    def extras(self) -> dict[str, np.ndarray]:
+        """Further features of preprocessed examples, arrays [n, ...]."""
+        return {}
+
+    def shown(self, count: int) -> list[Example]:
+        """Some examples, evenly from all over the split."""
+        return list(self.examples[:: -(-len(self.examples) // count)])
+
+
+class StoredRows(Rows):
+    """Preprocessed examples to train on."""
+
+    is_known = True
+
+    def __init__(self, stored: ReadyRows, max_seq_length: int) -> None:
+        self.stored, self.count, self._max_seq_length = stored, stored.count, max_seq_length
+
+    def describe(self, name: str) -> list[str]:
+        """See `Rows`."""
+        stored = self.stored
+        return [
+            f"{name}: {self.count:,} preprocessed examples of {stored.path}, the longest of {stored.lengths.max()} "
+            "tokens."
+        ]
+
+    def statistics(self) -> dict[str, Any]:
+        """See `Rows`."""
+        from bert_tf.heads.base import text_lengths
+
+        return text_lengths.statistics(self.stored.lengths, self._max_seq_length)
+
+    def batches(self, batch_size: int, *, seed: int | None = None, by_length: bool = False) -> tf.data.Dataset:
+        """See `Rows`."""
+        from bert_tf.data import pipeline
+
+        def batch_of(numbers: tf.Tensor) -> dict[str, tf.Tensor]:
+            weights = tf.ones_like(numbers, tf.float32)
+            return {
+                **self.stored.gather(numbers),
+                "row_weights": weights,
+                "row_numbers": tf.cast(numbers + 1, tf.int32),
+            }
+
+        lengths = self.stored.lengths if by_length else None
+        return pipeline.indexed_batches(self.count, batch_size, batch_of, seed=seed, lengths=lengths)

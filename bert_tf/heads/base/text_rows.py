@@ -1,0 +1,190 @@
+"""TextRows: texts, pairs or choices as arrays, and what is worth knowing about them before hours of training.
+
+n examples, F texts of an example, C classes, B rows of a batch.
+"""
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.data import pipeline
+from bert_tf.data.examples import Example
+from bert_tf.data.ready_examples import ReadyRows
+from bert_tf.errors import UserError
+from bert_tf.heads.base import text_lengths, text_windows
+from bert_tf.heads.base.rows import Rows
+from bert_tf.text.tokenizer import Tokenizer
+
+MAX_CLASSES = 12  # whose frequencies are shown
+FEW = 50  # examples on which scores are uncertain
+UNBALANCED = 0.9  # frequency of one class above which a high score may mean nothing
+TEXTS_AT_ONCE = 4096  # read from preprocessed examples together
+
+
+class TextRows(Rows):
+    """The examples of a split as arrays: texts (string [n, F]), labels [n, ...] and loss weights float32 [n].
+
+    Without labels the weights are 0. UserError where only some examples have labels.
+    """
+
+    def __init__(
+        self,
+        examples: Sequence[Example],
+        head: Any,
+        tokenizer: Tokenizer,
+        *,
+        class_weights: str = "none",
+        stored: ReadyRows | None = None,
+    ) -> None:
+        """head: a TextHead. class_weights: see its `configured`. stored: rows of the examples, maybe with labels."""
+        self.stored, self._head, self._tokenizer = stored, head, tokenizer
+        missing = [example for example in examples if example.label in head.missing]
+        if missing and len(missing) < len(examples):
+            raise UserError(
+                f"There is no label in {missing[0].location}, but in other rows: give every row one, or none."
+            )
+        self.examples, self.count, self.is_known = list(examples), len(examples), not missing
+        self.texts = np.array([example.texts for example in examples], object)
+        if stored is not None and stored.labels is not None:
+            self.is_known, self.labels = stored.is_known, stored.labels
+        else:
+            self.labels = head.encode(examples) if self.is_known else head.unknown(len(examples))
+        self.weights = np.full(len(examples), float(self.is_known), np.float32)
+        if class_weights != "none":
+            self.weights = head.class_weights(self.labels, class_weights)
+
+    @classmethod
+    def of_stored(
+        cls, stored: ReadyRows, head: Any, tokenizer: Tokenizer, *, class_weights: str = "none"
+    ) -> "TextRows":
+        """The rows of preprocessed examples; their texts are the tokens, joined."""
+        labels = stored.labels
+        is_known = stored.is_known and labels is not None
+        written = head.names(labels) if labels is not None and is_known else [None] * stored.count
+        examples = [
+            Example(str(number), texts, label, f"example {number} of {stored.path}")
+            for number, (texts, label) in enumerate(zip(_texts_of(stored, head, tokenizer), written, strict=True))
+        ]
+        stored = stored.with_padding(empty_row(head, tokenizer))
+        return cls(examples, head, tokenizer, class_weights=class_weights, stored=stored)
+
+    @functools.cached_property
+    def token_counts(self) -> np.ndarray:
+        """Number of tokens of each segment of an example's longest row, int32 [n, segments]."""
+        if self.stored is not None:
+            counts = self.stored.token_counts  # where the file has them
+            return (self.stored.lengths - 2)[:, None] if counts is None else counts
+        counts = self._head.token_counts(text_windows.token_counts(self._tokenizer, self.texts))
+        counts[:, 1:] += self._tokenizer.separators - 1  # more than one [SEP] before a segment
+        return counts
+
+    def extras(self) -> dict[str, np.ndarray]:
+        """The tokens of the texts before truncation, int32 [n, segments]."""
+        return {"token_counts": self.token_counts}
+
+    def batches(self, batch_size: int, *, seed: int | None = None, by_length: bool = False) -> tf.data.Dataset:
+        """See `Rows`: inputs of the model, "labels" [B, ...] and "row_weights" [B]; rows that pad have weight 0."""
+        count = self.count
+        # an empty row after the last one pads the last batch
+        texts = tf.constant(np.concatenate([self.texts, np.full_like(self.texts[:1], "")]))  # string [n + 1, F]
+        labels = tf.constant(np.concatenate([self.labels, np.zeros_like(self.labels[:1])]))
+        weights = tf.constant(np.append(self.weights, np.float32(0)))
+
+        def batch_of(rows: tf.Tensor) -> dict[str, tf.Tensor]:
+            numbers = tf.where(rows < count, rows + 1, 0)
+            own = self.stored.gather(rows) if self.stored else None
+            return {
+                **(own or self._head.inputs(self._tokenizer, tf.gather(texts, rows))),
+                "labels": tf.gather(labels, rows),
+                "row_weights": tf.gather(weights, rows),
+                "row_numbers": tf.cast(numbers, tf.int32),
+            }
+
+        lengths = self.token_counts.sum(1) if by_length else None
+        return pipeline.indexed_batches(count, batch_size, batch_of, seed=seed, lengths=lengths)
+
+    def statistics(self) -> dict[str, Any]:
+        """The lengths of rows."""
+        lengths = self.token_counts.sum(1) + 1 + self.token_counts.shape[1]  # [n], with [CLS] and each [SEP]
+        return {"examples": len(lengths), **text_lengths.statistics(lengths, self._head.max_seq_length)}
+
+    def describe(self, name: str) -> list[str]:
+        """See `Rows`."""
+        head, count = self._head, self.count
+        label_counts = head.label_counts(self.labels) if self.is_known else None
+        facts = [
+            f"{count:,} examples",
+            text_windows.describe(self.token_counts, head.max_seq_length, head.windows),
+        ]
+        warnings = list(self._warnings_on_texts())
+        if label_counts is not None:
+            frequencies = dict(zip(head.labels, label_counts / count, strict=True))
+            if len(frequencies) <= MAX_CLASSES:
+                facts.insert(1, ", ".join(f"{label} {frequency:.1%}" for label, frequency in frequencies.items()))
+            if name == "train":
+                warnings += self._warnings_on_classes(label_counts)
+            elif self.labels.ndim == 1:
+                best = max(frequencies, key=lambda label: frequencies[label])
+                facts.append(f"always answering {best!r} is right in {frequencies[best]:.1%}")
+        if name != "train" and label_counts is not None and count < FEW:
+            warnings.append(
+                f"scores on {count:,} examples are uncertain by about {100 / count**0.5:.0f} percentage points."
+            )
+        return [f"{name}: {'; '.join(facts)}.", *(f"Warning: {warning}" for warning in warnings)]
+
+    def _warnings_on_texts(self) -> Iterator[str]:
+        empty = [row for row, texts in enumerate(self.texts) if not all(text.strip() for text in texts)]
+        if empty:
+            place = self.examples[empty[0]].location
+            yield f"{len(empty):,} of {self.count:,} have an empty text, the first in {place}: kept as they are."
+
+    def _warnings_on_classes(self, counts: np.ndarray) -> Iterator[str]:
+        names = self._head.labels
+        for number, phrase in ((0, "no example"), (1, "a single example")):
+            labels = [label for label, count in zip(names, counts, strict=True) if count == number]
+            if labels:
+                named = ", ".join(map(repr, labels[:MAX_CLASSES]))
+                more = f" and {len(labels) - MAX_CLASSES} others" if len(labels) > MAX_CLASSES else ""
+                yield f"the training data have {phrase} of {named}{more}: that can hardly be learned."
+        most = int(counts.argmax())
+        if self.labels.ndim == 1 and counts[most] > UNBALANCED * self.count:
+            yield (
+                f"{counts[most] / self.count:.1%} of the training data are {names[most]!r}: always answering it is "
+                "right as often. Look at macro_f1, and try class_weights=balanced."
+            )
+        if len(names) > max(MAX_CLASSES, self.count / 2):
+            yield (
+                f"there are {len(names):,} classes in {self.count:,} examples: is this the column of labels, and is it "
+                "of classes? For numbers give label_type=regression."
+            )
+
+
+def empty_row(head: Any, tokenizer: Tokenizer) -> dict[str, tf.Tensor]:
+    """The row of empty texts that pads batches, with a label of zeros."""
+    inputs = head.inputs(tokenizer, tf.fill([1, head.texts], ""))
+    return {name: x[0] for name, x in inputs.items()} | {"labels": tf.zeros_like(head.unknown(1)[0])}
+
+
+def _texts_of(stored: ReadyRows, head: Any, tokenizer: Tokenizer) -> list[tuple[str, ...]]:
+    """The texts of preprocessed examples, as far as the tokens tell them."""
+    texts: list[tuple[str, ...]] = []
+    for first in range(0, stored.count, TEXTS_AT_ONCE):
+        numbers = tf.range(first, min(first + TEXTS_AT_ONCE, stored.count))
+        tokens = stored.gather(numbers)["token_ids"].numpy()
+        for example in tokens.reshape(len(tokens), -1, tokens.shape[-1]):
+            parts = [_segments(row, tokenizer) for row in example]
+            found = [*parts[0][: head.texts], *(part[-1] for part in parts[1:])]
+            found += [""] * (head.texts - len(found))
+            texts.append(tuple(found[: head.texts]))
+    return texts
+
+
+def _segments(ids: np.ndarray, tokenizer: Tokenizer) -> list[str]:
+    """The texts of a row of ids [T]: what is between [CLS] and the separators."""
+    ends = np.flatnonzero(ids == tokenizer.sep_id).tolist()
+    starts = [1, *(end + 1 for end in ends)]
+    parts = [ids[start:end].tolist() for start, end in zip(starts, ends, strict=False)]
+    return list(tokenizer.detokenize(parts[:: tokenizer.separators]))

@@ -1,0 +1,293 @@
+"""Answering: the head that finds the answer to a question in a text of any length.
+
+B rows of a batch (each a window of a question's context), T positions in a row, Q questions, W windows of a split,
+n answers of a question.
+"""
+
+import copy
+import dataclasses
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.data.examples import Example
+from bert_tf.data.questions import Prediction, Question
+from bert_tf.heads.base.answers import Answered
+from bert_tf.heads.base.tuned_head import Batch, Predictions, TunedHead
+from bert_tf.heads.span import (
+    SpanHead,
+    answer_highlights,
+    answer_serving,
+    original_alignment,
+    spans,
+    squad_files,
+    squad_scores,
+)
+from bert_tf.heads.span.question_rows import QUESTIONS_AT_ONCE, QuestionRows
+from bert_tf.heads.span.question_windows import QuestionWindows
+from bert_tf.heads.span.spans import CANDIDATES, IMPOSSIBLE, Search
+from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.training import confidence
+from bert_tf.training.task import Objective
+
+COMPARED = 8  # questions on which an export is compared with the live model
+THRESHOLD = "null_score_diff_threshold"
+
+
+class Answering(SpanHead, TunedHead):
+    """Extractive question answering (SQuAD).
+
+    Args:
+        windows: how contexts are cut.
+        search: which answers are valid.
+        is_threshold_fixed: whether the threshold of `search` is the user's, and not to be calibrated.
+        fits_temperature: whether the temperature of `search` is to be found on the development set.
+        word_alignment: whether written answers are cut out as in google-research/bert, see `original_alignment`.
+    """
+
+    size = 2
+    new_head_rate = 1e-3
+    objectives = {"span_loss": Objective()}
+    file_flags = ("version_2_with_negative",)
+    calibration_file = "null_threshold.json"
+    rescores = False  # best_f1 is the score with the best threshold
+
+    def __init__(
+        self,
+        windows: QuestionWindows,
+        search: Search,
+        *,
+        is_threshold_fixed: bool = False,
+        word_alignment: bool = False,
+        fits_temperature: bool = False,
+    ) -> None:
+        self.windows, self.max_seq_length = windows, windows.max_seq_length
+        self.criterion = "best_f1" if search.has_null else "f1"
+        self.is_threshold_fixed, self.word_alignment = is_threshold_fixed, word_alignment
+        self._is_aligned, self.fits_temperature = False, fits_temperature
+        self._calibration: dict[str, float] = {}
+        self._search_by(search)
+
+    def _search_by(self, search: Search) -> None:
+        self.search = search
+        self._last: tuple[Predictions, list[Prediction]] | None = None
+        self._traced_answers = tf.function(search.answers, autograph=False, reduce_retracing=True)
+
+    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
+        """A SpanFinder."""
+        return self.model(config, self.size, {}, dtype=dtype)
+
+    # Rows
+
+    def rows_of(self, content: Sequence[Question], tokenizer: Tokenizer, *, is_trained: bool) -> QuestionRows:
+        """The QuestionRows of questions."""
+        return QuestionRows(content, tokenizer, self.windows)
+
+    def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
+        """The inputs of the model, and the positions of the answer."""
+        row, number = (tf.TensorSpec(shape, tf.int32) for shape in ([self.max_seq_length], []))
+        names = dict.fromkeys(("token_ids", "segment_ids"), row)
+        return names | dict.fromkeys(("lengths", "start_positions", "end_positions"), number)
+
+    # Training and scores
+
+    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """1.0 for a window whose answer is known, [B]."""
+        return {"span_loss": batch["row_weights"]}
+
+    def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
+        """The mean cross entropy of start and end over the positions in use, and how often both are right.
+
+        The original counts padding too; without it the loss does not depend on the length of rows.
+        """
+        logits = {side: _without_padding(outputs[f"{side}_logits"], batch["lengths"]) for side in ("start", "end")}
+        losses = [
+            tf.nn.sparse_softmax_cross_entropy_with_logits(batch[f"{side}_positions"], values)
+            for side, values in logits.items()
+        ]
+        is_right = tf.equal(tf.argmax(logits["start"], -1, tf.int32), batch["start_positions"])
+        is_right &= tf.equal(tf.argmax(logits["end"], -1, tf.int32), batch["end_positions"])
+        return {
+            "span_loss": ((losses[0] + losses[1]) / 2, batch["row_weights"]),
+            "window_accuracy": (tf.cast(is_right, tf.float32), batch["row_weights"]),
+        }
+
+    def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
+        """The candidates of each window, see `Search.candidates`; float32 is exact for contexts below 16 million."""
+        candidates = self.search.candidates(outputs["start_logits"], outputs["end_logits"], batch, self.windows)
+        return {name: tf.cast(x, tf.float32) for name, x in candidates.items()}
+
+    def scores(self, predictions: Predictions, split: QuestionRows) -> dict[str, float]:
+        """The official scores of the questions whose windows were all predicted; {} without known answers."""
+        answers = self.best_answers(predictions, split)
+        return squad_files.scores_of(split.questions, answers, has_null=self.search.has_null)
+
+    def best_answers(self, predictions: Predictions, split: QuestionRows) -> list[Prediction]:
+        """The answers to the first questions of a split, those whose windows were all predicted."""
+        if self._last is None or self._last[0] is not predictions:
+            self._last = predictions, self._best_answers(predictions, split)
+        return self._last[1]
+
+    def _best_answers(self, predictions: Predictions, split: QuestionRows) -> list[Prediction]:
+        count = len(predictions["row_numbers"])
+        complete = int(split.owners[count]) if count < len(split.owners) else len(split.questions)
+        firsts = np.searchsorted(split.owners, np.arange(len(split.questions) + 1))
+        answers = []
+        for first in range(0, complete, QUESTIONS_AT_ONCE):
+            last = min(first + QUESTIONS_AT_ONCE, complete)
+            windows = slice(firsts[first], firsts[last])
+            candidates = {name: tf.constant(predictions[name][windows]) for name in CANDIDATES}
+            candidates |= {name: tf.cast(candidates[name], tf.int32) for name in ("starts", "ends")}
+            contexts = tf.constant(split.contexts[split.context_numbers[first:last]])
+            found = self._traced_answers(candidates, tf.constant(split.owners[windows] - first), contexts)
+            arrays = {name: x.numpy() for name, x in found.items()}
+            answers += [spans.to_prediction(arrays, row, has_null=self.search.has_null) for row in range(last - first)]
+        if self._is_aligned:
+            return original_alignment.align_predictions(answers, split.questions, split.tokenizer)
+        return answers
+
+    # Reports
+
+    def compare(self, predictions: Predictions, split: QuestionRows) -> tuple[np.ndarray, np.ndarray]:
+        """The first true answer, "" without one, and the predicted answer of each question: string [Q] each."""
+        answers = self.best_answers(predictions, split)
+        questions = split.questions[: len(answers)]
+        labels = [question.answers[0][0] if question.answers else "" for question in questions]
+        return np.array(labels, object), np.array([prediction.answer["text"] for prediction in answers], object)
+
+    def collapse(self, predictions: Predictions, split: QuestionRows) -> str | None:
+        """Why the answers are worthless, in words, or None: they are all the same."""
+        texts = {prediction.answer["text"] for prediction in self.best_answers(predictions, split)}
+        count = len(self.best_answers(predictions, split))
+        return f"all {count} answers are {next(iter(texts))!r}" if count > 1 and len(texts) == 1 else None
+
+    def details(self, predictions: Predictions, split: QuestionRows) -> dict[str, Any]:
+        """{"questions": see `answer_highlights.details`}."""
+        answers = self.best_answers(predictions, split)
+        confidences = self._confidence(predictions, split)
+        return {
+            "questions": answer_highlights.details(split.questions, answers),
+            **({"confidence": confidences} if confidences else {}),
+        }
+
+    def _confidence(self, predictions: Predictions, split: QuestionRows) -> dict[str, Any]:
+        """`training.confidence.report` of the n best answers to questions whose answer is known, {} without one.
+
+        An answer is right if it matches a true one exactly, as SQuAD scores it.
+        """
+        rows = zip(split.questions, self.best_answers(predictions, split), strict=False)
+        known = [(question, found.answers) for question, found in rows if question.is_answerable is not None]
+        known = [(question, answers) for question, answers in known if answers]
+        if not known:
+            return {}
+        logits = [np.array([each["start_logit"] + each["end_logit"] for each in answers]) for _, answers in known]
+        truths = [[text for text, _ in question.answers] or [""] for question, _ in known]
+        right = [
+            np.flatnonzero([max(squad_scores.exact_match(text, each["text"]) for text in texts) for each in answers])
+            for texts, (_, answers) in zip(truths, known, strict=True)
+        ]
+        return confidence.report(logits, right)
+
+    def summary(self, details: Mapping[str, Any]) -> list[str]:
+        """The counts of right answers, and some of these."""
+        lines = answer_highlights.summarize(details["questions"])
+        return lines + [f"  {confidence.sentence(details['confidence'])}"] * ("confidence" in details)
+
+    # Predictions and exports
+
+    def write_predictions(
+        self, folder: str, name: str, predictions: Predictions, split: QuestionRows, *, submission: str = ""
+    ) -> list[str]:
+        """Writes the files of `squad_files.write`; returns sentences on them, and the scores of known answers."""
+        head = self.aligned()
+        answers = head.best_answers(predictions, split)
+        path = squad_files.write(folder, split.questions[: len(answers)], answers)
+        scores = head.scores(predictions, split)
+        return [
+            f"{len(answers):,} answers are in {path}.",
+            *(f"  {name:26} {value:.4f}" for name, value in scores.items()),
+        ]
+
+    def aligned(self) -> Self:
+        """The head whose answers are cut out as they are written: as in the original, with `word_alignment`."""
+        if not self.word_alignment or self._is_aligned:
+            return self
+        head = self._with_search(self.search)
+        head._is_aligned = True
+        return head
+
+    def serving_examples(self, split: QuestionRows) -> dict[str, dict[str, list]]:
+        """Some questions and their contexts, evenly from all over the split."""
+        questions, contexts = zip(*(example.texts for example in split.shown(COMPARED)), strict=True)
+        return {"serving_default": {"question": list(questions), "context": list(contexts)}}
+
+    def demo_examples(self, split: QuestionRows, count: int = 3) -> list[Example]:
+        """Some questions as (question, context); the label is the first true answer."""
+        return split.shown(COMPARED)[:count]
+
+    def demo_line(self, example: Example, row: Answered) -> str:
+        """The question, its answer and the true answer."""
+        true_label = f" (it is {example.label!r})" if example.label else ""
+        return f"{textwrap.shorten(example.texts[0], 90)}  ->  {getattr(row.answer, 'text', '')!r}{true_label}"
+
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        """serving_default, see `answer_serving.signature`."""
+        return {"serving_default": answer_serving.signature(model, tokenizer, self.windows, self.search)}
+
+    # Thresholds
+
+    def calibrated(self, predictions: Predictions, split: QuestionRows) -> tuple[Self, str]:
+        """With the threshold for "no answer" that has the best F1 on the development set, and the best temperature."""
+        found = self._best_threshold(predictions, split)
+        confidences = self._confidence(predictions, split) if self.fits_temperature else {}
+        if confidences:
+            found["temperature"] = confidences["temperature"]
+        return (self.with_calibration(found) if found else self), ""
+
+    def _best_threshold(self, predictions: Predictions, split: QuestionRows) -> dict[str, float]:
+        """{THRESHOLD: the one with the best F1}, or {} where there is none to be found."""
+        if self.is_threshold_fixed or not self.search.has_null:
+            return {}
+        scores = self.scores(predictions, split)
+        if "best_f1_thresh" not in scores:
+            return {}
+        odds = [answer.null_odds for answer in self.best_answers(predictions, split)]
+        threshold = squad_scores.best_f1_threshold(scores, [value for value in odds if value is not None])
+        return {THRESHOLD: threshold}
+
+    @property
+    def calibration(self) -> dict[str, float]:
+        """The threshold and the temperature that were found."""
+        return self._calibration
+
+    def with_calibration(self, stored: Mapping[str, float]) -> Self:
+        """With what an earlier evaluation found and no flag fixes."""
+        found: dict[str, float] = {}
+        if not self.is_threshold_fixed and stored.get(THRESHOLD) is not None:
+            found[THRESHOLD] = stored[THRESHOLD]
+        if self.fits_temperature and stored.get("temperature") is not None:
+            found["temperature"] = stored["temperature"]
+        if not found:
+            return self
+        search = dataclasses.replace(
+            self.search,
+            threshold=found.get(THRESHOLD, self.search.threshold),
+            temperature=found.get("temperature", self.search.temperature),
+        )
+        head = self._with_search(search)
+        head._calibration = found
+        return head
+
+    def _with_search(self, search: Search) -> Self:
+        head = copy.copy(self)
+        head._search_by(search)
+        return head
+
+
+def _without_padding(logits: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    return tf.where(tf.range(tf.shape(logits)[1])[None, :] < lengths[:, None], logits, IMPOSSIBLE)

@@ -1,0 +1,164 @@
+"""QuestionRows: questions and their windows as arrays, and what to know about them before hours of training.
+
+Q questions, C contexts, W windows of all questions, B rows of a batch.
+"""
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.data import pipeline
+from bert_tf.data.examples import Example
+from bert_tf.data.questions import Question, answer_span
+from bert_tf.heads.base import text_lengths
+from bert_tf.heads.base.rows import Rows
+from bert_tf.heads.span.question_windows import QuestionWindows
+from bert_tf.text.tokenizer import Tokenizer
+
+QUESTIONS_AT_ONCE = 256  # tokenized, or answered, together outside of batches
+
+
+class QuestionRows(Rows):
+    """Questions and their windows; every context is stored once.
+
+    Attributes:
+        questions: list of Question.
+        contexts, context_numbers: the texts, string [C], and the one of each question, int32 [Q].
+        tokens: of questions and contexts, see `QuestionWindows.tokenize`; 12 bytes for each token of a context.
+        owners, numbers: window w is number `numbers[w]` of question `owners[w]`, int32 [W].
+        first_tokens, last_tokens: of the first answer that its context contains, int32 [Q]; 0 and -1 without one.
+        is_trainable: whether the answer is known, and its offset, bool [Q].
+        lost: the questions whose answers are not in their contexts.
+        count: windows to train on; is_known: whether there are any.
+    """
+
+    def __init__(self, questions: Iterable[Question], tokenizer: Tokenizer, windows: QuestionWindows) -> None:
+        self.questions, self.tokenizer, self.windows = list(questions), tokenizer, windows
+        self.contexts, self.context_numbers = _unique([q.context for q in self.questions])
+        self.tokens = _tokenize([q.question for q in self.questions], self.contexts, tokenizer, windows)
+        question_sizes, context_sizes = (
+            self.tokens[name].row_lengths().numpy().astype(np.int32) for name in ("questions", "contexts")
+        )
+        counts = windows.counts(question_sizes, context_sizes[self.context_numbers]).numpy()
+        self.owners = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        firsts = np.cumsum(counts) - counts
+        self.numbers = (np.arange(len(self.owners)) - firsts[self.owners]).astype(np.int32)
+        spans = [next(filter(None, (answer_span(q, a) for a in q.answers)), (0, 0)) for q in self.questions]
+        self.first_tokens, self.last_tokens = self._tokens_at(np.array(spans, np.int32).reshape(-1, 2))
+        is_lost = np.array([bool(q.answers) and span == (0, 0) for q, span in zip(self.questions, spans, strict=True)])
+        self.lost = [self.questions[number] for number in np.flatnonzero(is_lost)]
+        self.is_trainable = np.array([q.is_answerable is not None for q in self.questions]) & ~is_lost
+        self.count = int(self.is_trainable[self.owners].sum())
+        self.is_known = self.count > 0
+
+    @functools.cached_property
+    def examples(self) -> list[Example]:  # type: ignore[override]
+        """The questions as (question, context); the label is the first true answer."""
+        labels = [question.answers[0][0] if question.answers else None for question in self.questions]
+        pairs = zip(self.questions, labels, strict=True)
+        return [Example(q.id, (q.question, q.context), label, q.id) for q, label in pairs]
+
+    def describe(self, name: str) -> list[str]:
+        """See `Rows`."""
+        numbers = self._numbers()
+        unanswerable = sum(question.is_answerable is False for question in self.questions)
+        parts = [f"{numbers['questions']:,} questions about {numbers['contexts']:,} texts"]
+        parts += [f"{unanswerable:,} ({unanswerable / len(self.questions):.1%}) without an answer"] * bool(unanswerable)
+        parts.append(f"{numbers['windows']:,} windows of {self.windows.max_seq_length} tokens")
+        several = numbers["in_several_windows"]
+        parts += [f"{several:,} questions need more than one"] * bool(several)
+        warnings = []
+        if self.lost:
+            warnings.append(
+                f"Warning: the answers to {len(self.lost):,} questions are not in their texts, the first is "
+                f"{self.lost[0].id!r}: not trained on."
+            )
+        return [f"{name}: {', '.join(parts)}.", *warnings]
+
+    def statistics(self) -> dict[str, Any]:
+        """The size of the split, and the lengths of its windows."""
+        return {**self._numbers(), **text_lengths.statistics(self.window_sizes(), self.windows.max_seq_length)}
+
+    def _numbers(self) -> dict[str, int]:
+        return {
+            "questions": len(self.questions),
+            "contexts": len(self.contexts),
+            "windows": len(self.owners),
+            "in_several_windows": int((np.bincount(self.owners, minlength=len(self.questions)) > 1).sum()),
+            "answers_not_found": len(self.lost),
+        }
+
+    def window_sizes(self) -> np.ndarray:
+        """Tokens of each window with [CLS] and both [SEP], int [W]."""
+        questions, contexts = (self.tokens[name].row_lengths().numpy() for name in ("questions", "contexts"))
+        questions, contexts = questions[self.owners], contexts[self.context_numbers][self.owners]  # [W]
+        rest = contexts - self.numbers * self.windows.stride(questions).numpy()
+        return np.minimum(rest + questions + 2 + self.windows.separators, self.windows.max_seq_length)
+
+    def batches(self, batch_size: int, *, seed: int | None = None, by_length: bool = False) -> tf.data.Dataset:
+        """See `Rows`: windows, with a seed those whose answers are known.
+
+        Inputs of the model, "start_positions", "end_positions" [B] of the answer (0: [CLS]), "row_weights" and
+        "row_numbers" [B]; without a seed all of `QuestionWindows.rows`.
+        """
+        is_used = self.is_trainable[self.owners] if seed is not None else np.ones(len(self.owners), bool)
+        used, windows = np.flatnonzero(is_used), self.windows
+        count, rows = len(used), tf.constant(np.append(used, 0))
+        owners, numbers = tf.constant(self.owners), tf.constant(self.numbers)
+        columns = [tf.constant(x) for x in (self.context_numbers, self.first_tokens, self.last_tokens)]
+        weights = tf.constant(self.is_trainable.astype(np.float32))
+
+        def batch_of(indices: tf.Tensor) -> dict[str, tf.Tensor]:
+            window = tf.gather(rows, indices)
+            owner, number = tf.gather(owners, window), tf.gather(numbers, window)
+            context, first, last = (tf.gather(column, owner) for column in columns)
+            batch = windows.rows(self.tokenizer, self.tokens, owner, context, number)
+            start_positions, end_positions = windows.targets(batch, first, last)
+            is_row = indices < count
+            if seed is not None:
+                batch = {name: batch[name] for name in ("token_ids", "segment_ids", "lengths")}
+            return {
+                **batch,
+                "start_positions": start_positions,
+                "end_positions": end_positions,
+                "row_weights": tf.gather(weights, owner) * tf.cast(is_row, tf.float32),
+                "row_numbers": tf.cast(tf.where(is_row, indices + 1, 0), tf.int32),
+            }
+
+        lengths = self.window_sizes()[used] if by_length else None
+        return pipeline.indexed_batches(count, batch_size, batch_of, seed=seed, lengths=lengths)
+
+    def _tokens_at(self, spans: np.ndarray) -> np.ndarray:
+        """The first and last token, int32 [2, Q], of spans of the contexts, in characters [Q, 2]."""
+        starts, ends = (self.tokens[name].values.numpy() for name in ("starts", "ends"))
+        splits = self.tokens["contexts"].row_splits.numpy()
+        result = np.tile(np.array([0, -1], np.int32), [len(spans), 1])
+        for row in np.flatnonzero(spans[:, 1] > 0):
+            context = slice(*splits[self.context_numbers[row] :][:2])
+            result[row, 0] = np.searchsorted(ends[context], spans[row, 0], "right")
+            result[row, 1] = np.searchsorted(starts[context], spans[row, 1]) - 1
+        return result.T
+
+
+def _tokenize(
+    questions: Sequence[str], contexts: np.ndarray, tokenizer: Tokenizer, windows: QuestionWindows
+) -> dict[str, tf.RaggedTensor]:
+    """`QuestionWindows.tokenize` of all texts, a few at a time."""
+    texts = tf.TensorSpec([None], tf.string)
+    tokenize = tf.function(
+        lambda q, c: windows.tokenize(tokenizer, q, c), input_signature=(texts, texts), autograph=False
+    )
+    parts = []
+    for first in range(0, max(len(questions), len(contexts), 1), QUESTIONS_AT_ONCE):
+        block = (np.array(texts[first : first + QUESTIONS_AT_ONCE], object) for texts in (questions, contexts))
+        parts.append(tokenize(*(tf.constant(texts, tf.string) for texts in block)))
+    return {name: tf.concat([part[name] for part in parts], 0) for name in parts[0]}
+
+
+def _unique(values: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The different values, and for each value its number among them."""
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    return np.array(list(numbers), object), np.array([numbers[value] for value in values], np.int32)

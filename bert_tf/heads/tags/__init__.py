@@ -1,0 +1,44 @@
+"""A tag for each word, and the entities that the tags are (Devlin et al. 2018, section 5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bert_tf.heads.base.answers import Entities, Entity
+from bert_tf.heads.base.head import Head, Outputs, as_text
+
+
+class Tags(Head):
+    """Labels the first token of each word, with or without a CRF."""
+
+    kind = form = "tags"
+    model_class = "TokenClassifier"
+    architecture = "ForTokenClassification"
+    is_named_alone = is_labelled = True
+    peft_task, functional_form = "TOKEN_CLS", "TOKENS"
+    pipeline_tag, phrase = "token-classification", "finds entities in texts"
+    method, call = "entities(text)", 'entities("Ann sings in Ulm.")'
+    signature_inputs = (frozenset({"text"}),)
+    signature_outputs = frozenset({"texts", "labels", "starts", "ends", "scores", "counts"})
+
+    @classmethod
+    def model(cls, config: Any, size: int, weights: Mapping[str, Any], **options: Any) -> Any:
+        """See `Head`."""
+        crf = any(name.startswith("crf/") for name in weights)
+        return super().model(config, size, weights, **{"crf": crf, **options})
+
+    @classmethod
+    def answer(cls, outputs: Outputs, labels: Sequence[str]) -> Entities:
+        """From the first "counts" [] of "texts", "labels", "starts", "ends" and "scores", [E] with padding."""
+        columns = (outputs[name].tolist() for name in ("texts", "labels", "starts", "ends", "scores"))
+        rows = list(zip(*columns, strict=True))[: int(outputs["counts"])]
+        return Entities(
+            entities=[
+                Entity(text=as_text(text), label=as_text(label), start=start, end=end, probability=round(score, 6))
+                for text, label, start, end, score in rows
+            ]
+        )
+
+
+HEAD = Tags

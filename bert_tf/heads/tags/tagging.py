@@ -1,0 +1,262 @@
+"""Tagging: the head that labels each word of a sentence, as named entities, chunks, parts of speech.
+
+B rows of a batch, T positions in a row, C labels, N words of a split, R rows of a split.
+"""
+
+import functools
+import os
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.data import tag_schemes
+from bert_tf.data.conll_files import ConllFile, join_words
+from bert_tf.data.tag_schemes import TagSet
+from bert_tf.heads.base.prediction_files import json_line
+from bert_tf.heads.base.tuned_head import Batch, Predictions, TunedHead
+from bert_tf.heads.tags import Tags, entity_scores, tag_decoding, tag_serving
+from bert_tf.heads.tags.tag_rows import UNKNOWN, TagRows, entities_in_text, format_entities
+from bert_tf.heads.tags.tag_windows import TagWindows
+from bert_tf.model import crf
+from bert_tf.runtime.atomic_files import write_lines
+from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.training.task import Objective
+
+HARDEST = 12  # sentences that are shown with their errors
+
+
+class Tagging(Tags, TunedHead):
+    """A dense layer on the first token of each word (Devlin et al. 2018, section 5.3), with or without a CRF.
+
+    Args:
+        tag_set: the tags to learn.
+        windows: how sentences become rows.
+        crf: whether the labels of a sentence are a chain, see `model.crf`. The words of a row are a part of it.
+    """
+
+    new_head_rate = 1e-3
+    criterion = "f1"
+    objectives = {"tag_loss": Objective()}
+    file_flags = ("word_column", "tag_column", "tag_scheme", "position_digits")
+
+    def __init__(self, tag_set: TagSet, windows: TagWindows, *, crf: bool = False) -> None:
+        self.tag_set, self.windows, self.crf = tag_set, windows, crf
+        self.labels, self.size, self.max_seq_length = tag_set.labels, len(tag_set.labels), windows.max_seq_length
+
+    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
+        """A TokenClassifier."""
+        return self.model(config, self.size, {}, crf=self.crf, dtype=dtype)
+
+    # Rows
+
+    def rows_of(self, content: ConllFile, tokenizer: Tokenizer, *, is_trained: bool) -> TagRows:
+        """The TagRows of a file."""
+        return TagRows(content, self.tag_set, tokenizer, self.windows, crf=self.crf)
+
+    @property
+    def label_bounds(self) -> tuple[int, int]:
+        """Of a token that is not predicted, and of the last label."""
+        return UNKNOWN, self.size - 1
+
+    def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
+        """The inputs of the model, and "labels"; for a CRF also whether a row begins and ends a sentence."""
+        row, number = tf.TensorSpec([self.max_seq_length], tf.int32), tf.TensorSpec([], tf.int32)
+        edges = {"begins": number, "ends": number} if self.crf else {}
+        return {"token_ids": row, "segment_ids": row, "lengths": number, "labels": row, **edges}
+
+    # Training and scores
+
+    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """1.0 at positions that have a label, [B, T]."""
+        return {"tag_loss": _has_label(batch)}
+
+    def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
+        """The cross entropy and the accuracy of all words; of a CRF the negative log likelihood of rows, per word."""
+        if self.crf:
+            return {"tag_loss": _sentence_losses(outputs, batch)}
+        logits = outputs["logits"]  # [B, length of the longest row, C]
+        length = tf.shape(logits)[1]
+        labels, weights = batch["labels"][:, :length], _has_label(batch)[:, :length]
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.maximum(labels, 0), logits)
+        is_right = tf.cast(tf.equal(tf.argmax(logits, -1, tf.int32), labels), tf.float32)
+        return {"tag_loss": (losses, weights), "accuracy": (is_right, weights)}
+
+    def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
+        """The best label of each position, "labels", and its probability, "probabilities": float32 [B, T].
+
+        Of a CRF, whose sentences may have several rows, "logits" [B, T, C] and "potentials" [B, C + 2, C].
+        """
+        width = batch["labels"].shape[1]
+        if self.crf:
+            logits, potentials = outputs["logits"], outputs["potentials"]
+            padded = tf.pad(logits, [[0, 0], [0, width - tf.shape(logits)[1]], [0, 0]])
+            shape = [None, width, self.size]
+            return {"logits": tf.ensure_shape(padded, shape), "potentials": potentials}
+        probabilities = tf.nn.softmax(outputs["logits"])
+        padding = [[0, 0], [0, width - tf.shape(probabilities)[1]]]
+        best = {
+            "labels": tf.cast(tf.argmax(probabilities, -1), tf.float32),
+            "probabilities": tf.reduce_max(probabilities, -1),
+        }
+        return {name: tf.ensure_shape(tf.pad(x, padding), [None, width]) for name, x in best.items()}
+
+    def scores(self, predictions: Predictions, split: TagRows) -> dict[str, float]:
+        """{"f1", "precision", "recall"} of entities; of a CRF also "accuracy", that of words."""
+        if not split.is_known:
+            return {}
+        scores = entity_scores.scores(**self._tags(predictions, split))
+        if self.crf:
+            labels, predicted = self.compare(predictions, split)
+            scores["accuracy"] = float(np.mean(labels == predicted)) if len(labels) else 0.0
+        return scores
+
+    # Reports
+
+    def compare(self, predictions: Predictions, split: TagRows) -> tuple[np.ndarray, np.ndarray]:
+        """Labels and predicted labels of words, int32 [N] each."""
+        predicted = np.concatenate([np.zeros(0, np.int32), *self.word_predictions(predictions, split)[0]])
+        return split.word_labels[: len(predicted)], predicted
+
+    def details(self, predictions: Predictions, split: TagRows) -> dict[str, Any]:
+        """{"per_class": scores of each type, "hardest": the sentences with most missed and spurious entities}.
+
+        In a sentence "truth" names what was missed, and "label" what is spurious; "true_entities" and "entities" are
+        all true and predicted ones, as in `sentence_predictions`.
+        """
+        rows = []
+        for row in self.sentence_predictions(predictions, split):
+            missed, spurious = _without(row["truth"], row["entities"]), _without(row["entities"], row["truth"])
+            names = {
+                "label": format_entities(spurious) or "nothing",
+                "truth": format_entities(missed) or "nothing else",
+            }
+            entities = {"true_entities": row["truth"], "entities": row["entities"]}
+            rows.append(
+                {"id": row["id"], "text": row["text"], **names, **entities, "wrong": len(missed) + len(spurious)}
+            )
+        rows = sorted((row for row in rows if row["wrong"]), key=lambda row: -row["wrong"])
+        return {"per_class": entity_scores.per_type(**self._tags(predictions, split)), "hardest": rows[:HARDEST]}
+
+    def word_predictions(self, predictions: Predictions, split: TagRows) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Labels of words, as numbers, and their probabilities: arrays of the sentences that are predicted to the end.
+
+        A word without tokens is O with probability 1.
+        """
+        is_missing = split.rows >= len(predictions["row_numbers"])
+        count = int(is_missing.argmax()) if is_missing.any() else len(is_missing)
+        rows, positions = split.rows[:count], split.positions[:count]
+        has_token = rows >= 0
+        labels, probabilities = np.full(count, self.tag_set.outside, np.int32), np.ones(count, np.float32)
+        if self.crf:
+            best = self._decoded(predictions, split, np.flatnonzero(has_token))
+        else:
+            best = tuple(predictions[name][rows, positions][has_token] for name in ("labels", "probabilities"))
+        labels[has_token], probabilities[has_token] = best
+        return split.by_sentence(labels), split.by_sentence(probabilities)
+
+    def _decoded(self, predictions: Predictions, data: Any, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The labels of these words by the CRF, and their probabilities, [len(words)] each."""
+        if not len(words):
+            return np.zeros(0, np.int32), np.zeros(0, np.float32)
+        logits = predictions["logits"][data.rows[words], data.positions[words]]
+        owners, potentials = data.owners[words], predictions["potentials"][0]
+        labels, probabilities = self._decode(logits, owners, owners[-1] + 1, potentials)
+        return labels.numpy(), tf.gather(probabilities, labels, batch_dims=1).numpy()
+
+    @functools.cached_property
+    def _decode(self) -> Any:
+        """`tag_decoding.decode` for this task."""
+        size = self.size
+        specs = [
+            tf.TensorSpec([None, size], tf.float32),
+            tf.TensorSpec([None], tf.int32),
+            tf.TensorSpec([], tf.int32),
+            tf.TensorSpec([size + 2, size], tf.float32),
+        ]
+        return tf.function(functools.partial(tag_decoding.decode, self.tag_set), specs, autograph=False)
+
+    def sentence_predictions(self, predictions: Predictions, split: TagRows) -> list[dict[str, Any]]:
+        """The predicted entities of each sentence: "id", "text", "entities" and, where they are known, "truth".
+
+        An entity is {"text", "label", "start", "end", "score"}: characters of the text, and the mean of its words'
+        probabilities.
+        """
+        rows = []
+        for number, (labels, probabilities) in enumerate(zip(*self.word_predictions(predictions, split), strict=True)):
+            sentence = split.sentences[number]
+            text, word_spans = join_words(sentence.words)
+            spans = self.tag_set.spans(labels)
+            entities = entities_in_text(spans, text, word_spans)
+            for entity, (_, first, end) in zip(entities, spans, strict=True):
+                entity["score"] = round(float(probabilities[first:end].mean()), 6)
+            row = {"id": str(number), "text": text, "entities": entities}
+            if split.is_known:
+                row["truth"] = entities_in_text(split.spans_of(sentence), text, word_spans)
+            rows.append(row)
+        return rows
+
+    def _tags(self, predictions: Predictions, split: TagRows) -> dict[str, Any]:
+        """The arguments of `entity_scores.scores`."""
+        names = np.array(self.tag_set.tags, object)
+        predicted = self.word_predictions(predictions, split)[0]
+        labels = split.by_sentence(split.word_labels)[: len(predicted)]
+        return {
+            "labels": [names[row].tolist() for row in labels],
+            "predictions": [names[row].tolist() for row in predicted],
+            "is_plain": self.tag_set.scheme == "plain",
+        }
+
+    # Predictions and exports
+
+    def write_predictions(
+        self, folder: str, name: str, predictions: Predictions, split: TagRows, *, submission: str = ""
+    ) -> list[str]:
+        """See `TunedHead`; says the scores too where labels are known.
+
+        NAME.jsonl has the entities of each sentence, and NAME.txt is the file with one more column: tags in the file's
+        own scheme.
+        """
+        rows, path = self.sentence_predictions(predictions, split), os.path.join(folder, f"{name}.txt")
+        write_lines(os.path.join(folder, f"{name}.jsonl"), map(json_line, rows))
+        scheme, labels = split.file.scheme or self.tag_set.scheme, self.word_predictions(predictions, split)[0]
+        split.file.write(path, [tag_schemes.spans_to_tags(self.tag_set.spans(row), len(row), scheme) for row in labels])
+        scores = self.scores(predictions, split)
+        return [
+            f"{len(rows):,} predictions are in {path}.",
+            *(f"  {score:26} {value:.4f}" for score, value in scores.items()),
+        ]
+
+    def serving_examples(self, split: TagRows) -> dict[str, dict[str, list]]:
+        """The words of some sentences, for the signature `words`."""
+        return tag_serving.serving_examples(split.sentences)
+
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        """See `tag_serving.TagServing`."""
+        return tag_serving.TagServing(model, tokenizer, self.tag_set, self.windows).signatures()
+
+
+def _sentence_losses(outputs: Any, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
+    """The negative log likelihood of each row divided by its words, and their number: float32 [B] each.
+
+    Labels are a chain from word to word; tokens that are no first token of a word are left out.
+    """
+    logits = outputs["logits"]
+    labels = batch["labels"][:, : tf.shape(logits)[1]]
+    (logits, labels), lengths = crf.words_first(labels != UNKNOWN, logits, labels)
+    edges = (tf.cast(batch[name], tf.bool) if name in batch else None for name in ("begins", "ends"))
+    likelihood = crf.log_likelihood(logits, labels, lengths, outputs["potentials"][0], *edges)
+    counts = tf.cast(lengths, tf.float32)
+    return -likelihood / tf.maximum(counts, 1.0), counts
+
+
+def _has_label(batch: Batch) -> tf.Tensor:
+    return tf.cast(batch["labels"] != UNKNOWN, tf.float32)
+
+
+def _without(entities: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The entities that are not among the others, in their order."""
+    known = {(entity["label"], entity["start"], entity["end"]) for entity in others}
+    return [entity for entity in entities if (entity["label"], entity["start"], entity["end"]) not in known]

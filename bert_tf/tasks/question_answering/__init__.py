@@ -1,1 +1,0 @@
-"""Answers to questions as spans of a text (SQuAD)."""

@@ -1,1 +1,0 @@
-"""Classes, labels, numbers and choices for whole texts."""

@@ -1,1 +1,0 @@
-"""Tags for words: named entities, chunks, parts of speech."""

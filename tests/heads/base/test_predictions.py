@@ -1,0 +1,91 @@
+"""Rows about what a model answered: the hardest examples of a split."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from bert_tf.data import tables
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.heads.base import prediction_files as predictions
+from bert_tf.heads.base.answering import answered
+from bert_tf.heads.base.answers import Answered, Prediction
+from bert_tf.heads.base.text_rows import TextRows
+from bert_tf.heads.choice import MultipleChoice
+from bert_tf.heads.classes import Classes
+from bert_tf.heads.multi_label import MultiLabel
+from bert_tf.heads.regression import Regression
+
+
+def hardest(goal, labels, most=12, texts=("a",), **answers):
+    split = TextRows([Example(f"n{number}", texts, label) for number, label in enumerate(labels)], goal, None)
+    answers = {name: np.array(values, np.float32) for name, values in answers.items()}
+    rows = predictions.hardest(goal, split, answers | {"row_numbers": np.arange(len(labels)) + 1}, most)
+    return [(row.id, row.answer.shown, row.truth, round(row.loss, 4)) for row in rows]
+
+
+def test_hardest_examples_have_the_least_probability_of_the_true_label():
+    probabilities = [[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]
+    rows = hardest(Classes(["no", "yes"]), ["no", "no", "yes"], logits=np.log(probabilities))
+    assert rows == [("n1", "yes", "no", 1.6094), ("n2", "no", "yes", 0.6931), ("n0", "no", "no", 0.1054)]
+    rows = hardest(Classes(["no", "yes"]), ["no", "no", "yes"], 1, logits=np.log(probabilities))
+    assert [row[0] for row in rows] == ["n1"]
+
+
+def test_hardest_multi_label_uses_mean_loss_and_regression_squared_error():
+    probabilities = [[0.9, 0.1], [0.5, 0.8]]
+    rows = hardest(MultiLabel(["red", "blue"]), ["red", "red"], probabilities=probabilities)
+    assert rows == [("n1", "blue", "red", pytest.approx(1.1513)), ("n0", "red", "red", pytest.approx(0.1054))]
+    rows = hardest(Regression(), ["1", "2"], values=[3.0, 2.5])
+    assert rows == [("n0", "3.000", "1.000", 4.0), ("n1", "2.500", "2.000", 0.25)]
+
+
+def test_choice_with_zero_probability_has_finite_loss():
+    ((_, _, _, loss),) = hardest(MultipleChoice(2), ["1"], texts=("a", "b", "c"), logits=[[100.0, 0.0]])
+    assert loss == pytest.approx(27.631)
+
+
+def test_other_columns_are_kept_and_csv_is_safe_for_spreadsheets(tmp_path):
+    example = Example(
+        "7",
+        ("a, b",),
+        None,
+        "line 2",
+        row={"text": "a, b", "stars": "5", "label": "old", "note": "=1+1", "change": "-3", "=x": ""},
+    )
+    outputs = {"label": b"good", "probabilities": np.array([0.25, 0.75])}
+    row = answered(example, outputs, head=Classes, labels=("bad", "good"), inputs={"text": None})
+    others = ["stars", "label (file)", "note", "change", "=x"]
+    assert list(row.fields()) == ["text", *others, "label", "probabilities"]
+    predictions.write_rows(str(tmp_path / "a.csv"), [row, row])
+    with open(tmp_path / "a.csv", encoding="utf-8", newline="") as file:
+        first, second = csv.DictReader(file)
+    assert first == second and first["text"] == "a, b" and first["label"] == "good"
+    assert "'=x" in first
+    assert (first["label (file)"], first["note"], first["change"]) == ("old", "'=1+1", "-3")
+    assert (first["probability bad"], first["probability good"]) == ("0.250000", "0.750000")
+
+
+def test_csv_with_any_line_ends_is_read_back_and_no_line_is_a_formula(tmp_path):
+    texts = ["hello\r=cmd|' /C calc'!A0", "a\n+b\r\n@c", "\r-d", "plain", "-1.5", "e \x1b=f"]
+    path = str(tmp_path / "a.csv")
+    predictions.write_rows(
+        path,
+        [
+            Answered(id=str(number), texts={"text_a": text}, answer=Prediction(label="x"))
+            for number, text in enumerate(texts)
+        ],
+    )
+    content = (tmp_path / "a.csv").read_bytes().decode()
+    assert not any(line.startswith(("=", "+", "@", '"=')) for line in content.replace("\r", "\n").split("\n"))
+    read = [row["text_a"] for _, row in tables.read(path)]
+    assert read == ["hello\r'=cmd|' /C calc'!A0", "a\n'+b\r\n'@c", "'\r'-d", "plain", "-1.5", "e \x1b=f"]
+
+
+@pytest.mark.parametrize("text", ["a" * 32_768, "form \x0c feed"])
+def test_what_excel_cannot_hold_is_refused_and_nothing_is_written(tmp_path, text):
+    row = Answered(id="0", texts={"text_a": text}, answer=Prediction(label="x"))
+    with pytest.raises(UserError, match="Row 1 of the predictions does not fit into an Excel workbook"):
+        predictions.write_rows(str(tmp_path / "a.xlsx"), [row])
+    assert not list(tmp_path.iterdir())

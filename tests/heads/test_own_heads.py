@@ -1,0 +1,121 @@
+"""A kind of head and a score from outside the package, as docs/adding_a_task.md says: nothing is registered."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf import heads
+from bert_tf.checkpoints import formats, pretrained
+from bert_tf.cli import main
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.export.saved_model import export
+from bert_tf.model import weights
+from bert_tf.runtime import plugins
+from bert_tf.serving.served import Served
+from bert_tf.tasks.task import FineTuningTask
+from bert_tf.text.tokenizer import Tokenizer
+
+STARS = '''
+"""Stars from 1 to 5: numbers whose predictions are rounded."""
+
+import numpy as np
+
+from bert_tf.heads.base.answers import Prediction
+from bert_tf.heads.regression import Regression
+
+
+class Stars(Regression):
+    kind = "my_lab.stars"
+
+    def predicted(self, predictions):
+        return np.clip(np.round(predictions["values"]), 1, 5)
+
+    def names(self, predicted):
+        return ["*" * int(number) for number in predicted]
+
+    @classmethod
+    def answer(cls, outputs, labels):
+        value = float(outputs["values"])
+        return Prediction(label="*" * round(min(max(value, 1), 5)), value=value)
+
+
+HEAD = Stars
+'''
+ROWS = [Example("0", ("the fox",), "1"), Example("1", ("a dog",), "5"), Example("2", ("a cat",), "2")]
+
+
+@pytest.fixture
+def stars(tmp_path, monkeypatch):
+    """The name of the module, in a package outside of bert_tf."""
+    (tmp_path / "my_lab").mkdir()
+    (tmp_path / "my_lab" / "stars.py").write_text(STARS, encoding="utf-8")
+    (tmp_path / "my_lab" / "empty.py").write_text("", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with plugins.trusting(["my_lab.stars", "my_lab.empty"]):
+        yield "my_lab.stars"
+    heads.get.cache_clear()
+    for name in ("my_lab.stars", "my_lab.empty", "my_lab"):
+        sys.modules.pop(name, None)
+
+
+def off_by_one(labels, predictions):
+    return float(np.mean(np.abs(labels - predictions) <= 1))
+
+
+def test_custom_goal_and_metric_make_a_task(stars):
+    goal = heads.get(stars).from_table([], ["text"], None)
+    tokenizer = tiny.Words("the fox a dog cat".split())
+    splits = {"dev": lambda: ROWS}
+    task = FineTuningTask(
+        "reviews",
+        splits,
+        goal.configured(max_seq_length=8, scores=(off_by_one, "pearson"), criterion="off_by_one"),
+        tokenizer,
+    )
+    (batch,) = task.eval_batches(3)
+    predictions = task.predictions({"values": tf.constant([1.9, 4.4, 9.0])}, batch)
+    arrays = {name: value.numpy() for name, value in predictions.items()}
+    assert task.criterion == "off_by_one"
+    assert task.scores(arrays, "dev")["off_by_one"] == pytest.approx(2 / 3)
+    rows = task.head.details(arrays, task.split("dev"))["hardest"]
+    assert [(row["label"], row["truth"]) for row in rows] == [("*****", "**"), ("**", "*"), ("****", "*****")]
+    about = {**task.about(), "reads": {}}
+    assert type(heads.get(about["kind"]).from_about(about)) is type(goal), "an export finds it again"
+
+
+def test_custom_head_is_exported_predicted_served_and_shown(stars, tmp_path, capsys):
+    goal = heads.of_texts(stars).from_table([], ["text"], None)
+    tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "fox", "a", "dog", "cat"])
+    task = FineTuningTask("reviews", {"dev": lambda: ROWS}, goal.configured(max_seq_length=8), tokenizer)
+    model = task.create_model(tiny.CONFIG)
+    weights.assign(model, tiny.random_weights(model))
+    model.classifier.bias.assign([30.0])
+    folder = str(tmp_path / "export")
+    export(task, model, tokenizer, folder, examples=task.head.serving_examples(task.split("dev")), about=task.about())
+    assert main.main(["predict", folder, "--text=the fox", "--trust_code"]) == 0
+    assert capsys.readouterr().out == "*****\n"
+    assert main.main(["predict", folder, "--text=the fox", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["value"] > 5
+    with plugins.trusting([stars]):
+        served = Served("reviews", folder)
+        checkpoint = formats.read(folder)
+        assert type(pretrained.model_of(checkpoint)) is type(model)
+    assert (served.kind, served.form, served.input_names) == (stars, "regression", ["text_a"])
+    assert heads.get(checkpoint.kind).phrase == "gives each text a number", "which a card says"
+
+
+def test_earlier_kinds_are_known_and_unknown_ones_named():
+    names = {kind: heads.get(kind).__name__ for kind in ("class", "several", "number", "choice")}
+    assert list(names.values()) == ["Classes", "MultiLabel", "Regression", "MultipleChoice"]
+    with pytest.raises(UserError, match="There is no kind of head 'stars'. Known: choice, classes, mask"):
+        heads.get("stars")
+
+
+def test_module_without_a_goal_is_refused(stars):
+    with pytest.raises(UserError, match="my_lab.empty has no HEAD"):
+        heads.get("my_lab.empty")
