@@ -170,11 +170,14 @@ def written(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def to_theirs(checkpoint: Checkpoint) -> list[Any]:
-    """The recognized tokens of a checkpoint as those of `tokenizers`."""
+    """The recognized tokens of a checkpoint as those of `tokenizers`, which numbers new ones in this order."""
     from tokenizers import AddedToken as TheirToken
 
+    ids = {token: number for number, token in enumerate(checkpoint.vocabulary or ())}
     names = dict.fromkeys([*checkpoint.added_tokens, *checkpoint.special_tokens])
-    found = settings_of(checkpoint.vocabulary or ()).found_as(names)
+    found = sorted(
+        settings_of(checkpoint.vocabulary or ()).found_as(names), key=lambda token: ids.get(token.content, len(ids))
+    )
     return [
         TheirToken(
             spaces_for_blanks(token.content),

@@ -239,7 +239,8 @@ def _write_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[str, 
     tokenizer = ByteLevelBPETokenizer(*paths)
     tokenizer.add_tokens(added)
     special = [AddedToken(name, lstrip=name == "<mask>", normalized=False) for name in SPECIAL_TOKENS_OF[BYTE_BPE]]
-    tokenizer.add_special_tokens([token for token in special if token not in added])
+    known = {token.content for token in added}
+    tokenizer.add_special_tokens([token for token in special if token.content not in known])
     pair = ("</s>", tokens.index("</s>")), ("<s>", tokens.index("<s>"))
     tokenizer._tokenizer.post_processor = processors.RobertaProcessing(*pair, trim_offsets=True, add_prefix_space=False)
     tokenizer.save(os.path.join(folder, "tokenizer.json"))
@@ -254,7 +255,8 @@ def _write_bert_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.add_tokens(added)
     special = [AddedToken(name, lstrip=name == "[MASK]", normalized=False) for name in SPECIAL_TOKENS_OF[tokens.kind]]
-    tokenizer.add_special_tokens([token for token in special if token not in added])
+    known = {token.content for token in added}
+    tokenizer.add_special_tokens([token for token in special if token.content not in known])
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B [SEP]",

@@ -18,7 +18,7 @@ from bert_tf.text.wordpiece import as_single_node, character_offsets, when_any
 
 ORDINARY = -1  # id of a part that is no added token
 NO_TOKEN = np.int64(-1)
-FOR_NUL = "\x01"  # U+0000 would end a text
+FOR_NUL = "\x01"  # in the place of U+0000, which would end a text, while it is cut
 BUCKETS = 2**62  # of the hash by which tokens are found
 
 
@@ -109,8 +109,13 @@ class AddedTokenSplit:
         pattern = f"({self._pattern})"
         flat, begin, end, splits = regex_split(tf.strings.regex_replace(texts, r"\x00", FOR_NUL), pattern, pattern)
         row = row_numbers(tf.RaggedTensor.from_row_splits(flat, splits, validate=False))
-        restored = tf.strings.regex_replace(flat, FOR_NUL, "\0")
-        flat = tf.where(tf.gather(with_nul, row), restored, flat)
+        flat = tf.cond(
+            tf.reduce_any(with_nul),
+            lambda: tf.where(
+                tf.gather(with_nul, row), tf.strings.substr(tf.gather(texts, row), begin, end - begin), flat
+            ),
+            lambda: flat,
+        )
         token = self._find(flat)  # [P], its place among the tokens or -1
         inside = tf.concat([[False], tf.equal(row[1:], row[:-1])], 0)[: tf.size(row)]  # not the first of its text
         if self._word:

@@ -194,7 +194,7 @@ def test_xlm_roberta_gives_the_ids_and_offsets_of_tokenizers(tokens, owner):
     assert found[-1] == "<mask>" and found.index("▁") == {"XLMRobertaTokenizer": 4, "CamembertTokenizer": 7}[owner]
     theirs = sentencepiece_model.to_tokenizer(found, lower_case=False)
     ours = tokenizer_kinds.create(found, special_tokens_in_strings=["<mask>"])
-    texts = [*probes(), "--------------- -----", "a<mask></s> <s>the", "\uff1cs\uff1e the\u2581e", "한국어" * 50]
+    texts = [*probes(), "--------------- -----", "a<mask></s> <s>the", "\0\1<mask>\1e\0", "\uff1cs\uff1e the\u2581e", "한국어" * 50]
     ids, starts, ends = (x.to_list() for x in ours.with_offsets(texts))
     encodings = theirs.encode_batch(texts, add_special_tokens=False)
     assert ids == [encoding.ids for encoding in encodings]
@@ -279,13 +279,15 @@ def test_deberta_gives_the_ids_and_offsets_of_tokenizers_and_its_files_return(is
             assert is_blank or (end == their_end and not text[at:begin].strip()), text
     assert theirs.encode("the", "the").ids == ours.encode("the", "the")
     config = BertConfig.of_size("tiny", vocab_size=len(found), encoder="deberta_v2")
-    checkpoint = Checkpoint(config=config, weights={}, vocabulary=found, lower_case=False)
+    found = vocabulary.with_tokens(found, [*found, "[E1]"])
+    names = {"added_tokens": ("[E1]",), "special_tokens": (*learned[:4], "[MASK]", "[E1]")}
+    checkpoint = Checkpoint(config=config, weights={}, vocabulary=found, lower_case=False, **names)
     huggingface_tokenizers.write(str(tmp_path), checkpoint)
     for settings in ({}, {"tokenizer_class": "DebertaV2Tokenizer"}):
         if settings:
             (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
         read = huggingface_tokenizers.with_added_tokens(str(tmp_path), huggingface_tokenizers.read(str(tmp_path))[0])
-        assert (list(read[0]), read[0].rules, {*read[1]}) == (list(found), found.rules, {*learned[:4], "[MASK]"})
+        assert (list(read[0]), read[0].rules, {*read[1]}) == (list(found), found.rules, {*names["special_tokens"]})
     values = json.loads((tmp_path / "tokenizer.json").read_text())
     for changes, reason in (
         *DEBERTA_STEPS,
