@@ -24,6 +24,7 @@ from bert_tf.heads.base.answers import Answer, BaseAnswer, Entities, Entity, Fil
 from bert_tf.model.heads import BertModel
 from bert_tf.recipes import trained_model
 from bert_tf.runtime import files, plugins
+from bert_tf.runtime.lazy import tf
 from bert_tf.search.reranking import Reranker
 from bert_tf.tasks.embeddings import sentence_choice
 from bert_tf.tasks.embeddings.sentence_choice import SentenceOptions
@@ -489,8 +490,6 @@ class Bert:
         Raises:
             UserError: the model has another head, or another encoder than BERT's.
         """
-        import tensorflow as tf
-
         parts = [text] if isinstance(text, str) else given_texts.elements(text, "The text")
         joined = " ||| ".join(given_texts.as_text(part, "The text") for part in parts)
         found = self._explainer(tf.constant([joined]))

@@ -14,6 +14,7 @@ from bert_tf.errors import UserError, of_os_error
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
 from bert_tf.runtime.json_files import require_json
+from bert_tf.runtime.lazy import tf
 from bert_tf.text import special_tokens, vocabulary
 
 if TYPE_CHECKING:
@@ -114,8 +115,6 @@ def write_safetensors(path: StrPath, arrays: Mapping[str, np.ndarray], *, framew
 
 def read_tensors(prefix: str, is_selected: Callable[[str], object]) -> dict[str, np.ndarray]:
     """{name: array} of those tensors of a TensorFlow checkpoint whose names are selected; UserError if damaged."""
-    import tensorflow as tf
-
     try:
         tf_index.check(prefix)
         reader = tf.compat.v1.train.NewCheckpointReader(prefix)  # not load_checkpoint: it first looks for a folder

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bert_tf.runtime import files
+from bert_tf.runtime.lazy import tf
 
 MAGIC = struct.pack("<Q", 0xDB4775248B80FB57)
 FOOTER, TRAILER = 48, 5  # bytes at the end of the table and after each block
@@ -91,8 +92,6 @@ def _is_part(start: int, length: int, size: int) -> bool:
 
 def _fits(dtype: int, count: int, size: int) -> bool:
     """Whether a tensor of `count` elements may take `size` bytes: strings and objects take one each or more."""
-    import tensorflow as tf
-
     try:
         kind = tf.as_dtype(dtype)
         width = kind.size

@@ -18,10 +18,9 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import atomic_write, write_json
 from bert_tf.runtime.json_files import require_json
+from bert_tf.runtime.lazy import tf
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     Specs = Mapping[str, tf.TensorSpec]  # of the features of a row, by our names
 
 EXTENSIONS = (".tf_record", ".tfrecord")
@@ -59,8 +58,6 @@ def write(path: str, batches: "tf.data.Dataset", about: Mapping[str, Any], extra
         about: plain data.
         extra: {name: int array [n, ...]} of further features; n counts all rows of the split.
     """
-    import tensorflow as tf
-
     count = 0
     with atomic_write(path) as partial, tf.io.TFRecordWriter(partial) as writer:
         for batch in batches.as_numpy_iterator():
@@ -129,8 +126,6 @@ class ReadyRows:
     def __init__(
         self, path: str, specs: "Specs", vocabulary_size: int, *, labels: tuple[int, int] | None = None
     ) -> None:
-        import tensorflow as tf
-
         if not files.is_file(path):
             raise UserError(f"There is no file {path}: give TFRecords of ready examples.")
         self.path, self.specs, self.is_known = path, dict(specs), bool(about_of(path).get("is_known", True))
@@ -194,24 +189,18 @@ class ReadyRows:
                     )
 
     def _token_counts(self) -> np.ndarray | None:
-        import tensorflow as tf
-
         ragged = tf.io.parse_example(self._records, {"token_counts": tf.io.RaggedFeature(tf.int64)})["token_counts"]
         counts = ragged.values.numpy().astype(np.int32)
         return counts.reshape(self.count, -1) if len(counts) and len(counts) % self.count == 0 else None
 
     def _parse(self, records: "tf.Tensor") -> "dict[str, tf.Tensor]":
         """Serialized rows, string [B] -> {our name: tensor [B, ...]}."""
-        import tensorflow as tf
-
         rows = self._values(records)
         rows["lengths"] = tf.reduce_sum(rows["lengths"], -1)
         return {name: tf.cast(x, self.specs[name].dtype) for name, x in rows.items()}
 
     def _values(self, records: "tf.Tensor") -> "dict[str, tf.Tensor]":
         """The numbers of serialized rows as they are stored, int64 or float32; a mask for lengths."""
-        import tensorflow as tf
-
         positions = self.specs["token_ids"].shape[-1]
         shapes = {
             name: [*spec.shape, positions] if name == "lengths" else spec.shape for name, spec in self.specs.items()
@@ -234,14 +223,10 @@ class ReadyRows:
 
     def with_padding(self, row: "Mapping[str, tf.Tensor]") -> "ReadyRows":
         """Adds a row that pads batches, with the index n."""
-        import tensorflow as tf
-
         values = {name: np.asarray(row[name]) for name in self.specs}
         self._records = tf.concat([self._records, [_serialize(values, self.count)]], 0)
         return self
 
     def gather(self, indices: "tf.Tensor") -> "dict[str, tf.Tensor]":
         """The rows of these indices, int64 [B] -> {our name: tensor [B, ...]}."""
-        import tensorflow as tf
-
         return self._parse(tf.gather(self._records, indices))

@@ -16,6 +16,7 @@ from typing import Any
 from bert_tf.data.examples import Example, joined_words
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import files, json_files, plugins
+from bert_tf.runtime.lazy import tf
 
 CLASSES = ("type", "pythonClassName", "python_class_name")  # keys in a features.json
 TIMEOUT = 5  # seconds in which the server must answer; the package itself tries for minutes
@@ -98,7 +99,6 @@ def _label(value: Any, class_names: Sequence[str]) -> Any:
 
 
 def _rows(builder: Any, split: str) -> Iterator[Mapping[str, Any]]:
-    import tensorflow as tf
     import tensorflow_datasets as tfds
 
     try:

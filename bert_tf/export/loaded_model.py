@@ -19,6 +19,7 @@ from bert_tf.errors import UserError, reason_of
 from bert_tf.export import about_file, graph_operations
 from bert_tf.heads.base.head import Head
 from bert_tf.runtime import atomic_files, files, stopping
+from bert_tf.runtime.lazy import tf
 
 if TYPE_CHECKING:
     import numpy as np
@@ -133,8 +134,6 @@ class Signature(TextFunction):
             self.batch_size = STATIC_BATCH_SIZE
 
     def _run(self, columns: dict[str, list]) -> "dict[str, np.ndarray]":
-        import tensorflow as tf
-
         inputs = {name: tf.constant(texts, tf.string) for name, texts in columns.items()}
         try:
             return {name: _array(tensor) for name, tensor in self._function(**inputs).items()}
@@ -197,8 +196,6 @@ def signatures(folder: str, *, jit_compile: str = "auto", texts: int | None = No
     from bert_tf.runtime.tensorflow_startup import start_if_silenced
 
     start_if_silenced()
-    import tensorflow as tf
-
     from bert_tf.export import older_exports
     from bert_tf.export.static_signature import static_signatures
 
@@ -229,8 +226,6 @@ def _register_text_operations() -> None:
 
     Loading a library a second time does nothing.
     """
-    import tensorflow as tf
-
     for library in text_operations():
         tf.load_op_library(library)
 
@@ -249,8 +244,6 @@ def _array(tensor: Any) -> "np.ndarray":
 
 
 def _inputs_of(source: str, signature: Any, declared: Sequence[str]) -> tuple[dict[str, int | None], bool]:
-    import tensorflow as tf
-
     positional, named = signature.structured_input_signature  # positional ones of functions that are not loaded
     specs = {**{spec.name: spec for spec in positional}, **named}
     for name, spec in specs.items():

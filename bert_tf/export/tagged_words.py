@@ -11,6 +11,7 @@ from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.heads.base.answers import Answered, Entities, Entity, Tag
+from bert_tf.runtime.lazy import tf
 
 SIGNATURE = "words"
 
@@ -23,8 +24,6 @@ class WordTagger:
 
     def predict(self, examples: Sequence[Example]) -> dict[str, Any]:
         """{"tags": list of str, "scores": list of probabilities} of the words of each sentence."""
-        import tensorflow as tf
-
         rows = [example.encode() for example in examples]
         most = max(map(len, rows))
         words = tf.constant([row + [b""] * (most - len(row)) for row in rows], tf.string, [len(rows), most])

@@ -22,6 +22,7 @@ from bert_tf.recipes import trained_model
 from bert_tf.recipes.finetuning import scored_export
 from bert_tf.recipes.trained_model import TrainedModel
 from bert_tf.runtime import files
+from bert_tf.runtime.lazy import tf
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import recorded_flags
 from bert_tf.training.task import Task
@@ -163,8 +164,6 @@ def _arrays(batch: Mapping[str, Any]) -> Arrays:
 
 
 def _live_function(model: Any, batch: Mapping[str, Any]) -> Function:
-    import tensorflow as tf
-
     specs = {name: tf.TensorSpec([None] * x.shape.rank, x.dtype) for name, x in batch.items()}
     call = tf.function(lambda inputs: model(inputs), input_signature=[specs], autograph=False)
     return lambda arrays: call({name: tf.constant(value) for name, value in arrays.items()})
@@ -178,8 +177,6 @@ def _milliseconds(function: Callable[[Any], Any], inputs: Any) -> float:
 
 def _scores(function: Function, rows: Rows) -> tuple[dict[str, float], int]:
     """The scores of a function of batches, and the number of texts, questions or sentences that they are of."""
-    import tensorflow as tf
-
     from bert_tf.training.metric_sums import averages, sum_metrics
 
     task, sums = rows.task, collections.defaultdict[str, Any](lambda: np.zeros(2))

@@ -25,6 +25,7 @@ from bert_tf.reports import next_steps
 from bert_tf.reports.wording import count_text
 from bert_tf.runtime import files, xla_options
 from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime.lazy import keras
 from bert_tf.runtime.tf_config import worker_number
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import BY_FAMILY, GlueOptions, TagOptions, VectorOptions, of_task
@@ -196,8 +197,6 @@ def create_task(options: FineTuningFlags, start: Checkpoint, folder: RunFolder) 
 
 def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     """One run, in its folder: trains, evaluates, predicts, exports."""
-    import keras
-
     from bert_tf.checkpoints import peft_adapters
     from bert_tf.model import lora
     from bert_tf.training import precision

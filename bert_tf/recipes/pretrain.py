@@ -28,6 +28,7 @@ from bert_tf.recipes.pretraining.pretraining_flags import (
 )
 from bert_tf.reports import next_steps
 from bert_tf.runtime import files, xla_options
+from bert_tf.runtime.lazy import keras, tf
 from bert_tf.runtime.tf_config import worker_number
 from bert_tf.training.run_directory import RunFolder, recorded_flags
 
@@ -111,8 +112,6 @@ def run_model(
     """Creates task and model, trains, evaluates and exports."""
     # Devices, before any operation of TensorFlow
     strategy = initialization.start_devices(options.devices)
-    import keras
-
     from bert_tf.data.pretraining.record_input import explain_damage
     from bert_tf.model import weights
     from bert_tf.text import tokenizer_kinds
@@ -261,8 +260,6 @@ def export_and_demo(
     folder: RunFolder,
 ) -> None:
     """Exports the model, fills masks with the export, and writes examples for the report."""
-    import tensorflow as tf
-
     from bert_tf.export.saved_model import export
     from bert_tf.tasks.pretraining.held_out import held_out_examples, masked_sentences
 

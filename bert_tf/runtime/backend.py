@@ -6,10 +6,9 @@ import functools
 import logging
 from collections.abc import Iterator
 
-import tensorflow as tf
-
 from bert_tf.errors import UserError
 from bert_tf.runtime import accelerators
+from bert_tf.runtime.lazy import tf
 
 log = logging.getLogger("bert_tf")
 BFLOAT16_CPU_FLAGS = {"amx_bf16", "avx512_bf16"}  # in /proc/cpuinfo, of processors that multiply bfloat16

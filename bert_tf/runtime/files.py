@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import IO, Any, NoReturn
 
 from bert_tf.errors import UserError, reason_of
+from bert_tf.runtime.lazy import tf
 
 StrPath = str | os.PathLike[str]
 
@@ -325,8 +326,6 @@ def _gfile() -> Any:
     from bert_tf.runtime.tensorflow_startup import start_if_silenced
 
     start_if_silenced()
-    import tensorflow as tf
-
     return tf.io.gfile
 
 
@@ -357,8 +356,6 @@ def _short(error: Exception) -> str:
 def _tensorflow_errors(path: str) -> Any:
     """The module with TensorFlow's errors, once it is certain that there is a file system for the path."""
     gfile = _gfile()
-    import tensorflow as tf
-
     match = SCHEME.match(path)
     scheme = match[1] if match else "file"
     if scheme not in tf.io.gfile.get_registered_schemes():

@@ -1,9 +1,10 @@
-"""`tf`: TensorFlow, imported when something of it is first used, for modules that also processes without it import."""
+"""`tf` and `keras`, imported when something of them is first used, for modules that processes without them import."""
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["tf"]
+__all__ = ["keras", "tf"]
 
 
 class _Module:
@@ -13,10 +14,11 @@ class _Module:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(importlib.import_module(self._name), attribute)
+        return getattr(sys.modules.get(self._name) or importlib.import_module(self._name), attribute)
 
 
 if TYPE_CHECKING:
+    import keras
     import tensorflow as tf
 else:
-    tf = _Module("tensorflow")
+    keras, tf = _Module("keras"), _Module("tensorflow")

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from bert_tf.runtime.lazy import tf
+
 _current: contextvars.ContextVar["Stop | None"] = contextvars.ContextVar("stop", default=None)
 
 
@@ -29,7 +31,6 @@ class Stop:
     @contextlib.contextmanager
     def applies(self) -> Iterator[None]:
         """What is computed within ends with Stopped after `set`."""
-        import tensorflow as tf
         from tensorflow.python.eager import cancellation  # TensorFlow has no public one
 
         manager = cancellation.CancellationManager()

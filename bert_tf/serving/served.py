@@ -17,6 +17,7 @@ from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.heads.base.answering import answer_of
 from bert_tf.runtime import files, memory_estimate
+from bert_tf.runtime.lazy import tf
 from bert_tf.runtime.progress import progress
 from bert_tf.serving import run_results
 from bert_tf.serving.versions import VERSION
@@ -38,8 +39,6 @@ class Signature:
 
     def __call__(self, arrays: Arrays) -> Arrays:
         """Computes the outputs {name: array [B, ...]} of the inputs; runs in the calling thread."""
-        import tensorflow as tf
-
         kinds = {name: tf.string if kind == "string" else kind for name, (kind, _) in self.inputs.items()}
         tensors = {name: tf.constant(array.tolist(), kinds[name], array.shape) for name, array in arrays.items()}
         return {name: tensor.numpy() for name, tensor in self.function(**tensors).items()}

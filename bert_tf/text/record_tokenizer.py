@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from bert_tf.errors import UserError
+from bert_tf.runtime.lazy import tf
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.characters import special_token_pattern, split_at_added_tokens
 from bert_tf.text.chinese_words import WordFinder
@@ -39,8 +40,6 @@ class _KernelTokenizer:
     words: WordFinder | None = None
 
     def __init__(self, vocabulary: Sequence[str], lower_case: bool, special_tokens: tuple[str, ...]) -> None:
-        import tensorflow as tf
-
         from bert_tf.text import tokenizer_kinds
 
         tokenizer = tokenizer_kinds.create(vocabulary, lower_case, special_tokens_in_strings=special_tokens)

@@ -14,6 +14,7 @@ from typing import Any
 from bert_tf.errors import UserError, of_os_error
 from bert_tf.runtime import atomic_files, files, folder_lock
 from bert_tf.runtime.json_files import parse, read_json
+from bert_tf.runtime.lazy import tf
 from bert_tf.training import checkpoint_paths
 
 FORBIDDEN_IN_PATHS = set("[]*?\\") - {os.sep}  # TensorFlow takes the path of a checkpoint for a glob pattern
@@ -198,8 +199,6 @@ class RunFolder:
         self._log_events(step, values)
 
     def _log_events(self, step: int, values: Mapping[str, float]) -> None:
-        import tensorflow as tf
-
         if self.events is None:
             self.events = tf.summary.create_file_writer(self.file("events"))
         with self.events.as_default(step=step):

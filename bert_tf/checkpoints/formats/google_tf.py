@@ -30,6 +30,7 @@ from bert_tf.model.weights import from_canonical_names, to_canonical_names
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.runtime.json_files import require_json
+from bert_tf.runtime.lazy import tf
 from bert_tf.text.vocabulary import settings_of
 from bert_tf.training import checkpoint_paths
 
@@ -165,8 +166,6 @@ def _precedence(prefix: str) -> tuple[bool, int, str]:
 
 
 def _write_arrays(prefix: str, arrays: dict[str, np.ndarray]) -> None:
-    import tensorflow as tf
-
     names = sorted(arrays)
     try:
         # The operation of tf.compat.v1.train.Saver, which writes plain names as in the original's checkpoints.

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf.runtime.lazy import tf
+
 PACKAGES = {None: ("ai_edge_litert",), "int8": ("ai_edge_litert",)}
 FILES = ("model.tflite",)
 
 
 def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[dict[str, np.ndarray]]) -> None:
     """Converts the SavedModel; a concrete function alone would lose its weights silently."""
-    import tensorflow as tf
-
     converter = tf.lite.TFLiteConverter.from_saved_model(saved_model)
     if quantize:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf.runtime.lazy import tf
+
 PACKAGES = {None: ("tf2onnx", "onnx", "onnxruntime"), "int8": ("tf2onnx", "onnx", "onnxruntime")}
 FILES = ("model.onnx",)
 OPSET = 18  # with an older one tf2onnx turns means into average pools, in which ONNX Runtime finds no LayerNorm
@@ -16,7 +18,6 @@ ROOT = "square_root_of_2"
 def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[dict[str, np.ndarray]]) -> None:
     """Converts the SavedModel. int8 uses 7 bits of each weight, as 8 overflow on processors without VNNI."""
     import onnx
-    import tensorflow as tf
     import tf2onnx
 
     logging.getLogger("tf2onnx").setLevel(logging.ERROR)  # it reports its progress

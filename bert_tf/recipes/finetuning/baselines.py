@@ -12,6 +12,7 @@ from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime.lazy import tf
 from bert_tf.tasks import baseline
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import RunFolder
@@ -46,8 +47,6 @@ def _frozen_vectors(evaluator: "Evaluator") -> Callable[[str, int], np.ndarray] 
 
     None for several replicas, too: one of them would compute alone.
     """
-    import tensorflow as tf
-
     model = evaluator.model
     if not hasattr(model, "vectors") or evaluator.strategy.num_replicas_in_sync > 1:
         return None

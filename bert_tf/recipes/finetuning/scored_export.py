@@ -21,6 +21,7 @@ from bert_tf.export import about_file, loaded_model, prediction_inputs
 from bert_tf.heads.tags import entity_scores
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime.lazy import tf
 from bert_tf.training import metrics
 
 if TYPE_CHECKING:
@@ -300,8 +301,6 @@ def _predict_tags(
     signature: Callable, words: Sequence[Sequence[str]], outside: str, batch_size: int
 ) -> Iterator[tuple[int, list[str]]]:
     """Yields (number of a sentence, its tags), long ones first: sentences of similar length share a batch."""
-    import tensorflow as tf
-
     order = sorted(range(len(words)), key=lambda row: -len(words[row]))
     for first in range(0, len(order), batch_size):
         rows = order[first : first + batch_size]

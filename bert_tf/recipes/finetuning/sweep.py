@@ -20,6 +20,7 @@ from bert_tf.errors import TrainingError, UserError
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime.lazy import keras
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import RunFolder
 
@@ -155,8 +156,6 @@ def _release(registered: Collection[str]) -> None:
     TensorFlow never forgets a custom gradient, such as that of every sum over replicas, nor its graph and variables:
     those are removed that are not among the names that were `registered` before the run.
     """
-    import keras
-
     registry = _gradient_registry()
     for name in registry.keys() - set(registered):
         if name.startswith("CustomGradient-"):

@@ -10,15 +10,13 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bert_tf.data import table_files
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, files
+from bert_tf.runtime.lazy import tf
 from bert_tf.tasks.embeddings.text_vectors import Add, Shape, TextVectors
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 FORMATS = ("jsonl", "npz", "parquet", "tfrecord")
 DIGITS = 6  # after the decimal point in JSON, as in google-research/bert `extract_features.py`
@@ -102,7 +100,6 @@ def _jsonl(partial: str, shape: Shape) -> Iterator[Add]:
 def _tfrecord(path: str, shape: Shape) -> Iterator[Add]:
     """One tf.train.Example per text: "index", "vectors" (n * K * E floats), "shape" [n, K, E], columns of tokens."""
     import numpy as np
-    import tensorflow as tf
 
     def numbers(values: Any) -> "tf.train.Feature":
         return tf.train.Feature(int64_list=tf.train.Int64List(value=np.ravel(values)))
