@@ -56,12 +56,12 @@ def describe_os_error(error: OSError) -> tuple[str, int]:
     if error.errno == errno.EFBIG:
         return f"{path} would be larger than this process may write ({reason}): raise `ulimit -f`.", 1
     if error.errno in WRONG_PATH:
-        return f"{path} cannot be used ({reason}): give a path that can be read and written.", 2
+        return f"{path} cannot be used ({reason}): pass a path that can be read and written.", 2
     return f"{path} could not be read or written ({reason}): mend that and run the same command again.", 1
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, of the machine or of a device; known by name, as TensorFlow may not be loaded."""
+    """Returns whether memory ran out, of the machine or of a device; known by name, as TensorFlow may not be loaded."""
     return isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError"
 
 
@@ -94,7 +94,7 @@ def describe_failure(error: Exception, *, memory: str) -> tuple[str, int] | None
     if isinstance(error, errors.UnavailableError | errors.DeadlineExceededError | errors.UnauthenticatedError):
         return f"a store or another machine does not answer ({reason}): run the same command again.", 1
     if isinstance(error, errors.PermissionDeniedError) or "File system scheme" in reason:
-        return f"a path cannot be used ({reason}): give a path that can be read and written.", 2
+        return f"a path cannot be used ({reason}): pass a path that can be read and written.", 2
     return None
 
 

@@ -202,7 +202,7 @@ def test_benchmarks_import_what_exists():
 
 
 def exists(name):
-    """Whether there is a module of that full name, or an attribute of a module."""
+    """Returns whether there is a module of that full name, or an attribute of a module."""
     parent, _, attribute = name.rpartition(".")
     try:
         importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""benchmarks/gpu.py where there is no GPU: it says so; and the tables that it writes."""
+"""benchmarks/gpu.py if there is no GPU: it says so; and the tables that it writes."""
 
 import importlib
 import sys

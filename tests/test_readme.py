@@ -80,8 +80,8 @@ def folder(tmp_path_factory):
 # What each command must print; commands that are not listed here are not run.
 PRINTS = {
     "python run_pretraining.py": "The export fills masks",
-    "python run_classifier.py": "answers as the model does",
-    "python run_squad.py": "answers as the model does",
+    "python run_classifier.py": "verified against the model",
+    "python run_squad.py": "verified against the model",
     "bert-tf convert": "as huggingface",
     "bert-tf predict": "",
     "bert-tf evaluate": "macro_f1",

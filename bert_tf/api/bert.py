@@ -71,10 +71,10 @@ class Bert:
     Attributes:
         path: what was loaded.
         model: a Keras model; `model.encoder` is its encoder.
-        tokenizer: None where the checkpoint has no vocabulary.
+        tokenizer: None if the checkpoint has no vocabulary.
         config: the configuration of the encoder.
-        labels: names of the outputs of the head, None where the checkpoint has none.
-        kind: of the head of a task, as `labels.json` has it; None where the checkpoint has none.
+        labels: names of the outputs of the head, None if the checkpoint has none.
+        kind: of the head of a task, as `labels.json` has it; None if the checkpoint has none.
         sentence_vectors: the pooling of a sentence-transformers folder; None for others.
         report: which weights were loaded.
         trust_code: whether its files may name code outside of this package.
@@ -437,7 +437,7 @@ class Bert:
             batch_size: texts per batch.
 
         Raises:
-            UserError: the model is no tagger, or a text is none, such as None.
+            UserError: the model is not a tagger, or a text is none, such as None.
         """
         self._expect("entities")
         if is_split_into_words:
@@ -462,7 +462,7 @@ class Bert:
         """Returns the tag of each word of a sentence that is split into words; of several those of each sentence.
 
         Raises:
-            UserError: the model is no tagger.
+            UserError: the model is not a tagger.
         """
         words = listed(words)
         rows = [each.words or [] for each in self._tagged_sentences(words, batch_size)]
@@ -531,12 +531,12 @@ class Bert:
 
     @functools.cached_property
     def _is_made_here(self) -> bool:
-        """Whether a run or an export says how many texts an example has."""
+        """Returns whether a run or an export says how many texts an example has."""
         return files.exists(os.path.join(self.path, "run.json")) or loaded_model.is_export(self.path)
 
     @functools.cached_property
     def _takes_any_number(self) -> bool:
-        """Whether neither a run nor an export says how many texts an example has: the caller's number counts then."""
+        """Returns whether neither run nor export says how many texts an example has: the caller's number counts."""
         kinds = (*heads.kinds("takes_any_number"), "choice")
         return not self._is_made_here and live_model.kind_of(self._loaded) in kinds
 
@@ -584,7 +584,7 @@ class Bert:
 
     @functools.cached_property
     def _signatures_of(self) -> Callable[..., Any]:
-        """Number of texts of an example, None where nobody says it -> the signatures of the model's task."""
+        """Number of texts of an example, None if nobody says it -> the signatures of the model's task."""
         return functools.cache(self._new_signatures)
 
     def _new_signatures(self, texts: int | None = None) -> Any:

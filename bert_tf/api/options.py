@@ -25,7 +25,7 @@ class FineTuneOptions(TypedDict, total=False):
     criterion: str  # Metric that selects the best weights and the best run, such as macro_f1, or a function of your own: my_lab.scores:kappa. Default: the task's first metric.
     data_dir: StrPath  # Folder with the task's files.
     decay_power: float  # Power of the decay of the learning rate; 1: linear; 0.5: as NVIDIA's LAMB.
-    deterministic: bool  # Use only operations whose result is the same bit for bit in every run; slower, on CPUs always so.
+    deterministic: bool  # Use deterministic operations only, the same bit for bit in every run: slower; on CPUs always so.
     device: Literal["auto", "cpu", "gpu"]  # Device to train on; auto: GPUs if there are any.
     distillation: str  # With teacher: distilbert, tinybert or minilm, or factors of losses such as soft_targets=1,task=0.5.
     distillation_temperature: float  # With teacher: what logits are divided by for soft targets.
@@ -49,22 +49,22 @@ class FineTuneOptions(TypedDict, total=False):
     export_attention: bool  # Add signatures to the export that return attention weights and attributions; see docs/serving.md.
     feature_cache: StrPath  # With feature_layers: folder to cache the vectors in. Default: a folder in output_dir.
     feature_layers: Literal["", "embeddings", "second_to_last", "last", "weighted_sum_last_four", "concat_last_four", "weighted_sum_all"]  # Tagging: train a BiLSTM on these vectors of the frozen encoder.
-    fgm_epsilon: float  # Adversarial training (FGM): also learn each text with the vectors of its tokens moved by this much to where the loss grows, such as 1; twice the time. 0: off.
+    fgm_epsilon: float  # Adversarial training (FGM): also train on embeddings perturbed by this norm towards a larger loss, such as 1; twice the time. 0: off.
     focal_gamma: float  # Exponent of the focal loss, such as 2: examples that are right already count less; 0: cross entropy.
     fold: int  # With folds: train only the run that holds out this part, from 1.
     folds: int  # Cross-validation: divide the training table into N parts, train N runs that each hold out one of them, report mean and standard deviation, and train the final model on all rows; for tables of some hundred rows or fewer.
     freeze: Literal["none", "embeddings", "encoder"]  # Weights that stay as they are: the embeddings, or the encoder without its pooler.
-    gpu_memory_growth: bool  # Take memory of GPUs as it is needed; false: nearly all of it at the start.
+    gpu_memory_growth: bool  # Allocate GPU memory on demand; false: nearly all of it at the start.
     gpu_memory_limit: int  # MiB of each part of a GPU, with num_logical_devices.
     gradient_checkpointing: bool  # Recompute layers in the backward pass instead of storing their activations; less memory, same result.
-    group_by_length: bool  # Make each batch of training of texts of like length, so that there is less padding.
+    group_by_length: bool  # Batch training texts of similar length, so that there is less padding.
     head_learning_rate: float | Literal["auto", "same"]  # Peak learning rate of the head; same: learning_rate; auto: at least 1e-3 for tags and answers where the checkpoint has no such head and fewer than 10,000 examples train it, else learning_rate.
     id_column: str  # Table column with the ids for predictions. Default: row numbers.
     init_checkpoint: StrPath  # Checkpoint to start from, in any format, or a run folder. Default: from scratch.
     iterations_per_loop: int | Literal["auto"]  # Training steps per call of the device; auto: 1 on CPUs, 8 on GPUs and TPUs. Same result.
     jit_compile: Literal["auto", "true", "false"]  # Compile forward and backward pass with XLA; auto: on GPUs.
     join_labels: bool  # Join a class of a table that differs from another in case or spaces only with it, if it has a tenth of its rows or fewer.
-    keep_best: bool  # Keep the weights with the best evaluation score instead of the last ones. Default: where there is a development set.
+    keep_best: bool  # Keep the weights with the best evaluation score instead of the last ones. Default: if there is a development set.
     label_separator: str  # Separator between labels in one cell (tables with --label_type=multi_label).
     label_smoothing: float  # Part of the target that all labels share, such as 0.1; for classes and labels.
     label_threshold: str  # Probability above which a label is predicted (--label_type=multi_label); best: per label, the threshold with the best F1 on the development set.
@@ -78,7 +78,7 @@ class FineTuneOptions(TypedDict, total=False):
     long_texts: Literal["cut", "windows"]  # Texts longer than a row: truncate, or read whole in overlapping windows.
     lora_alpha: float  # With lora_rank: what adapters add is multiplied by this and divided by the rank.
     lora_rank: int  # Train adapters of this rank instead of the encoder (LoRA), such as 8; exports contain them. 0: none.
-    lora_targets: str  # With lora_rank: what has adapters, of query, key, value, project_out, expand, contract.
+    lora_targets: str  # With lora_rank: modules to adapt: query, key, value, project_out, expand, contract.
     lstm_size: int  # With feature_layers: output size of each BiLSTM layer, both directions together.
     max_seq_length: int  # Tokens per row, including [CLS] and [SEP].
     max_windows: int  # Maximum number of windows per text; the rest is not read.
@@ -143,7 +143,7 @@ class PretrainOptions(TypedDict, total=False):
     compress_records: bool  # Write records as .tfrecord.gz: half the disk space, slower.
     continuous_schedule: bool  # Start the decay at the end of warm-up; false: at step 0, as the original, so that the rate drops there.
     decay_power: float  # Power of the decay of the learning rate; 1: linear; 0.5: as NVIDIA's LAMB.
-    deterministic: bool  # Use only operations whose result is the same bit for bit in every run; slower, on CPUs always so.
+    deterministic: bool  # Use deterministic operations only, the same bit for bit in every run: slower; on CPUs always so.
     device: Literal["auto", "cpu", "gpu"]  # Device to train on; auto: GPUs if there are any.
     distillation: str  # With teacher: distilbert, tinybert or minilm, or factors of losses such as soft_targets=1,task=0.5.
     distillation_temperature: float  # With teacher: what logits are divided by for soft targets.
@@ -159,7 +159,7 @@ class PretrainOptions(TypedDict, total=False):
     eval_batch_size: int  # Rows per batch in evaluation and prediction.
     eval_file: StrPath  # Held-out text for evaluation, given as input_file is. Default: 5% of the documents of input_file.
     export_attention: bool  # Add signatures to the export that return attention weights and attributions; see docs/serving.md.
-    gpu_memory_growth: bool  # Take memory of GPUs as it is needed; false: nearly all of it at the start.
+    gpu_memory_growth: bool  # Allocate GPU memory on demand; false: nearly all of it at the start.
     gpu_memory_limit: int  # MiB of each part of a GPU, with num_logical_devices.
     gradient_checkpointing: bool  # Recompute layers in the backward pass instead of storing their activations; less memory, same result.
     init_checkpoint: StrPath  # Checkpoint to start from, in any format, or a run folder. Default: from scratch.

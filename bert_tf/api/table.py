@@ -14,7 +14,7 @@ from bert_tf.recipes.finetuning import table_choice
 from bert_tf.runtime import atomic_files, plugins
 from bert_tf.runtime.files import make_folder
 
-TEXT, LABEL = "text", "label"  # the columns of tuples, where nobody names them
+TEXT, LABEL = "text", "label"  # the columns of tuples, if nobody names them
 THE_DATA = "the data"  # what they are called in messages
 
 
@@ -35,7 +35,7 @@ def write(
         options: those of `fine_tune`; bad_rows="stop" refuses rows without text or label.
 
     Raises:
-        UserError: a row is of another form, lacks a column, or holds what is no text, label or Unicode.
+        UserError: a row is of another form, lacks a column, or holds what is not a text, label or Unicode.
     """
     each = iter(_each(data))
     first = list(itertools.islice(each, table_choice.ROWS))
@@ -47,7 +47,7 @@ def write(
         except UserError:
             lacking = TEXT if label else LABEL
             has = ", ".join(known[0])
-            raise UserError(f"Row 0 has no {lacking!r}; it has {has}: give {lacking}=NAME, the column.") from None
+            raise UserError(f"Row 0 has no {lacking!r}; it has {has}: pass {lacking}=NAME, the column.") from None
     columns, label = columns or [TEXT], label or LABEL
     label_type = options.get("label_type") or "classes"
     with plugins.trusting([label_type]):  # which the caller names
@@ -102,7 +102,7 @@ def rows(data: Iterable[Any], columns: Sequence[str], label: str) -> Iterator[di
 
 
 def _checked(number: int, values: Sequence[Any], names: Sequence[str]) -> list[Any]:
-    """The values of a row as JSON has them, the label last; UserError for what is no text, label or Unicode."""
+    """The values of a row as JSON has them, the label last; UserError for what is not a text, label or Unicode."""
     try:
         plain = [_plain(value) for value in values]
         json.dumps(plain, ensure_ascii=False).encode()
@@ -127,7 +127,7 @@ def _each(data: Any) -> Iterable[Any]:
         names = list(data) if isinstance(data, Mapping) else list(data.columns)
         repeated = sorted({str(name) for name in names if names.count(name) > 1})
         if repeated:
-            raise UserError(f"Several columns are called {', '.join(repeated)}; give each a name of its own.")
+            raise UserError(f"Several columns are called {', '.join(repeated)}; pass each a name of its own.")
         if isinstance(data, Mapping):
             return (dict(zip(names, values, strict=True)) for values in zip(*data.values(), strict=True))
         return data.to_dicts() if hasattr(data, "to_dicts") else data.to_dict("records")
@@ -152,7 +152,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a value is a text, one that is split into words, or missing."""
+    """Returns whether a value is a text, one that is split into words, or missing."""
     is_words = isinstance(value, list) and all(isinstance(word, str) for word in value)
     return value is None or isinstance(value, str) or is_words
 

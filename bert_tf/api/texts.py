@@ -64,7 +64,7 @@ def read(
 
 
 def _has_columns(values: Any, names: Sequence[str]) -> bool:
-    """Whether a DataFrame or a dictionary of columns has all of these."""
+    """Returns whether a DataFrame or a dictionary of columns has all of these."""
     columns = values if isinstance(values, Mapping) else values.columns if is_frame(values) else ()
     return set(names) <= set(columns)
 
@@ -89,7 +89,7 @@ def paired(firsts: Texts, seconds: Texts) -> Texts:
 
 
 def is_frame(values: Any) -> bool:
-    """Whether these are a DataFrame, of pandas or polars."""
+    """Returns whether these are a DataFrame, of pandas or polars."""
     return hasattr(values, "columns") and hasattr(values, "__getitem__") and hasattr(values, "to_dict")
 
 
@@ -129,7 +129,7 @@ def _chosen(has: Sequence[Any], names: Sequence[str], columns: Sequence[str], st
 
 
 def _is_example(values: Any) -> bool:
-    """Whether a tuple or a dictionary is a single example, as all of its values are texts."""
+    """Returns whether a tuple or a dictionary is a single example, as all of its values are texts."""
     if getattr(values, "ndim", None) == 0:  # an array or a tensor of a single text
         return True
     parts = values.values() if isinstance(values, Mapping) else values if isinstance(values, tuple) else ()
@@ -189,7 +189,7 @@ def as_text(value: Any, place: str) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value stands for none: None, NaN, NaT, or the NA of pandas."""
+    """Returns whether a value stands for none: None, NaN, NaT, or the NA of pandas."""
     is_nan = isinstance(value, float) and math.isnan(value)
     return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 

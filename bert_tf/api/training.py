@@ -84,7 +84,7 @@ def pretrain(
     """Pre-trains a model on raw text; see `bert_tf.pretrain`."""
     folder = os.fspath(output_dir)
     if (texts is None) == (not files):
-        raise UserError("Give either files or texts to train on.")
+        raise UserError("Pass either files or texts to train on.")
     if texts is None:
         paths = [files] if isinstance(files, str | os.PathLike) else list(files)
         source = ",".join(os.fspath(path) for path in paths)

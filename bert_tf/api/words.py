@@ -22,7 +22,7 @@ def _plain(words: Any) -> Any:
 
 
 def is_words(value: Any) -> bool:
-    """Whether a value is a text that is split into words, not a list of such texts; an empty list is of no texts."""
+    """Returns whether a value is a text that is split into words, not a list of such texts, as an empty list is."""
     return isinstance(value, list) and bool(value) and all(isinstance(word, str) for word in value)
 
 

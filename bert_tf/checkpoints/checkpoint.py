@@ -54,7 +54,7 @@ class SentenceVectors:
         layers: what they pass between the pooling and that.
         max_seq_length: tokens after which texts are truncated; None: not said.
         prompts: {name: what is put before a text}.
-        default_prompt_name: of the prompt of a text where none is named; None: without one.
+        default_prompt_name: of the prompt of a text if none is named; None: without one.
         include_prompt: whether the tokens of the prompt are pooled too.
         truncate_dim: how many numbers of a vector are kept, at the very end; None: all.
         similarity: of two vectors: "cosine", "dot", "euclidean" or "manhattan"; None: not said.
@@ -118,7 +118,7 @@ class Checkpoint:
 
     @property
     def lowers_case(self) -> bool:
-        """Whether the tokenizer lower-cases; unknown casing means that it does."""
+        """Returns whether the tokenizer lower-cases; unknown casing means that it does."""
         return self.lower_case is not False
 
 
@@ -127,6 +127,6 @@ def check_rows_for_tokens(checkpoint: Checkpoint, path: object) -> None:
     count, rows = len(checkpoint.vocabulary or ()), checkpoint.config.vocab_size
     if count > rows:
         raise UserError(
-            f"The vocabulary of {path} has {count} tokens, but its model has vectors for {rows} (vocab_size): give the "
+            f"The vocabulary of {path} has {count} tokens, but its model has vectors for {rows} (vocab_size): pass the "
             "vocabulary that belongs to it, or resize the model where the tokens were added."
         )

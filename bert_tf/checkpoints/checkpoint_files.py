@@ -61,7 +61,7 @@ Kind = TypeVar("Kind")
 
 
 def setting(path: StrPath, name: str, kind: type[Kind], *, inside: str = "") -> Kind | None:
-    """The value of a name in a JSON file of a checkpoint; None where the file or the name is missing, or it is null.
+    """The value of a name in a JSON file of a checkpoint; None if the file or the name is missing, or it is null.
 
     inside: the name of an object in the file that holds the name.
     Raises UserError for a value of another kind.
@@ -73,7 +73,7 @@ def setting(path: StrPath, name: str, kind: type[Kind], *, inside: str = "") -> 
 
 
 def _check_kind(path: StrPath, name: str, value: Any, kind: type[Kind]) -> Kind | None:
-    """The value; UserError unless it is None or of the kind. True and False are no numbers."""
+    """The value; UserError unless it is None or of the kind. True and False are not numbers."""
     if value is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
         raise UserError(f"{path}: {name} is {shortened(value)}; expected {KINDS[kind]}.")
     return value
@@ -86,7 +86,7 @@ def shortened(value: Any) -> str:
 
 
 def read_safetensors(path: StrPath) -> dict[str, np.ndarray]:
-    """{name: array} of a safetensors file; UserError where it is damaged or another file."""
+    """{name: array} of a safetensors file; UserError if it is damaged or another file."""
     from safetensors import SafetensorError, numpy
 
     try:

@@ -87,7 +87,7 @@ def names_of(config: BertConfig) -> dict[str, tuple[str, ...]]:
 
 
 def is_electra(arrays: Mapping[str, np.ndarray]) -> bool:
-    """Whether {their name: array} are of a checkpoint of google-research/electra."""
+    """Returns whether {their name: array} are of a checkpoint of google-research/electra."""
     return ELECTRA_TABLE in arrays
 
 

@@ -32,7 +32,7 @@ Found = dict[str, tuple[AddedToken, int | None]]  # by content, with the id that
 def extend(path: str, vocabulary: list[str]) -> tuple[list[str], tuple[str, ...]]:
     """A vocabulary with the tokens that the folder adds to it, such as [E1], and all that are recognized in texts.
 
-    The settings of the vocabulary say how. Raises UserError where their ids do not follow those of the vocabulary.
+    The settings of the vocabulary say how. Raises UserError if their ids do not follow those of the vocabulary.
     """
     kind, tokens = kind_of(vocabulary), list(vocabulary)
     if kind == DEBERTA_V2:  # whose [MASK] is one of those that are added
@@ -45,7 +45,7 @@ def extend(path: str, vocabulary: list[str]) -> tuple[list[str], tuple[str, ...]
         if is_new and (declared not in (None, number) or number < len(tokens)):
             raise UserError(
                 f"The ids of the tokens that {path} adds, such as {token.content!r}, do not follow its vocabulary of "
-                f"{len(vocabulary)} tokens: give its vocab.txt with all of them, each once."
+                f"{len(vocabulary)} tokens: pass its vocab.txt with all of them, each once."
             )
         if is_new:
             tokens.append(token.content)

@@ -136,7 +136,7 @@ def check(path: str, kind: str) -> None:
 
 
 def length_of_texts(path: str) -> int | None:
-    """The tokens after which texts and pairs are truncated; None where no file says it, or none are."""
+    """The tokens after which texts and pairs are truncated; None if no file says it, or none are."""
     length = read_settings(os.path.join(path, "tokenizer_config.json")).get("model_max_length")
     if isinstance(length, bool) or not isinstance(length, int | float):
         return None
@@ -144,7 +144,7 @@ def length_of_texts(path: str) -> int | None:
 
 
 def check_segments(path: str) -> None:
-    """Raises UserError where transformers gives a model no segments, so that both texts of a pair have the first."""
+    """Raises UserError if transformers gives a model no segments, so that both texts of a pair have the first."""
     file = os.path.join(path, CONFIG)
     names = setting(file, "model_input_names", list)
     if names is not None and "token_type_ids" not in names:
@@ -155,7 +155,7 @@ def check_segments(path: str) -> None:
 
 
 def wordpiece(path: str) -> tuple[bool | None, TokenizerSettings]:
-    """Whether the tokenizer of a folder lower-cases, None where no file says it, and its settings."""
+    """Returns whether the tokenizer of a folder lower-cases, None if no file says it, and its settings."""
     file, config = os.path.join(path, JSON), os.path.join(path, CONFIG)
     names = {"do_lower_case": "lowercase", "strip_accents": "strip_accents"}
     names["tokenize_chinese_chars"] = "handle_chinese_chars"
@@ -163,7 +163,7 @@ def wordpiece(path: str) -> tuple[bool | None, TokenizerSettings]:
         for ours, theirs in names.items():
             if _normalizer_setting(file, theirs) not in USUAL[ours]:
                 raise UserError(
-                    f"{file} has another normalizer.{theirs} than transformers uses where there is no {CONFIG}: write "
+                    f"{file} has another normalizer.{theirs} than transformers uses if there is no {CONFIG}: write "
                     f"one beside it with the {ours} that the model was trained with."
                 )
     if _normalizer(file) and _class(path) in BY_FILE:
@@ -185,7 +185,7 @@ def wordpiece(path: str) -> tuple[bool | None, TokenizerSettings]:
 
 
 def lower_cases_first(path: str) -> bool:
-    """Whether sentence-transformers lower-cases a text before its tokenizer gets it."""
+    """Returns whether sentence-transformers lower-cases a text before its tokenizer gets it."""
     if not files.is_file(os.path.join(path, "modules.json")):
         return False
     names = [name for name in files.names(path) if name.startswith("sentence_") and name.endswith("_config.json")]
@@ -213,12 +213,12 @@ def written(checkpoint: Checkpoint) -> dict[str, bool]:
 
 
 def is_by_file(path: str) -> bool:
-    """Whether tokenizer.json says every step."""
+    """Returns whether tokenizer.json says every step."""
     return _class(path) in BY_FILE and files.is_file(os.path.join(path, JSON))
 
 
 def _class(path: str) -> str | None:
-    """The class of the tokenizer, as the files name it, None where they do not; without "Fast"."""
+    """The class of the tokenizer, as the files name it, None if they do not; without "Fast"."""
     name = setting(os.path.join(path, CONFIG), "tokenizer_class", str)
     name = name or setting(os.path.join(path, "config.json"), "tokenizer_class", str)
     return name if name is None or name in BY_FILE else name.removesuffix("Fast")
@@ -296,12 +296,12 @@ def _unigram_kind(path: str, vocab: Any, added: set[Any]) -> str:
 
 
 def mask_takes_space(path: str, kind: str) -> bool:
-    """Whether the class of the tokenizer gives a mask token that the files name as a text the white space before it."""
+    """Returns whether the class of the tokenizer lets a mask token that files name as text take space before it."""
     return kind == MPNET or kind == XLM_ROBERTA and fairseq_class(path) == "CamembertTokenizer"
 
 
 def is_mpnet(path: str) -> bool:
-    """Whether the tokenizer of a folder with WordPiece has the special tokens and rows of MPNet."""
+    """Returns whether the tokenizer of a folder with WordPiece has the special tokens and rows of MPNet."""
     name = _class(path)
     return name in _classes(MPNET) or (
         name is None and setting(os.path.join(path, "config.json"), "model_type", str) == "mpnet"
@@ -318,7 +318,7 @@ def fairseq_class(path: str) -> str:
 
 
 def _check_json(path: str, kind: str, *, by_file: bool) -> None:
-    """Raises UserError where tokenizer.json has other steps; those that the class would choose may differ."""
+    """Raises UserError if tokenizer.json has other steps; those that the class would choose may differ."""
     file = os.path.join(path, JSON)
     model = _model_in(file, path)
     if model == BYTE_BPE and kind == BERT_BYTE_BPE:

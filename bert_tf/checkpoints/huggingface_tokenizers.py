@@ -139,7 +139,7 @@ def _check_words(path: str, vocabulary: list[str]) -> None:
 def _vocabulary_in(file: str, lines: list[str] | None) -> list[str]:
     """The tokens of a `tokenizer.json` in the order of their ids; UserError unless these are 0, 1, 2, ...
 
-    lines: of the vocab.txt, where there is one: it also holds tokens that are repeated.
+    lines: of the vocab.txt, if there is one: it also holds tokens that are repeated.
     """
     ids = setting(file, "vocab", dict, inside="model")
     if lines is not None and ids == {token: number for number, token in enumerate(lines)}:
@@ -152,15 +152,15 @@ def _vocabulary_in(file: str, lines: list[str] | None) -> list[str]:
 def _in_order(ids: dict[str, Any] | None, file: str) -> list[str]:
     """The tokens in the order of their ids; UserError unless these are 0, 1, 2, ..."""
     if not ids:
-        raise UserError(f"{file} has no vocabulary: fetch it again, or give its vocab.txt.")
+        raise UserError(f"{file} has no vocabulary: fetch it again, or pass its vocab.txt.")
     tokens = {number: token for token, number in ids.items() if type(number) is int}
     if tokens.keys() != set(range(len(ids))):
-        raise UserError(f"The ids in {file} are not 0 to {len(ids) - 1}, each once: give its vocab.txt.")
+        raise UserError(f"The ids in {file} are not 0 to {len(ids) - 1}, each once: pass its vocab.txt.")
     return [tokens[number] for number in range(len(ids))]
 
 
 def _byte_bpe(path: str) -> SubwordVocabulary | None:
-    """The vocabulary of a byte-level BPE; None where the folder has another tokenizer, or none."""
+    """The vocabulary of a byte-level BPE; None if the folder has another tokenizer, or none."""
     vocab, merges = os.path.join(path, "vocab.json"), os.path.join(path, RULES[BYTE_BPE])
     file = os.path.join(path, "tokenizer.json")
     if files.is_file(vocab) and files.is_file(merges):
@@ -171,7 +171,7 @@ def _byte_bpe(path: str) -> SubwordVocabulary | None:
         vocab, ids = file, setting(file, "vocab", dict, inside="model") or {}
         rules = _merges_in(file)
         added = {token.get("content"): token.get("id") for token in setting(file, "added_tokens", list) or []}
-        if "[MASK]" in added and huggingface_rules.is_by_file(path):  # whose special tokens are no others
+        if "[MASK]" in added and huggingface_rules.is_by_file(path):  # whose special tokens are not others
             ids = {byte_level.blanks_for_spaces(token): number for token, number in {**ids, **added}.items()}
             return SubwordVocabulary(_in_order(ids, file), BERT_BYTE_BPE, rules)
     else:

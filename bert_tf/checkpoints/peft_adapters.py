@@ -57,7 +57,7 @@ MATRIX = re.compile(r"(?P<module>.+)\.lora_(?P<matrix>[AB])\.weight")
 
 
 def check_layout(config: BertConfig) -> Layout:
-    """How transformers stores the encoder; UserError where it does not have it."""
+    """How transformers stores the encoder; UserError if it does not have it."""
     if config.encoder not in LAYOUTS:
         raise UserError(f"lora_rank is for {', '.join(LAYOUTS)}; encoder={config.encoder} has no adapters in PEFT.")
     return LAYOUTS[config.encoder]
@@ -157,7 +157,7 @@ def check_fits(adapter: Weights, base: Weights, rank: int, folder: str, base_pat
             raise UserError(f"{folder} holds {name} without {other}: fetch it again.")
         kernel = base.get(f"{match['dense']}/kernel")
         if kernel is None:
-            raise UserError(f"{folder} adapts {match['dense']}, which {base_path} does not have: give the right base.")
+            raise UserError(f"{folder} adapts {match['dense']}, which {base_path} does not have: pass the right base.")
         size_in, size_out = kernel.shape[0], kernel.shape[1] // lora.TARGETS[match["target"]][2]
         found, expected = (adapter[f"{place}a"].shape, adapter[f"{place}b"].shape), ((size_in, rank), (rank, size_out))
         if found != expected:
@@ -169,7 +169,7 @@ def check_fits(adapter: Weights, base: Weights, rank: int, folder: str, base_pat
 
 
 def settings_of(folder: str) -> dict[str, Any]:
-    """The content of adapter_config.json; UserError where it is not LoRA."""
+    """The content of adapter_config.json; UserError if it is not LoRA."""
     settings = read_settings(os.path.join(folder, CONFIG))
     if settings.get("peft_type") != "LORA":
         raise UserError(f"{folder} holds an adapter of the type {settings.get('peft_type')!r}; expected LORA.")

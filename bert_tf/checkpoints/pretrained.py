@@ -27,7 +27,7 @@ class Loaded(Checkpoint):
 
     Attributes:
         model: a Keras model; `model.encoder` is its encoder.
-        tokenizer: None where the checkpoint has no vocabulary.
+        tokenizer: None if the checkpoint has no vocabulary.
         report: which weights were loaded.
     """
 
@@ -77,7 +77,7 @@ def load(
 
 
 def tokenizer_of(checkpoint: Checkpoint) -> "Tokenizer | None":
-    """The tokenizer of a checkpoint; None where it has no vocabulary."""
+    """The tokenizer of a checkpoint; None if it has no vocabulary."""
     if checkpoint.vocabulary is None:
         return None
     from bert_tf.text import tokenizer_kinds  # which Windows lacks the kernels for
@@ -88,7 +88,7 @@ def tokenizer_of(checkpoint: Checkpoint) -> "Tokenizer | None":
 
 
 def _check_complete(path: str, model: BertModel, report: weights.LoadReport) -> None:
-    """Raises UserError where a head would be of random weights; warns of other ones, and of weights that are not used.
+    """Raises UserError if a head would be of random weights; warns of other ones, and of weights that are not used.
 
     Checkpoints of other libraries lack the pooler or the next sentence head where these were not trained.
     """
@@ -104,7 +104,7 @@ def _check_complete(path: str, model: BertModel, report: weights.LoadReport) -> 
     needed = [name for name in fresh if not name.startswith(may_lack)]
     if needed:
         raise UserError(
-            f"{path} lacks {len(needed)} weights of its model, as {needed[0]}: give those of a whole model."
+            f"{path} lacks {len(needed)} weights of its model, as {needed[0]}: pass those of a whole model."
         )
     for names, what in ((fresh, "not in it, and random"), (report.unused, "in it, and not used")):
         if names:

@@ -44,7 +44,7 @@ def with_vocabulary(checkpoint: Checkpoint, tokens: Sequence[str]) -> tuple[Chec
     before, lower_case = checkpoint.vocabulary, checkpoint.lower_case
     if before is None or lower_case is None:
         missing, flag = ("vocabulary", "vocab_file") if before is None else ("casing", "do_lower_case")
-        raise UserError(f"The checkpoint has no {missing}, which a new vocabulary is compared with: give --{flag}.")
+        raise UserError(f"The checkpoint has no {missing}, which a new vocabulary is compared with: pass --{flag}.")
     if {vocabulary.kind_of(before), vocabulary.kind_of(tokens)} != {vocabulary.WORDPIECE}:
         raise UserError("Only a WordPiece vocabulary can be changed for another, and only for one of WordPiece.")
     vocabulary.check_special_tokens(tokens, "The new vocabulary")

@@ -15,7 +15,7 @@ from bert_tf.runtime.atomic_files import write_json
 KIND_OF = {"dense": "Dense", "layer_norm": "LayerNorm", "normalize": "Normalize"}
 KINDS = (*KIND_OF.values(), "Dropout", "Pooling")
 VECTOR = "sentence_embedding"  # what the modules read and write
-ACTIVATIONS = {  # of Dense, where no argument is needed
+ACTIVATIONS = {  # of Dense, if no argument is needed
     "torch.nn.modules.linear.Identity": "identity",
     "torch.nn.modules.activation.Tanh": "tanh",
     "torch.nn.modules.activation.ReLU": "relu",
@@ -33,7 +33,7 @@ class Unsupported(Exception):
 def read(kind: str, folder: str) -> VectorLayer | None:
     """The layer of a module; None for one that changes nothing.
 
-    Raises Unsupported for another module or setting, UserError where a file is damaged.
+    Raises Unsupported for another module or setting, UserError if a file is damaged.
     """
     path = os.path.join(folder, "config.json")
     values = read_settings(path)

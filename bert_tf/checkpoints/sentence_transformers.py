@@ -65,7 +65,7 @@ SHORTEST = 5  # tokens; shorter rows have no room for a pair
 def read(folder: str, positions: int, *, has_length: bool = True) -> SentenceVectors | None:
     """Reads a folder of sentence-transformers; None for another folder, UserError for a damaged file.
 
-    positions: of the encoder, to which the length is limited. has_length: whether texts are truncated where no file
+    positions: of the encoder, to which the length is limited. has_length: whether texts are truncated if no file
         says so, as sentence-transformers does; our own runs read long texts in windows.
     """
     path = os.path.join(folder, MODULES)
@@ -101,7 +101,7 @@ def _modules(path: str) -> list[tuple[str, str]]:
     try:
         modules = [(str(module["type"]), os.fspath(module["path"])) for module in content]
         if not modules or not all(isinstance(module["type"], str) for module in content):
-            raise ValueError("it is empty, or has a type that is no text")
+            raise ValueError("it is empty, or has a type that is not a text")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UserError(f"{path} is not a list of modules ({error!r}): fetch it again, or remove it.") from None
     for _, module in modules:

@@ -86,12 +86,12 @@ def _check_parts(entry: Any, parts: list[Any]) -> None:
 
 
 def _is_part(start: int, length: int, size: int) -> bool:
-    """Whether a slice lies within a dimension; a length of 0 stands for all of it."""
+    """Returns whether a slice lies within a dimension; a length of 0 stands for all of it."""
     return start >= 0 and length >= 0 and start + length <= size
 
 
 def _fits(dtype: int, count: int, size: int) -> bool:
-    """Whether a tensor of `count` elements may take `size` bytes: strings and objects take one each or more."""
+    """Returns whether a tensor of `count` elements may take `size` bytes: strings and objects take one each or more."""
     try:
         kind = tf.as_dtype(dtype)
         width = kind.size

@@ -38,13 +38,13 @@ MAX_SHOWN = 3  # names in an error
 
 
 def config_file(folder: str) -> str | None:
-    """The path of the configuration; None where there is none."""
+    """The path of the configuration; None if there is none."""
     paths = (os.path.join(folder, name) for name in CONFIGS)
     return next((path for path in paths if files.is_file(path)), None)
 
 
 def is_model(folder: str) -> bool:
-    """Whether a folder has a configuration and weights of PyTorch.
+    """Returns whether a folder has a configuration and weights of PyTorch.
 
     bert_config.json with model.safetensors is a folder of the format native.
     """
@@ -57,18 +57,18 @@ def is_model(folder: str) -> bool:
 
 
 def has_weights(folder: str) -> bool:
-    """Whether a folder has files that may hold weights of PyTorch."""
+    """Returns whether a folder has files that may hold weights of PyTorch."""
     return bool(_candidates(folder))
 
 
 def lacks_shards(folder: str) -> bool:
-    """Whether a folder has the index of shards, and not all of these."""
+    """Returns whether a folder has the index of shards, and not all of these."""
     indexes = [name for name in _candidates(folder) if name.endswith(INDEX)]
     return any(not files.is_file(os.path.join(folder, shard)) for name in indexes for shard in _shards(folder, name))
 
 
 def _candidates(folder: str) -> list[str]:
-    """The names of the files that may hold the weights; only the first of WEIGHT_FILES where there is one."""
+    """The names of the files that may hold the weights; only the first of WEIGHT_FILES if there is one."""
     names = files.names(folder) if files.is_folder(folder) else []
     for known in WEIGHT_FILES:
         if known in names:
@@ -153,7 +153,7 @@ def without_prefixes(
     own = [place for place in (prefix, "") if place in places][:1] or places
     if not own:
         raise UserError(
-            f"{path} holds no weights of a BERT: {tokens} is missing among {_shown(sorted(arrays))}; give the weights "
+            f"{path} holds no weights of a BERT: {tokens} is missing among {_shown(sorted(arrays))}; pass the weights "
             "of a whole model."
         )
     if len(own) > 1:
@@ -165,7 +165,7 @@ def without_prefixes(
     if others:
         raise UserError(
             f"The weights in {path} begin with {place}, and its configuration describes a model whose weights begin "
-            f"with {prefix}: give the config.json that belongs to them."
+            f"with {prefix}: pass the config.json that belongs to them."
         )
     around = place.removesuffix(prefix) if f".{place}".endswith(f".{prefix}") else place
     inside = {name: array for name, array in arrays.items() if name.startswith(around)}

@@ -33,13 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser, source: Any) -> None:
 def pairs(pattern: str, output: str | None) -> list[Pair]:
     """The files of a pattern and of their answers: `output` has one *, for the name without its extension.
 
-    Raises UserError where no file matches, or two files would have the same answers.
+    Raises UserError if no file matches, or two files would have the same answers.
     """
     if not output or os.path.basename(output).count("*") != 1 or "*" in os.path.dirname(output):
         raise UserError(f"output is {output}; with input it is a pattern such as 'answers/*.jsonl'.")
     inputs = [path for path in files.glob(pattern) if files.is_file(path)]
     if not inputs:
-        raise UserError(f"No file matches input={pattern}: give a pattern such as 'texts/*.jsonl', in quotes.")
+        raise UserError(f"No file matches input={pattern}: pass a pattern such as 'texts/*.jsonl', in quotes.")
     by_output: dict[str, str] = {}
     for path in inputs:
         answers = output.replace("*", os.path.splitext(os.path.basename(path))[0])
@@ -75,7 +75,7 @@ def _claim(folder: str, settings: dict[str, Any]) -> None:
     files.make_folder(folder)
     path = os.path.join(folder, SETTINGS)
     if files.exists(path) and json_files.require_json(path, "settings of answers") != settings:
-        raise UserError(f"{folder} holds answers made with other flags: give another folder, or delete it.")
+        raise UserError(f"{folder} holds answers made with other flags: pass another folder, or delete it.")
     atomic_files.write_json(path, settings)
 
 

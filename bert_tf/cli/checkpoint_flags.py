@@ -43,6 +43,6 @@ def complete(checkpoint: Checkpoint, arguments: argparse.Namespace) -> Checkpoin
     if own is not None and len(own) != expected:
         raise UserError(
             f"The vocabulary of {arguments.source} has {len(own)} tokens, but its model expects {expected}: "
-            "give the matching vocab.txt as --vocab_file."
+            "pass the matching vocab.txt as --vocab_file."
         )
     return checkpoint

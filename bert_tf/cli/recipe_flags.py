@@ -14,7 +14,7 @@ BOOLEANS = ("true", "false")
 
 
 def is_recipe(command: ModuleType) -> bool:
-    """Whether a command runs a recipe, rather than parsing its arguments with argparse."""
+    """Returns whether a command runs a recipe, rather than parsing its arguments with argparse."""
     return hasattr(command, "Flags")
 
 

@@ -23,7 +23,7 @@ HELP = frozenset(("-h", "-?", "-help", "--help", "-helpshort", "--helpshort"))
 HELP_WIDTH, HELP_INDENT = 100, " " * 6
 VALUE_NAMES = {"int": "N", "float": "X"}  # of flags, in --help
 MORE_MEMORY = (
-    "raise num_accumulation_steps or give auto, use gradient_checkpointing, or lower train_batch_size, eval_batch_size "
+    "raise num_accumulation_steps or pass auto, use gradient_checkpointing, or lower train_batch_size, eval_batch_size "
     "or max_seq_length"
 )
 

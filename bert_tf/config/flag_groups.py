@@ -67,11 +67,11 @@ class DeviceOptions(Group):
     device: str = flag("auto", "Device to train on; auto: GPUs if there are any.", ("auto", "cpu", "gpu"), free=True)
     deterministic: bool = flag(
         False,
-        "Use only operations whose result is the same bit for bit in every run; slower, on CPUs always so.",
+        "Use deterministic operations only, the same bit for bit in every run: slower; on CPUs always so.",
         free=True,
     )
     gpu_memory_growth: bool = flag(
-        True, "Take memory of GPUs as it is needed; false: nearly all of it at the start.", free=True
+        True, "Allocate GPU memory on demand; false: nearly all of it at the start.", free=True
     )
     gpu_memory_limit: int = flag(0, "MiB of each part of a GPU, with num_logical_devices.", free=True)
     xla_cache: str = flag("auto", XLA_CACHE_HELP, free=True)

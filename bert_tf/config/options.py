@@ -116,7 +116,7 @@ def choices_of(metadata: Mapping[str, Any]) -> list[str]:
 class Group:
     """Base class of dataclasses of flags: checks the ranges of their values.
 
-    HIDDEN: inherited classes whose fields are no flags here.
+    HIDDEN: inherited classes whose fields are not flags here.
     """
 
     HIDDEN: ClassVar[tuple[type, ...]] = ()
@@ -150,7 +150,7 @@ class Options(Group):
     def of_program(cls, values: Mapping[str, Any]) -> Self:
         """The options that a program gave, under the names that flags and values have now.
 
-        Raises UserError for a name that is no flag, and for a value of another type or not among its choices.
+        Raises UserError for a name that is not a flag, and for a value of another type or not among its choices.
         """
         checked = dict(_checked(cls, name, value) for name, value in values.items())
         command = ("bert_tf", *(f"--{name}={value}" for name, value in checked.items()))

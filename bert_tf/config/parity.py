@@ -78,7 +78,7 @@ QUIRKS = (
         False,
         True,
         "the last weights are evaluated and kept",
-        "the weights of the best evaluation, where there is a development set",
+        "the weights of the best evaluation, if there is a development set",
     ),
     Quirk(
         "word_alignment",

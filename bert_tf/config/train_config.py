@@ -159,8 +159,8 @@ class FineTuning(Group):
     )
     fgm_epsilon: float = flag(
         0.0,
-        "Adversarial training (FGM): also learn each text with the vectors of its tokens moved by this much to where "
-        "the loss grows, such as 1; twice the time. 0: off.",
+        "Adversarial training (FGM): also train on embeddings perturbed by this norm towards a larger loss, such as 1; "
+        "twice the time. 0: off.",
         valid=NOT_NEGATIVE,
     )
     eval_steps: int = flag(
@@ -169,7 +169,7 @@ class FineTuning(Group):
     early_stop_patience: int = flag(0, "Stop after N evaluations without improvement; 0: never.", valid=NOT_NEGATIVE)
     keep_best: bool = flag(
         True,
-        "Keep the weights with the best evaluation score instead of the last ones. Default: where there is a "
+        "Keep the weights with the best evaluation score instead of the last ones. Default: if there is a "
         "development set.",
         earlier_default=False,
     )
@@ -192,7 +192,7 @@ class TrainConfig(Optimization, FineTuning, LongTraining, Compute):
         """Raises UserError for values that do not go together."""
         if self.head_learning_rate > 0 and not self.learning_rate:
             raise UserError(
-                "head_learning_rate needs a learning_rate above 0: give freeze=encoder to train the head alone."
+                "head_learning_rate needs a learning_rate above 0: pass freeze=encoder to train the head alone."
             )
         if self.train_batch_size % (self.num_accumulation_steps or 1):
             raise UserError(
@@ -288,7 +288,7 @@ class LoraConfig(Group):
         valid=Range(POSITIVE.holds, "more than 0"),
     )
     lora_targets: str = flag(
-        "query,value", "With lora_rank: what has adapters, of query, key, value, project_out, expand, contract."
+        "query,value", "With lora_rank: modules to adapt: query, key, value, project_out, expand, contract."
     )
 
     @property
@@ -323,5 +323,5 @@ class LossSettings(Group):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the loss stays as it is."""
+        """Returns whether the loss stays as it is."""
         return self == LossSettings()

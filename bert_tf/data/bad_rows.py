@@ -21,5 +21,5 @@ def report(source: str, reasons: Sequence[str], *, stops: bool, flag: str = "--b
     named = "; ".join(reasons[:MAX_NAMED]) + (f"; and {more} more" if more > 0 else "")
     rows, are = ("row", "is") if len(reasons) == 1 else ("rows", "are")
     if stops:
-        raise UserError(f"{len(reasons)} {rows} {are} bad: {named}. Mend them, or give {flag}=skip.")
+        raise UserError(f"{len(reasons)} {rows} {are} bad: {named}. Fix them or pass {flag}=skip.")
     log.warning("%d %s of %s %s left out (%s=stop refuses them): %s.", len(reasons), rows, source, are, flag, named)

@@ -47,7 +47,7 @@ class ColumnLayout:
     """What the columns of a file are.
 
     word_column, tag_column: from 1; -1 is the last. A file of one column has words only. scheme: "auto" or one of
-    tag_schemes.SCHEMES. position_digits: every word ends in a digit that is no part of it (Weibo NER writes 科0 技1).
+    tag_schemes.SCHEMES. position_digits: every word ends in a digit that is not part of it (Weibo NER writes 科0 技1).
     """
 
     word_column: int = 1
@@ -139,7 +139,7 @@ class ConllFile:
         )
 
     def _is_comment(self, row: tuple[int, str]) -> bool:
-        """Whether a line in front of a sentence is no word."""
+        """Returns whether a line in front of a sentence is not a word."""
         columns = self._expected[1] if self._expected else 0
         return row[1].startswith(COMMENT) and len(_fields(row[1], self.separator)) != columns
 
@@ -152,7 +152,7 @@ class ConllFile:
         if count > 1 and layout.word_column % (count + 1) == layout.tag_column % (count + 1):
             raise UserError(
                 f"word_column {layout.word_column} and tag_column {layout.tag_column} are the same of the {count} "
-                f"columns of {self.path}: give both."
+                f"columns of {self.path}: pass both."
             )
 
     def _sentence(self, lines: list[tuple[int, str]], document: int, first_line: int, columns: int) -> Sentence:
@@ -192,7 +192,7 @@ class ConllFile:
         except tag_schemes.MixedSchemesError as error:
             examples = " and ".join(map(self._tag_with_place, error.positions))
             raise UserError(
-                f"{self.path} mixes schemes: it {error}, as {examples}. Correct it, or give its scheme as tag_scheme."
+                f"{self.path} mixes schemes: it {error}, as {examples}. Correct it, or pass its scheme as tag_scheme."
             ) from None
 
     def _read_notation(self) -> None:
@@ -323,5 +323,5 @@ def join_words(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _is_unspaced(character: str) -> bool:
-    """Whether a character is of a script that puts no space between words."""
+    """Returns whether a character is of a script that puts no space between words."""
     return is_cjk(character) or "\u3000" <= character <= "\u30ff" or "\uff00" <= character <= "\uffef"

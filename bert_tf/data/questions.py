@@ -18,9 +18,9 @@ SPACE = "[ \\t\\r\\n\\u202f]+"  # between words, as run_squad.py divides a conte
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Question:
-    """A question about a context. `answers` are (text, start in characters), () where there is no answer.
+    """A question about a context. `answers` are (text, start in characters), () if there is no answer.
 
-    is_answerable: whether the context holds the answer, as the file says; None where it says nothing (a file without
+    is_answerable: whether the context holds the answer, as the file says; None if it says nothing (a file without
     answers).
     """
 
@@ -47,7 +47,7 @@ class Prediction(NamedTuple):
     """What is predicted for a question.
 
     answer: the one to give. answers: the n best, among them "no answer" where that may be one. null_odds: null score
-    minus the best other, None where "no answer" is no answer.
+    minus the best other, None where "no answer" is not an answer.
     """
 
     answer: Answer
@@ -67,7 +67,7 @@ def read(path: str) -> list[Question]:
     "context", "question", "answers": {"text": [...], "answer_start": [...]}}, as JSON, JSON lines or Parquet.
 
     Raises UserError, with the location in the file, for any other layout; for an id that occurs twice; and where there
-    is no question at all.
+    is not a question at all.
     """
     questions: dict[str, Question] = {}
     for location, entry in _entries(path):
@@ -102,7 +102,7 @@ def _questions_in(path: str, entry: Any, location: str) -> Iterator[Question]:
 
 
 def _questions_about(path: str, paragraph: Any, title: str, location: str) -> Iterator[Question]:
-    """The questions of a paragraph, or the paragraph itself where it is a question with its context."""
+    """The questions of a paragraph, or the paragraph itself if it is a question with its context."""
     context = _text(path, paragraph, "context", location)
     if "qas" not in paragraph and "question" in paragraph:
         yield _question(path, paragraph, context, title, location)
@@ -165,7 +165,7 @@ def _text(path: str, parent: Any, name: str, location: str) -> str:
 
 
 def answer_span(question: Question, answer: tuple[str, int]) -> tuple[int, int] | None:
-    """(start, end) in characters of an answer in its context, None where the context does not contain the text.
+    """(start, end) in characters of an answer in its context, None if the context does not contain the text.
 
     Where the text is not at the offset that the file names, as in some files, the nearest occurrence is taken; where
     there is none, the nearest one with other white space between the same words, as `run_squad.py` compares them.

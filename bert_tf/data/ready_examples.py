@@ -40,7 +40,7 @@ class StoredExamples:
 
 
 def is_file_of_them(path: str) -> bool:
-    """Whether a path has the name of a file of ready examples."""
+    """Returns whether a path has the name of a file of ready examples."""
     return path.lower().endswith(EXTENSIONS)
 
 
@@ -91,7 +91,7 @@ def _serialize(row: Mapping[str, np.ndarray], number: int) -> bytes:
 
 
 def about_of(path: str) -> dict[str, Any]:
-    """What a file's rows were made with, {} where nothing says it."""
+    """What a file's rows were made with, {} if nothing says it."""
     name = f"{path}.json"
     about = require_json(name, "a JSON object; write the examples again") if files.is_file(name) else {}
     if not isinstance(about, dict):
@@ -111,7 +111,7 @@ class ReadyRows:
         path: the file.
         specs: of the features of a row.
         vocabulary_size: the ids are below it.
-        labels: the smallest and the largest number of a label, where there are such.
+        labels: the smallest and the largest number of a label, if there are such.
 
     Attributes:
         count: n.
@@ -127,7 +127,7 @@ class ReadyRows:
         self, path: str, specs: "Specs", vocabulary_size: int, *, labels: tuple[int, int] | None = None
     ) -> None:
         if not files.is_file(path):
-            raise UserError(f"There is no file {path}: give TFRecords of ready examples.")
+            raise UserError(f"There is no file {path}: pass TFRecords of ready examples.")
         self.path, self.specs, self.is_known = path, dict(specs), bool(about_of(path).get("is_known", True))
         try:
             records = list(tf.data.TFRecordDataset(path).as_numpy_iterator())

@@ -32,7 +32,7 @@ def check_different(path: str, names: Sequence[str]) -> None:
     """Raises UserError for names of columns that are repeated, unless they are empty."""
     repeated = sorted(name for name, count in collections.Counter(names).items() if name and count > 1)
     if repeated:
-        raise UserError(f"{path} has several columns {listed(map(repr, repeated))}; give each a name of its own.")
+        raise UserError(f"{path} has several columns {listed(map(repr, repeated))}; pass each a name of its own.")
 
 
 def without_nan(value: Any) -> Any:
@@ -68,7 +68,7 @@ def excel_fields(path: str) -> Iterator[tuple[int, list[str]]]:
                     yield number, fields + [""] * (width - len(fields))
         except Exception as error:  # openpyxl and its parsers raise any type for a damaged workbook
             raise UserError(
-                f"{path} is no Excel workbook that can be read ({reason_of(error)}); save it as .xlsx."
+                f"Cannot read {path} as an Excel workbook ({reason_of(error)}); save it as .xlsx."
             ) from None
 
 
@@ -108,7 +108,7 @@ def parquet_rows(path: str) -> Iterator[dict[str, Any]]:
         except UserError:
             raise
         except Exception as error:  # any type: pyarrow's own, of a text that is not UTF-8, of a date that is none
-            raise UserError(f"{path} is no Parquet file that can be read: {reason_of(error)}.") from None
+            raise UserError(f"Cannot read {path} as Parquet: {reason_of(error)}.") from None
 
 
 def _values(path: str, name: str, column: Any) -> list[Any]:
@@ -149,7 +149,7 @@ def _plain(value: Any, column: str, number: int, path: str) -> Any:
 
 
 def is_folder_of_classes(path: str) -> bool:
-    """Whether a path is a folder with two or more folders that hold .txt files."""
+    """Returns whether a path is a folder with two or more folders that hold .txt files."""
     return bool(path) and files.is_folder(path) and len(_classes(path)) > 1
 
 
@@ -178,4 +178,4 @@ def _open(path: str) -> IO[bytes]:
     try:
         return files.open_binary(path)
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): give the path of a file.") from None
+        raise UserError(f"{path} cannot be read ({error.strerror}): pass the path of a file.") from None

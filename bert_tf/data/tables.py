@@ -42,13 +42,13 @@ def read(path: str, columns: Sequence[str] | None = None, *, malformed: list[str
 
     Raises:
         UserError: with the place, for a row with more or fewer fields than columns, an invalid encoding, NUL, malformed
-            CSV or JSON, bytes that are no text; for a column name that is repeated; for a file that is missing, of
+            CSV or JSON, bytes that are not text; for a column name that is repeated; for a file that is missing, of
             another kind or without rows.
     """
     extension = _extension(path)
     if extension not in READERS:
         raise UserError(
-            f"{path} is no table that can be read; expected a name that ends in {', '.join(EXTENSIONS)}, or a folder "
+            f"Cannot read {path} as a table; expected a name that ends in {', '.join(EXTENSIONS)}, or a folder "
             "with a folder of .txt files for each class."
         )
     is_empty = True
@@ -60,7 +60,7 @@ def read(path: str, columns: Sequence[str] | None = None, *, malformed: list[str
 
 
 def is_table(path: str) -> bool:
-    """Whether a path has the name of a table, or is a folder of texts by class."""
+    """Returns whether a path has the name of a table, or is a folder of texts by class."""
     return _extension(path) in READERS
 
 

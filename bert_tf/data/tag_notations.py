@@ -63,12 +63,12 @@ class UnknownTagError(ValueError):
     """A tag that no notation writes, or none that writes the tags before it: `tag`."""
 
     def __init__(self, tag: str) -> None:
-        super().__init__(f"{tag!r} is no tag in the notation of those before it")
+        super().__init__(f"{tag!r} is not a tag in the notation of those before it")
         self.tag = tag
 
 
 def detect(tags: Iterable[str]) -> Notation:
-    """The notation of all of these tags, the first of NOTATIONS that fits; raises UnknownTagError where none does."""
+    """The notation of all of these tags, the first of NOTATIONS that fits; raises UnknownTagError if none does."""
     fitting = NOTATIONS
     for tag in dict.fromkeys(tags):
         fitting = [notation for notation in fitting if notation.standard(tag) is not None]

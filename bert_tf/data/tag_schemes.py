@@ -5,7 +5,7 @@ A span is (type, first word, end), the end exclusive.
     IOB1   I-LOC I-LOC  O  I-PER B-PER    B only where an entity follows another of its type (CoNLL-2003 as released)
     IOB2   B-LOC I-LOC  O  B-PER B-PER    B at every beginning; what most files call BIO
     BIOES  B-LOC E-LOC  O  S-PER S-PER    ends and single words too
-    plain  DT    NN     VB NN    NN       every tag stands for itself (parts of speech); O is no span here too
+    plain  DT    NN     VB NN    NN       every tag stands for itself (parts of speech); O is not a span here too
 
 BMES, BILOU and untyped tags are these in other letters: see `tag_notations`. IO is IOB1 without a B.
 """
@@ -38,7 +38,7 @@ class MixedSchemesError(ValueError):
 
 
 def parse_tag(tag: str, scheme: str = "iob2") -> ParsedTag | None:
-    """B-LOC -> ("B", "LOC"), O -> ("O", ""); None for what is no tag. In a plain scheme every tag is ("S", tag)."""
+    """B-LOC -> ("B", "LOC"), O -> ("O", ""); None for what is not a tag. In a plain scheme every tag is ("S", tag)."""
     if tag == OUTSIDE:
         return OUTSIDE, ""
     if scheme == "plain":
@@ -50,18 +50,18 @@ def parse_tag(tag: str, scheme: str = "iob2") -> ParsedTag | None:
 def _parse(tag: str, scheme: str = "iob2") -> ParsedTag:
     parsed = parse_tag(tag, scheme)
     if parsed is None:
-        raise ValueError(f"{tag!r} is no tag of the scheme {scheme}.")
+        raise ValueError(f"{tag!r} is not a tag of the scheme {scheme}.")
     return parsed
 
 
 def begins_span(before: ParsedTag, tag: ParsedTag) -> bool:
-    """Whether a word begins a span, given its parsed tag and that of the word before; conlleval's rule for any tags."""
+    """Returns whether a word begins a span, given its tag and that of the word before, as conlleval reads them."""
     prefix, kind = tag
     return prefix != OUTSIDE and (prefix in "BS" or before[0] in ("O", "E", "S") or before[1] != kind)
 
 
 def may_follow(before: ParsedTag, tag: ParsedTag, scheme: str) -> bool:
-    """Whether a scheme of a TagSet writes a tag after another one; O stands for both ends of a sentence."""
+    """Returns whether a scheme of a TagSet writes a tag after another one; O stands for both ends of a sentence."""
     if tag[0] in ("I", "E"):
         return before[0] in ("B", "I") and before[1] == tag[1]
     return scheme != "bioes" or before[0] not in ("B", "I")
@@ -115,7 +115,7 @@ def convert(tags: Sequence[str], source: str, target: str) -> list[str]:
 def detect_scheme(sentences: Iterable[Sequence[str]]) -> tuple[str, list[Position]]:
     """The scheme of lists of tags, and its exceptions, the few tags that the scheme would not write.
 
-    "bioes", "iob1" or "iob2"; "iob2" where there is no span at all. Raises MixedSchemesError where the exceptions are
+    "bioes", "iob1" or "iob2"; "iob2" if there is no span at all. Raises MixedSchemesError where the exceptions are
     not few, such as I-PER after O in one line (IOB1) and B-PER there in another.
     """
     evidence: dict[str, list[Position]] = {sign: [] for sign in ("iob1", "iob2", "bioes", "not bioes")}
@@ -199,7 +199,7 @@ class TagSet:
 
     @property
     def outside(self) -> int:
-        """The number of the label of words without tokens: that of O, 0 where there is no O."""
+        """The number of the label of words without tokens: that of O, 0 if there is no O."""
         return self.labels.index(OUTSIDE) if OUTSIDE in self.labels else 0
 
     def numbers(self, tags: Sequence[str], source: str) -> list[int | None]:

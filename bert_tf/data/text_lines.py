@@ -1,7 +1,7 @@
 """Lines of text files, whatever encoding and line ends spreadsheets gave them. Free of TensorFlow.
 
 Files are UTF-8, or UTF-16 with its mark. A file that is neither is read as Windows-1252 (a superset of Latin-1), which
-a warning says, where nothing speaks against that.
+a warning says, if nothing speaks against that.
 """
 
 import codecs
@@ -32,7 +32,7 @@ def read(path: str, *, announced_for: str = "") -> Iterator[str]:
     try:
         file = files.open_binary(path)
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): give the path of a file.") from None
+        raise UserError(f"{path} cannot be read ({error.strerror}): pass the path of a file.") from None
     with file:
         head = file.read(HEAD)
         file.seek(0)

@@ -39,7 +39,7 @@ def read(
         split: the dataset's own name of the split, such as "validation".
         data_dir: the folder of prepared datasets; "" is the package's own. A dataset that is missing is downloaded.
         texts: the features with the texts.
-        label: the feature with the label; None: labels are not read. A label of -1 is no label.
+        label: the feature with the label; None: labels are not read. A label of -1 is not a label.
         named: whether labels of classes are given by their names; otherwise they are numbers.
         id_feature: the feature that becomes the id; None: the number of the example, from 0.
 
@@ -125,7 +125,7 @@ def _open_builder(name: str, data_dir: str) -> Any:
             builder = tfds.builder(name, data_dir=data_dir)
         except Exception as error:  # of many types: an unknown dataset or configuration, a broken one
             raise UserError(
-                f"{data_dir} does not hold {name}, and tensorflow-datasets cannot make it ({reason_of(error)}): give "
+                f"{data_dir} does not hold {name}, and tensorflow-datasets cannot make it ({reason_of(error)}): pass "
                 "the name of a dataset as dataset/configuration, or the folder that holds it as tfds_dir."
             ) from None
         _download(builder, name, data_dir)
@@ -179,7 +179,7 @@ def _download(builder: Any, name: str, data_dir: str) -> None:
     server = f" from {urllib.parse.urlsplit(url).netloc}" if url else ""
     message = (
         f"{data_dir} does not hold {name}, and it cannot be downloaded{server} "
-        "({reason}): connect to the internet, or give as tfds_dir a folder that tensorflow-datasets has prepared."
+        "({reason}): connect to the internet, or pass as tfds_dir a folder that tensorflow-datasets has prepared."
     )
     try:
         if url:

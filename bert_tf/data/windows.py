@@ -97,7 +97,7 @@ def max_context(positions: tf.Tensor, starts: tf.Tensor, sizes: tf.Tensor) -> tf
         sizes: int32 [..., S]; 0 for a candidate that does not exist.
 
     Returns:
-        Indices of candidates, int32 [...]; 0 where none holds the token.
+        Indices of candidates, int32 [...]; 0 if none holds the token.
     """
     left = positions[..., None] - starts
     right = sizes - 1 - left

@@ -27,7 +27,7 @@ QUESTION_TOKENS = 384  # in a row with a question, as in the original
 
 @functools.cache  # evaluation asks for labels, then for functions
 def load(path: str) -> pretrained.Loaded:
-    """The checkpoint with its head and its tokenizer; UserError where one of them is missing."""
+    """The checkpoint with its head and its tokenizer; UserError if one of them is missing."""
     loaded = pretrained.load(path)
     if kind_of(loaded) is None:
         raise UserError(
@@ -39,14 +39,14 @@ def load(path: str) -> pretrained.Loaded:
 
 
 def tokenizer_of(path: str, loaded: pretrained.Loaded) -> Tokenizer:
-    """The tokenizer of a model; UserError where it has none."""
+    """The tokenizer of a model; UserError if it has none."""
     if loaded.tokenizer is None:
         raise UserError(f"{path} has no vocab.txt next to it, without which it takes no strings.")
     return loaded.tokenizer
 
 
 def kind_of(loaded: pretrained.Loaded) -> str | None:
-    """The kind of the head of a model; None where nothing answers a text."""
+    """The kind of the head of a model; None if nothing answers a text."""
     if isinstance(loaded.model, Pretrainer):
         return "masked_lm" if "masked_lm/output_bias" in loaded.report.loaded else None
     if loaded.report.loaded and {"classifier/bias", "span/bias"} & set(loaded.report.loaded):
@@ -127,7 +127,7 @@ def task_of(
     if kind in heads.kinds("is_of_pairs") and texts != 2:
         raise UserError(f"{path} takes pairs, a query and a text; {texts} texts were given for an example.")
     if kind == "choice" and texts < 3:
-        raise UserError(f"{path} takes a text and its choices, two or more: give them.")
+        raise UserError(f"{path} takes a text and its choices, two or more: pass them.")
     names = [str(number) for number in range(texts - 1)] if kind == "choice" else _names(loaded)
     plugins.check_trusted(kind or "classes", path)
     goal = heads.of_texts(kind or "classes").from_about({**stored, "labels": names, "kind": kind})
@@ -150,13 +150,13 @@ def _masked_lm_task(loaded: pretrained.Loaded) -> Any:
 
 
 def _names(loaded: pretrained.Loaded) -> list[str]:
-    """The labels, by number where they have no names."""
+    """The labels, by number if they have no names."""
     size = int(loaded.model.classifier.bias.shape[0])
     return list(loaded.labels or ()) or [f"LABEL_{number}" for number in range(size)]
 
 
 def _usual_texts(path: StrPath, kind: str | None, labels: Sequence[str]) -> int:
-    """The number of texts of an example, where nobody says it."""
+    """The number of texts of an example, if nobody says it."""
     if kind == "choice":
         raise UserError(f"{path} takes a text and its choices: say how many texts that are, num_texts.")
     settings = read_settings(os.path.join(path, "config.json"))

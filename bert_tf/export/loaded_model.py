@@ -36,7 +36,7 @@ ORDERS = (("question", "context"), ("text_a", "text_b"), ("text_a", "choices"))
 def find(path: str) -> str:
     """What a path stands for: an export, the path itself or `export` in the folder of a run; or a checkpoint.
 
-    Raises UserError where it is neither. Whether a checkpoint has a head shows when it is loaded.
+    Raises UserError if it is neither. Whether a checkpoint has a head shows when it is loaded.
     """
     if not path.startswith("hf://"):
         for folder in (path, os.path.join(path, "export")):
@@ -48,9 +48,9 @@ def find(path: str) -> str:
     if _is_checkpoint(path):
         return path
     if not files.is_folder(path):
-        raise UserError(f"There is no folder {path}: give that of an export, of a run that has one, or a checkpoint.")
+        raise UserError(f"There is no folder {path}: pass that of an export, of a run that has one, or a checkpoint.")
     raise UserError(
-        f"{path} is no export, as it holds no {SAVED_MODEL}, and no checkpoint: give the folder that a run calls "
+        f"{path} is not an export, as it holds no {SAVED_MODEL}, and no checkpoint: pass the folder that a run calls "
         "export."
     )
 
@@ -62,7 +62,7 @@ def forget_checkpoints() -> None:
 
 
 def is_export(folder: str) -> bool:
-    """Whether a folder has a SavedModel."""
+    """Returns whether a folder has a SavedModel."""
     return files.is_file(os.path.join(folder, SAVED_MODEL))
 
 
@@ -86,7 +86,7 @@ class TextFunction(abc.ABC):
         source: the path of the model, for messages.
         inputs: {name: None, or the number of texts of an example that it takes}, in the order of an example's texts.
         has_order: whether that order is known; otherwise it is that of names, and texts must be given by name.
-        batch_size: how many texts to compute at once where nobody says.
+        batch_size: how many texts to compute at once if nobody says.
     """
 
     source: str
@@ -95,7 +95,7 @@ class TextFunction(abc.ABC):
     batch_size: int = BATCH_SIZE
 
     def predict(self, examples: Sequence[Example]) -> "dict[str, np.ndarray]":
-        """{name: array [B, ...]} of the outputs for B examples. Raises UserError where memory does not suffice."""
+        """{name: array [B, ...]} of the outputs for B examples. Raises UserError if memory does not suffice."""
         columns, first = {}, 0
         for name, count in self.inputs.items():
             texts = [example.encode()[first : first + (count or 1)] for example in examples]
@@ -107,16 +107,16 @@ class TextFunction(abc.ABC):
             raise UserError(f"Memory ran out for {len(examples)} texts at once: lower batch_size.") from None
 
     def check_order(self) -> None:
-        """Raises UserError where the order of the inputs is unknown, so that no text has a place."""
+        """Raises UserError if the order of the inputs is unknown, so that no text has a place."""
         if not self.has_order:
             raise UserError(
-                f"{self.source} does not say in which order it takes {' and '.join(self.inputs)}: give a table with "
+                f"{self.source} does not say in which order it takes {' and '.join(self.inputs)}: pass a table with "
                 "columns of these names, without text_columns."
             )
 
     @abc.abstractmethod
     def _run(self, columns: dict[str, list]) -> "dict[str, np.ndarray]":
-        """The outputs for the inputs; raises MemoryError, or UserError where it fails otherwise."""
+        """The outputs for the inputs; raises MemoryError, or UserError if it fails otherwise."""
 
 
 class Signature(TextFunction):
@@ -187,7 +187,7 @@ def head_of(folder: str, outputs: Collection[str], inputs: Collection[str] | Non
 def signatures(folder: str, *, jit_compile: str = "auto", texts: int | None = None) -> dict[str, Any]:
     """Loads the SavedModel in a folder, or a checkpoint: {name: signature}; starts TensorFlow.
 
-    Raises UserError where it is damaged, or does more than compute, see `export.graph_operations`.
+    Raises UserError if it is damaged, or does more than compute, see `export.graph_operations`.
 
     jit_compile: whether those that can be are compiled by XLA, in static shapes (`export.static_signature`): "true",
     "false", or "auto", on GPUs and TPUs.
@@ -269,7 +269,7 @@ def inputs_in_order(
 
 
 def declared_inputs(folder: str) -> list[str]:
-    """The names of the inputs of serving_default in order, from about.json; [] where it does not say."""
+    """The names of the inputs of serving_default in order, from about.json; [] if it does not say."""
     inputs = about(folder).get("inputs")
     return list(inputs) if isinstance(inputs, dict) else []
 

@@ -28,13 +28,13 @@ def check_readable(path: str) -> None:
     if _extension(path) not in EXTENSIONS:
         raise UserError(f"{path} cannot be read; expected a name that ends in {', '.join(EXTENSIONS)}, or - for lines.")
     if not files.is_file(path):
-        raise UserError(f"There is no file {path}: give texts as one of {', '.join(EXTENSIONS)}, or - for lines.")
+        raise UserError(f"There is no file {path}: pass texts as one of {', '.join(EXTENSIONS)}, or - for lines.")
     if not files.size(path):
         raise UserError(f"{path} is empty; expected texts.")
 
 
 def count(path: str) -> int | None:
-    """The approximate number of texts in a file, from its line ends; None where these do not tell."""
+    """The approximate number of texts in a file, from its line ends; None if these do not tell."""
     extension = _extension(path)
     if path == STANDARD_INPUT or extension not in (".txt", ".tsv", ".jsonl"):  # a text there may have many lines
         return None
@@ -57,7 +57,7 @@ def read(
         path: the file, or "-".
         inputs: {name: None, or the number of texts it takes} of a model: {"text_a": None, "choices": 4}. Columns of a
             table have these names; several texts are in columns "choice 0", "choice 1", ... or in a list in JSON.
-        columns: names of the columns in the order of the inputs, where they differ from the inputs' names.
+        columns: names of the columns in the order of the inputs, if they differ from the inputs' names.
         id_column: the column with the id; without it, the id is the number of the text, from 0.
         label: the column of a table with the label.
 
@@ -77,7 +77,7 @@ def read(
 def number_of_texts(path: str, columns: str | None) -> int | None:
     """How many texts an example of a table has: as many as `columns` names, or as it has columns of a model's inputs.
 
-    None where neither says it. A list in JSON counts as one: a model of choices needs the names of the columns.
+    None if neither says it. A list in JSON counts as one: a model of choices needs the names of the columns.
     """
     named = [name for name in (columns or "").split(",") if name.strip()]
     if named or path == STANDARD_INPUT or not tables.is_table(path):
@@ -151,7 +151,7 @@ def _read_rows(
 
 
 def _columns_of(path: str, inputs: Inputs, row: Mapping[str, Any]) -> list[str]:
-    """The columns of a table that are named after the inputs; UserError where one is missing."""
+    """The columns of a table that are named after the inputs; UserError if one is missing."""
     names: list[str] = []
     for name, count in inputs.items():
         numbered = [f"{name.removesuffix('s')} {number}" for number in range(count or 0)]
@@ -170,7 +170,7 @@ def _read_lines(path: str, inputs: Inputs) -> Iterator[Example]:
     if len(inputs) > 1:
         extensions = ", ".join(tables.EXTENSIONS)
         raise UserError(
-            f"{name} has one text a line, the model takes {' and '.join(inputs)}: give a table ({extensions})."
+            f"{name} has one text a line, the model takes {' and '.join(inputs)}: pass a table ({extensions})."
         )
     number, source = 0, "standard input" if path == STANDARD_INPUT else path
     with _open(path) as file:

@@ -39,7 +39,7 @@ class QuickExport(TextFunction):
     def __init__(self, library: str, folder: str) -> None:
         """Loads the folder. library: `tensorflow_c.library_path`. Raises what `load` expects where it cannot.
 
-        UserError where it does more than compute, see `export.graph_operations`.
+        UserError if it does more than compute, see `export.graph_operations`.
         """
         graph_operations.check(folder)
         self._session = tensorflow_c.Session(library, folder, loaded_model.text_operations())

@@ -24,7 +24,7 @@ ENTAILED, CONTRADICTED = "entail", "contradict"  # how the names of these classe
 
 
 def is_entailment(inputs: Sequence[str], classes: Sequence[str]) -> bool:
-    """Whether a model with these inputs and classes says if a text entails another."""
+    """Returns whether a model with these inputs and classes says if a text entails another."""
     return list(inputs) == PAIR and numbers_in(classes) is not None
 
 
@@ -101,7 +101,7 @@ class ZeroShot(TextFunction):
 
 
 def logits_in(outputs: "Mapping[str, np.ndarray]", source: str) -> "np.ndarray":
-    """The logits among the outputs of a model; UserError where it returns none."""
+    """The logits among the outputs of a model; UserError if it returns none."""
     if "logits" not in outputs:
         raise UserError(f"{source} returns no logits, which zero-shot classification needs.")
     return outputs["logits"]

@@ -53,7 +53,7 @@ def of_texts(kind: str) -> type[TextHead]:
     """The head of that kind, which reads the vectors of texts; UserError for another one."""
     head = get(kind)
     if not issubclass(head, TextHead):
-        raise UserError(f"{kind} is no head for the labels of texts; expected one of {', '.join(kinds('is_pooled'))}.")
+        raise UserError(f"{kind} is not a head for labels of texts; expected one of {', '.join(kinds('is_pooled'))}.")
     return head
 
 

@@ -106,7 +106,7 @@ class Classes(TextHead):
     def with_loss(self, settings: LossSettings) -> Self:
         """See `TextHead`."""
         if settings.pos_weight:
-            raise UserError("pos_weight needs label_type=multi_label; for classes give class_weights.")
+            raise UserError("pos_weight needs label_type=multi_label; for classes pass class_weights.")
         head = copy.copy(self)
         head.loss_settings = settings
         return head

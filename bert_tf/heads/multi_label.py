@@ -124,7 +124,7 @@ class MultiLabel(Classes):
         return table
 
     def _is_multi_hot(self, parts: Sequence[str | None]) -> bool:
-        """Whether the labels of an example say of each label whether it holds: [0, 1, 0]."""
+        """Returns whether the labels of an example say of each label whether it holds: [0, 1, 0]."""
         if len(parts) != len(self.labels) or not set(parts) <= BITS:
             return False
         return len(parts) > 2 or set(self.labels) != BITS  # two labels that are called 0 and 1 may both hold
@@ -134,8 +134,8 @@ class MultiLabel(Classes):
         return np.zeros((count, len(self.labels)), np.float32)
 
     def class_weights(self, labels: np.ndarray, text: str) -> np.ndarray:
-        """Raises UserError: labels are no classes."""
-        raise UserError("class_weights needs one class for each text; give pos_weight, or leave it out.")
+        """Raises UserError: labels are not classes."""
+        raise UserError("class_weights needs one class for each text; pass pos_weight, or leave it out.")
 
     def label_counts(self, labels: np.ndarray) -> np.ndarray | None:
         """Examples of each label, [C]."""
@@ -268,7 +268,7 @@ def _list_in(text: str) -> Any:
 
 
 def _parts(example: Example, separator: str) -> list[str | None]:
-    """`split_labels` of an example; UserError for labels that are no names."""
+    """`split_labels` of an example; UserError for labels that are not names."""
     label = example.label
     is_list = isinstance(label, list)
     if isinstance(label, dict) or (is_list and not all(isinstance(part, str | int | float) for part in label)):
@@ -301,7 +301,7 @@ def multi_hot_width(examples: Sequence[Example], separator: str) -> int:
 
 
 def parse_threshold(text: str) -> float | None:
-    """The number in label_threshold; None where it is empty or BEST. Raises UserError for anything else."""
+    """The number in label_threshold; None if it is empty or BEST. Raises UserError for anything else."""
     if text in ("", BEST):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Whether a text follows another (Devlin et al. 2018, section 3.1, task 2); trained with masked LM as a rule."""
+"""Next sentence prediction (Devlin et al. 2018, section 3.1, task 2), trained with masked LM."""
 
 from bert_tf.heads.masked_lm import MaskedLm
 

@@ -92,7 +92,7 @@ class Regression(TextHead):
 
 
 def numbers(examples: Sequence[Example]) -> np.ndarray:
-    """The labels of examples as float32 [n]; UserError with its place for one that is no number."""
+    """The labels of examples as float32 [n]; UserError with its place for one that is not a number."""
     return np.array([_number(example) for example in examples], np.float32)
 
 

@@ -33,7 +33,7 @@ class Relevance(Regression):
         """Raises UserError unless the columns of a table are a query and a text, and a label."""
         if len(columns) != len(INPUTS) or not options.label_column:
             raise UserError(
-                f"label_type={cls.kind} is for pairs: give text_columns=QUERY,TEXT, and as label_column how well "
+                f"label_type={cls.kind} is for pairs: pass text_columns=QUERY,TEXT, and as label_column how well "
                 "the text answers the query."
             )
 

@@ -91,7 +91,7 @@ def _head(model: heads.BertModel) -> functional_bert.Head:
 
 
 def explains(model: Any) -> bool:
-    """Whether `integrated_gradients` takes a model."""
+    """Returns whether `integrated_gradients` takes a model."""
     try:
         return bool(_head(model))
     except UserError:

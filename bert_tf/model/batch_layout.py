@@ -85,7 +85,7 @@ class BatchLayout:
 
     @property
     def training(self) -> bool:
-        """Whether a gradient will be computed."""
+        """Returns whether a gradient will be computed."""
         return self.seed is not None
 
     def split_heads(self, x: tf.Tensor, parts: int) -> list[tf.Tensor]:

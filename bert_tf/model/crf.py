@@ -100,7 +100,7 @@ def viterbi(emissions: tf.Tensor, lengths: tf.Tensor, potentials: tf.Tensor) -> 
 
 
 def _edge(potential: tf.Tensor, applies: tf.Tensor | None) -> tf.Tensor:
-    """The potential [C] of one end for rows, [1, C] or, where it does not apply to all of them, [B, C]."""
+    """The potential [C] of one end for rows, [1, C] or, if it does not apply to all of them, [B, C]."""
     return potential[None] if applies is None else potential * tf.cast(applies, tf.float32)[:, None]
 
 

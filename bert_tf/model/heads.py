@@ -23,7 +23,7 @@ from bert_tf.model.sequence_packing import POSITION_INPUTS, TABLES, PackingSpec
 Inputs = Mapping[str, tf.Tensor]
 
 HEAD_DROPOUT = 0.1  # rate before the head of a task; the original's, whatever the encoder's configuration says
-WINDOWS_AT_ONCE = 32  # of texts in windows, where no gradient is needed
+WINDOWS_AT_ONCE = 32  # of texts in windows, if no gradient is needed
 
 
 class MaskedLmHead(ConfiguredLayer):

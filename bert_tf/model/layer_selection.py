@@ -33,7 +33,7 @@ def layer_map(text: str, student: int, teacher: int) -> list[int]:
 
 
 def select(weights: Mapping[str, np.ndarray], layers: Sequence[int]) -> dict[str, np.ndarray]:
-    """The weights of a model that consists of these layers, and of all that is no layer."""
+    """The weights of a model that consists of these layers, and of all that is not a layer."""
     places: dict[int, list[int]] = {}
     for new, old in enumerate(layers):
         places.setdefault(old - 1, []).append(new)

@@ -59,7 +59,7 @@ class Lora(keras.layers.Layer):
         self.built = True
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        """Maps [N, D_in] to [N, columns of the kernel]; 0 where no target is."""
+        """Maps [N, D_in] to [N, columns of the kernel]; 0 if no target is."""
         parts = [tf.zeros([tf.shape(x)[0], self.size_out], x.dtype)] * self.count
         for target in self.targets:
             parts[TARGETS[target][1]] = self.scale * getattr(self, target)(x)

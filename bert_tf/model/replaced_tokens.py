@@ -69,7 +69,7 @@ def generator_config(config: BertConfig) -> BertConfig:
 
 
 def is_generator(config: BertConfig, arrays: Mapping[str, np.ndarray]) -> bool:
-    """Whether {canonical name: array} has a generator of the size of `generator_config`; others are published too."""
+    """Returns whether {canonical name: array} has a generator of the size of `generator_config`."""
     bias = arrays.get("generator/layers/0/attention/project_out/bias")
     return bias is not None and bias.shape == (generator_config(config).hidden_size,)
 

@@ -46,12 +46,12 @@ def _paddings(shape: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def should_compile(width: int | None) -> bool:
-    """Whether rows of that many numbers, None: unknown, are compiled here."""
+    """Returns whether rows of that many numbers, None: unknown, are compiled here."""
     return width is not None and width >= LEAST_WIDTH and backend.platform() == "cpu"
 
 
 def should_compile_weight(shape: tf.TensorShape) -> bool:
-    """Whether functions of a weight of that shape are compiled here."""
+    """Returns whether functions of a weight of that shape are compiled here."""
     return len(shape) == 2 and shape.num_elements() >= LEAST_MATRIX and backend.platform() == "cpu"
 
 

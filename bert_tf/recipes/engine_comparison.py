@@ -154,7 +154,7 @@ def _rows_of(run: TrainedModel, path: str, max_rows: int, batch_size: int) -> Ro
     split = next(iter(task.eval_splits.values()), "")
     if not split or (isinstance(task, FineTuningTask) and not task.split(split).is_known):
         raise UserError(
-            f"{path} has no labelled evaluation rows to compare on: train with a dev file, or give a file with labels."
+            f"{path} has no labelled evaluation rows to compare on: train with a dev file, or pass a file with labels."
         )
     return Rows(task=task, split=split, count=max_rows, batch_size=batch_size)
 
@@ -251,7 +251,7 @@ def _engine_function(function: Callable[[Arrays], Arrays]) -> Function:
 
     def call(batch: Arrays) -> Arrays:
         if "window_counts" in batch:
-            raise UserError("Texts in several windows are no inputs of other engines: long_texts=cut are.")
+            raise UserError("Texts in several windows are not inputs of other engines: long_texts=cut are.")
         inputs = {name: batch[name] for name in MASKS.inputs if name in batch}
         if inputs["token_ids"].ndim == 2:
             return function(inputs)

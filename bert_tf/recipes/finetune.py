@@ -93,7 +93,7 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
         """Raises UserError without a task, and for a threshold of labels that are not independent."""
         super().check()
         if not self.task_name:
-            raise UserError("Give a task: task_name=MRPC, swag, table ... and data_dir, the folder with its files.")
+            raise UserError("Pass a task: task_name=MRPC, swag, table ... and data_dir, the folder with its files.")
         for name in sorted(self.given - self.flags_of(self.task_name)):
             raise UserError(f"{name} is not for {self.task_name}: leave it out.")
         others = ("classes", "regression", "choice", "relevance", "relevance_score")
@@ -267,7 +267,7 @@ def number_of_steps(options: FineTuningFlags, task: FineTuningTask) -> int:
     if not options.do_train:
         return 0
     if not task.split("train").is_known:
-        raise UserError("The training data have no labels; give a table with a column of them.")
+        raise UserError("The training data have no labels; pass a table with a column of them.")
     training = options.training
     return max(1, int(task.split("train").count / training.train_batch_size * training.num_train_epochs))
 

@@ -78,7 +78,7 @@ class Flags(FineTuningFlags, QuestionOptions):
     )
 
     def computed_defaults(self) -> dict[str, Any]:
-        """The settings of the demonstration, where no flag names data."""
+        """The settings of the demonstration, if no flag names data."""
         if ready_examples.is_file_of_them(self.train_file):
             return ready.default_flags(self.train_file)
         if self.given & {"train_file", "predict_file"}:
@@ -111,7 +111,7 @@ def check_no_run(folder: RunFolder) -> None:
 def score_files(options: Flags) -> None:
     """Scores a predictions.json, or combines the answers of several runs and scores them; trains nothing."""
     if not options.predict_file:
-        raise UserError("Give predict_file, the questions with their answers in SQuAD's layout.")
+        raise UserError("Pass predict_file, the questions with their answers in SQuAD's layout.")
     labelled, has_null = questions.read(options.predict_file), options.version_2_with_negative
     path, odds = options.predictions_file, options.null_odds_file or None
     if options.ensemble:
@@ -123,7 +123,7 @@ def score_files(options: Flags) -> None:
         if ids:
             print(f"{len(ids):,} {kind}, the first: {ids[0]}")
     if not results:
-        raise UserError(f"No question of {options.predict_file} that {path} answers has a known answer.")
+        raise UserError(f"{path} has no predictions for labelled questions in {options.predict_file}.")
     for name, value in results.items():
         print(f"  {name:26} {value}")
 

@@ -86,12 +86,12 @@ def resolve(run: RunOptions, *, left_to_right: bool = False, trains: bool = True
         given = vocabulary.read(options.vocab_file, config.vocab_size if is_size_known else None)
         tokens = vocabulary.with_settings(given, vocabulary.settings_of(tokens)) if tokens else given
     if checkpoint and tokens is None:
-        raise UserError(f"{options.init_checkpoint} has no vocab.txt next to it: give its vocabulary as vocab_file.")
+        raise UserError(f"{options.init_checkpoint} has no vocab.txt next to it: pass its vocabulary as vocab_file.")
     if tokens:
         _check_padding(config, tokens)
         config = dataclasses.replace(config, vocab_size=len(tokens))
     if run.max_seq_length > config.max_position_embeddings:
-        solution = "`bert-tf convert` it with more" if checkpoint else "give a bert_config_file with more"
+        solution = "`bert-tf convert` it with more" if checkpoint else "pass a bert_config_file with more"
         raise UserError(
             f"max_seq_length is {run.max_seq_length}, but the model has {config.max_position_embeddings} "
             f"positions: choose a shorter length, or {solution}."
@@ -117,7 +117,7 @@ def _with_fewer_layers(checkpoint: Checkpoint | None, options: ModelOptions, cho
     if not 0 < count <= config.num_hidden_layers:
         raise UserError(
             f"num_hidden_layers is {count}, and {options.init_checkpoint} has {config.num_hidden_layers} layers: "
-            "give a number from 1 to that."
+            "pass a number from 1 to that."
         )
     layers = layer_map(chosen, count, config.num_hidden_layers)
     is_shared = config.layers_with_weights < config.num_hidden_layers  # ALBERT's: there is one to choose from
@@ -133,7 +133,7 @@ def _check_padding(config: BertConfig, tokens: list[str]) -> None:
     if name in tokens and tokens.index(name) != expected:
         raise UserError(
             f"The encoder {config.encoder} needs a vocabulary with the padding token as number {expected}, but {name} "
-            f"is number {tokens.index(name)}: give the vocabulary that belongs to it."
+            f"is number {tokens.index(name)}: pass the vocabulary that belongs to it."
         )
 
 

@@ -166,7 +166,7 @@ def describe(manifest: Mapping[str, Any]) -> str:
 def open_run(folder: RunFolder, options: Flags) -> None:
     """Starts or resumes the run; raises UserError for flags that do not match the existing run."""
     if not (options.do_train or options.prepare_only or options.model.init_checkpoint or folder.last_step()):
-        raise UserError(f"There is no checkpoint in {folder.path}: train first, or give init_checkpoint.")
+        raise UserError(f"There is no checkpoint in {folder.path}: train first, or pass init_checkpoint.")
     values, free = options.values(), options.free_flags()
     decisive = {name: value for name, value in values.items() if name not in free}
     if folder.last_step():
@@ -186,7 +186,7 @@ def open_run(folder: RunFolder, options: Flags) -> None:
 
 
 def is_finished(folder: RunFolder, options: Flags) -> bool:
-    """Whether the same command finished before and all its outputs exist."""
+    """Returns whether the same command finished before and all its outputs exist."""
     outputs = [
         ("report.html",),
         ("eval_results.json",) * options.do_eval,

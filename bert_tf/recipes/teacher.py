@@ -30,11 +30,11 @@ def read(run: RunOptions, start: Checkpoint) -> Checkpoint | None:
     if not vocabulary.are_alike(checkpoint.vocabulary or (), start.vocabulary or ()):
         raise UserError(
             f"The teacher {teacher} has another vocabulary than the model to train: start from a checkpoint, "
-            "or give a vocab_file, with the teacher's."
+            "or pass a vocab_file, with the teacher's."
         )
     if checkpoint.lower_case not in (None, start.lower_case):
         raise UserError(
-            f"The teacher {teacher} was trained with do_lower_case={checkpoint.lower_case}: give it here too."
+            f"The teacher {teacher} was trained with do_lower_case={checkpoint.lower_case}: pass it here too."
         )
     return dataclasses.replace(
         start, config=checkpoint.config, weights=checkpoint.weights, labels=checkpoint.labels, sentence_vectors=None

@@ -41,7 +41,7 @@ class TrainedModel(NamedTuple):
 
 
 def is_run(path: str) -> bool:
-    """Whether a folder is that of a run, not only of a checkpoint."""
+    """Returns whether a folder is that of a run, not only of a checkpoint."""
     return files.is_file(os.path.join(path, "run.json"))
 
 
@@ -106,7 +106,7 @@ def _fine_tuned_task(options: FineTuningFlags, folder: RunFolder, start: Checkpo
 
 
 def check_run(path: str) -> dict[str, Any]:
-    """run.json of a folder with a checkpoint; UserError where there is none."""
+    """run.json of a folder with a checkpoint; UserError if there is none."""
     run = read_json(os.path.join(path, "run.json"))
     if not isinstance(run, dict) or not isinstance(run.get("flags"), dict):
         raise UserError(f"{path} is not the folder of a run: it holds no readable run.json.")
@@ -197,7 +197,7 @@ def examples_of(signatures: Mapping[str, Any]) -> dict[str, dict[str, list]]:
     return {
         name: {spec.name: _values(spec.shape) for spec in function.input_signature}
         for name, function in signatures.items()
-        if name != "tf_example"  # its strings are no texts
+        if name != "tf_example"  # its strings are not texts
     }
 
 

@@ -21,7 +21,7 @@ def compare(folders: Sequence[str]) -> dict[str, Any]:
     """Compares run folders; returns plain data.
 
     "runs": [{"name", "folder", "task", "summary", "command", "parameters"}]; "kinds": their tasks. "scores" and
-    "phases": {name: one value per run, None where it has none}. By the titles "Flags", "Model", "Versions", "Machine":
+    "phases": {name: one value per run, None if it has none}. By the titles "Flags", "Model", "Versions", "Machine":
     "settings", {name: one value per run} of those that differ, "same", the number of equal ones, and "missing", the
     names that not all runs have. "notes": sentences. Raises UserError as `report.read` does.
     """
@@ -97,7 +97,7 @@ def best_of(name: str, values: Sequence[Any]) -> list[int]:
 
 
 def _table(columns: Iterable[Any], *, shared: bool = True) -> dict[str, list[Any]]:
-    """{name: one value per column, None where it has none} of dictionaries; shared: only names that all have."""
+    """{name: one value per column, None if it has none} of dictionaries; shared: only names that all have."""
     columns = [report.dictionary(column) for column in columns]
     names = dict.fromkeys(name for column in columns for name in column)
     return {

@@ -131,7 +131,7 @@ def charts_of_runs(runs: Iterable[tuple[str, str, Metrics]], *, shared: bool = F
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value from a JSON file is a finite number."""
+    """Returns whether a value from a JSON file is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 

@@ -42,7 +42,7 @@ def read(folder: str) -> dict[str, Any]:
     if sweep and not isinstance(run, dict):
         run = {"name": os.path.basename(files.absolute(folder))}
     if not isinstance(run, dict):
-        raise UserError(f"{folder} holds no readable run.json: give the folder of a run.")
+        raise UserError(f"{folder} holds no readable run.json: pass the folder of a run.")
     return {
         "run": run,
         "sweep": sweep,
@@ -154,7 +154,7 @@ def summary(run: Mapping[str, Any], metrics: Iterable[Mapping[str, Any]]) -> str
         parts.append(f"{value_text(run['parameters'])} parameters")
     size = run.get("all_reduced_bytes")
     if curves.is_number(size) and size:
-        parts.append(f"{run.get('replicas')} replicas that sum {value_text(size / 1e6)} MB of gradients in each step")
+        parts.append(f"all-reduce per step: {value_text(size / 1e6)} MB, {run.get('replicas')} replicas")
     steps = [line["step"] for line in metrics if curves.is_number(line.get("step"))]
     if steps:
         parts.append(f"{value_text(max(steps))} step{'s' if max(steps) != 1 else ''}")

@@ -122,7 +122,7 @@ def question_details(details: Any) -> list[Drawn]:
 
 
 def _has_parts(example: Any) -> bool:
-    """Whether an example has parts as `answer_highlights.details` makes them."""
+    """Returns whether an example has parts as `answer_highlights.details` makes them."""
     parts = example.get("parts") if isinstance(example, dict) else None
     return isinstance(parts, list) and all(isinstance(part, list) and len(part) == 2 for part in parts)
 
@@ -223,7 +223,7 @@ def _marked(row: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str, int,
 
 
 def _are_entities(values: Any) -> bool:
-    """Whether these are entities as taggers write them."""
+    """Returns whether these are entities as taggers write them."""
     return isinstance(values, list) and all(
         isinstance(each, dict) and isinstance(each.get("start"), int) and isinstance(each.get("end"), int)
         for each in values

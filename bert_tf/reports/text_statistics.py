@@ -92,7 +92,7 @@ def _value(name: str, values: Mapping[str, Any]) -> str:
 
 
 def histograms(statistics: Mapping[str, Any]) -> list[Histogram]:
-    """The lengths of the texts of each split; bars of all splits are as wide, and have one scale, where they can."""
+    """The lengths of the texts of each split; bars of all splits are as wide, and have one scale, if they can."""
     known = {}
     for split, values in statistics.items():
         lengths = values.get("lengths") if isinstance(values, dict) else None

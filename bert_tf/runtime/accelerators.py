@@ -27,13 +27,13 @@ class Gpu:
 
 
 def are_there() -> bool:
-    """Whether the operating system has an accelerator, whatever TensorFlow sees."""
+    """Returns whether the operating system has an accelerator, whatever TensorFlow sees."""
     return any(glob.glob(pattern) for pattern in DEVICE_FILES)
 
 
 @functools.cache
 def gpus() -> tuple[Gpu, ...]:
-    """The GPUs that the driver's own tool lists and CUDA_VISIBLE_DEVICES leaves; () where there is no such tool."""
+    """The GPUs that the driver's own tool lists and CUDA_VISIBLE_DEVICES leaves; () if there is no such tool."""
     command = ["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=QUERY_SECONDS, check=False)

@@ -81,7 +81,7 @@ def grow_gpu_memory() -> None:
 
 
 def allow_tf32(allowed: bool) -> None:
-    """Whether GPUs multiply float32 in TF32, TensorFlow's default."""
+    """Returns whether GPUs multiply float32 in TF32, TensorFlow's default."""
     tf.config.experimental.enable_tensor_float_32_execution(allowed)
 
 
@@ -97,7 +97,7 @@ def split_devices(count: int, memory_limit: int = 0) -> None:
 
 
 def has_bfloat16() -> bool:
-    """Whether the device multiplies bfloat16 in hardware."""
+    """Returns whether the device multiplies bfloat16 in hardware."""
     kind = platform()
     if kind == "tpu":
         return True
@@ -114,19 +114,19 @@ def has_bfloat16() -> bool:
 
 @functools.cache
 def has_onednn() -> bool:
-    """Whether TensorFlow uses oneDNN on this CPU, which is its default on CPUs with AVX-512."""
+    """Returns whether TensorFlow uses oneDNN on this CPU, which is its default on CPUs with AVX-512."""
     from tensorflow.python.util import _pywrap_util_port
 
     return bool(_pywrap_util_port.IsMklEnabled())
 
 
 def should_jit(jit_compile: str) -> bool:
-    """Whether a flag "true", "false" or "auto" means to compile with XLA; auto: on GPUs, as it is slower on CPUs."""
+    """Returns whether a flag "true", "false" or "auto" means to compile with XLA; auto: on GPUs only."""
     return jit_compile == "true" or (jit_compile == "auto" and bool(gpu_count()))
 
 
 def steps_per_call() -> int:
-    """How many training steps a call of the device takes where nobody says: several where the host would be waited for.
+    """How many training steps a call of the device takes if nobody says: several where the host would be waited for.
 
     No accelerator has measured it.
     """

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from bert_tf.errors import UserError
 
-PORT = 2222  # where workers meet, where nobody says otherwise
+PORT = 2222  # where workers meet, if nobody says otherwise
 SLURM_PORTS = range(20_000, 40_000)  # that of a job follows from its number
 FIRST_HOST = re.compile(r"([^,\[]*)(?:\[([^\],-]*)[^\]]*\]([^,\[]*))?")  # of node[01-03,07]-a,other
 
@@ -62,7 +62,7 @@ def from_environment(environ: Mapping[str, str]) -> Place | None:
         if isinstance(error, UserError):
             raise
         raise UserError(
-            f"The variables of the scheduler are no numbers ({error}): unset them, or give flags."
+            f"The variables of the scheduler are not numbers ({error}): unset them, or pass flags."
         ) from None
     return None
 

@@ -45,7 +45,7 @@ class RemoteFileNotFoundError(RemoteError, FileNotFoundError):
 
 
 def is_remote(path: StrPath) -> bool:
-    """Whether a path has the scheme of a store, such as gs://bucket/folder."""
+    """Returns whether a path has the scheme of a store, such as gs://bucket/folder."""
     match = SCHEME.match(os.fspath(path))
     return match is not None and match[1].lower() not in MODEL_HUBS
 
@@ -57,14 +57,14 @@ def absolute(path: StrPath) -> str:
 
 
 def same(first: StrPath, second: StrPath) -> bool:
-    """Whether two paths lead to the same existing file."""
+    """Returns whether two paths lead to the same existing file."""
     if is_remote(first) or is_remote(second):
         return absolute(first) == absolute(second)
     return os.path.exists(first) and os.path.exists(second) and os.path.samefile(first, second)
 
 
 def exists(path: StrPath) -> bool:
-    """Whether there is a file or a folder."""
+    """Returns whether there is a file or a folder."""
     if not is_remote(path):
         return os.path.exists(path)
     with _errors_of(path):
@@ -72,13 +72,13 @@ def exists(path: StrPath) -> bool:
 
 
 def exists_with_prefix(path: StrPath) -> bool:
-    """Whether there is a file or a folder whose path begins like this, as those of a TensorFlow checkpoint do."""
+    """Returns whether the path of a file or folder begins like this, as those of a TensorFlow checkpoint do."""
     folder, prefix = os.path.split(os.fspath(path))
     return exists(path) or any(name.startswith(prefix) for name in names(folder or "."))
 
 
 def is_folder(path: StrPath) -> bool:
-    """Whether there is a folder; in a bucket, whether any object lies below the path."""
+    """Returns whether there is a folder; in a bucket, whether any object lies below the path."""
     if not is_remote(path):
         return os.path.isdir(path)
     with _errors_of(path):
@@ -86,12 +86,12 @@ def is_folder(path: StrPath) -> bool:
 
 
 def is_file(path: StrPath) -> bool:
-    """Whether there is a file that is no folder."""
+    """Returns whether there is a file that is not a folder."""
     return exists(path) and not is_folder(path) if is_remote(path) else os.path.isfile(path)
 
 
 def has_folder(path: StrPath) -> bool:
-    """Whether the folder that a new file would lie in exists; that of a store is made with the file."""
+    """Returns whether the folder that a new file would lie in exists; that of a store is made with the file."""
     return is_remote(path) or os.path.isdir(os.path.dirname(os.path.abspath(path)))
 
 
@@ -148,7 +148,7 @@ def glob(pattern: str) -> list[str]:
 
 
 def _matches(parts: list[str], patterns: list[str]) -> bool:
-    """Whether the parts of a path match those of a pattern, where ** stands for any number of folders."""
+    """Returns whether the parts of a path match those of a pattern, where ** stands for any number of folders."""
     if not parts or not patterns:
         return parts == patterns
     if patterns[0] == "**":
@@ -175,7 +175,7 @@ def open_text(path: StrPath, *, encoding: str = "utf-8", errors: str = "strict",
 
 
 def is_unicode(path: StrPath) -> bool:
-    """Whether a path is text; the names of files are bytes, of which Python makes surrogates where they are not."""
+    """Returns whether a path is text; names of files are bytes, of which Python makes surrogates if they are not."""
     try:
         os.fspath(path).encode()
     except UnicodeEncodeError:
@@ -196,7 +196,7 @@ def append(path: StrPath, text: str) -> None:
 
 
 def make_folder(path: StrPath) -> None:
-    """Makes a folder and those above it, where they do not exist."""
+    """Makes a folder and those above it, if they do not exist."""
     if not is_remote(path):
         os.makedirs(path, exist_ok=True)
         return
@@ -205,7 +205,7 @@ def make_folder(path: StrPath) -> None:
 
 
 def remove(path: StrPath) -> None:
-    """Removes a file, or a folder with all that is in it; does nothing where there is neither."""
+    """Removes a file, or a folder with all that is in it; does nothing if there is neither."""
     if is_remote(path):
         with contextlib.suppress(FileNotFoundError), _errors_of(path):
             _gfile().rmtree(os.fspath(path)) if is_folder(path) else _gfile().remove(os.fspath(path))
@@ -291,7 +291,7 @@ class _RemoteReader(io.RawIOBase):
         self.path = path
         with _errors_of(path):
             if _gfile().isdir(path):
-                raise RemoteError(errno.EISDIR, os.strerror(errno.EISDIR), path, "give a file")
+                raise RemoteError(errno.EISDIR, os.strerror(errno.EISDIR), path, "pass a file")
             self.file = _gfile().GFile(path, "rb")
             self.length = int(self.file.size())
 

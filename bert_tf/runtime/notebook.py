@@ -15,7 +15,7 @@ BAR = '<progress value="{done}" max="{total}" style="vertical-align: middle"></p
 
 
 def is_notebook() -> bool:
-    """Whether this process is the kernel of a notebook."""
+    """Returns whether this process is the kernel of a notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(shell, "kernel")
 

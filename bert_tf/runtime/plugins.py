@@ -37,7 +37,7 @@ def check_trusted(name: str, source: str) -> None:
     module, trusted = _module_of(name), _trusted.get()
     if ("." in module or ":" in name) and trusted is not None and module not in trusted:
         raise UserError(
-            f"{source} names code outside of this package, the module {module}: give trust_code (--trust_code, in "
+            f"{source} names code outside of this package, the module {module}: pass trust_code (--trust_code, in "
             "Python trust_code=True) to run it, if you trust who wrote it."
         )
 

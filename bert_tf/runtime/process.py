@@ -38,7 +38,7 @@ def check_changing_weights() -> None:
 
 
 def most_open_files() -> float:
-    """The number of files and connections that this process may have open; infinite where there is no limit."""
+    """The number of files and connections that this process may have open; infinite if there is no limit."""
     try:
         import resource  # Windows lacks it
     except ImportError:

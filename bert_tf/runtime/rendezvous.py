@@ -87,11 +87,11 @@ class Coordinator:
     def _refusal(self, hello: dict[str, Any], nonce: str) -> str:
         worker, workers = hello.get("worker"), hello.get("workers")
         if not hmac.compare_digest(_proof(self.token, nonce, worker).encode(), str(hello.get("proof")).encode()):
-            return "worker 0 was given another token, or none: give all the same one"
+            return "worker 0 was given another token, or none: pass all the same one"
         if workers != self.place.workers or not isinstance(hello.get("port"), int):
-            return f"worker 0 expects {self.place.workers} workers, and another one {workers}: give all the same number"
+            return f"worker 0 expects {self.place.workers} workers, and another one {workers}: pass all the same number"
         if worker not in range(workers) or worker in self.addresses:
-            return f"there are two workers with the number {worker}: give each its own"
+            return f"there are two workers with the number {worker}: pass each its own"
         return ""
 
     def _host(self, writer: asyncio.StreamWriter) -> str:

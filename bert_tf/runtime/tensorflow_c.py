@@ -52,7 +52,7 @@ class TensorFlowCError(Exception):
 class TensorSpec:
     """A tensor of a signature.
 
-    name: that of the graph, such as "serving_default_text:0". shape: -1 for sizes that vary; None where the number of
+    name: that of the graph, such as "serving_default_text:0". shape: -1 for sizes that vary; None if the number of
     dimensions does.
     """
 
@@ -70,7 +70,7 @@ class SignatureSpec:
 
 
 def library_path() -> str | None:
-    """The path of the library; None where there is none, or where TensorFlow has been imported already."""
+    """The path of the library; None if there is none, or where TensorFlow has been imported already."""
     if "tensorflow" in sys.modules or sys.platform != "linux":
         return None
     package = importlib.util.find_spec("tensorflow")

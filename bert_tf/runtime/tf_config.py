@@ -51,7 +51,7 @@ def _tf_config() -> dict[str, Any]:
         raise UserError(f"The task in TF_CONFIG has the type {kind!r}; expected {' or '.join(KINDS)}.")
     if any(lists) and not 0 <= index < len(cluster.get(kind, ())):
         raise UserError(
-            f"The task in TF_CONFIG is {kind} {index}, and its cluster has {len(cluster.get(kind, ()))} of these: give "
+            f"The task in TF_CONFIG is {kind} {index}, and its cluster has {len(cluster.get(kind, ()))} of these: pass "
             "an index from 0, below that."
         )
     return config

@@ -16,7 +16,7 @@ def set_up(cache: str = DEFAULT_CACHE) -> None:
     """Lets XLA round as the model says, and keep what it compiles for GPUs for later processes; before TensorFlow.
 
     By default XLA may leave out roundings to bfloat16, and then keeps float32 between kernels, which moves more bytes.
-    Does nothing where there is no accelerator, and in a process that has imported TensorFlow.
+    Does nothing if there is no accelerator, and in a process that has imported TensorFlow.
     What the variables XLA_FLAGS and TF_XLA_FLAGS say stays.
 
     cache: a folder; "auto": one in the user's cache; "none": nothing is kept.
@@ -39,7 +39,7 @@ def _use_cache(folder: str) -> None:
     if not problem:
         _add(BRIDGE_FLAGS, f"{CACHE}={path} {CACHED_DEVICES}")
     elif folder != DEFAULT_CACHE:
-        raise UserError(f"xla_cache={folder} cannot be used ({problem}): give another folder, or none.")
+        raise UserError(f"xla_cache={folder} cannot be used ({problem}): pass another folder, or none.")
 
 
 def _add(variable: str, flags: str) -> None:
@@ -47,7 +47,7 @@ def _add(variable: str, flags: str) -> None:
 
 
 def _problem_of(folder: str) -> str:
-    """Why nothing can be written into a folder, which is made if need be; "" where it can."""
+    """Why nothing can be written into a folder, which is made if need be; "" if it can."""
     if files.is_remote(folder):
         return "it is in a store, not on this machine"
     try:

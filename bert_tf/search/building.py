@@ -70,7 +70,7 @@ def build(
     try:
         lock = folder_lock.acquire(partial)
     except BlockingIOError:
-        raise UserError(f"Another process is writing {folder}: wait for it, or give another folder.") from None
+        raise UserError(f"Another process is writing {folder}: wait for it, or pass another folder.") from None
     try:
         given = EmbedderSettings(**settings)
         flags = {
@@ -86,7 +86,7 @@ def build(
         is_own = True
         count = _write_rows(partial, embedder, _examples(texts, columns, id_column))
         if not count:
-            raise UserError(f"{texts} holds no text: give one with a text in a line.")
+            raise UserError(f"{texts} holds no text: pass one with a text in a line.")
         about = _finish(partial, count, embedder, flags, approximate)
         atomic_files.replace_folder(partial, target)
         return about
@@ -108,7 +108,7 @@ def prepare(texts: str, folder: str, approximate: str, columns: Sequence[str], *
     if approximate == "true":
         neighbors.faiss()
     if files.is_remote(folder):
-        raise UserError(f"{folder} is in a store, and an index is mapped into memory: give a folder on a disk.")
+        raise UserError(f"{folder} is in a store, and an index is mapped into memory: pass a folder on a disk.")
     if not overwrite or not files.is_file(os.path.join(folder, ABOUT)):
         atomic_files.check_free(folder)
 
@@ -165,14 +165,14 @@ def _write_rows(partial: str, embedder: "Embedder", examples: Iterator[Example])
 
 
 def _stacked(block: Sequence[tuple[Example, np.ndarray]]) -> np.ndarray:
-    """The vectors of a block, float32 [rows, E]; UserError where one has a number that is not finite."""
+    """The vectors of a block, float32 [rows, E]; UserError if one has a number that is not finite."""
     vectors = np.stack([vector for _, vector in block]).astype("<f4")
     is_finite = np.isfinite(vectors).all(1)
     if not is_finite.all():
         example = block[int(is_finite.argmin())][0]
         raise UserError(
             f"The model makes a vector with NaN or infinity of {example.location}: a weight is not finite, or numbers "
-            "overflow; give another model."
+            "overflow; pass another model."
         )
     return vectors
 

@@ -36,7 +36,7 @@ class Embedder:
     """
 
     def __init__(self, path: str, settings: EmbedderSettings | None = None, batch_size: int = 64) -> None:
-        """Loads the model. Raises UserError where it makes no vectors."""
+        """Loads the model. Raises UserError if it makes no vectors."""
         loaded, given = pretrained.load(path), settings or EmbedderSettings()
         if loaded.tokenizer is None:
             raise UserError(f"{path} has no vocab.txt next to it, without which it takes no strings.")
@@ -45,7 +45,7 @@ class Embedder:
         if similarity not in (COSINE, DOT):
             raise UserError(
                 f"The vectors of {path} are compared by their {similarity} distance, which an index does not have: "
-                f"give similarity={COSINE} or {DOT}."
+                f"pass similarity={COSINE} or {DOT}."
             )
         options = SentenceOptions(
             pooling=given.pooling or None,
@@ -98,5 +98,5 @@ class Embedder:
 
 
 def _prompt(name: str | None, text: str | None, default: str) -> dict[str, Any]:
-    """The arguments of `prompt_of`, with the name of a prompt where nothing is given."""
+    """The arguments of `prompt_of`, with the name of a prompt if nothing is given."""
     return {"prompt_name": default if name is None and text is None else name, "prompt": text}

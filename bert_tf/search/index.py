@@ -77,7 +77,7 @@ class Index:
         reranker_label: str = "",
         batch_size: int = 64,
     ) -> None:
-        """Loads the model. Raises UserError where a file is damaged, or the model makes other vectors."""
+        """Loads the model. Raises UserError if a file is damaged, or the model makes other vectors."""
         self._files = IndexFiles(folder)
         self.folder, self.about = folder, self._files.about
         self.is_exact = exact or "graph" not in self.about["files"]
@@ -99,7 +99,7 @@ class Index:
         vector, stored = self._embedder.texts([row["text"]])[0], self._files.vectors[0]
         if vector.shape != stored.shape or not vector @ stored > SAME * np.linalg.norm(vector) * np.linalg.norm(stored):
             raise UserError(
-                f"{path} does not make the vectors that {self.folder} holds: give the model that it was made with, or "
+                f"{path} does not make the vectors that {self.folder} holds: pass the model that it was made with, or "
                 "make the index again."
             )
 

@@ -23,7 +23,7 @@ ROWS_AT_ONCE = 65_536
 
 
 def is_index(path: str) -> bool:
-    """Whether a path is the folder of an index."""
+    """Returns whether a path is the folder of an index."""
     return files.is_file(os.path.join(path, ABOUT))
 
 
@@ -36,10 +36,10 @@ class IndexFiles:
     """
 
     def __init__(self, folder: str) -> None:
-        """Raises UserError where there is no index, or a file of it is damaged."""
+        """Raises UserError if there is no index, or a file of it is damaged."""
         if not is_index(folder):
             more = ", which is not whole: run `bert-tf index` again" if files.is_folder(f"{folder}.partial") else ""
-            raise UserError(f"{folder} is no index{more}: it has no {ABOUT}; `bert-tf index` makes one.")
+            raise UserError(f"{folder} is not an index{more}: it has no {ABOUT}; `bert-tf index` makes one.")
         self.folder = folder
         path = os.path.join(folder, ABOUT)
         self.about = require_json(path, "what an index says of itself; make it again")
@@ -67,7 +67,7 @@ class IndexFiles:
             raise UserError(f"{path} is missing or damaged; expected {size:,} bytes: make the index again.")
 
     def check_finite(self) -> None:
-        """Raises UserError where a vector holds a number that is not finite."""
+        """Raises UserError if a vector holds a number that is not finite."""
         for first in range(0, len(self.vectors), ROWS_AT_ONCE):
             is_finite = np.isfinite(self.vectors[first : first + ROWS_AT_ONCE]).all(1)
             if not is_finite.all():

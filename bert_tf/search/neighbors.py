@@ -39,7 +39,7 @@ def exact(vectors: np.ndarray, queries: np.ndarray, count: int) -> Found:
 
 
 def faiss() -> Any:
-    """The package; UserError where it is not installed."""
+    """The package; UserError if it is not installed."""
     try:
         import faiss
     except ImportError as error:
@@ -69,7 +69,7 @@ class Graph:
     """A graph that `build_graph` wrote."""
 
     def __init__(self, path: str, shape: tuple[int, int]) -> None:
-        """Loads it; UserError where it is damaged, or no graph of n vectors of E numbers, `shape`."""
+        """Loads it; UserError if it is damaged, or no graph of n vectors of E numbers, `shape`."""
         library = faiss()
         try:
             self._graph = library.read_index(path)

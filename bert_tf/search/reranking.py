@@ -22,7 +22,7 @@ class Reranker:
     """
 
     def __init__(self, pairs: loaded_model.TextFunction, labels: Sequence[str] = (), label: str = "") -> None:
-        """Raises UserError where the model takes no pairs, or it is not clear which class means a match."""
+        """Raises UserError if the model takes no pairs, or it is not clear which class means a match."""
         if list(pairs.inputs) != ["text_a", "text_b"]:
             raise UserError(
                 f"{pairs.source} takes {' and '.join(pairs.inputs)}; expected a model of pairs, which takes text_a and "
@@ -53,5 +53,5 @@ def _class(path: str, labels: list[str], label: str) -> int | None:
     named = [label] if label else [name for name in labels if name.lower() in POSITIVE]
     if len(named) != 1 or named[0] not in labels:
         given = f"has no label {label!r}" if label else "does not say which of its labels means a match"
-        raise UserError(f"{path} {given}: give one of {', '.join(labels) or '(none)'} as reranker_label.")
+        raise UserError(f"{path} {given}: pass one of {', '.join(labels) or '(none)'} as reranker_label.")
     return labels.index(named[0])

@@ -64,7 +64,7 @@ class Log:
         self.app, self.form, self.stream = app, form, stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Logs the response that the application sends; 499 where there is none, as the client left."""
+        """Logs the response that the application sends; 499 if there is none, as the client left."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

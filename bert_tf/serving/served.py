@@ -45,14 +45,14 @@ class Signature:
 
     @property
     def has_large_outputs(self) -> bool:
-        """Whether the response to one instance is large, by the dimensions of an output, or takes long."""
+        """Returns whether the response to one instance is large, by the dimensions of an output, or takes long."""
         return "attributions" in self.outputs or any(
             shape is not None and len(shape) > 3 for _, shape in self.outputs.values()
         )
 
     @property
     def has_rows(self) -> bool:
-        """Whether every output has one row per instance, as far as its spec says."""
+        """Returns whether every output has one row per instance, as far as its spec says."""
         return all(shape is None or shape[:1] == (None,) for _, shape in self.outputs.values())
 
     def trim_padding(self, outputs: Arrays, inputs: Arrays) -> Arrays:

@@ -9,7 +9,7 @@ TOKEN = re.compile(r"[^\W\u3040-\u9fff\uac00-\ud7ff]{1,6}|\S")
 
 
 def is_above(arrays: Arrays, most: int) -> bool:
-    """Whether the strings of a request have more than `most` tokens, by TOKEN."""
+    """Returns whether the strings of a request have more than `most` tokens, by TOKEN."""
     texts = [text for array in arrays.values() if array.dtype == object for text in array.flat]
     if sum(map(len, texts)) <= most:  # a token has a byte or more
         return False

@@ -160,7 +160,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _names(value: Any) -> str:
-    """The names in an object, for a message; what it is if it is no object."""
+    """The names in an object, for a message; what it is if it is not an object."""
     if not isinstance(value, dict):
         return _kind(value)
     names = [cite(name) for name in itertools.islice(value, MAX_NAMES)]

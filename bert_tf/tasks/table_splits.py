@@ -32,9 +32,9 @@ def find(options: RowOptions, split: str) -> str | None:
 
 
 def needs_held_out(options: RowOptions) -> bool:
-    """Whether part of the training table is to be held out, as there is no other to evaluate on.
+    """Returns whether part of the training table is to be held out, as there is no other to evaluate on.
 
-    Not of ready examples, whose rows are no texts to divide.
+    Not of ready examples, whose rows are not texts to divide.
     """
     if not options.do_eval or ready_examples.is_file_of_them(options.train_file):
         return False
@@ -42,13 +42,13 @@ def needs_held_out(options: RowOptions) -> bool:
 
 
 def require(options: RowOptions, split: str) -> str:
-    """As `find`; UserError where there is no table."""
+    """As `find`; UserError if there is no table."""
     path = find(options, split)
     if path is None and options.tfds_name:
         raise UserError(f"{options.tfds_name} has no split {' or '.join(TFDS_SPLITS[split])}: leave out what needs it.")
     if path is None:
         raise UserError(
-            f"There is no table {split} ({', '.join(tables.EXTENSIONS)}) in data_dir={options.data_dir!r}: give it as "
+            f"There is no table {split} ({', '.join(tables.EXTENSIONS)}) in data_dir={options.data_dir!r}: pass it as "
             f"{SPLIT_FLAGS[split]}{', or do_eval=false' if split == 'dev' else ''}."
         )
     return path
@@ -90,7 +90,7 @@ def held_out(
         if not all(counts.values()):
             raise UserError(
                 f"With eval_fraction={fraction}, {counts['train']} rows of {path} are left to train on and "
-                f"{counts['dev']} to evaluate on (rows with the same texts stay together): choose another, or give a "
+                f"{counts['dev']} to evaluate on (rows with the same texts stay together): choose another, or pass a "
                 "table as eval_file."
             )
         log.warning("%d of the %d rows of %s are held out to evaluate on.", counts["dev"], sum(counts.values()), path)

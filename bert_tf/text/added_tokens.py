@@ -16,7 +16,7 @@ from bert_tf.text.text_kernels import regex_split
 from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.wordpiece import as_single_node, character_offsets, when_any
 
-ORDINARY = -1  # id of a part that is no added token
+ORDINARY = -1  # id of a part that is not an added token
 NO_TOKEN = np.int64(-1)
 FOR_NUL = "\x01"  # in the place of U+0000, which would end a text, while it is cut
 BUCKETS = 2**62  # of the hash by which tokens are found
@@ -65,7 +65,7 @@ class AddedTokenSplit:
     Args:
         tokens: the tokens, none of them twice; all are found in the texts as these are.
         ids: of these tokens.
-        without_ideographs: whether an ideograph is no character of a word.
+        without_ideographs: whether an ideograph is not a character of a word.
     """
 
     def __init__(self, tokens: Sequence[AddedToken], ids: Sequence[int], *, without_ideographs: bool = False) -> None:
@@ -89,7 +89,7 @@ class AddedTokenSplit:
             self._node = as_single_node(self._split)
 
     def __call__(self, texts: tf.Tensor) -> Parts:
-        """texts: string [B] -> their parts; one each where no text has a token."""
+        """texts: string [B] -> their parts; one each if no text has a token."""
         has_token = tf.strings.regex_full_match(texts, rf"\C*(?:{self._pattern})\C*")
         sizes = tf.cast(tf.strings.length(texts), tf.int64)
         whole = (
@@ -135,7 +135,7 @@ class AddedTokenSplit:
         return tf.where(tf.equal(tf.gather(self._contents, place), parts), place, NO_TOKEN)
 
     def _flag(self, flags: tf.Tensor, token: tf.Tensor) -> tf.Tensor:
-        """Whether each part is a token with a flag, bool [P]."""
+        """Returns whether each part is a token with a flag, bool [P]."""
         return (token >= 0) & tf.gather(flags, tf.maximum(token, 0))
 
     def _is_in_word(self, parts: tf.Tensor, inside: tf.Tensor) -> tf.Tensor:

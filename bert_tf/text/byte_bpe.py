@@ -121,13 +121,13 @@ class Normalizing:
 
 
 class ByteBpe:
-    """What ByteBpeTokenizer is a face of. Constants only: no variable, table or asset."""
+    """Implementation behind ByteBpeTokenizer. Constants only: no variable, table or asset."""
 
     def __init__(self, vocabulary: SubwordVocabulary) -> None:
         ids = {token: number for number, token in enumerate(vocabulary)}
         missing = next((byte for byte, token in enumerate(byte_level.alphabet()) if token not in ids), None)
         if missing is not None:
-            raise UserError(f"The vocabulary has no token for the byte {missing}: give that of a byte-level BPE.")
+            raise UserError(f"The vocabulary has no token for the byte {missing}: pass that of a byte-level BPE.")
         size = len(vocabulary)
         keys, ranks, products = _merge_table(byte_level.parse_merges(vocabulary.rules), ids)
         contents = [byte_level.token_bytes(token) for token in vocabulary]
@@ -303,12 +303,12 @@ def _merge_table(merges: list[tuple[str, str]], ids: dict[str, int]) -> tuple[np
         if unknown is not None:
             raise UserError(
                 f"The merges (merges.txt, or in tokenizer.json) have the token {unknown!r}, which the vocabulary "
-                "lacks: give both of one model."
+                "lacks: pass both of one model."
             )
         table[ids[first] * len(ids) + ids[second]] = rank, ids[first + second]
     keys = sorted(table)
     if not keys:
-        raise UserError("merges.txt or tokenizer.json has no merges: give that of a trained byte-level BPE.")
+        raise UserError("merges.txt or tokenizer.json has no merges: pass that of a trained byte-level BPE.")
     ranks, products = np.array([table[key] for key in keys], np.int32).T
     return np.array(keys, np.int64), np.ascontiguousarray(ranks), np.ascontiguousarray(products)
 

@@ -80,7 +80,7 @@ def character_classes() -> np.ndarray:
 
 
 def parse_merges(content: bytes) -> list[tuple[str, str]]:
-    """The pairs of tokens in a merges.txt, in the order of their ranks; UserError for a line that is no pair."""
+    """The pairs of tokens in a merges.txt, in the order of their ranks; UserError for a line that is not a pair."""
     try:
         text = content.decode().replace("\r\n", "\n")
     except UnicodeDecodeError:

@@ -70,7 +70,7 @@ def find_sources(
         raise UserError(f"text_layout={text_layout} was given; use one of {', '.join(LAYOUTS)}.")
     patterns = [pattern.strip() for pattern in str(input_file).split(",") if pattern.strip()]
     if not patterns:
-        raise UserError("No input was given; give files, folders or globs of .txt, .jsonl or .parquet, with commas.")
+        raise UserError("No input was given; pass files, folders or globs of .txt, .jsonl or .parquet, with commas.")
     paths = dict.fromkeys(path for pattern in patterns for path in _matches(pattern))
     sources = [_inspect(path, text_layout=text_layout, language=language, text_field=text_field) for path in paths]
     if len(sources) == 1 and text_layout == "auto" and kind(sources[0]) == "files":
@@ -204,12 +204,12 @@ def _matches(pattern: str) -> list[str]:
         paths = [path for path in files.walk(pattern) if not _is_hidden(path.removeprefix(pattern))]
     elif files.is_file(pattern):
         if not _is_supported(pattern):
-            raise UserError(f"{pattern} has an unsupported extension; give {', '.join(EXTENSIONS)} files.")
+            raise UserError(f"{pattern} has an unsupported extension; pass {', '.join(EXTENSIONS)} files.")
         return [pattern]
     else:
         paths = [path for path in files.glob(pattern) if files.is_file(path)]
     if not paths and not files.is_folder(pattern):
-        raise UserError(f"No file matches {pattern}; give existing files, folders or globs, separated by commas.")
+        raise UserError(f"No file matches {pattern}; pass existing files, folders or globs, separated by commas.")
     supported = [path for path in paths if _is_supported(path)]
     if not supported:
         raise UserError(f"{pattern} holds no {', '.join(EXTENSIONS)} file ({len(paths)} files of other kinds).")
@@ -319,7 +319,7 @@ def _json_text(line: str, place: str, source: Source) -> str:
     try:
         record = json_files.parse(line, lone_surrogates=True)
     except ValueError as error:
-        raise UserError(f"{source.path} {place} is not JSON ({error}); give one JSON object per line.") from None
+        raise UserError(f"{source.path} {place} is not JSON ({error}); pass one JSON object per line.") from None
     text = record.get(source.text_field) if isinstance(record, dict) else None
     if not isinstance(text, str):
         fields = ", ".join(record) if isinstance(record, dict) else f"none, it is a {type(record).__name__}"
@@ -342,7 +342,7 @@ def parquet_file(path: str) -> Any:
     try:
         return pyarrow.parquet.ParquetFile(files.open_binary(path))
     except (pyarrow.ArrowException, OSError) as error:
-        raise UserError(f"{path} is no Parquet file that can be read: {error}.") from None
+        raise UserError(f"Cannot read {path} as Parquet: {error}.") from None
 
 
 def _parquet_texts(source: Source) -> Iterator[str]:

@@ -136,7 +136,7 @@ def describe_invalid_text(path: str) -> str:
             nul = block.find(b"\0")
             invalid, rest = _first_invalid(block)
             if 0 <= nul < invalid:
-                return f"{path} is not text: byte {start + nul} is NUL; give UTF-8 text files."
+                return f"{path} is not text: byte {start + nul} is NUL; pass UTF-8 text files."
             if invalid < len(block):
                 return f"{path} is not UTF-8: byte {start + invalid} is 0x{block[invalid]:02x}; convert it to UTF-8."
             start += len(block) - len(rest)

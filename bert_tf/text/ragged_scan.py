@@ -9,7 +9,7 @@ def utf8_sizes(points: tf.Tensor) -> tf.Tensor:
 
 
 def shift(x: tf.Tensor, by: int) -> tf.Tensor:
-    """x[i - by] in the place of x[i], zeros where there is none."""
+    """x[i - by] in the place of x[i], zeros if there is none."""
     size = tf.size(x)
     if by > 0:
         return tf.concat([tf.zeros([by], x.dtype), x], 0)[:size]

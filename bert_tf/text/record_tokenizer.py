@@ -94,7 +94,7 @@ def create(
         chinese_word_segmentation: whether Chinese words are to be found among the ids, see `chinese_words`.
 
     Raises:
-        UserError: words of ideographs are asked for, but they are no tokens of this vocabulary, or jieba is missing.
+        UserError: words of ideographs are asked for, but they are not tokens of this vocabulary, or jieba is missing.
     """
     if chinese_word_segmentation:
         splits = vocabularies.settings_of(vocabulary).split_ideographs

@@ -1,7 +1,7 @@
 """Detects how text is laid out in a file (sentences, paragraphs, hard-wrapped lines) and splits it into sentences.
 
 No TensorFlow here. Text arrives as (chunk, ends_line) pairs: part of a line, and whether the line ends with it. The
-output is a stream of sentences with None where a document ends.
+output is a stream of sentences with None if a document ends.
 """
 
 import re
@@ -82,7 +82,7 @@ def split_sentences(text: str, language: str = "en") -> list[str]:
 
 
 def iterate_sentences(chunks: Iterable[Chunk], *, layout: str, language: str = "en") -> Iterator[str | None]:
-    """Yields the sentences of one file, and None where a document ends before the end of the file."""
+    """Yields the sentences of one file, and None if a document ends before the end of the file."""
     if layout == "sentences":
         return _lines_as_sentences(chunks)
     if layout == "wrapped":

@@ -189,7 +189,7 @@ def from_tokenizer_json(values: Mapping[str, Any], path: str, kind: str) -> tupl
             raise ValueError(f"unk_id is {unknown}")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
-            f"{path} holds no whole unigram model ({type(error).__name__}: {error}): fetch it again, or give its "
+            f"{path} holds no whole unigram model ({type(error).__name__}: {error}): fetch it again, or pass its "
             "SentencePiece model."
         ) from None
     model = UnigramModel(pieces=pieces, unknown_id=unknown, charsmap=charsmap, is_nfc="NFC" in steps)

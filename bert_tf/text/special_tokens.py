@@ -56,7 +56,7 @@ def parse(flag: str, checkpoint: Recorded | None) -> tuple[str, ...]:
     Args:
         flag: "": as in the checkpoint; "none"; "all": the five and those that the checkpoint adds; or tokens with
             commas between them.
-        checkpoint: None where there is none.
+        checkpoint: None if there is none.
     """
     if not flag:
         return checkpoint.special_tokens if checkpoint else ()

@@ -102,7 +102,7 @@ class TableTokenizer:
         return numbers
 
     def _find(self, low: np.ndarray, high: np.ndarray, slots: np.ndarray) -> np.ndarray:
-        """Numbers of the words with these keys in the table, int64 [W], -1 where it has none; changes `slots`."""
+        """Numbers of the words with these keys in the table, int64 [W], -1 if it has none; changes `slots`."""
         numbers = self._numbers[slots]
         searching = np.flatnonzero((self._low[slots] != low) | (self._high[slots] != high))
         while len(searching := searching[numbers[searching] >= 0]):  # the slot is another word's: try the next one

@@ -87,7 +87,7 @@ class Tokenizer:
     def from_file(
         cls, vocab_file: str, lower_case: bool = True, *, special_tokens_in_strings: bool | Sequence[str] = False
     ) -> "Tokenizer":
-        """Reads `vocab.txt` (one token per line, line number = id). Raises UserError where `vocabulary.read` does."""
+        """Reads `vocab.txt` (one token per line, line number = id). Raises UserError if `vocabulary.read` does."""
         return cls(vocabularies.read(vocab_file), lower_case, special_tokens_in_strings=special_tokens_in_strings)
 
     def __call__(
@@ -173,7 +173,7 @@ class Tokenizer:
         return 2 + (segments - 1) * self.separators
 
     def continues_word(self, ids: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-        """Whether a token is of the same word as the one before it, where marks are words too: bool [P].
+        """Returns whether a token is of the same word as the one before it, where marks are words too: bool [P].
 
         ids, starts, ends: of the tokens of texts in a row [P], as `with_offsets` returns them.
         """
@@ -237,7 +237,7 @@ def pack(
     room = max_seq_length - tokenizer.special_count(len(segments))
     if not segments or room < 1:
         raise UserError(
-            f"pack was given {len(segments)} segments and max_seq_length={max_seq_length}; give one segment and at "
+            f"pack was given {len(segments)} segments and max_seq_length={max_seq_length}; pass one segment and at "
             "least 3, two segments and at least 4, and so on."
         )
     segments = [s if isinstance(s, tf.RaggedTensor) and s.dtype != tf.string else tokenizer(s) for s in segments]

@@ -32,5 +32,5 @@ def create(
 def from_file(
     vocab_file: str, lower_case: bool = True, *, special_tokens_in_strings: bool | Sequence[str] = False
 ) -> Tokenizer:
-    """The tokenizer of a vocab.txt, with the rules next to it. Raises UserError where `vocabulary.read` does."""
+    """The tokenizer of a vocab.txt, with the rules next to it. Raises UserError if `vocabulary.read` does."""
     return create(vocabularies.read(vocab_file), lower_case, special_tokens_in_strings=special_tokens_in_strings)

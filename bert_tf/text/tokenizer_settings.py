@@ -51,7 +51,7 @@ class TokenizerSettings:
     added_tokens: tuple[AddedToken, ...] = ()
 
     def strips_accents(self, lower_case: bool) -> bool:
-        """Whether accents are dropped by a tokenizer that lower-cases or does not."""
+        """Returns whether accents are dropped by a tokenizer that lower-cases or does not."""
         return lower_case if self.strip_accents is None else self.strip_accents
 
     def found_as(self, tokens: Iterable[str]) -> list[AddedToken]:
@@ -75,7 +75,7 @@ class TokenizerSettings:
         unknown = sorted(values.keys() - {field.name for field in dataclasses.fields(cls)})
         if unknown:
             raise UserError(
-                f"{path} has {unknown[0]!r}, which is no setting of a tokenizer: mend it, or update bert_tf."
+                f"{path} has {unknown[0]!r}, which is not a setting of a tokenizer: mend it, or update bert_tf."
             )
         added = tuple(AddedToken(**token) for token in values.get("added_tokens", ()))
         return cls(**{**values, "added_tokens": added})

@@ -100,7 +100,7 @@ def content_of(vocabulary: Sequence[str]) -> list[str]:
 
 
 def are_alike(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether two tokenizers give texts the same ids, but for words of more than a hundred characters."""
+    """Returns whether two tokenizers give texts the same ids, but for words of more than a hundred characters."""
     default = tokenizer_settings.DEFAULT.max_word_characters
     settings = (dataclasses.replace(settings_of(each), max_word_characters=default) for each in (one, other))
     return list(one) == list(other) and next(settings) == next(settings)
@@ -128,9 +128,9 @@ def check_special_tokens(vocabulary: Collection[str], name: str) -> None:
             f"{OWNERS[kind_of(vocabulary)]} is supported."
         )
     if missing:
-        raise UserError(f"{name} has no {', '.join(missing)}; give the vocab.txt of a BERT checkpoint.")
+        raise UserError(f"{name} has no {', '.join(missing)}; pass the vocab.txt of a BERT checkpoint.")
     if known == set(expected):
-        raise UserError(f"{name} has only special tokens, with which no text can be written; give a whole vocab.txt.")
+        raise UserError(f"{name} has only special tokens, with which no text can be written; pass a whole vocab.txt.")
 
 
 def read(path: str | os.PathLike[str], expected_size: int | None = None) -> list[str]:
@@ -152,7 +152,7 @@ def read(path: str | os.PathLike[str], expected_size: int | None = None) -> list
     check_special_tokens(vocabulary, str(path))
     if expected_size is not None and len(vocabulary) != expected_size:
         raise UserError(
-            f"{path} has {len(vocabulary)} tokens, but the model expects {expected_size} (vocab_size); give the "
+            f"{path} has {len(vocabulary)} tokens, but the model expects {expected_size} (vocab_size); pass the "
             "vocab.txt that belongs to the checkpoint."
         )
     repeated = [token for token, count in Counter(vocabulary).items() if count > 1 and token]
@@ -165,7 +165,7 @@ def _vocabulary_text(path: files.StrPath) -> str:
     """The text of the file; raises UserError with what it is instead."""
     if not files.is_file(path):
         problem = (
-            "is a folder; give the vocab.txt inside it" if files.is_folder(path) else "does not exist; give a vocab.txt"
+            "is a folder; pass the vocab.txt inside it" if files.is_folder(path) else "does not exist; pass a vocab.txt"
         )
         raise UserError(f"The vocabulary file {path} {problem}.")
     with files.open_binary(path) as file:
@@ -182,7 +182,7 @@ def _vocabulary_text(path: files.StrPath) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         raise UserError(f"{path} is not UTF-8 text (line {line}); save it as UTF-8, one token per line.") from None
     if text.lstrip().startswith("{") and _is_json(text):
-        raise UserError(f"{path} is a JSON file (tokenizer.json?); give the vocab.txt in the same folder.")
+        raise UserError(f"{path} is a JSON file (tokenizer.json?); pass the vocab.txt in the same folder.")
     return text
 
 
@@ -248,13 +248,13 @@ def extend(vocabulary: Collection[str], new_words: Iterable[str], *, lower_case:
         if word in known:
             raise UserError(f"The token {word!r} is in the vocabulary already or given twice; remove it.")
         if not body or body.split() != [body]:
-            raise UserError(f"The token {word!r} is empty or has white space in it; give single words.")
+            raise UserError(f"The token {word!r} is empty or has white space in it; pass single words.")
         parts = basic_tokenize(body, lower_case=lower_case, settings=settings)
         is_matched = parts == [body] or NAMED.fullmatch(word)
         if not is_matched or len(body.encode()) > MAX_TOKEN_BYTES:
             raise UserError(
                 f"The token {word!r} can never match: the tokenizer (lower_case={lower_case}) makes "
-                f"{' '.join(parts)!r} of it, and matches at most 200 bytes; give it in that form, one word each."
+                f"{' '.join(parts)!r} of it, and matches at most 200 bytes; pass it in that form, one word each."
             )
         known.add(word)
         index = next(unused, None)

@@ -64,7 +64,7 @@ def _follows(characters: Characters, flags: tf.Tensor) -> tf.Tensor:
 
 
 def _is_inside(characters: Characters, *, from_left: bool) -> tf.Tensor:
-    """Which characters are no white space, or have others on one side of them in their text: bool [C]."""
+    """Which characters are not white space, or have others on one side of them in their text: bool [C]."""
     others = tf.cumsum(tf.cast(~_is_space(characters), tf.int32), reverse=not from_left)
     bounds = tf.concat([[0], others] if from_left else [others, [0]], 0)
     splits, text = characters.points.row_splits, row_numbers(characters.points)

@@ -16,7 +16,7 @@ SENTENCE_END = re.compile(r"""[.!?…。！？]["'”’»)\]）」』]*$""")
 
 
 def is_extracted(sample: str) -> bool:
-    """Whether a file begins with an article in a <doc ...> element."""
+    """Returns whether a file begins with an article in a <doc ...> element."""
     return sample.lstrip().startswith("<doc ")
 
 

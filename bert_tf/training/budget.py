@@ -41,12 +41,12 @@ class Budget:
         self.restart_clock()
 
     def restart_clock(self) -> None:
-        """Begins to measure: what was before is no training."""
+        """Begins to measure: what was before is not a training."""
         self._since = clock()
 
     @property
     def is_over(self) -> bool:
-        """Whether all minutes are used."""
+        """Returns whether all minutes are used."""
         return bool(self.minutes) and float(self.used.numpy()) >= 60 * self.minutes
 
     def __str__(self) -> str:

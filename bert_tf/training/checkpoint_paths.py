@@ -17,7 +17,7 @@ def path_of(folder: str, step: int | str) -> str:
 
 
 def is_one(path: str) -> bool:
-    """Whether a path is the prefix of such a checkpoint, by its name alone."""
+    """Returns whether a path is the prefix of such a checkpoint, by its name alone."""
     return re.fullmatch(r"ckpt-\d+", os.path.basename(path)) is not None
 
 

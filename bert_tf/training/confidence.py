@@ -1,4 +1,4 @@
-"""Whether predicted probabilities can be believed: expected calibration error, and the temperature that lowers it.
+"""Calibration of predicted probabilities: expected calibration error, and the temperature that lowers it.
 
 Guo et al. 2017, "On Calibration of Modern Neural Networks". n examples, C classes or answers. Free of TensorFlow.
 """

@@ -76,7 +76,7 @@ def _devices(num_logical_devices: int, gpu_memory_limit: int) -> list[str]:
     if num_logical_devices > 1:
         if backend.gpu_count() and gpu_memory_limit < 1:
             raise UserError(
-                f"num_logical_devices={num_logical_devices} cuts a GPU into parts: give their size in MiB as "
+                f"num_logical_devices={num_logical_devices} cuts a GPU into parts: pass their size in MiB as "
                 "gpu_memory_limit, so that all fit."
             )
         backend.split_devices(num_logical_devices, gpu_memory_limit)
@@ -84,7 +84,7 @@ def _devices(num_logical_devices: int, gpu_memory_limit: int) -> list[str]:
     if len(names) < num_logical_devices:
         raise UserError(
             f"num_logical_devices={num_logical_devices} was given, but TensorFlow already runs with {len(names)}: "
-            "create the strategy before other work, or give that number."
+            "create the strategy before other work, or pass that number."
         )
     return names if backend.gpu_count() else names[:num_logical_devices]
 
@@ -126,7 +126,7 @@ def rows_of_process(strategy: tf.distribute.Strategy, size: int) -> range:
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process is the one that writes the run folder."""
+    """Returns whether this process is the one that writes the run folder."""
     resolver = strategy.cluster_resolver
     if resolver is None or not getattr(resolver, "task_type", None):
         return True
@@ -134,12 +134,12 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 
 
 def needs_static_shapes(strategy: tf.distribute.Strategy, jit_compile: str) -> bool:
-    """Whether XLA compiles what the replicas compute: on TPUs always, elsewhere by the flag jit_compile."""
+    """Returns whether XLA compiles what the replicas compute: on TPUs always, elsewhere by the flag jit_compile."""
     return isinstance(strategy, tf.distribute.TPUStrategy) or backend.should_jit(jit_compile)
 
 
 def spans_processes(strategy: tf.distribute.Strategy) -> bool:
-    """Whether several processes train together; all of them must stop after the same step."""
+    """Returns whether several processes train together; all of them must stop after the same step."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
@@ -206,7 +206,7 @@ def barrier(strategy: tf.distribute.Strategy) -> None:
 
 
 def any_process(strategy: tf.distribute.Strategy, value: bool) -> bool:
-    """Whether the value is true in one of the processes that train together; waits for every replica."""
+    """Returns whether the value is true in one of the processes that train together; waits for every replica."""
     if strategy.num_replicas_in_sync == 1:
         return value
     count = strategy.run(tf.function(all_reduce_sum, autograph=False), args=(tf.constant(float(value)),))

@@ -18,14 +18,14 @@ from bert_tf.training.task import Task
 
 
 def is_due(config: TrainConfig, step: int) -> bool:
-    """Whether to evaluate after a step: every `eval_steps`, or else at every checkpoint and end of an epoch."""
+    """Returns whether to evaluate after a step: every `eval_steps`, or else at every checkpoint and end of an epoch."""
     if config.eval_steps:
         return step % config.eval_steps == 0
     return step % config.save_checkpoints_steps == 0 or ends_epoch(config, step)
 
 
 def ends_epoch(config: TrainConfig, step: int) -> bool:
-    """Whether a step is the last of an epoch: epoch k ends after k * examples // batch size steps."""
+    """Returns whether a step is the last of an epoch: epoch k ends after k * examples // batch size steps."""
     if not config.num_train_examples:
         return False
     epoch = math.ceil(step * config.train_batch_size / config.num_train_examples)
@@ -53,7 +53,7 @@ class EarlyStopping:
         if config.early_stop_patience and not can_decide:
             raise UserError(
                 "early_stop_patience needs evaluations with a criterion: "
-                "give do_eval and a task with a development set, or leave it out."
+                "pass do_eval and a task with a development set, or leave it out."
             )
         self.evaluations = Evaluations()
         keeps = config.keep_best and can_decide
@@ -65,14 +65,14 @@ class EarlyStopping:
         return {"evaluations": self.evaluations} if self.is_active else {}
 
     def is_due(self, step: int) -> bool:
-        """Whether to evaluate after a step; after the last one only to compare its weights with the best."""
+        """Returns whether to evaluate after a step; after the last one only to compare its weights with the best."""
         if not self.config.evaluates:
             return False
         is_last = step == self.config.num_train_steps
         return bool(self.best) if is_last else is_due(self.config, step)
 
     def was_interrupted(self, step: int) -> bool:
-        """Whether a run resumed after this step was stopped before an evaluation or in it: it must be made up for."""
+        """Returns whether a run resumed after this step was stopped before or in an evaluation, which must follow."""
         if not (step and self.is_due(step)):
             return False
         return self.evaluations.last_step != step if self.is_active else not self.folder.was_evaluated(step)
@@ -89,7 +89,7 @@ class EarlyStopping:
 
     @property
     def should_stop(self) -> bool:
-        """Whether early_stop_patience is exhausted."""
+        """Returns whether early_stop_patience is exhausted."""
         return 0 < self.config.early_stop_patience <= self.evaluations.num_without_improvement
 
     def remove_outdated(self) -> None:

@@ -19,8 +19,8 @@ from bert_tf.runtime import files
 from bert_tf.training import checkpoint_paths
 from bert_tf.training.task import Batch, Task
 
-SHARDS_PER_STREAM = 16  # at least, where nobody gives a number
-MAX_STREAMS = 64  # where nobody gives a number: a process that reads all of them has 2 files of each open
+SHARDS_PER_STREAM = 16  # at least, if nobody gives a number
+MAX_STREAMS = 64  # if nobody gives a number: a process that reads all of them has 2 files of each open
 
 
 def number_of_streams(task: Task, config: TrainConfig, folder: str) -> int:

@@ -181,7 +181,7 @@ class TrainingLoop:
         return next((number for number in range(1, most) if self._is_due(step + number)), most)
 
     def _is_due(self, step: int) -> bool:
-        """Whether something comes after a step: it is evaluated or saved, or layers are unfrozen."""
+        """Returns whether something comes after a step: it is evaluated or saved, or layers are unfrozen."""
         unfreezes = self.config.unfreeze_steps and step % self.config.unfreeze_steps == 0
         return unfreezes or self.early_stopping.is_due(step) or step % self.config.save_checkpoints_steps == 0
 
@@ -294,7 +294,7 @@ def _agree_to_stop(signals: Sequence[int], result: Mapping[str, Any]) -> list[in
 def _out_of_memory(train_step: TrainStep, step: int, error: BaseException) -> TrainingError:
     return TrainingError(
         f"Memory ran out in step {step} with train_batch_size {train_step.config.train_batch_size} "
-        f"({reason_of(error)}). Raise num_accumulation_steps or give auto, or use gradient_checkpointing (same "
+        f"({reason_of(error)}). Raise num_accumulation_steps or pass auto, or use gradient_checkpointing (same "
         "result), or lower train_batch_size or max_seq_length."
     )
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from bert_tf.training.metric_sums import Sums
 from bert_tf.training.task import Batch
 
-Gradients = list[tf.Tensor | None]  # None where the loss does not depend on a weight
+Gradients = list[tf.Tensor | None]  # None if the loss does not depend on a weight
 
 
 def to_dense(gradient: Any) -> tf.Tensor | None:
@@ -41,6 +41,6 @@ def sum_over(parts: int, on_part: Callable[[Any], tuple[Sums, Gradients]]) -> tu
 
 
 def fill_in(dense: Sequence[tf.Tensor], gradients: Gradients) -> Gradients:
-    """The dense gradients, with None where `gradients` has None."""
+    """The dense gradients, with None if `gradients` has None."""
     remaining = iter(dense)
     return [None if gradient is None else next(remaining) for gradient in gradients]

@@ -23,7 +23,7 @@ def policy(precision: str = "auto", *, is_trained: bool = True) -> str:
     if precision not in POLICIES:
         raise UserError(f"There is no precision {precision!r}. Known: auto, {', '.join(POLICIES)}.")
     if precision == "bfloat16" and backend.gpu_count() and not backend.has_bfloat16():
-        raise UserError("precision=bfloat16 needs a GPU of compute capability 8.0: give float16, float32 or auto.")
+        raise UserError("precision=bfloat16 needs a GPU of compute capability 8.0: pass float16, float32 or auto.")
     return POLICIES[precision] if is_trained else precision.replace("tf32", "float32")
 
 

@@ -106,7 +106,7 @@ class RunFolder:
 
     def _check_path(self) -> None:
         if not self.path:
-            raise UserError("output_dir is empty: give the folder of the run.")
+            raise UserError("output_dir is empty: pass the folder of the run.")
         character = next((character for character in str(self.path) if character in FORBIDDEN_IN_PATHS), None)
         if character:
             raise UserError(
@@ -207,7 +207,7 @@ class RunFolder:
         self.events.flush()
 
     def was_evaluated(self, step: int) -> bool:
-        """Whether metrics.jsonl has the results of an evaluation after a step."""
+        """Returns whether metrics.jsonl has the results of an evaluation after a step."""
         path = self.file("metrics.jsonl")
         if not files.exists(path):
             return False

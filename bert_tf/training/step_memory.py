@@ -82,7 +82,7 @@ class Room:
 def check(step: Step, devices: DeviceOptions) -> None:
     """Raises UserError if a step cannot fit into the memory of a GPU, or of this machine; warns if it is not free.
 
-    Does nothing where an accelerator does not tell its memory, as TPUs.
+    Does nothing if an accelerator does not tell its memory, as TPUs.
     """
     room = _room(devices)
     if room is None:
@@ -108,7 +108,7 @@ def check(step: Step, devices: DeviceOptions) -> None:
 
 
 def _room(devices: DeviceOptions) -> Room | None:
-    """Where a step is computed: on the smallest GPU, or on this machine; None where that is unknown."""
+    """Where a step is computed: on the smallest GPU, or on this machine; None if that is unknown."""
     if devices.device == "cpu" or not accelerators.are_there():
         return Room("this machine", *memory_estimate.machine_memory())
     gpus = accelerators.gpus()

@@ -67,9 +67,9 @@ class Task(Servable):
         objectives: {metric: Objective}, the metrics that the loss is made of.
         eval_splits: {prefix: split} of the splits with known labels; the prefix is put before the names of their
             scores.
-        comparison: what is compared between the rows of a batch; None where the loss is a mean over rows.
+        comparison: what is compared between the rows of a batch; None if the loss is a mean over rows.
         criterion: the result of an evaluation, with its prefix, that decides which checkpoint or run is the best;
-            higher is better. Empty where nothing can decide, as without evaluation splits.
+            higher is better. Empty if nothing can decide, as without evaluation splits.
         tokenizer: what its texts are cut into tokens with.
     """
 
@@ -94,7 +94,7 @@ class Task(Servable):
         return 1
 
     def stream_batches(self, stream: int, streams: int, size: int, seed: int) -> tf.data.Dataset:
-        """The `size` rows that a stream gives to each batch, endless, where there are several train_shards."""
+        """The `size` rows that a stream gives to each batch, endless, if there are several train_shards."""
         raise NotImplementedError
 
     @abc.abstractmethod
@@ -117,14 +117,14 @@ class Task(Servable):
         return {}
 
     def scores(self, predictions: Predictions, split: str) -> dict[str, float]:
-        """{score: number} that are no means over examples (F1, correlations), of the predictions for a whole split.
+        """{score: number} that are not means over examples (F1, correlations), of the predictions for a whole split.
 
         predictions: arrays [n, ...] of what `predictions` returned for all batches, without padding.
         """
         return {}
 
     def row_texts(self, batch: Batch) -> list[str]:
-        """The tokens of each row of a batch as one text, to show rows to people; [] where it holds no tokens."""
+        """The tokens of each row of a batch as one text, to show rows to people; [] if it holds no tokens."""
         if "token_ids" not in batch:
             return []
         token_ids = batch["token_ids"].numpy()

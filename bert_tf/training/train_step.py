@@ -54,7 +54,7 @@ class TrainStep:
                 f"each: choose a multiple of {slices}."
             )
         if not config.num_accumulation_steps and spans_processes(strategy):
-            raise UserError("num_accumulation_steps=auto is for one process: give a number where several train.")
+            raise UserError("num_accumulation_steps=auto is for one process: pass a number where several train.")
         self.task, self.model, self.config, self.strategy = task, model, config, strategy
         self.distilled = task if isinstance(task, DistilledTask) else None
         self.variables = weights.variables(model) | (self.distilled.variables if self.distilled else {})

@@ -1,4 +1,4 @@
-"""What a training step does with its gradients: the update of the weights, unless it would spoil them."""
+"""Applies the update of the weights; skips gradients that are not finite."""
 
 from collections.abc import Mapping
 

@@ -211,7 +211,7 @@ def test_near_names_are_hinted_at(name, hint):
         (lambda path: bert_tf.fine_tune([{"text": "a"}], output_dir=path), "Row 0 has no 'label'; it has text"),
         (
             lambda path: bert_tf.fine_tune([{"a": "b", "label": 1, "c": "d"}], output_dir=path),
-            "Row 0 has no 'text'; it has a, label, c: give text=NAME",
+            "Row 0 has no 'text'; it has a, label, c: pass text=NAME",
         ),
         (
             lambda path: bert_tf.fine_tune([*ROWS, ("bad \ud83d", "b")], output_dir=path),
@@ -222,7 +222,7 @@ def test_near_names_are_hinted_at(name, hint):
         (lambda path: bert_tf.fine_tune(3, output_dir=path), "The data are 3; expected a path, a DataFrame"),
         (lambda path: bert_tf.pretrain(texts=["a", None], output_dir=path), "Text 1 is None; expected a string"),
         (lambda path: bert_tf.pretrain(texts=["a", "\udc80"], output_dir=path), "Text 1 is not Unicode: it holds half"),
-        (lambda path: bert_tf.pretrain(output_dir=path), "Give either files or texts"),
+        (lambda path: bert_tf.pretrain(output_dir=path), "Pass either files or texts"),
     ],
 )
 def test_mistakes_are_one_sentence(call, message, tmp_path):

@@ -39,7 +39,7 @@ def theirs(**changes):
 
 
 def assert_same_answers(backbone, model):
-    """Our encoder's tokens and pooled vector are those of a backbone, where there are tokens."""
+    """Our encoder's tokens and pooled vector are those of a backbone, if there are tokens."""
     batch = tiny.tensors(tiny.batch())
     used = np.arange(12) < batch["lengths"].numpy()[:, None]
     source = backbone(
@@ -165,7 +165,7 @@ def test_vocabulary_and_casing_are_read_from_tokenizer_json(tmp_path):
     values = {"model": {"type": "WordPiece", "vocab": vocabulary}, "normalizer": {"type": "BertNormalizer"}}
     values["normalizer"]["lowercase"] = False
     (tmp_path / "model" / "tokenizer.json").write_text(json.dumps(values))
-    with pytest.raises(UserError, match="another normalizer.lowercase than transformers uses where there is no"):
+    with pytest.raises(UserError, match="another normalizer.lowercase than transformers uses if there is no"):
         formats.read(str(tmp_path / "model"))
     (tmp_path / "model" / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": False}))
     loaded = formats.read(str(tmp_path / "model"))

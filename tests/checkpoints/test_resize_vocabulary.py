@@ -47,8 +47,8 @@ def test_reordered_vocabulary_only_moves_rows():
 @pytest.mark.parametrize(
     "without, tokens, output",
     [
-        ({"vocabulary": None}, OLD, "has no vocabulary, .*: give --vocab_file"),
-        ({"lower_case": None}, OLD, "has no casing, .*: give --do_lower_case"),
+        ({"vocabulary": None}, OLD, "has no vocabulary, .*: pass --vocab_file"),
+        ({"lower_case": None}, OLD, "has no casing, .*: pass --do_lower_case"),
         ({}, OLD[2:], r"The new vocabulary has no \[PAD\], \[UNK\]"),
     ],
 )

@@ -172,7 +172,7 @@ def test_the_only_file_with_weights_may_have_any_name(folder, name):
     as_torch_copy.write_bytes((path / name).read_bytes())
     with pytest.raises(UserError, match="holds several files with weights"):
         formats.read(path)
-    with pytest.raises(UserError, match=f"{name}: it is a file; give its folder, {path}"):
+    with pytest.raises(UserError, match=f"{name}: it is a file; pass its folder, {path}"):
         formats.read(path / name)
 
 
@@ -363,5 +363,5 @@ def test_vocabulary_of_another_order_than_the_table_is_refused_at_once(folder):
     (path / "tokenizer.json").unlink()  # which counts where both are there
     with open(path / "vocab.txt", "a") as file:
         file.write("".join(f"more{number}\n" for number in range(100)))
-    with pytest.raises(UserError, match="has 130 tokens and its model 30: give the one that belongs"):
+    with pytest.raises(UserError, match="has 130 tokens and its model 30: pass the one that belongs"):
         formats.read(path)

@@ -74,7 +74,7 @@ DAMAGED = {
     "latin.txt": (lines() + b"\xfcber 1 2 3 4\n", r"Line 11 of .* begins with b'\\xfcber', which is not UTF-8"),
     "fewer.vec": (b"99 4\n" + lines(), "has 10 words, and its first line says 99"),
     "cut.bin": (HEADER + binary()[:-9], "Word 10 of .* is cut short"),
-    "cut.vec.gz": (gzip.compress(HEADER + lines() * 50)[:-40], "is no whole .gz file"),
+    "cut.vec.gz": (gzip.compress(HEADER + lines() * 50)[:-40], "is not a whole .gz file"),
     "none.txt": (b"New_York 1 2\n", "holds no word that a text can contain"),
     "zero.vec": (b"3 0\n", "says that it has 3 words of 0 numbers"),
 }

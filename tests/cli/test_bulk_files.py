@@ -80,7 +80,7 @@ def test_damaged_file_is_named_and_the_same_command_goes_on(export, texts, capsy
 @pytest.mark.parametrize(
     "pattern, output, message",
     [
-        ("texts/*.csv", "a/*.jsonl", "No file matches input=.*csv: give a pattern"),
+        ("texts/*.csv", "a/*.jsonl", "No file matches input=.*csv: pass a pattern"),
         ("texts/*.jsonl", "a/answers.jsonl", "with input it is a pattern such as"),
         ("texts/*.jsonl", None, "output is None; with input"),
         ("*/f1.*", "a/*.jsonl", "would both be answered in .*a/f1.jsonl: rename one"),

@@ -175,7 +175,7 @@ def take_target(source):
         (None, ["--format=torch"], "invalid choice: 'torch'"),
         (None, ["--formt=native"], "unrecognized arguments: --formt=native"),
         (None, ["--vocab_file=none.txt"], "none.txt does not exist"),
-        (None, ["--quantize=int8"], "--quantize applies to engines: give --format=litert or onnx or openvino"),
+        (None, ["--quantize=int8"], "--quantize applies to engines: pass --format=litert or onnx or openvino"),
         (None, ["--format=onnx", "--calibration_file=none.txt"], "none.txt cannot be used"),
         (spoil_vocabulary, [], "has 29 tokens, but its model expects 30"),
         (spoil_vocabulary_size, [], "a vocabulary of 30 tokens and the model one of 31"),
@@ -205,7 +205,7 @@ def test_process_exits_with_code_2_one_line_and_no_traceback(tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         f"bert-tf: There is no checkpoint {tmp_path / 'nothing'}: neither a file nor a folder, nor the name of a "
-        "published checkpoint; give the folder of one, or the path up to .index or .ckpt.\n"
+        "published checkpoint; pass the folder of one, or the path up to .index or .ckpt.\n"
     )
 
 

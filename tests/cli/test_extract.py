@@ -307,7 +307,7 @@ def test_incomplete_model_folders_are_refused(folder, capsys):
     formats.write(checkpoint, str(folder / "lacking"), "native")
     pooled = ["extract", str(folder / "lacking"), "--text=a", "--unit=sentence", "--max_seq_length=12"]
     assert main.main(pooled) == 2
-    assert "does not say its casing: give do_lower_case" in capsys.readouterr().err
+    assert "does not say its casing: pass do_lower_case" in capsys.readouterr().err
     assert main.main([*pooled, "--pooling=pooled", "--do_lower_case=true"]) == 2
     assert "lacks 2 weights of its encoder, as encoder/pooler/kernel: choose another" in capsys.readouterr().err
     assert main.main([*pooled, "--do_lower_case=true"]) == 0

@@ -114,7 +114,7 @@ def test_worker_of_a_scheduler_starts_alone(programs, capfd, monkeypatch):
     "arguments, environ, message",
     [
         (["--", "pretrain"], {}, "workers=0 was given; expected 1 or more where neither Slurm nor torchrun"),
-        (["--workers=2"], {}, "Nothing cannot be launched: give pretrain, finetune or squad after --"),
+        (["--workers=2"], {}, "Nothing cannot be launched: pass pretrain, finetune or squad after --"),
         (["--workers=2", "--", "predict"], {}, "predict cannot be launched"),
         (["--workers=2", "--worker_index=0", "--", "pretrain"], {}, "worker_index was given without coordinator"),
         *(

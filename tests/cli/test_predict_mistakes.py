@@ -24,14 +24,14 @@ def exports(tmp_path_factory):
 
 
 MISTAKES = {
-    "no folder": ("none", ["--text=a"], "There is no folder .*none: give that of an export"),
-    "no export": ("empty", ["--text=a"], "empty is no export, as it holds no saved_model.pb, and no checkpoint"),
+    "no folder": ("none", ["--text=a"], "There is no folder .*none: pass that of an export"),
+    "no export": ("empty", ["--text=a"], "empty is not an export, as it holds no saved_model.pb, and no checkpoint"),
     "run without": ("run", ["--text=a"], "The run in .* has no export: `bert-tf export"),
     "damaged": ("damaged", ["--text=a"], "cannot be loaded .*damaged or missing"),
     "no strings": ("other", ["--text=a"], "takes ids of int32 .*; expected strings"),
     "nothing": ("single", [], "one of the arguments --text --file --input is required"),
     "both": ("single", ["--text=a", "--file=b.txt"], "argument --file: not allowed with argument --text"),
-    "no second": ("pair", ["--text=a"], "takes text_a and text_b: give --text_b too"),
+    "no second": ("pair", ["--text=a"], "takes text_a and text_b: pass --text_b too"),
     "second": ("single", ["--text=a", "--text_b=b"], "takes text_a only: leave out --text_b"),
     "second of a file": ("pair", ["--file=a.txt", "--text_b=b"], "text_b requires text"),
     "question of no question": ("single", ["--text=a", "--question=b"], "takes text_a only: leave out --question"),
@@ -54,7 +54,7 @@ MISTAKES = {
     "latin": ("single", ["--file=latin.txt"], "latin.txt is not UTF-8: byte 3 of line 2 is 0x81"),
     "latin table": ("single", ["--file=latin.tsv"], "latin.tsv is not UTF-8: byte 1 of line 3 is 0x81"),
     "kind": ("single", ["--file=a.ods"], "a.ods cannot be read; expected a name that ends in .txt, .tsv, .csv"),
-    "kind inside": ("single", ["--file=a.xlsx"], "a.xlsx is no Excel workbook that can be read"),
+    "kind inside": ("single", ["--file=a.xlsx"], "a.xlsx as an Excel workbook"),
     "output kind": (
         "single",
         ["--text=a", "--output=a.ods"],

@@ -118,7 +118,7 @@ def test_tokenizer_json_equals_the_vocabulary_and_casing(converted):
     ("folder", "repository", "message"),
     [
         ("nowhere", "me/tiny", "There is no folder nowhere"),
-        (".", "tiny", "tiny is not a repository: give owner/name."),
+        (".", "tiny", "tiny is not a repository: pass owner/name."),
         (".", "me/tiny", "holds no README.md"),
     ],
 )

@@ -48,7 +48,7 @@ def test_run_records_its_command_and_the_same_command_resumes_it(tmp_path):
         (["squad", "--doc_strid=3"], "Unknown command line flag 'doc_strid'"),
         (["finetune", "--max_windows=few"], "--max_windows=few was given; expected a whole number"),
         (["squad", "glue"], "'glue' is not a flag"),
-        (["finetune", "glue"], "glue is no table that can be read"),
+        (["finetune", "glue"], "Cannot read glue as a table"),
     ],
 )
 def test_invalid_flag_is_one_line_with_exit_code_2(arguments, expected):

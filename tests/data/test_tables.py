@@ -146,7 +146,7 @@ def test_malformed_rows_are_skipped_only_on_request(write_table):
         ("a.csv", 'x\n"a"b\n', "is not CSV at line 2"),
         ("a.csv", "x,y\n1\n", "Line 2 of .* has 1 fields"),
         ("a.csv", "x,y\n1,2,3\n", "Line 2 of .* has 3 fields; expected 2"),
-        ("a.csv", "x,y,x,y,z\n", "a.csv has several columns 'x', 'y'; give each a name of its own"),
+        ("a.csv", "x,y,x,y,z\n", "a.csv has several columns 'x', 'y'; pass each a name of its own"),
         ("a.tsv", "x\tx \n", "a.tsv has several columns 'x'"),
         ("a.csv", "x,y\n1,2\n".encode("utf-16")[:-1], "a.csv is not UTF-16, as its first bytes say: truncated data"),
         ("a.jsonl", '{"x": 1}\n{"x": \n', "Line 2 of .* is not JSON"),
@@ -320,7 +320,7 @@ def test_damaged_workbook_is_refused(tmp_path, name, change, reason):
     ):
         for part in good.namelist():
             bad.writestr(part, change(good.read(part)) if part.endswith(name) else good.read(part))
-    with pytest.raises(UserError, match=f"a.xlsx is no Excel workbook that can be read .*({reason})"):
+    with pytest.raises(UserError, match=f"a.xlsx as an Excel workbook .*({reason})"):
         list(tables.read(str(tmp_path / "a.xlsx")))
 
 

@@ -170,7 +170,7 @@ def outputs_of(model, inputs, ending):
 
 
 def loss_of(model, inputs):
-    """Mean masked-LM loss, plus that of the pairs where there is one."""
+    """Mean masked-LM loss, plus that of the pairs if there is one."""
     outputs = model(**inputs)
     logits = outputs["prediction_logits"] if "prediction_logits" in outputs else outputs["logits"]
     loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), torch.tensor(LABELS).flatten())

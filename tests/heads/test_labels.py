@@ -48,7 +48,7 @@ def test_classes_are_numbered_in_given_order():
         (MultiLabel(["a", "b"]), "a,c", "In line 3 of a.tsv there is the label 'c'; expected some of a, b"),
         (Regression(), "warm", "In line 3 of a.tsv the label is 'warm'; expected a number"),
         (Regression(), "nan", "the label is 'nan'; expected a number"),
-        (Relevance(), "1.5", "expected a number from 0 to 1, or give label_type=relevance_score"),
+        (Relevance(), "1.5", "expected a number from 0 to 1, or pass label_type=relevance_score"),
         (MultipleChoice(4), "4", "the label is '4'; expected one of 0, 1, 2, 3"),
         (Classes([f"c{i}" for i in range(15)]), "x", "c11 and 3 more, which are"),
     ],

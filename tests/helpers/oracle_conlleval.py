@@ -6,13 +6,13 @@ bert_tf. S-, which the original script does not know, is a chunk of one word, as
 
 
 def ends(previous, tag, previous_type, kind):
-    """Whether a chunk ended between the previous word and this one."""
+    """Returns whether a chunk ended between the previous word and this one."""
     pairs = ("BB", "BS", "BO", "IB", "IS", "IO", "EE", "EI", "EB", "ES", "EO", "SE", "SI", "SB", "SS", "SO")
     return previous + tag in pairs or (previous not in "O." and previous_type != kind)
 
 
 def starts(previous, tag, previous_type, kind):
-    """Whether a chunk starts with this word."""
+    """Returns whether a chunk starts with this word."""
     pairs = ("BB", "IB", "EB", "SB", "OB", "BS", "IS", "ES", "SS", "OS", "OI", "OE", "EE", "EI", "SE", "SI")
     return previous + tag in pairs or (tag not in "O." and previous_type != kind)
 

@@ -22,7 +22,7 @@ def windows(question, context, *, max_seq_length, doc_stride, max_query_length):
 
 
 def is_max_context(spans, number, position):
-    """Whether window `number` of [(start, length)] shows the most around a position."""
+    """Returns whether window `number` of [(start, length)] shows the most around a position."""
     best_score, best = None, None
     for index, (start, length) in enumerate(spans):
         end = start + length - 1

@@ -109,7 +109,7 @@ def test_formats_record_that_a_model_is_causal(tmp_path, kind):
     formats.write(written, str(tmp_path / "written"), kind)
     again = formats.read(str(tmp_path / "written"))
     assert again.config == CAUSAL
-    if kind == "huggingface":  # there a text is what stands at its start, where nothing of it has been read
+    if kind == "huggingface":  # there a text is what stands at its start, if nothing of it has been read
         stored = json.loads((tmp_path / "written" / "config.json").read_text())
         assert (stored["architectures"], stored["is_decoder"]) == (["BertLMHeadModel"], True)
         assert not [name for name in again.weights if name.startswith(("encoder/pooler/", "next_sentence/"))]

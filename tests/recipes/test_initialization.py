@@ -71,7 +71,7 @@ def test_encoder_that_sees_its_targets_is_refused(monkeypatch):
     start = Checkpoint(config=config, vocabulary=None, lower_case=True)
     monkeypatch.setattr(initialization, "resolve", lambda *_, **__: start)
     monkeypatch.setattr(preparation, "_check_numbers", lambda options: None)
-    with pytest.raises(UserError, match="The encoder bilstm_on_top is for fine-tuning only: give"):
+    with pytest.raises(UserError, match="The encoder bilstm_on_top is for fine-tuning only: pass"):
         preparation.resolve(Flags().replace(init_checkpoint="tagger"))
 
 

@@ -253,8 +253,8 @@ ERRORS = {
     "uneven replicas": ({"num_logical_devices": 3}, "choose a multiple of 3"),
     "alone among workers": ({"distribution_strategy": "multi_worker"}, "needs TF_CONFIG"),
     "no checkpoint": ({"init_checkpoint": "{texts}/nothing"}, "There is no checkpoint {texts}/nothing"),
-    "not trained": ({"do_train": False}, "train first, or give init_checkpoint"),
-    "records in a file": ({"records_dir": "{texts}/good.txt"}, "good.txt, which is a file: give the name of a folder"),
+    "not trained": ({"do_train": False}, "train first, or pass init_checkpoint"),
+    "records in a file": ({"records_dir": "{texts}/good.txt"}, "good.txt, which is a file: pass the name of a folder"),
     "folder is a file": ({"output_dir": "{texts}/good.txt"}, "cannot be written to"),
     "folder in a file": ({"output_dir": "{texts}/good.txt/run"}, "cannot be written to"),
 }

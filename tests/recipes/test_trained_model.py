@@ -64,7 +64,7 @@ def full_of_other_things(folder):
 @pytest.mark.parametrize(
     "spoil, expected",
     [
-        (without_run_json, "is a checkpoint and no run: give TO"),
+        (without_run_json, "is a checkpoint and no run: pass TO"),
         (without_weights, "has no checkpoint with its bert_config.json: train first"),
         (full_of_other_things, "export exists already"),
     ],

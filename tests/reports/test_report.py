@@ -18,7 +18,7 @@ def test_duration_is_sum_of_phases_or_start_to_finish():
 
 
 def test_summary_says_what_replicas_send():
-    assert "2 replicas that sum 5.921 MB of gradients in" in summary({"replicas": 2, "all_reduced_bytes": 5921288}, [])
+    assert "all-reduce per step: 5.921 MB, 2 replicas" in summary({"replicas": 2, "all_reduced_bytes": 5921288}, [])
     assert "replicas" not in summary({"replicas": 1, "all_reduced_bytes": 0}, [])
 
 

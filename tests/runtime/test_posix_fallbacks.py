@@ -1,4 +1,4 @@
-"""What Windows lacks: modules and functions of POSIX are used only where there is something instead."""
+"""What Windows lacks: modules and functions of POSIX are used only if there is something instead."""
 
 import ctypes
 import math

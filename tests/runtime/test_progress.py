@@ -1,4 +1,4 @@
-"""Progress where standard error is no terminal: lines with the time left."""
+"""Progress where standard error is not a terminal: lines with the time left."""
 
 import pytest
 

@@ -105,7 +105,7 @@ def test_workers_that_do_not_fit_are_refused(quick):
             await rendezvous.Membership(place).join(1, 5)
         with pytest.raises(UserError, match="Port .* cannot be used"):
             await rendezvous.Coordinator(place).listen()
-        with pytest.raises(UserError, match="worker 0 was given another token, or none: give all the same"):
+        with pytest.raises(UserError, match="worker 0 was given another token, or none: pass all the same"):
             await rendezvous.Membership(Place(1, 2, place.coordinator), "secret").join(1, 5)
         with pytest.raises(UserError, match="Not all of 2 workers have come within 1 seconds"):
             await first

@@ -1,4 +1,4 @@
-"""XLA's flags and its cache on disk: where there are any."""
+"""XLA's flags and its cache on disk: if there are any."""
 
 import os
 import subprocess

@@ -220,7 +220,7 @@ def says(**values):
         (says(count=0), "does not describe an index (count)"),
         (says(dimensions=0), "does not describe an index (dimensions)"),
         (says(pooling=3), "does not describe an index (pooling)"),
-        (lambda folder: (folder / "index.json").unlink(), "is no index"),
+        (lambda folder: (folder / "index.json").unlink(), "is not an index"),
     ],
 )
 def test_damaged_folders_are_one_sentence(damage, message, folder, tmp_path, capsys):
@@ -236,7 +236,7 @@ def test_damaged_folders_are_one_sentence(damage, message, folder, tmp_path, cap
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["search", "INDEX"], "Give one query"),
+        (["search", "INDEX"], "Pass one query"),
         (["search", "INDEX", "  "], "The query is empty"),
         (["search", "INDEX", "red", "--top=0"], "top is 0"),
         (["search", "INDEX", "red", "--reranker=nowhere"], "There is no folder nowhere"),
@@ -265,7 +265,7 @@ def test_reranker_orders_by_its_class(folder, index, tmp_path):
         return quick_exports.shares(tf.ones_like(tf.strings.length(text_b)), tf.strings.length(text_b))
 
     export = quick_exports.saved(tmp_path, longer, ("text_a", tf.string, []), ("text_b", tf.string, []))
-    with pytest.raises(UserError, match="give one of short, long as reranker_label"):
+    with pytest.raises(UserError, match="pass one of short, long as reranker_label"):
         Reranker.load(str(export))
     index._reranker = Reranker.load(str(export), "long")
     try:

@@ -169,5 +169,5 @@ def test_certificate_is_loaded_before_the_model(tmp_path):
     assert config.is_ssl and config.ssl is not None
     assert serve.check_tls(None, None) == {}
     for wrong in ((certificate, None), (certificate, other + ".key"), ("no", "no"), (None, key)):
-        with pytest.raises(UserError, match="are no certificate and its private key|needs --ssl_certfile"):
+        with pytest.raises(UserError, match="are not a certificate and its private key|needs --ssl_certfile"):
             serve.check_tls(*wrong)

@@ -34,7 +34,7 @@ TYPES = {"string": str, "integer": int, "number": float, "null": type(None), "ar
 
 
 def conforms(value, schema):
-    """Whether a value conforms to a schema with the keywords that the description uses."""
+    """Returns whether a value conforms to a schema with the keywords that the description uses."""
     kinds = schema.get("type", [*TYPES])
     kinds = [kinds] if isinstance(kinds, str) else kinds
     checks = [any(isinstance(value, TYPES[kind]) for kind in kinds)]

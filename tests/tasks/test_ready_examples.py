@@ -193,7 +193,7 @@ def test_files_of_other_vocabularies_tasks_and_lengths_are_refused_without_notes
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(UserError, match="holds no TFRecords that can be read"):
         ready_examples.ReadyRows(str(path), specs, TOKENIZER.size)
-    with pytest.raises(UserError, match="give the vocabulary they are of"):
+    with pytest.raises(UserError, match="pass the vocabulary they are of"):
         ready.check_vocabulary(options_of(train_file=str(path)), start_of(vocabulary=None))
 
 

@@ -49,7 +49,7 @@ MODULE = '''"""The module says what its functions are for.
 x = 3  # a remark beside code
 def f():
     r"""Return the :class:`Path` of the ``file`` that was read."""
-    return """This string is no docstring but a value."""
+    return """This string is not a docstring but a value."""
 '''
 
 

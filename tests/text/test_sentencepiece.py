@@ -184,7 +184,7 @@ def fairseq(owner, charsmap):
 
 
 def is_easy(text):
-    """Whether `tokenizers` counts offsets as we do: it loses count at deleted characters."""
+    """Returns whether `tokenizers` counts offsets as we do: it loses count at deleted characters."""
     return not any(unicodedata.category(c) in ("Cc", "Cf") and c not in "\t\n\r" for c in text)
 
 

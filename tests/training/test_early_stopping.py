@@ -298,5 +298,5 @@ def test_stopped_evaluation_is_made_up_for(eager, scripted, tmp_path, monkeypatc
 
 
 def test_missing_selection_metric_is_refused(tmp_path):
-    with pytest.raises(UserError, match="give do_eval and a task with a development set"):
+    with pytest.raises(UserError, match="pass do_eval and a task with a development set"):
         run(tmp_path, early_stop_patience=1, evaluates=False)

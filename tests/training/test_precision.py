@@ -50,5 +50,5 @@ def test_bfloat16_is_refused_on_gpus_without_it(monkeypatch):
     assert configure("bfloat16") == "mixed_bfloat16"  # a CPU emulates it
     monkeypatch.setattr(backend, "gpu_count", lambda: 1)
     monkeypatch.setattr(backend, "allow_tf32", lambda allowed: None)
-    with pytest.raises(UserError, match="needs a GPU of compute capability 8.0: give float16, float32 or auto"):
+    with pytest.raises(UserError, match="needs a GPU of compute capability 8.0: pass float16, float32 or auto"):
         configure("bfloat16")

@@ -83,7 +83,7 @@ def test_too_little_memory_is_one_sentence_and_changes_nothing(parts):
     training, _ = loop_of(learner(dataclasses.replace(CONFIG, num_accumulation_steps=parts), task=limited(0)))
     before = values_of(training.train_step)
     with pytest.raises(
-        TrainingError, match="Memory ran out in step 1 .*OOM.* Raise num_accumulation_steps or give auto"
+        TrainingError, match="Memory ran out in step 1 .*OOM.* Raise num_accumulation_steps or pass auto"
     ):
         training._steps(0, 1, stop_requested=False)
     for name, value in values_of(training.train_step).items():

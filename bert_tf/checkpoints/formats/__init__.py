@@ -33,7 +33,7 @@ HUB_FILES_OF_TORCH = ["pytorch_model.bin", "pytorch_model-*.bin"]
 NOT_READ = {
     "tf_model.h5": "TensorFlow's weights of transformers: load it with transformers 4, from_tf=True, and save it again",
     "flax_model.msgpack": "Flax's weights: load it with transformers 4, from_flax=True, and save it again",
-    "model.onnx": "an ONNX graph: give the checkpoint that it was made from",
+    "model.onnx": "an ONNX graph: pass the checkpoint that it was made from",
 }
 MAX_SHOWN = 5  # names of files in an error
 WANTED = (
@@ -85,7 +85,7 @@ def _reason(path: str, format_name: str | None = None) -> str:
     if not files.is_folder(path):
         folder = os.path.dirname(path) or "."
         return (
-            f"it is a file; give its folder, {folder}" if torch_folders.is_model(folder) else f"it is a file; {WANTED}"
+            f"it is a file; pass its folder, {folder}" if torch_folders.is_model(folder) else f"it is a file; {WANTED}"
         )
     found = sorted(files.names(path))
     held = next((name for name in NOT_READ if name in found), None)
@@ -111,7 +111,7 @@ def _checked(checkpoint: Checkpoint, path: str) -> Checkpoint:
     if not names:
         first = f", as {next(iter(checkpoint.weights))}" if checkpoint.weights else ""
         raise UserError(
-            f"{path} holds no weights of a BERT, only {len(checkpoint.weights)} others{first}: give a checkpoint with "
+            f"{path} holds no weights of a BERT, only {len(checkpoint.weights)} others{first}: pass a checkpoint with "
             "weights."
         )
     strange = [name for name in names if not holds_floats(checkpoint.weights[name])]
@@ -122,7 +122,7 @@ def _checked(checkpoint: Checkpoint, path: str) -> Checkpoint:
     if damaged:
         raise UserError(
             f"{len(damaged)} weights in {path} hold NaN or infinity, the first is {damaged[0]}: the training that "
-            "wrote them failed; give an earlier checkpoint of it."
+            "wrote them failed; pass an earlier checkpoint of it."
         )
     for sentence in checkpoint.left_out:
         logging.getLogger("bert_tf").warning("%s: %s.", path, sentence)
@@ -147,13 +147,13 @@ def locate(path: str | os.PathLike[str]) -> str:
     if ("://" in path and not files.is_remote(path)) or PRESET.fullmatch(path):
         return path
     raise UserError(
-        f"There is no checkpoint {path}: neither a file nor a folder, nor the name of a published checkpoint; give the "
+        f"There is no checkpoint {path}: neither a file nor a folder, nor the name of a published checkpoint; pass the "
         f"folder of one, or the path up to .index or .ckpt.{published.suggestion(path)}"
     )
 
 
 def is_checkpoint(path: str) -> bool:
-    """Whether a path is that of a checkpoint, or a name that could be one on a hub; reads no weights."""
+    """Returns whether a path is that of a checkpoint, or a name that could be one on a hub; reads no weights."""
     if not files.exists_with_prefix(path):
         return bool(path.startswith(HUB) or published.handle(path) or PRESET.fullmatch(path))
     return _format_of(path) is not None
@@ -232,5 +232,5 @@ def _download(path: str, patterns: list[str]) -> str:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(
             f"{path} could not be fetched ({reason}). Check the name, hf://owner/name, and the network; without one, "
-            "download the checkpoint elsewhere and give its folder."
+            "download the checkpoint elsewhere and pass its folder."
         ) from None

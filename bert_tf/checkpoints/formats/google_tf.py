@@ -48,7 +48,7 @@ UNCASED, CASED = re.compile(r"uncased|chinese_L-|multilingual_L-"), re.compile(r
 
 
 def recognizes(path: str) -> bool:
-    """Whether a path is the prefix of a checkpoint, its `.index` file, or the folder of either."""
+    """Returns whether a path is the prefix of a checkpoint, its `.index` file, or the folder of either."""
     return _prefix(path) is not None
 
 
@@ -126,7 +126,7 @@ def _read_config(folder: str, arrays: Mapping[str, np.ndarray]) -> BertConfig:
     values = require_json(path, f"the configuration of an {encoder.upper()}")
     if not isinstance(values, dict) or values.get("inner_group_num", 1) != 1:
         raise UserError(
-            f"{path} has no inner_group_num of 1, with which alone layers can be read: give another ALBERT."
+            f"{path} has no inner_group_num of 1, with which alone layers can be read: pass another ALBERT."
         )
     return BertConfig.from_dict({**values, "encoder": encoder}, gelu=google_layouts.GELUS[encoder])
 
@@ -211,5 +211,5 @@ def _casing(folder_name: str, vocabulary: list[str] | None) -> bool | None:
 
 
 def _is_transposed(name: str) -> bool:
-    """Output layers that are no dense layers in the original are stored [out, in]."""
+    """Output layers that are not dense layers in the original are stored [out, in]."""
     return name.endswith("output_weights")

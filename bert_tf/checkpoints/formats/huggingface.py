@@ -50,7 +50,7 @@ LABELLED, CLASSIFIERS = heads.kinds("is_labelled"), ("classes", "multi_label", "
 
 
 def recognizes(path: str) -> bool:
-    """Whether a path is a folder with config.json, or an older bert_config.json, and weights of PyTorch."""
+    """Returns whether a path is a folder with config.json, or an older bert_config.json, and weights of PyTorch."""
     return torch_folders.is_model(path)
 
 
@@ -87,7 +87,7 @@ def read(path: str) -> Checkpoint:
     vocabulary, lower_case = huggingface_tokenizers.read(path)
     if vocabulary is not None and len(vocabulary) > MAX_TOKENS * config.vocab_size:
         raise UserError(
-            f"The vocabulary of {path} has {len(vocabulary):,} tokens and its model {config.vocab_size:,}: give the "
+            f"The vocabulary of {path} has {len(vocabulary):,} tokens and its model {config.vocab_size:,}: pass the "
             "one that belongs to it."
         )
     vocabulary, recognized = huggingface_tokenizers.with_added_tokens(path, vocabulary)
@@ -126,7 +126,7 @@ def _check_whole_encoder(
     *,
     has_head: bool,
 ) -> None:
-    """Raises UserError where a weight of the encoder is missing.
+    """Raises UserError if a weight of the encoder is missing.
 
     Not all have a pooler.
     """
@@ -139,7 +139,7 @@ def _check_whole_encoder(
     if missing:
         raise UserError(
             f"{path} lacks {len(missing)} of the {len(names)} weights of the encoder that its configuration describes, "
-            f"as {missing[0]}: give the configuration and the weights of the same model."
+            f"as {missing[0]}: pass the configuration and the weights of the same model."
         )
 
 
@@ -176,7 +176,7 @@ def _left_out(
 
 
 def labels(path: str) -> list[str] | None:
-    """The labels in config.json, in the order of the outputs; LABEL_0, LABEL_1, ... where it has none."""
+    """The labels in config.json, in the order of the outputs; LABEL_0, LABEL_1, ... if it has none."""
     return _labels(path) if _kind(path) in LABELLED else None
 
 
@@ -201,7 +201,7 @@ def _config_file(path: str) -> str:
 
 
 def _kind(path: str) -> str | None:
-    """The kind of the head of a fine-tuned model; None where there is none."""
+    """The kind of the head of a fine-tuned model; None if there is none."""
     file = _config_file(path)
     architecture = (setting(file, "architectures", list) or [""])[0]
     if not isinstance(architecture, str):
@@ -257,7 +257,7 @@ def _architecture(parts: tuple[str, ...], config: BertConfig, layout: Layout) ->
 
 
 def _means_the_same(name: str, checkpoint: Checkpoint) -> bool:
-    """Whether transformers uses a weight as we do: its causal models pool the first token, ours the last one.
+    """Returns whether transformers uses a weight as we do: its causal models pool the first token, ours the last one.
 
     The generator of an ELECTRA is a checkpoint of its own there.
     """

@@ -99,7 +99,7 @@ SHAPE = {  # fields of BertConfig -> arguments of a KerasHub backbone
 
 
 def recognizes(path: str) -> bool:
-    """Whether a path is the folder of a preset with a backbone, or could be the name of one and is no file."""
+    """Returns whether a path is the folder of a preset with a backbone, or may be the name of one, not of a file."""
     if files.exists(path):
         return _backbone_class(path).endswith("Backbone")
     return NAME.fullmatch(path) is not None
@@ -198,7 +198,7 @@ def _fetched(name: str) -> str:
 
 
 def _backbone_class(path: str) -> str:
-    """The class that config.json names, such as "keras_hub>BertBackbone"; "" for a folder that is no preset."""
+    """The class that config.json names, such as "keras_hub>BertBackbone"; "" for a folder that is not a preset."""
     file = os.path.join(path, "config.json")
     return str(read_settings(file).get("registered_name", "")) if files.is_file(file) else ""
 
@@ -251,7 +251,7 @@ def _kind_of_classifier(path: str) -> str:
 
 
 def _check_weights_of_all_layers(path: str) -> None:
-    """Raises UserError where config.json describes far more weights than the files of weights have bytes.
+    """Raises UserError if config.json describes far more weights than the files of weights have bytes.
 
     KerasHub would create all of them first.
     """
@@ -265,7 +265,7 @@ def _check_weights_of_all_layers(path: str) -> None:
     count = memory_estimate.num_weights(config)
     if count > LEAST_BYTES * held + LARGEST_HEADER:
         raise UserError(
-            f"{file} describes a model of {count:,} weights, and the files of weights have {held:,} bytes: give the "
+            f"{file} describes a model of {count:,} weights, and the files of weights have {held:,} bytes: pass the "
             "configuration and the weights of the same model."
         )
 
@@ -324,7 +324,7 @@ def _check_writable(checkpoint: Checkpoint, table: Iterable[str]) -> None:
     if others := [token.content for token in found if token not in plain]:
         raise UserError(
             f"keras_hub cannot recognize the added token {others[0]!r} in texts as this model does: choose another "
-            "format, or give special_tokens_in_strings=none."
+            "format, or pass special_tokens_in_strings=none."
         )
     config = checkpoint.config
     if not vocabulary.settings_of(checkpoint.vocabulary or ()).split_ideographs:

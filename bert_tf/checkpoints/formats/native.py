@@ -40,7 +40,7 @@ SAVED = re.compile(r"weights/(?P<name>[^/]+)/\.ATTRIBUTES/VARIABLE_VALUE")
 
 
 def recognizes(path: str) -> bool:
-    """Whether a path is the folder of a run, its checkpoints, one of them (ckpt-N), or a folder of `write`."""
+    """Returns whether a path is the folder of a run, its checkpoints, one of them (ckpt-N), or a folder of `write`."""
     folder = _run_folder(path)
     has_weights = files.is_file(os.path.join(folder, WEIGHTS)) or bool(_prefixes(path, folder))
     return has_weights and files.is_file(os.path.join(folder, CONFIG))

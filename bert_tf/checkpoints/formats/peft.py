@@ -15,7 +15,7 @@ HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")  # owner/name
 
 
 def recognizes(path: str) -> bool:
-    """Whether a path is a folder with both files of an adapter."""
+    """Returns whether a path is a folder with both files of an adapter."""
     names = (peft_adapters.CONFIG, peft_adapters.WEIGHTS)
     return all(files.is_file(os.path.join(path, name)) for name in names)
 
@@ -50,7 +50,7 @@ def _base_of(path: str) -> str:
 
 
 def _check_no_circle(path: str) -> str:
-    """The base of an adapter; UserError where that is an adapter whose base, or the base of that, is this one."""
+    """The base of an adapter; UserError if that is an adapter whose base, or the base of that, is this one."""
     first, seen = _base_of(path), [files.absolute(path)]
     base = first
     while not base.startswith(formats.HUB) and recognizes(base):

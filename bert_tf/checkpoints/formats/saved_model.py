@@ -21,16 +21,16 @@ EXTRA, CONFIG = "assets.extra", "bert_config.json"  # TensorFlow's loaders ignor
 
 
 def recognizes(path: str) -> bool:
-    """Whether a path is a folder with a SavedModel."""
+    """Returns whether a path is a folder with a SavedModel."""
     return files.is_file(os.path.join(path, "saved_model.pb"))
 
 
 def read(path: str) -> Checkpoint:
-    """Reads weights, configuration, vocabulary and labels; UserError where the SavedModel has no configuration."""
+    """Reads weights, configuration, vocabulary and labels; UserError if the SavedModel has no configuration."""
     extra = os.path.join(path, EXTRA)
     if not files.is_file(os.path.join(extra, CONFIG)):
         raise UserError(
-            f"The export {path} does not say what its weights are, as older ones and those of others: give the folder "
+            f"The export {path} does not say what its weights are, as older ones and those of others: pass the folder "
             "of its run, or write it again with `bert-tf export RUN --overwrite`."
         )
     config = BertConfig.from_json_file(os.path.join(extra, CONFIG))

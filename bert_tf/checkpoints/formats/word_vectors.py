@@ -33,7 +33,7 @@ Row = tuple[int, bytes, np.ndarray]  # number of the line or word, word, float32
 
 
 def recognizes(path: str) -> bool:
-    """Whether a path is a file whose first line is a header, or a word and numbers."""
+    """Returns whether a path is a file whose first line is a header, or a word and numbers."""
     name = path.removesuffix(".gz")
     if not (name.endswith(EXTENSIONS) and files.is_file(path)):
         return False
@@ -59,7 +59,7 @@ def read(path: str) -> Checkpoint:
         try:
             tokens, table, left_out = _table(_rows(file, path), path)
         except NOT_WHOLE as error:
-            raise UserError(f"{path} is no whole .gz file ({error}): fetch it again.") from None
+            raise UserError(f"{path} is not a whole .gz file ({error}): fetch it again.") from None
     if left_out:
         print(f"{left_out:,} of the words in {path} are left out: no text has them as one word.", flush=True)
     return Checkpoint(
@@ -115,7 +115,7 @@ def _table(rows: Iterable[Row], path: str) -> tuple[list[str], np.ndarray, int]:
 
 
 def _is_word(word: str) -> bool:
-    """Whether a tokenizer finds it as one word, which is no continuation of another."""
+    """Returns whether a tokenizer finds it as one word, which is not a continuation of another."""
     return basic_tokenize(word, lower_case=False) == [word] and not (word.startswith("##") and len(word) > 2)
 
 
@@ -153,7 +153,7 @@ def _lines(file: Any) -> Iterator[bytes]:
 
 
 def _is_text(start: bytes) -> bool:
-    """Whether what follows a header is text: UTF-8, but for a character that is cut off, without control characters."""
+    """Returns whether what follows a header is text: UTF-8 without control characters; its end may be cut off."""
     text = start.decode("utf-8", "replace")
     return not any(character < " " and character not in "\t\r\n" for character in text) and "\ufffd" not in text[:-4]
 

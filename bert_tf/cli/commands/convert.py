@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
         return
     for flag in ("quantize", "calibration_file"):
         if getattr(arguments, flag):
-            raise UserError(f"--{flag} applies to engines: give --format={' or '.join(engines.names())}.")
+            raise UserError(f"--{flag} applies to engines: pass --format={' or '.join(engines.names())}.")
     checkpoint = checkpoint_flags.complete(formats.read(arguments.source, arguments.source_format), arguments)
     from bert_tf.checkpoints import pretrained
     from bert_tf.model import weights
@@ -114,9 +114,9 @@ def _read_texts(path: str) -> list[str]:
         with files.open_text(path) as file:
             texts = [line.strip() for line in itertools.islice(file, CALIBRATION_LINES) if line.strip()]
     except UnicodeDecodeError:
-        raise UserError(f"{path} is not UTF-8 text: give texts, one per line.") from None
+        raise UserError(f"{path} is not UTF-8 text: pass texts, one per line.") from None
     if not texts:
-        raise UserError(f"{path} holds no text: give texts, one per line.")
+        raise UserError(f"{path} holds no text: pass texts, one per line.")
     return texts
 
 
@@ -150,6 +150,6 @@ def _notes(arguments: argparse.Namespace, checkpoint: Checkpoint, *, has_head: b
     if checkpoint.labels and has_head:
         yield f"Labels: {', '.join(checkpoint.labels)}."
     if checkpoint.vocabulary is None:
-        yield f"No vocabulary was written, as {arguments.source} has none: give it as --vocab_file."
+        yield f"No vocabulary was written, as {arguments.source} has none: pass it as --vocab_file."
     if checkpoint.lower_case is None:
-        yield f"No casing was written, as {arguments.source} does not say it: give --do_lower_case."
+        yield f"No casing was written, as {arguments.source} does not say it: pass --do_lower_case."

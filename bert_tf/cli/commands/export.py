@@ -7,7 +7,7 @@
 
 RUN is a run folder without an export: trained with --do_export=false, or the export was deleted. For several runs
 (--num_seeds, grids) the best is exported. TO is by default the folder `export` in RUN. The training data is not needed.
-For a checkpoint that is no run, TO is needed.
+For a checkpoint that is not a run, TO is needed.
 TO is written completely or not at all, after its outputs have been compared with the model's.
 """
 
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
     if is_run:
         trained_model.check_run(folder)
     elif arguments.target is None:
-        raise UserError(f"{folder} is a checkpoint and no run: give TO, the folder to write, too.")
+        raise UserError(f"{folder} is a checkpoint and no run: pass TO, the folder to write, too.")
     target = os.path.join(folder, "export") if arguments.target is None else arguments.target
     trained_model.check_free(target, overwrite=arguments.overwrite)
     trained = trained_model.read(folder, arguments.num_texts, with_attention=arguments.attention)

@@ -175,7 +175,7 @@ def _check_combinations(arguments: argparse.Namespace) -> None:
     if arguments.export and arguments.precision == "auto":
         raise UserError(
             "precision=auto suits this machine, and an export may run on another: "
-            f"give one of {', '.join(EXPORT_PRECISIONS)}."
+            f"pass one of {', '.join(EXPORT_PRECISIONS)}."
         )
 
 
@@ -304,9 +304,9 @@ def _model_and_tokenizer(
     from bert_tf.training import precision
 
     if checkpoint.vocabulary is None:
-        raise UserError(f"{arguments.source} has no vocab.txt: give its vocabulary as --vocab_file.")
+        raise UserError(f"{arguments.source} has no vocab.txt: pass its vocabulary as --vocab_file.")
     if checkpoint.lower_case is None:
-        raise UserError(f"{arguments.source} does not say its casing: give do_lower_case=true or false.")
+        raise UserError(f"{arguments.source} does not say its casing: pass do_lower_case=true or false.")
     dtype = precision.policy(arguments.precision, is_trained=False)
     needs_pooler = choice.pooling == "pooled" and (choice.unit == "sentence" or arguments.export is not None)
     model = extraction.load_encoder(checkpoint, arguments.source, dtype=dtype, needs_pooler=needs_pooler)

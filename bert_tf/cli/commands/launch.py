@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
     words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not words or not recipe_flags.is_recipe(plugins.load(COMMANDS, words[0], kind="command")):
         raise UserError(
-            f"{' '.join(words[:1]) or 'Nothing'} cannot be launched: give pretrain, finetune or squad after --."
+            f"{' '.join(words[:1]) or 'Nothing'} cannot be launched: pass pretrain, finetune or squad after --."
         )
     if not hasattr(os, "fork"):
         raise UserError("launch needs Linux or macOS: here start the command itself, without launch.")
@@ -67,7 +67,7 @@ def _place(arguments: argparse.Namespace) -> Place | None:
     place = cluster.from_environment(os.environ)
     if arguments.worker_index >= 0:
         if not arguments.coordinator:
-            raise UserError("worker_index was given without coordinator: give the HOST:PORT where the workers meet.")
+            raise UserError("worker_index was given without coordinator: pass the HOST:PORT where the workers meet.")
         return Place(arguments.worker_index, arguments.workers, arguments.coordinator)
     if place and arguments.workers in (0, place.workers):
         return Place(place.worker, place.workers, arguments.coordinator or place.coordinator, place.on_machine)

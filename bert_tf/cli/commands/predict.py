@@ -195,7 +195,7 @@ def check(arguments: argparse.Namespace, *, has_folder: bool = False) -> None:
     if arguments.labels is not None:
         zero_shot.hypotheses(_labels(arguments), arguments.hypothesis_template)
     elif arguments.multi_label or arguments.hypothesis_template != zero_shot.TEMPLATE:
-        raise UserError("multi_label and hypothesis_template are for labels: leave them out, or give labels.")
+        raise UserError("multi_label and hypothesis_template are for labels: leave them out, or pass labels.")
     if arguments.file is not None:
         prediction_inputs.check_readable(arguments.file)
     output = arguments.output
@@ -206,9 +206,9 @@ def check(arguments: argparse.Namespace, *, has_folder: bool = False) -> None:
     if not output.lower().endswith(OUTPUTS):
         raise UserError(f"output is {output}; expected a name that ends in {' or '.join(OUTPUTS)}.")
     if files.is_folder(output) or not (has_folder or files.has_folder(output)):
-        raise UserError(f"{output} cannot be written: give a file in an existing folder.")
+        raise UserError(f"{output} cannot be written: pass a file in an existing folder.")
     if arguments.file and files.same(output, arguments.file):
-        raise UserError(f"output and file are both {output}: give the predictions another name.")
+        raise UserError(f"output and file are both {output}: pass the predictions another name.")
 
 
 def _single(arguments: argparse.Namespace, export: TextExport) -> list[Example]:
@@ -218,7 +218,7 @@ def _single(arguments: argparse.Namespace, export: TextExport) -> list[Example]:
     flags = _flags_of(arguments.export, export)
     for name in OTHER_TEXTS:
         if name in flags and values[name] == [None]:
-            raise UserError(f"{arguments.export} takes {' and '.join(export.inputs)}: give --{name} too.")
+            raise UserError(f"{arguments.export} takes {' and '.join(export.inputs)}: pass --{name} too.")
         if name not in flags and values[name] != [None]:
             raise UserError(f"{arguments.export} takes {' and '.join(export.inputs)} only: leave out --{name}.")
     texts = tuple(text for name in flags for text in values[name])
@@ -229,7 +229,7 @@ def _single(arguments: argparse.Namespace, export: TextExport) -> list[Example]:
 
 
 def _flags_of(path: str, export: TextExport) -> list[str]:
-    """The flags with the texts of the inputs, in their order; UserError where it is unknown which is whose."""
+    """The flags with the texts of the inputs, in their order; UserError if it is unknown which is whose."""
     export.check_order()
     singles = [name for name, count in export.inputs.items() if not count]
     questions = [name for name in singles if name == "question"] if len(singles) > 1 else []
@@ -237,7 +237,7 @@ def _flags_of(path: str, export: TextExport) -> list[str]:
     flags = dict(zip(texts, ("text", "text_b"), strict=False)) | dict.fromkeys(questions, "question")
     flags |= {name: "choice" for name, count in export.inputs.items() if count}
     if len(set(flags.values())) < len(export.inputs) or "text" not in flags.values():
-        raise UserError(f"{path} takes {' and '.join(export.inputs)}: give a table with these columns as --file.")
+        raise UserError(f"{path} takes {' and '.join(export.inputs)}: pass a table with these columns as --file.")
     return [flags[name] for name in export.inputs]
 
 

@@ -36,16 +36,16 @@ def run(arguments: argparse.Namespace) -> None:
     """Uploads the folder and prints the address of the repository."""
     owner, slash, name = arguments.repository.partition("/")
     if not (owner and slash and name) or "/" in name:
-        raise UserError(f"{arguments.repository} is not a repository: give owner/name.")
+        raise UserError(f"{arguments.repository} is not a repository: pass owner/name.")
     if not files.is_folder(arguments.folder):
-        raise UserError(f"There is no folder {arguments.folder}: give a run, an export or a converted checkpoint.")
+        raise UserError(f"There is no folder {arguments.folder}: pass a run, an export or a converted checkpoint.")
     with tempfile.TemporaryDirectory() as work:
         folder = arguments.folder
         if files.exists(os.path.join(folder, "run.json")):
             folder = _converted(folder, os.path.join(work, name))
         elif not files.exists(os.path.join(folder, model_card.CARD)):
             raise UserError(
-                f"{folder} holds no {model_card.CARD}, which the hub shows: give a folder that bert-tf convert or "
+                f"{folder} holds no {model_card.CARD}, which the hub shows: pass a folder that bert-tf convert or "
                 "bert-tf export wrote, or a run."
             )
         names = sorted(_names(folder))

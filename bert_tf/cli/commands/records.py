@@ -23,7 +23,7 @@ from bert_tf.recipes.pretraining import pretraining_flags
 
 CHOSEN = {"lower_case": "do_lower_case", "compress": "compress_records"}  # options with another name as a flag
 NAMES = [CHOSEN.get(field.name, field.name) for field in dataclasses.fields(RecordOptions)]
-SHARED = {*NAMES} - {"vocab_file"}  # with `bert-tf pretrain`, where it has them
+SHARED = {*NAMES} - {"vocab_file"}  # with `bert-tf pretrain`, if it has them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
         report.read(folder)  # report errors before anything is written
     output = arguments.output
     if output and (files.is_folder(output) or not files.has_folder(output)):
-        raise UserError(f"{output} cannot be written: give a file in an existing folder.")
+        raise UserError(f"{output} cannot be written: pass a file in an existing folder.")
     if arguments.json:
         print(json.dumps(comparison.compare(arguments.runs), ensure_ascii=False))
         if not output:

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
     process.assume_frozen_weights()
     device_flags.apply(arguments)
     if (arguments.query is None) == (arguments.file is None):
-        raise UserError("Give one query, or several as --file.")
+        raise UserError("Pass one query, or several as --file.")
     if arguments.top < 1:
         raise UserError(f"top is {arguments.top}; expected 1 or more.")
     if arguments.file is not None:

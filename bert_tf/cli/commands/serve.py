@@ -167,20 +167,20 @@ def _check_limits(arguments: argparse.Namespace) -> None:
     if arguments.max_connections > most:
         raise UserError(
             f"--max_connections is {arguments.max_connections}, and this process may open {most + OWN_FILES} files: "
-            f"give at most {most}, or raise the limit with `ulimit -n`."
+            f"pass at most {most}, or raise the limit with `ulimit -n`."
         )
 
 
 def allowed_hosts(given: str | None, address: str) -> list[str]:
     """The names in --allowed_hosts; by default those of this machine if the server listens on a loopback address.
 
-    Raises UserError where it holds no name.
+    Raises UserError if it holds no name.
     """
     if given is not None:
         names = [name.strip() for name in given.split(",") if name.strip()]
         if not names:
             raise UserError(
-                "--allowed_hosts holds no name: give some, separated by commas, or * for any, or leave it out."
+                "--allowed_hosts holds no name: pass some, separated by commas, or * for any, or leave it out."
             )
         return names
     return ["localhost", "127.0.0.1", "::1", address] if ipaddress.ip_address(address).is_loopback else ["*"]
@@ -208,7 +208,7 @@ def check_tls(certificate: str | None, key: str | None) -> dict[str, str]:
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key, password="")
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise UserError(
-            f"{certificate} and {key or 'no --ssl_keyfile'} are no certificate and its private key without a password "
+            f"{certificate} and {key or 'no --ssl_keyfile'} are not a certificate and its private key without password "
             f"({reason_of(error)})."
         ) from None
     return {"ssl_certfile": certificate, **({"ssl_keyfile": key} if key else {})}
@@ -226,7 +226,7 @@ def name_exports(exports: Iterable[str], name: str | None) -> dict[str, str]:
             model, path = default_name(text), text
         model = name or model
         if not model or "/" in model or ":" in model:
-            raise UserError(f"{model!r} is not a valid model name: give --name, or NAME={path}.")
+            raise UserError(f"{model!r} is not a valid model name: pass --name, or NAME={path}.")
         if model in folders:
             raise UserError(f"Two models would have the name {model}: write them as NAME=FOLDER.")
         folders[model] = path
@@ -250,5 +250,5 @@ def listen(host: str, port: int) -> socket.socket:
         listener.bind(address)
         listener.listen(1024)
     except OSError as error:
-        raise UserError(f"Cannot listen on {host}:{port} ({error.strerror or error}): give another --port.") from None
+        raise UserError(f"Cannot listen on {host}:{port} ({error.strerror or error}): pass another --port.") from None
     return listener

@@ -45,9 +45,9 @@ def run(arguments: argparse.Namespace) -> None:
     output = arguments.output
     lower_case = arguments.do_lower_case == "true" and "byte_bpe" not in arguments.kind
     if files.is_folder(output) or not files.has_folder(output):
-        raise UserError(f"{output} cannot be written: give a file in an existing folder.")
+        raise UserError(f"{output} cannot be written: pass a file in an existing folder.")
     if files.exists(output) and not arguments.overwrite:
-        raise UserError(f"{output} already exists: give another name, or --overwrite.")
+        raise UserError(f"{output} already exists: pass another name, or --overwrite.")
     if arguments.extend:
         words = [line.strip() for line in text_lines.read(arguments.input_file) if line.strip()]
         tokens = vocabulary.extend(vocabulary.read(arguments.extend), words, lower_case=lower_case)

@@ -93,7 +93,7 @@ class Assignment:
         return uniforms(f"{self.seed} held out", numbers)
 
     def is_held_out(self, numbers: np.ndarray) -> np.ndarray:
-        """Whether a document goes to "eval", bool [D]."""
+        """Returns whether a document goes to "eval", bool [D]."""
         return (numbers >= self.first_eval_part * PART_STRIDE) | (self.draws(numbers) < self.eval_fraction)
 
     def codes(self, numbers: np.ndarray, is_held_out: np.ndarray | None = None) -> np.ndarray:

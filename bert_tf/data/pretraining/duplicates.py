@@ -74,7 +74,7 @@ def keys_of(numbered: NumberedDocuments, kind: str, sentences: bool) -> Keys:
         places.append(np.full(found.size, WHOLE))
     if sentences:
         counts = np.diff(documents.document_starts)
-        salt = UINT(0x5E47E4CE)  # a document of one sentence is no duplicate of that sentence
+        salt = UINT(0x5E47E4CE)  # a document of one sentence is not a duplicate of that sentence
         keys.append(mix(sentence_hashes(documents.ids, np.diff(documents.sentence_starts)) ^ salt))
         owners.append(np.repeat(numbers, counts))
         places.append(np.arange(counts.sum()) - np.repeat(documents.document_starts[:-1], counts))

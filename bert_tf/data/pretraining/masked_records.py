@@ -59,7 +59,7 @@ def open_masked(
             ("max_predictions_per_seq", "masked_lm_positions", max_predictions_per_seq),
         ):
             if len(row[feature]) != expected:
-                raise UserError(f"{path} has rows with {flag}={len(row[feature])}, not {expected}: give that.")
+                raise UserError(f"{path} has rows with {flag}={len(row[feature])}, not {expected}: pass that.")
     counts = _token_counts(train, size)
     return {
         "folder": os.path.dirname(paths[0]),
@@ -81,14 +81,14 @@ def _token_counts(paths: Sequence[str], size: int) -> np.ndarray:
         ids[row["masked_lm_positions"][weights]] = row["masked_lm_ids"][weights]
         if ids.max(initial=0) >= size:
             raise UserError(
-                f"Record {number} has the id {ids.max()}, and the vocabulary {size:,} tokens: give that of the records."
+                f"Record {number} has the id {ids.max()}, and the vocabulary {size:,} tokens: pass that of the records."
             )
         counts += np.bincount(ids, minlength=size)
     return counts
 
 
 def _rows(path: str) -> Iterator[dict[str, np.ndarray]]:
-    """The integer features of a file's rows; raises UserError where they are of another format or damaged."""
+    """The integer features of a file's rows; raises UserError if they are of another format or damaged."""
     from tensorflow.train import Example
 
     for serialized in record_files.read_records(path):
@@ -96,7 +96,7 @@ def _rows(path: str) -> Iterator[dict[str, np.ndarray]]:
         missing = [name for name in FEATURES if not features[name].int64_list.value]
         if missing:
             raise UserError(
-                f"{path} has no {', '.join(missing)}: it is no TFRecord file of google-research/bert; give text as "
+                f"{path} has no {', '.join(missing)}: it is not a TFRecord file of google-research/bert; pass text as "
                 "input_file instead."
             )
         yield {name: np.array(features[name].int64_list.value) for name in FEATURES}

@@ -127,7 +127,7 @@ class Plan:
 
     @property
     def drops_duplicates(self) -> bool:
-        """Whether keys of all parts have to be compared."""
+        """Returns whether keys of all parts have to be compared."""
         return self.options.duplicates != "none" or self.options.duplicate_sentences
 
     def check_text(self, result: PartResult) -> None:
@@ -194,7 +194,7 @@ def hash_bits(result: PartResult) -> int:
 def make_plan(
     options: RecordOptions, input_file: str | os.PathLike[str] = "", eval_file: str | os.PathLike[str] = ""
 ) -> Plan:
-    """Looks at the input and the vocabulary; raises UserError where they are wrong."""
+    """Looks at the input and the vocabulary; raises UserError if they are wrong."""
     sources: Sources = {}
     for split, patterns in (("train", input_file), ("eval", eval_file)):
         if patterns:
@@ -248,13 +248,13 @@ def check_same(
                 before, now = _first_difference(before or [], now)
                 name = name.replace("train_input", "input_file").replace("eval_input", "eval_file")
             raise UserError(
-                f"{folder} holds records made with another {name} ({before} -> {now}); give another folder, the old "
+                f"{folder} holds records made with another {name} ({before} -> {now}); pass another folder, the old "
                 f"{name}, or delete {folder}."
             )
 
 
 def _has_same_digest(before: Any, now: Any) -> bool:
-    """Whether two entries "name digest" are of the same tokens: a run has a vocabulary of another name as vocab.txt."""
+    """Returns whether two entries "name digest" are of the same tokens: a run has any vocabulary as vocab.txt."""
     return isinstance(before, str) and before.rpartition(" ")[2] == now.rpartition(" ")[2]
 
 

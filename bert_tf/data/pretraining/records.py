@@ -209,7 +209,7 @@ def _finish(folder: str | os.PathLike[str], plan: Plan, collected: Collected) ->
 
 def _check_not_empty(statistics: Mapping[str, Mapping[str, Any]], plan: Plan) -> None:
     """Raises UserError if a split that was requested has no instance."""
-    held_out = "eval_file" if "eval" in plan.sources else "What was held out of the input (give an eval_file)"
+    held_out = "eval_file" if "eval" in plan.sources else "What was held out of the input (pass an eval_file)"
     for split, name in (("train", "The input"), ("eval", held_out)):
         if plan.buckets[split] and not statistics[split]["instances"]:
             raise UserError(

@@ -151,7 +151,7 @@ def write_shard(
 
 
 def _is_done(work: Path, shard: Path, bucket: Bucket) -> bool:
-    """Whether an earlier call finished this shard: its statistics are written last."""
+    """Returns whether an earlier call finished this shard: its statistics are written last."""
     statistics = work / (SHARD.format(*bucket) + ".json")
     if not (statistics.exists() and shard.exists()):
         return False

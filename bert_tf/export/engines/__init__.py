@@ -80,7 +80,7 @@ def names() -> list[str]:
 
 
 def is_engine(name: str) -> bool:
-    """Whether a name is an engine's and not a checkpoint format's: one of `names()`, or a module with PACKAGES."""
+    """Returns whether a name is that of an engine, not of a format: one of `names()`, or a module with PACKAGES."""
     if "." not in name:
         return name in names()
     start_if_silenced()  # the module may import it
@@ -169,7 +169,7 @@ def write(
 def _compare(
     engine: ModuleType, live: "CheckpointModel", folder: str, batches: "list[dict[str, np.ndarray]]", limit: float
 ) -> dict[str, Any]:
-    """The measured fields of an EngineModel; UserError where outputs differ by more than the limit."""
+    """The measured fields of an EngineModel; UserError if outputs differ by more than the limit."""
     from bert_tf.export import engine_parity
 
     default = engine.load(folder, exact=False)

@@ -35,7 +35,7 @@ def _quantized(model: Any, samples: list[dict[str, np.ndarray]]) -> Any:
 
 
 def may_round() -> bool:
-    """Whether this CPU has bfloat16, which OpenVINO then uses."""
+    """Returns whether this CPU has bfloat16, which OpenVINO then uses."""
     import openvino
 
     return "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")

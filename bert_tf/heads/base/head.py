@@ -67,7 +67,7 @@ class Head(abc.ABC):
 
     @classmethod
     def answers_signature(cls, inputs: Collection[str] | None, outputs: Collection[str]) -> bool:
-        """Whether a signature with these inputs (None: any) and outputs is one of this kind."""
+        """Returns whether a signature with these inputs (None: any) and outputs is one of this kind."""
         return (inputs is None or set(inputs) in cls.signature_inputs) and set(outputs) >= cls.signature_outputs
 
     @classmethod

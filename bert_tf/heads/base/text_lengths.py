@@ -38,7 +38,7 @@ def of_rows(batches: tf.data.Dataset, max_seq_length: int) -> dict[str, Any]:
     """{name: number} of the first SAMPLE rows of batches of pre-training, as `statistics` returns it for texts.
 
     Also "predictions_per_row" and "most_predictions_in_a_row": masked tokens of a row. The masks are those of an
-    evaluation: other tokens than in training, as many. {} where there are no rows.
+    evaluation: other tokens than in training, as many. {} if there are no rows.
     """
     rows = next(iter(batches.rebatch(SAMPLE)), None)
     if rows is None:

@@ -118,7 +118,7 @@ def _contains(span: Span | None, start: int, end: int) -> bool:
 
 
 def _window(context: str, start: int, end: int) -> Span:
-    """The span with some text around it, from a space to a space where there are any."""
+    """The span with some text around it, from a space to a space if there are any."""
     first, last = max(0, start - AROUND), min(len(context), end + AROUND)
     if first > 0:
         first = max(first, context.find(" ", first, start) + 1)

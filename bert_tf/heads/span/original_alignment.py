@@ -84,5 +84,5 @@ def align(normalized: str, text: str, **casing: Any) -> str:
 
 
 def _without_spaces(text: str) -> list[int]:
-    """The positions of all characters that are no space."""
+    """The positions of all characters that are not space."""
     return [position for position, character in enumerate(text) if character != " "]

@@ -34,7 +34,7 @@ class QuestionWindows:
         if self.max_seq_length < self.max_query_length + 3 + self.separators:
             raise UserError(
                 f"max_seq_length {self.max_seq_length} leaves no room for the text next to a question of "
-                f"max_query_length {self.max_query_length}; give max_query_length + {3 + self.separators} or more."
+                f"max_query_length {self.max_query_length}; pass max_query_length + {3 + self.separators} or more."
             )
 
     def tokenize(self, tokenizer: Tokenizer, questions: tf.Tensor, contexts: tf.Tensor) -> dict[str, tf.RaggedTensor]:
@@ -116,9 +116,9 @@ class QuestionWindows:
         return {**rows, "question_sizes": question_sizes, "context_sizes": context_sizes, "numbers": numbers}
 
     def is_max_context(self, rows: dict[str, tf.Tensor], positions: tf.Tensor) -> tf.Tensor:
-        """Whether this window shows a token with more context than any other (`data.windows.max_context`).
+        """Returns whether this window shows a token with more context than any other (`data.windows.max_context`).
 
-        positions: in the rows, int32 [B, n]. False for what is no token of the context.
+        positions: in the rows, int32 [B, n]. False for what is not a token of the context.
         """
         stride, room = (x(rows["question_sizes"])[:, None] for x in (self.stride, self._room))  # [B, 1]
         reach = -(-(self.max_seq_length - 3) // self.doc_stride)  # windows before and after that may hold the token

@@ -15,7 +15,7 @@ from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.text.ragged_scan import from_row_numbers
 from bert_tf.text.wordpiece import substrings
 
-IMPOSSIBLE = -1e9  # the score of what cannot be chosen; finite, as differences of infinities are no numbers
+IMPOSSIBLE = -1e9  # the score of what cannot be chosen; finite, as differences of infinities are not numbers
 CANDIDATES = ("start_scores", "end_scores", "starts", "ends", "null_scores")
 CHARACTERS_AT_ONCE = 1 << 18  # of answers whose texts are cut at once, which is faster and takes 60 bytes for each
 SPARE = 5  # candidates considered for each answer that is returned: some have the same text
@@ -42,7 +42,7 @@ class Search:
     ) -> Tensors:
         """The best spans of each window: of its best starts with its best ends.
 
-        A span is valid inside the context, at most max_answer_length tokens long, beginning where no other window
+        A span is valid inside the context, at most max_answer_length tokens long, beginning if no other window
         shows more context.
 
         Args:
@@ -53,7 +53,7 @@ class Search:
 
         Returns:
             Best first, float32 "start_scores", "end_scores" and int32 "starts", "ends" (characters), all [B, M], with
-            scores of IMPOSSIBLE where there is no other valid span. "null_scores" float32 [B, 2]: those of [CLS] as
+            scores of IMPOSSIBLE if there is no other valid span. "null_scores" float32 [B, 2]: those of [CLS] as
             start and end.
         """
         length = tf.shape(start_logits)[1]
@@ -166,8 +166,8 @@ class Search:
     def choose(self, answers: Tensors) -> tf.Tensor:
         """The index [Q] of the answer to give among the n best.
 
-        The first; with has_null the first that is not null, or null itself where that is above it by more than the
-        threshold, or where there is no other.
+        The first; with has_null the first that is not null, or null itself if that is above it by more than the
+        threshold, or if there is no other.
         """
         if not self.has_null:
             return tf.zeros_like(answers["starts"][:, 0])

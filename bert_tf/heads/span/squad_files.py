@@ -80,7 +80,7 @@ def ensemble(
     for question in questions:
         for path, content in zip(paths, files, strict=True):
             if question.id not in content:
-                raise UserError(f"{path} has no answers to {question.id!r}: give files of the same questions.")
+                raise UserError(f"{path} has no answers to {question.id!r}: pass files of the same questions.")
         answers = [content[question.id] for content in files]
         predictions.append(_merge(answers, n_best_size, has_null, threshold))
     return predictions
@@ -91,13 +91,13 @@ def _read_n_best(path: str) -> dict[str, list[Answer]]:
     for name, answers in content.items():
         if not isinstance(answers, list) or not all(map(_is_answer, answers)):
             raise UserError(
-                f"{path}: the answers of {name!r} are no list of objects with a text and a probability, as in {N_BEST}."
+                f"{path}: the answers of {name!r} are not a list of objects with text and probability, as in {N_BEST}."
             )
     return content
 
 
 def _is_answer(value: Any) -> bool:
-    """Whether a JSON value has what is needed of one of the n best answers."""
+    """Returns whether a JSON value has what is needed of one of the n best answers."""
     if not isinstance(value, dict) or not isinstance(value.get("text"), str):
         return False
     probability = value.get("probability")
@@ -139,5 +139,5 @@ def scores_of(questions: Sequence[Question], predictions: Sequence[Prediction], 
 
 
 def _best_text(prediction: Prediction) -> str:
-    """The best answer that is one, "" where there is none."""
+    """The best answer that is one, "" if there is none."""
     return next((answer["text"] for answer in prediction.answers if answer["text"]), "")

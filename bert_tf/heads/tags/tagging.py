@@ -241,7 +241,7 @@ class Tagging(Tags, TunedHead):
 def _sentence_losses(outputs: Any, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
     """The negative log likelihood of each row divided by its words, and their number: float32 [B] each.
 
-    Labels are a chain from word to word; tokens that are no first token of a word are left out.
+    Labels are a chain from word to word; tokens that are not the first token of a word are left out.
     """
     logits = outputs["logits"]
     labels = batch["labels"][:, : tf.shape(logits)[1]]

@@ -127,7 +127,7 @@ class _Jobs:
 
 
 def is_finished(folder: str, name: str, command: Sequence[str]) -> bool:
-    """Whether a run is complete. More seeds than a sweep has resume it; other changed flags raise UserError."""
+    """Returns whether a run is complete. More seeds than a sweep has resume it; other changed flags raise UserError."""
     run = read_json(os.path.join(folder, name, "run.json")) or {}
     if not run.get("finished"):
         return False

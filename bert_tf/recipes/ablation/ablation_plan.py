@@ -165,11 +165,11 @@ def _init_checkpoint(plan: Plan, variant: Variant) -> str:
 
 
 def number_of_steps(plan: Plan) -> int:
-    """The number of pre-training steps; UserError where the table of steps cannot divide it."""
+    """The number of pre-training steps; UserError if the table of steps cannot divide it."""
     try:
         steps = int(plan.pretraining["num_train_steps"])
     except (KeyError, ValueError):
-        raise UserError("Give --pretraining with --num_train_steps=NUMBER for the table of steps.") from None
+        raise UserError("Pass --pretraining with --num_train_steps=NUMBER for the table of steps.") from None
     if not _steps_are_divisible(plan):
         raise UserError(f"num_train_steps is {steps}; expected a multiple of 8 for the table of steps.")
     return steps

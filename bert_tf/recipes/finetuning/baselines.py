@@ -31,7 +31,7 @@ def score(
 ) -> Candidate | None:
     """Prints and records the scores of the task's baselines, which the model should beat.
 
-    Returns with start=best, where there is a linear head on frozen vectors: a context within which the model has it.
+    Returns with start=best, if there is a linear head on frozen vectors: a context within which the model has it.
     """
     if not (options.baseline and starting_point.is_scored(options, task)):
         return None

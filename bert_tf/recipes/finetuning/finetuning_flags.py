@@ -64,9 +64,7 @@ class FineTuningFlags(TaskOptions):
     learning_rate_grid: str = flag("", "Learning rates to try, such as 5e-5,4e-5,3e-5,2e-5; replaces learning_rate.")
     train_batch_size_grid: str = flag("", "Batch sizes to try, such as 16,32; replaces train_batch_size.")
     num_train_epochs_grid: str = flag("", "Numbers of epochs to try, such as 2,3,4; replaces num_train_epochs.")
-    group_by_length: bool = flag(
-        False, "Make each batch of training of texts of like length, so that there is less padding."
-    )
+    group_by_length: bool = flag(False, "Batch training texts of similar length, so that there is less padding.")
     baseline: bool = flag(
         True,
         "Before training, score simpler models on the same data, for the model to beat: the most frequent class, and "

@@ -1,4 +1,4 @@
-"""Ready examples of a run: written by --write_examples, read where a flag names a file of them."""
+"""Ready examples of a run: written by --write_examples, read if a flag names a file of them."""
 
 import functools
 import os
@@ -35,7 +35,7 @@ def default_flags(path: str) -> dict[str, Any]:
 def check_vocabulary(options: FineTuningFlags, start: Checkpoint) -> None:
     """Raises UserError if a vocabulary would have to be learned from ready examples."""
     if ready_examples.is_file_of_them(options.train_file) and start.vocabulary is None:
-        raise UserError(f"{options.train_file} holds ids: give the vocabulary they are of as vocab_file.")
+        raise UserError(f"{options.train_file} holds ids: pass the vocabulary they are of as vocab_file.")
 
 
 def attach(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) -> FineTuningTask:
@@ -51,7 +51,7 @@ def attach(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) ->
     for flag, path in paths.items():
         if task.head.stored_splits is not None and splits[flag] not in task.head.stored_splits:
             raise UserError(
-                f"{flag} is {path}, whose rows do not hold what {task.name} is scored by: give the data themselves."
+                f"{flag} is {path}, whose rows do not hold what {task.name} is scored by: pass the data themselves."
             )
         _check(path, task, options, start)
     stored = {splits[flag]: functools.partial(ready_examples.StoredExamples, path) for flag, path in paths.items()}
@@ -64,7 +64,7 @@ def _check(path: str, task: FineTuningTask, options: FineTuningFlags, start: Che
     for name in DECISIVE:
         if name in flags and name in now["flags"] and now["flags"][name] != flags[name]:
             raise UserError(
-                f"{path} was written with {name}={flags[name]}, and {name} is {now['flags'][name]}: give the same."
+                f"{path} was written with {name}={flags[name]}, and {name} is {now['flags'][name]}: pass the same."
             )
     for name, words in (
         ("task", "for another task"),
@@ -74,7 +74,7 @@ def _check(path: str, task: FineTuningTask, options: FineTuningFlags, start: Che
         ("special_tokens", "with another special_tokens_in_strings"),
     ):
         if name in about and about[name] != now[name]:
-            raise UserError(f"{path} was written {words} than this run has: write it again, or give the same.")
+            raise UserError(f"{path} was written {words} than this run has: write it again, or pass the same.")
 
 
 def _about(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
         about=about,
         with_attention=options.export_attention,
     )
-    print(f"The export, {path}, answers as the model does:")
+    print(f"Export {path} verified against the model. Examples:")
     exported = Signature(loaded.signatures["serving_default"], path, declared_inputs(path))
     examples = task.head.demo_examples(task.split(split))
     outputs = exported.predict(examples)

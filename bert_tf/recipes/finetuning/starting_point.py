@@ -31,7 +31,7 @@ def use_trained_model(options: FineTuningFlags, folder: RunFolder) -> FineTuning
     if is_trained(folder):
         options = options.replace(init_checkpoint=folder.path)
     if not options.model.init_checkpoint:
-        raise UserError(f"There is no checkpoint in {folder.path}: train first, or give init_checkpoint.")
+        raise UserError(f"There is no checkpoint in {folder.path}: train first, or pass init_checkpoint.")
     from bert_tf.checkpoints import formats
 
     if isinstance(options, LabelOptions) and not options.labels:
@@ -40,7 +40,7 @@ def use_trained_model(options: FineTuningFlags, folder: RunFolder) -> FineTuning
 
 
 def is_trained(folder: RunFolder) -> bool:
-    """Whether a folder holds a model that was trained: that of a run, or the best of several."""
+    """Returns whether a folder holds a model that was trained: that of a run, or the best of several."""
     return bool(folder.last_step()) or files.exists(folder.file(sweep.WEIGHTS))
 
 
@@ -56,7 +56,7 @@ def create_task(options: FineTuningFlags, start: Checkpoint, folder: RunFolder) 
 def _with_recorded_pooling(options: FineTuningFlags, start: Checkpoint) -> FineTuningFlags:
     """The flags with the pooling of the checkpoint, where they choose vectors of texts and none is given.
 
-    Raises UserError where the checkpoint makes vectors in a way that training does not have.
+    Raises UserError if the checkpoint makes vectors in a way that training does not have.
     """
     from bert_tf.tasks import catalog
 
@@ -110,8 +110,8 @@ def _create_tokenizer(
 def match_head(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> Checkpoint:
     """The starting point with the columns of its head in the order of the task's labels, by their names.
 
-    Raises UserError, before anything is written, where no training follows and the head does not fit the task: there
-    is none, it has another size, or its labels have other names. LABEL_0, LABEL_1, ... are no names.
+    Raises UserError, before anything is written, if no training follows and the head does not fit the task: there
+    is none, it has another size, or its labels have other names. LABEL_0, LABEL_1, ... are not names.
     """
     if task.head.kernel is None:
         return start
@@ -139,7 +139,7 @@ def match_head(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask
 
 def _wrong_task(options: FineTuningFlags, reason: str) -> UserError:
     return UserError(
-        f"{options.model.init_checkpoint} was not trained on this task ({reason}): train first, or give a model that "
+        f"{options.model.init_checkpoint} was not trained on this task ({reason}): train first, or pass a model that "
         "was."
     )
 
@@ -171,7 +171,7 @@ def check_memory(options: FineTuningFlags, start: Checkpoint, task: FineTuningTa
 def assign_weights(model: Any, start: Checkpoint, options: FineTuningFlags) -> None:
     """Puts the weights of the starting point into the model and prints what became of them.
 
-    Raises UserError where no training follows and the head of the task is not among them, or has another shape.
+    Raises UserError if no training follows and the head of the task is not among them, or has another shape.
     """
     from bert_tf.model import weights
 
@@ -184,7 +184,8 @@ def assign_weights(model: Any, start: Checkpoint, options: FineTuningFlags) -> N
     if options.do_train or not (missing or loaded.shape_mismatch):
         if mismatch:
             print(
-                f"The head of {options.model.init_checkpoint} is of another task ({mismatch}): reinitialized.",
+                f"{options.model.init_checkpoint} was fine-tuned for a different task ({mismatch}): its head is "
+                "reinitialized.",
                 flush=True,
             )
         return
@@ -199,7 +200,7 @@ def requested_splits(options: FineTuningFlags, task: FineTuningTask) -> list[str
 
 
 def is_scored(options: FineTuningFlags, task: FineTuningTask) -> bool:
-    """Whether the run has a development set with labels, and a score that decides."""
+    """Returns whether the run has a development set with labels, and a score that decides."""
     splits = task.eval_splits.values()
     return bool(options.do_eval and task.criterion and splits and all(task.split(split).is_known for split in splits))
 
@@ -220,7 +221,7 @@ def check_evaluation(options: FineTuningFlags, task: FineTuningTask, *, several:
     if not reasons:
         return
     if several and not options.do_train:
-        raise UserError("num_seeds and grids need training: give do_train, or leave them out.")
+        raise UserError("num_seeds and grids need training: pass do_train, or leave them out.")
     if not (options.do_eval and task.criterion):
         missing = f"{task.name} has none" if options.do_eval else "do_eval is off"
         raise UserError(f"{reasons[0]} was given, which needs a development set to evaluate on, but {missing}.")

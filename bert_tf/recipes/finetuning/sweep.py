@@ -29,7 +29,7 @@ GRIDS: dict[str, Callable[[str], Any]] = {
     "train_batch_size": int,
     "num_train_epochs": flag_parsers.finite,
 }
-ONE_RUN = {"num_seeds": 1, **{f"{name}_grid": "" for name in GRIDS}}  # the flags of a sweep, where there is none
+ONE_RUN = {"num_seeds": 1, **{f"{name}_grid": "" for name in GRIDS}}  # the flags of a sweep, if there is none
 FILE = "sweep.json"
 RUN_FILES = {"run.json", "checkpoints", "best", "events", "report.html"}  # not copied from the best run
 WEIGHTS = "model.safetensors"
@@ -42,7 +42,7 @@ def plan(options: FineTuningFlags) -> dict[str, FineTuningFlags]:
     """{name: options of a run} of every seed with every combination of the grids; {"": options} if that is one.
 
     A name has what varies, "seed=12345,learning_rate=3e-05", and is the folder of the run in `output_dir`. Seeds are
-    random_seed and the numbers after it. Raises UserError for a grid that is no list of numbers.
+    random_seed and the numbers after it. Raises UserError for a grid that is not a list of numbers.
     """
     if options.num_seeds < 1:
         raise UserError(f"num_seeds is {options.num_seeds}; expected 1 or more.")
@@ -85,12 +85,12 @@ def check_free(folder: RunFolder, *, several: bool) -> None:
         raise UserError(f"{folder.path} holds a single run: choose another output_dir for several runs.")
     if not several and is_in(folder):
         raise UserError(
-            f"{folder.path} holds several runs: choose another output_dir, or give the flags of {FILE}'s command again."
+            f"{folder.path} holds several runs: choose another output_dir, or pass the flags of {FILE}'s command again."
         )
 
 
 def is_in(folder: RunFolder) -> bool:
-    """Whether a folder is that of several runs."""
+    """Returns whether a folder is that of several runs."""
     return files.exists(folder.file(FILE))
 
 
@@ -101,7 +101,7 @@ def begin(folder: RunFolder, runs: Iterable[str]) -> None:
 
 
 def is_finished(options: FineTuningFlags) -> bool:
-    """Whether a run with these options has finished in its folder."""
+    """Returns whether a run with these options has finished in its folder."""
     run = read_json(os.path.join(options.output_dir, "run.json")) or {}
     recorded = upgrade(type(options), run.get("flags") or {})
     requested = {**options.values(), "output_dir": None}

@@ -151,14 +151,14 @@ def _values(rows: Sequence[Mapping[str, Any]], name: str) -> list[str]:
 
 
 def _is_label(values: Sequence[str]) -> bool:
-    """Whether there are several values, each of them often enough, and all short."""
+    """Returns whether there are several values, each of them often enough, and all short."""
     different = set(values)
     few = min(MAX_LABELS, max(2, MAX_LABELS_PER_ROW * len(values)))
     return 2 <= len(different) <= few and max(map(len, different)) <= 40
 
 
 def _are_numbers(values: Sequence[str]) -> bool:
-    """Whether the values are numbers, too many to be names of classes."""
+    """Returns whether the values are numbers, too many to be names of classes."""
     return len(set(values)) > MAX_LABELS and all(NUMBER.fullmatch(value.strip()) for value in values)
 
 
@@ -166,6 +166,6 @@ def _only(path: str, names: Sequence[str], rows: Sequence[Mapping[str, Any]], ki
     if len(names) != 1:
         reason = f"{listed(names)} may hold them" if names else "none looks like it"
         raise UserError(
-            f"Which column of {path} holds the {kind}? {reason}; its columns: {listed(rows[0])}. Give --{flag}=NAME."
+            f"Which column of {path} holds the {kind}? {reason}; its columns: {listed(rows[0])}. Pass --{flag}=NAME."
         )
     return names[0]

@@ -42,11 +42,11 @@ def resolve(options: Flags) -> Checkpoint:
         if patterns:
             check_has_text(name, patterns, options.text)
     if options.records_dir and files.exists(options.records_dir) and not files.is_folder(options.records_dir):
-        raise UserError(f"records_dir is {options.records_dir}, which is a file: give the name of a folder.")
+        raise UserError(f"records_dir is {options.records_dir}, which is a file: pass the name of a folder.")
     start = initialization.resolve(options, left_to_right=options.left_to_right, trains=not options.prepare_only)
     if not start.config.encoder_traits.pretraining:
         raise UserError(
-            f"The encoder {start.config.encoder} is for fine-tuning only: give encoder=bert or another checkpoint."
+            f"The encoder {start.config.encoder} is for fine-tuning only: pass encoder=bert or another checkpoint."
         )
     if options.masking.max_predictions_per_seq >= options.max_seq_length:
         raise UserError(
@@ -90,10 +90,10 @@ def _check_budget(options: Flags) -> None:
         if name in options.given:
             raise UserError(
                 f"budget_minutes is {options.training.budget_minutes:g}, after which training ends by itself: leave "
-                f"{name} out, or give budget_minutes=0; warmup_proportion is the share of the time."
+                f"{name} out, or pass budget_minutes=0; warmup_proportion is the share of the time."
             )
     if number_of_workers() > 1:
-        raise UserError("budget_minutes is for one process, as each has its own clock: give num_train_steps.")
+        raise UserError("budget_minutes is for one process, as each has its own clock: pass num_train_steps.")
 
 
 def _text_bytes(options: Flags) -> int:
@@ -131,7 +131,7 @@ def _check_numbers(options: Flags) -> None:
 def check_has_text(name: str, patterns: str, options: TextOptions) -> None:
     """Raises UserError unless a flag names files of which at least one holds text."""
     if not any(next(corpus.read_documents(source), None) for source in _sources(patterns, options)):
-        raise UserError(f"{name}={patterns} holds no text at all; give files with sentences in them.")
+        raise UserError(f"{name}={patterns} holds no text at all; pass files with sentences in them.")
 
 
 def _sources(patterns: str, options: TextOptions) -> list[corpus.Source]:
@@ -147,7 +147,7 @@ def prepare(start: Checkpoint, options: Flags, folder: RunFolder) -> tuple[BertC
     """
     vocab_file = folder.file("vocab.txt")
     if masked_records.find(options.records_dir) and not start.vocabulary:
-        raise UserError("records_dir holds records that another program masked: give their vocabulary as vocab_file.")
+        raise UserError("records_dir holds records that another program masked: pass their vocabulary as vocab_file.")
     if start.vocabulary:
         vocabulary.write(vocab_file, start.vocabulary)
     elif not files.exists(vocab_file):
@@ -184,7 +184,7 @@ def _open_masked(paths: list[str], config: BertConfig, options: Flags) -> dict[s
     for name, is_valid, expected in (
         ("input_file", not options.input_file, "leave it out, as records_dir holds records with masks"),
         ("left_to_right", not options.left_to_right, "leave it out"),
-        ("encoder", config.encoder == "bert", "give bert"),
+        ("encoder", config.encoder == "bert", "pass bert"),
     ):
         if not is_valid:
             raise UserError(f"{name} does not go with records that another program masked: {expected}.")

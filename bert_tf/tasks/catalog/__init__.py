@@ -1,6 +1,6 @@
 """Tasks, one file for each family: a file ends in a `TASKS` table, {name: function that returns a Task}.
 
-The functions take the flags of a script, and a function that returns the tokenizer; where no checkpoint brings one it
+The functions take the flags of a script, and a function that returns the tokenizer; if no checkpoint brings one it
 learns a vocabulary from the texts that its argument returns.
 """
 

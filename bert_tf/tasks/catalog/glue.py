@@ -220,7 +220,7 @@ def _has_no_index(layout: Layout, is_test: bool) -> bool:
 
 def _path(data_dir: str, layout: Layout, name: str) -> str:
     if not data_dir:
-        raise UserError(f"Give the folder with {layout.folder}'s {name} as data_dir.")
+        raise UserError(f"Pass the folder with {layout.folder}'s {name} as data_dir.")
     names = (name, *OTHER_NAMES.get(name, ()))
     paths = [os.path.join(data_dir, *parts, name) for parts in ((), (layout.folder,)) for name in names]
     path = next((path for path in paths if files.is_file(path)), None)

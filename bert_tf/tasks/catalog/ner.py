@@ -93,7 +93,7 @@ def _path(options: TagOptions, split: str, names: FileNames) -> str:
     if path is None:
         missing = flag or f"{' or '.join(names[split])} in data_dir={options.data_dir!r}"
         otherwise = ", or do_eval=false" if split == "dev" else ""
-        raise UserError(f"There is no {missing}: give the file as {SPLIT_FLAGS[split]}{otherwise}.")
+        raise UserError(f"There is no {missing}: pass the file as {SPLIT_FLAGS[split]}{otherwise}.")
     return path
 
 

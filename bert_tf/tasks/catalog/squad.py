@@ -74,7 +74,7 @@ def _texts(questions: Sequence[Question]) -> Iterator[str]:
 def read(flag: str, path: str) -> list[Question]:
     """The questions of the file of a flag; UserError without one, or where train_file has nothing to learn from."""
     if not path:
-        raise UserError(f"Give a file in SQuAD's layout as {flag}.")
+        raise UserError(f"Pass a file in SQuAD's layout as {flag}.")
     examples = questions.read(path)
     if flag == "train_file":
         _check_answers(path, examples)

@@ -34,7 +34,7 @@ def task(options: TableOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
         label_threshold: the probability above which one of several labels holds, else 0.5;
         labels: their order, separated by commas, else those of the training data, sorted;
         id_column: the id of predictions, else the number of the row;
-        eval_fraction: the part of the training rows that is held out for evaluation where there is no table for it.
+        eval_fraction: the part of the training rows that is held out for evaluation if there is no table for it.
         bad_rows: "skip" leaves out rows without text or label, "stop" refuses them; normalize_labels: lower-case
         labels and join their spaces; join_labels: a rare spelling of a class becomes the common one.
     The file to predict may be without the label column, and all of its rows are predicted.

@@ -102,15 +102,15 @@ def _texts(path: str, columns: Sequence[str]) -> list[Example]:
         with files.open_text(path) as file:
             lines = [(number, line.strip()) for number, line in enumerate(file, 1) if line.strip()]
     except UnicodeDecodeError:
-        raise UserError(f"{path} is not UTF-8 text: give a table, or texts, one per line.") from None
+        raise UserError(f"{path} is not UTF-8 text: pass a table, or texts, one per line.") from None
     except FileNotFoundError:
-        raise UserError(f"There is no file {path}: give a table, or texts, one per line.") from None
+        raise UserError(f"There is no file {path}: pass a table, or texts, one per line.") from None
     rows = [Example(str(row), (text,), None, f"line {number} of {path}") for row, (number, text) in enumerate(lines)]
     return _check_texts(path, rows)
 
 
 def _check_texts(path: str, rows: list[Example]) -> list[Example]:
-    """The rows; UserError where there is none, or a text is empty."""
+    """The rows; UserError if there is none, or a text is empty."""
     if not rows:
         raise UserError(f"{path} holds no text.")
     empty = [row.location for row in rows if not all(text.strip() for text in row.texts)]

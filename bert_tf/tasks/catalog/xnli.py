@@ -63,7 +63,7 @@ def find(data_dir: str, *paths: str) -> str:
     """The first of several paths in data_dir that is a file; UserError if none is."""
     path = next(filter(files.is_file, (os.path.join(data_dir, path) for path in paths)), None) if data_dir else None
     if path is None:
-        raise UserError(f"There is no {paths[0]} in data_dir={data_dir!r}; give the folder with the published files.")
+        raise UserError(f"There is no {paths[0]} in data_dir={data_dir!r}; pass the folder with the published files.")
     return path
 
 

@@ -54,7 +54,7 @@ def load_encoder(checkpoint: Checkpoint, path: str, *, dtype: Any = "float32", n
         if needs_pooler or not name.startswith(POOLER)
     ]
     if missing:
-        remedy = "choose another pooling" if missing[0].startswith(POOLER) else "give a checkpoint of a whole model"
+        remedy = "choose another pooling" if missing[0].startswith(POOLER) else "pass a checkpoint of a whole model"
         raise UserError(f"{path} lacks {len(missing)} weights of its encoder, as {missing[0]}: {remedy}.")
     weights.assign(model, arrays)
     return model
@@ -236,7 +236,7 @@ class Extractor:
         return tf.constant(np.pad(states, [(0, 0), (0, length - states.shape[1]), (0, 0), (0, 0)]))
 
     def _begins_word(self, tokens: Tokens) -> tf.Tensor:
-        """Whether a token is the first of a word, bool [M]; after a gap, where only spaces separate words."""
+        """Returns whether a token is the first of a word, bool [M]; after a gap, where only spaces separate words."""
         ids, starts, ends = (tokens[name].values for name in ("ids", "starts", "ends"))
         begins = ~self.tokenizer.continues_word(ids, starts, ends)
         return begins & (starts > tf.roll(ends, 1, 0)) if self.choice.words == "spaces" else begins

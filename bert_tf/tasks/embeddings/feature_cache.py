@@ -65,7 +65,7 @@ def check_folder(path: str) -> None:
 
 
 def _load(path: str) -> np.ndarray | None:
-    """The array in a file, memory-mapped; None where there is no file, or a truncated one."""
+    """The array in a file, memory-mapped; None if there is no file, or a truncated one."""
     try:
         with files.local_copy(path) as local:  # the map outlives the name of the copy
             return np.load(local, mmap_mode="c")  # copied only where it is written to, which it never is

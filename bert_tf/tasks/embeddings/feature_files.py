@@ -26,7 +26,7 @@ Writer = Callable[[str, Shape], AbstractContextManager[Add]]
 
 
 def format_of(path: str, kind: str | None = None) -> str:
-    """The format of a file: `kind`, or by its extension. Raises UserError where it is unknown."""
+    """The format of a file: `kind`, or by its extension. Raises UserError if it is unknown."""
     kind = kind or os.path.splitext(path)[1].lower().removeprefix(".")
     if kind not in FORMATS:
         endings = ", ".join(f".{name}" for name in FORMATS)
@@ -38,9 +38,9 @@ def check_writable(path: str, *, overwrite: bool = False, kind: str | None = Non
     """Raises UserError for a file that exists, a folder that does not, or a format whose package is missing."""
     kind = format_of(path, kind)
     if files.is_folder(path) or not files.has_folder(path):
-        raise UserError(f"{path} cannot be written: give a file in an existing folder.")
+        raise UserError(f"{path} cannot be written: pass a file in an existing folder.")
     if files.exists(path) and not overwrite:
-        raise UserError(f"{path} exists already: give another output, or overwrite.")
+        raise UserError(f"{path} exists already: pass another output, or overwrite.")
     if kind == "parquet":
         table_files.require("pyarrow")
 

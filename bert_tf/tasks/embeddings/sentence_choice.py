@@ -12,7 +12,7 @@ from bert_tf.tasks.embeddings.vector_choice import VectorChoice
 DEFAULT_LENGTH = 128  # tokens of a window
 SHORTEST = 5
 LONG_TEXTS = ("windows", "cut")
-SEARCH_PROMPTS = QUERY, DOCUMENT = "query", "document"  # names of the prompts of a search, "" where there is none
+SEARCH_PROMPTS = QUERY, DOCUMENT = "query", "document"  # names of the prompts of a search, "" if there is none
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ def choose(
 
 
 def as_recorded(choice: VectorChoice, recorded: SentenceVectors | None) -> SentenceVectors | None:
-    """What an export of a choice says of itself; None where no such file can say it."""
+    """What an export of a choice says of itself; None if no such file can say it."""
     pooling = choice.pooling.replace("mean_max", "mean+max")
     if not set(pooling.split("+")) <= set(POOLINGS) or choice.layers.names not in ((-1,), ("last",)):
         return None
@@ -127,7 +127,7 @@ def check_pooling(name: str) -> None:
 def prompt_of(
     recorded: SentenceVectors, path: str, *, prompt_name: str | None = None, prompt: str | None = None
 ) -> str:
-    """The prompt with a name, or the text that is given instead; by default that of the model, "" where it has none.
+    """The prompt with a name, or the text that is given instead; by default that of the model, "" if it has none.
 
     Raises UserError for an unknown name, and where both are given.
     """
@@ -140,7 +140,7 @@ def prompt_of(
     if name is None:
         return ""
     if name not in prompts:
-        raise UserError(f"{path} has no prompt {name!r}, but {', '.join(prompts)}: give one of these, or prompt.")
+        raise UserError(f"{path} has no prompt {name!r}, but {', '.join(prompts)}: pass one of these, or prompt.")
     return prompts[name]
 
 

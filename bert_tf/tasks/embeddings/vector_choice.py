@@ -108,7 +108,7 @@ def _check_weights(
 ) -> None:
     if join != "apart" or len(weights) != len(layers):
         reason = f"{names[0]} has its own" if join != "apart" else f"layers {text!r} are {len(layers)}"
-        raise UserError(f"layer_weights are {len(weights)} numbers, but {reason}: give one for each layer.")
+        raise UserError(f"layer_weights are {len(weights)} numbers, but {reason}: pass one for each layer.")
 
 
 def _state(layer: int | str, text: str, count: int) -> int:
@@ -154,7 +154,7 @@ class VectorChoice:
     include_prompt: bool = True
 
     def width(self, hidden_size: int) -> int:
-        """Size of one vector; UserError where the layers after the pooling take vectors of another size."""
+        """Size of one vector; UserError if the layers after the pooling take vectors of another size."""
         width = self.layers.width(hidden_size)
         if self.unit != "sentence":
             return width

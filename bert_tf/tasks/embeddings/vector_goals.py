@@ -78,7 +78,7 @@ class VectorGoal(Vectors, TextHead):
     def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: TableOptions) -> Self:
         """Refused: the tasks of `tasks.catalog.vectors` read tables."""
         raise UserError(
-            f"label_type={options.label_type} is for tables: give task_name=pairs, triplets, sts or simcse."
+            f"label_type={options.label_type} is for tables: pass task_name=pairs, triplets, sts or simcse."
         )
 
     @classmethod
@@ -90,7 +90,7 @@ class VectorGoal(Vectors, TextHead):
         """The Keras model; UserError for the first token of a model in which it sees no other."""
         if config.is_causal and self.vectors.pooling == "cls":
             raise UserError(
-                "pooling is cls, but [CLS] of a left-to-right model sees no other token: give pooling=last."
+                "pooling is cls, but [CLS] of a left-to-right model sees no other token: pass pooling=last."
             )
         return SentenceEncoder(config, self.vectors.pooling, self.vectors.normalize, dtype=dtype)
 
@@ -281,6 +281,6 @@ class TwoDropouts(Similarities):
         self.loss_name = Positives.loss_name  # type: ignore[misc]
 
     def encode(self, examples: Sequence[Example]) -> np.ndarray:
-        """The scores, float32 [n]; zeros where no example has one."""
+        """The scores, float32 [n]; zeros if no example has one."""
         is_known = any(example.label is not None for example in examples)
         return super().encode(examples) if is_known else np.zeros(len(examples), np.float32)

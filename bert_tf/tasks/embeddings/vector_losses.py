@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_tf.model.sentence_encoder import unit_vectors
 
-EXCLUDED = -1e9  # score of what is no candidate
+EXCLUDED = -1e9  # score of what is not a candidate
 RANKED_AT_ONCE = 1024
 
 
@@ -30,7 +30,7 @@ def in_batch_negatives(
     Args:
         vectors: of anchor, positive and any number of hard negatives, [B, F, D].
         keys: numbers of the texts, equal where these are, int64 [B, F].
-        weights: [B], 0 for rows that are no candidates.
+        weights: [B], 0 for rows that are not candidates.
         scale: factor of the cosines.
 
     Returns:
@@ -70,7 +70,7 @@ def plain_cosines(vectors: np.ndarray) -> np.ndarray:
 def ranks(vectors: np.ndarray, texts: np.ndarray) -> np.ndarray:
     """The rank of each positive among all candidates of a split, int64 [n], 1 for the nearest to its anchor.
 
-    vectors: [n, F, D]. texts: string [n, F]; the candidates are the different texts that are no anchors. A candidate
+    vectors: [n, F, D]. texts: string [n, F]; the candidates are the different texts that are not anchors. A candidate
     that is as near as the positive ranks before it.
     """
     units = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)

@@ -82,7 +82,7 @@ class AdamWeightDecay(tf.Module):
         ]
 
     def _uses_v(self, name: str, weight: tf.Variable) -> bool:
-        """Whether the second moment of a weight is needed; otherwise its v is a scalar, 0."""
+        """Returns whether the second moment of a weight is needed; otherwise its v is a scalar, 0."""
         return True
 
     def state(self) -> dict[str, Any]:

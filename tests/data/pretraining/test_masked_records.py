@@ -77,8 +77,8 @@ def test_opening_thousands_of_files_looks_into_a_few(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "changes, settings, message",
     [
-        ({"input_ids": []}, {}, "a.tfrecord has no input_ids: it is no TFRecord file of google-research/bert"),
-        ({}, {"max_seq_length": 128}, "a.tfrecord has rows with max_seq_length=8, not 128: give that"),
+        ({"input_ids": []}, {}, "a.tfrecord has no input_ids: it is not a TFRecord file of google-research/bert"),
+        ({}, {"max_seq_length": 128}, "a.tfrecord has rows with max_seq_length=8, not 128: pass that"),
         ({}, {"max_predictions_per_seq": 20}, "rows with max_predictions_per_seq=3, not 20"),
         ({}, {"size": 8}, "Record 0 has the id 9, and the vocabulary 8 tokens"),
     ],

@@ -103,5 +103,5 @@ def test_ensemble_averages_probabilities(tmp_path):
 def test_ensemble_of_something_else_is_refused(tmp_path, answers):
     path = tmp_path / "n_best.json"
     path.write_text(json.dumps({"1": answers}))
-    with pytest.raises(UserError, match="the answers of '1' are no list of objects with a text and a probability"):
+    with pytest.raises(UserError, match="the answers of '1' are not a list of objects with text and probability"):
         squad_files.ensemble([str(path)], QUESTIONS[:1], n_best_size=2, has_null=True)

@@ -167,7 +167,7 @@ def test_head_of_another_size_is_reinitialized_and_reported(capsys):
     starting_point.assign_weights(model, start, options())
     stdout = capsys.readouterr().out
     assert "2 mismatched" in stdout
-    assert "The head of there is of another task (classifier/kernel is (16, 2) there, (16, 3) here; " in stdout
+    assert "there was fine-tuned for a different task (classifier/kernel is (16, 2) there, (16, 3) here; " in stdout
     assert np.array_equal(weights.variables(model)["classifier/kernel"].numpy(), head)
 
 

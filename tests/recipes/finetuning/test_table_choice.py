@@ -122,7 +122,7 @@ def test_unclear_columns_are_listed(tmp_path):
     path = tmp_path / "unclear.csv"
     path.write_text("a,b,c\n" + "x,y,one long text\n" * 5 + "z,w,another long text\n" * 5)
     with pytest.raises(
-        UserError, match=r"holds the labels\? a, b, c may hold them; its columns: a, b, c. Give --label"
+        UserError, match=r"holds the labels\? a, b, c may hold them; its columns: a, b, c. Pass --label"
     ):
         table_choice.defaults(str(path), {})
     path.write_text("a,b\n" + "".join(f"text {n},other {n}\n" for n in range(20)))

@@ -110,7 +110,7 @@ def test_mnli_has_two_dev_and_test_sets_and_ax_only_a_test_set(folder):
         ("rte", ".", "line 2 of .*the label is 'maybe'; expected one of entailment, not_entailment"),
         ("wnli", ".", "Line 2 of .* has 3 fields; expected 4"),
         ("sst-2", ".", "There is no train.tsv in .*; expected GLUE's SST-2 there"),
-        ("cola", "", "Give the folder"),
+        ("cola", "", "Pass the folder"),
     ],
 )
 def test_invalid_glue_file_is_one_sentence(folder, name, data_dir, message):
@@ -219,7 +219,7 @@ def test_relevance_table_has_a_query_and_a_text(tmp_path):
     (tmp_path / "train.csv").write_text("q,t,l\nWho?,fox,1\nWhy?,x,0.5\n")
     task = task_of("table", tmp_path, text_columns="q,t", label_type="relevance")
     assert (task.split("train").labels.tolist(), task.kind) == ([1, 0.5], "relevance")
-    with pytest.raises(UserError, match="label_type=relevance is for pairs: give text_columns=QUERY,TEXT"):
+    with pytest.raises(UserError, match="label_type=relevance is for pairs: pass text_columns=QUERY,TEXT"):
         task_of("table", tmp_path, text_columns="q", label_type="relevance")
 
 
@@ -375,7 +375,7 @@ def test_zero_shot_is_evaluated_in_every_language_and_selected_in_english(folder
     task = task_of("xnli/zero_shot", folder / "xnli")
     assert (len(task.eval_splits), len(task.test_splits), task.criterion) == (15, 15, "en_accuracy")
     assert task_of("xnli/de", folder / "xnli").eval_splits == {"": "dev"}
-    with pytest.raises(UserError, match="no xnli.test.tsv in data_dir=.*; give the folder with the published files"):
+    with pytest.raises(UserError, match="no xnli.test.tsv in data_dir=.*; pass the folder with the published files"):
         task.split("test_de")
     assert catalog.full_name("PAWS-X/de") == "pawsx/de"
 

@@ -122,8 +122,8 @@ def test_what_a_killed_process_left_is_replaced(tmp_path):
     "name, options, message",
     [
         ("a.csv", {}, "a.csv; expected a name that ends in .jsonl, .npz, .parquet, .tfrecord"),
-        ("none/a.npz", {}, "cannot be written: give a file in an existing folder"),
-        ("there.npz", {}, "there.npz exists already: give another output, or overwrite"),
+        ("none/a.npz", {}, "cannot be written: pass a file in an existing folder"),
+        ("there.npz", {}, "there.npz exists already: pass another output, or overwrite"),
         (".", {"kind": "npz"}, "cannot be written"),
     ],
 )
