@@ -14,12 +14,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bert_tf import heads
+from bert_tf.checkpoints import formats
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import about_file, graph_operations
 from bert_tf.heads.base.head import Head
 from bert_tf.runtime import atomic_files, files, stopping
 from bert_tf.runtime.lazy import tf
+from bert_tf.runtime.tensorflow_startup import start_if_silenced
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,8 +69,6 @@ def is_export(folder: str) -> bool:
 
 
 def _is_checkpoint(path: str) -> bool:
-    from bert_tf.checkpoints import formats
-
     return formats.is_checkpoint(path)
 
 
@@ -193,8 +193,6 @@ def signatures(folder: str, *, jit_compile: str = "auto", texts: int | None = No
     "false", or "auto", on GPUs and TPUs.
     texts: of an example, for a checkpoint, which does not say it: see `live_model.signatures`.
     """
-    from bert_tf.runtime.tensorflow_startup import start_if_silenced
-
     start_if_silenced()
     from bert_tf.export import older_exports
     from bert_tf.export.static_signature import static_signatures

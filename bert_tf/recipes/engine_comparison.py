@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf.checkpoints import formats
 from bert_tf.data import conll_files, questions
 from bert_tf.data.examples import Example
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError, reason_of
-from bert_tf.export import engines, loaded_model, prediction_inputs
+from bert_tf.export import engine_parity, engines, loaded_model, prediction_inputs
 from bert_tf.recipes import trained_model
 from bert_tf.recipes.finetuning import scored_export
 from bert_tf.recipes.trained_model import TrainedModel
@@ -170,8 +171,6 @@ def _live_function(model: Any, batch: Mapping[str, Any]) -> Function:
 
 
 def _milliseconds(function: Callable[[Any], Any], inputs: Any) -> float:
-    from bert_tf.export import engine_parity
-
     return 1000 * engine_parity.median_seconds([function], inputs)[0]
 
 
@@ -225,8 +224,6 @@ def _score_export(folder: str, rows: Rows, count: int, row: Mapping[str, Any]) -
 
 def _engines(path: str, rows: Rows, row: Mapping[str, Any], names: Sequence[str]) -> Iterator[Deployment]:
     """Each engine, unquantized and in int8, written to a temporary folder, as far as its packages are installed."""
-    from bert_tf.checkpoints import formats
-
     checkpoint = formats.read(path)
     for name in names or engines.names():
         for quantize in (None, *engines.QUANTIZED):

@@ -30,6 +30,7 @@ from bert_tf.runtime.tf_config import worker_number
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import BY_FAMILY, GlueOptions, TagOptions, VectorOptions, of_task
 from bert_tf.text import special_tokens, vocabulary
+from bert_tf.training import precision
 from bert_tf.training.run_directory import RunFolder, recorded_flags
 
 if TYPE_CHECKING:
@@ -199,7 +200,6 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     """One run, in its folder: trains, evaluates, predicts, exports."""
     from bert_tf.checkpoints import peft_adapters
     from bert_tf.model import lora
-    from bert_tf.training import precision
     from bert_tf.training.evaluator import Evaluator
     from bert_tf.training.loop import train
 

@@ -30,6 +30,7 @@ from bert_tf.reports import next_steps
 from bert_tf.runtime import files, xla_options
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.runtime.tf_config import worker_number
+from bert_tf.tasks import catalog
 from bert_tf.training.run_directory import RunFolder, recorded_flags
 
 if TYPE_CHECKING:
@@ -206,7 +207,6 @@ def is_finished(folder: RunFolder, options: Flags) -> bool:
 
 def create_task(options: Flags, config: BertConfig, manifest: Mapping[str, Any], tokenizer: "Tokenizer") -> "Task":
     """Masked LM, and next-sentence prediction if it has weight, on the records."""
-    from bert_tf.tasks import catalog
     from bert_tf.tasks.pretraining.mask_filling import lm_kind, task_name
 
     return catalog.get(task_name(config))(

@@ -7,17 +7,20 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.options import fields_of, upgrade
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.heads.base.table_options import LabelOptions
+from bert_tf.recipes import finetune, finetune_squad, pretrain
 from bert_tf.recipes.finetuning import results, starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.recipes.pretraining.pretraining_flags import Flags as PretrainingFlags
 from bert_tf.runtime import atomic_files, files, plugins
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
+from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import RunFolder
 from bert_tf.training.task import Task
@@ -71,8 +74,6 @@ def read(
 
 def _of_run(path: str, run: Mapping[str, Any], with_attention: bool) -> TrainedModel:
     options = _options(run, path)
-    from bert_tf.checkpoints import formats
-
     start = formats.read(path)
     with_attention = with_attention or options.export_attention
     if with_attention:
@@ -94,8 +95,6 @@ def _of_run(path: str, run: Mapping[str, Any], with_attention: bool) -> TrainedM
 
 def read_task(path: str) -> FineTuningTask:
     """The task of a fine-tuned run without its data, with the calibration that the run left."""
-    from bert_tf.checkpoints import formats
-
     options = _options(check_run(path), path)
     folder, start = RunFolder(path, is_chief=False), formats.read(path)
     return _fine_tuned_task(_for_trained_model(options, folder, start), folder, start)
@@ -123,8 +122,6 @@ def _options(run: Mapping[str, Any], path: str) -> Any:
 
     Raises UserError if one names a module from outside that is not trusted, see `runtime.plugins`.
     """
-    from bert_tf.recipes import finetune, finetune_squad, pretrain
-
     name = str(run.get("name"))
     script = finetune_squad if name.startswith("squad/") else pretrain if name == PRETRAINING else finetune
     fields = fields_of(script.Flags)
@@ -140,7 +137,6 @@ def _options(run: Mapping[str, Any], path: str) -> Any:
 
 def _pretraining_task(options: PretrainingFlags, start: Checkpoint) -> Task:
     from bert_tf.checkpoints import pretrained
-    from bert_tf.tasks import catalog
     from bert_tf.tasks.pretraining.mask_filling import lm_kind, task_name
 
     task: Task = catalog.get(task_name(start.config))(

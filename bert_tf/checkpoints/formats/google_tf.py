@@ -31,6 +31,7 @@ from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.runtime.json_files import require_json
 from bert_tf.runtime.lazy import tf
+from bert_tf.text import sentencepiece_model
 from bert_tf.text.vocabulary import settings_of
 from bert_tf.training import checkpoint_paths
 
@@ -136,8 +137,6 @@ def _read_tokenizer(folder: str) -> tuple[list[str] | None, bool | None]:
     names = [name for name in files.names(folder) if name.endswith(".model")]
     if not names or files.is_file(os.path.join(folder, "vocab.txt")):
         return read_tokenizer_files(folder)
-    from bert_tf.text import sentencepiece_model
-
     path = os.path.join(folder, names[0])
     with files.open_binary(path) as file:
         return sentencepiece_model.tokens_of(file.read(), path), read_tokenizer_files(folder)[1] is not False

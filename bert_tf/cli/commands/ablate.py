@@ -16,6 +16,7 @@ import argparse
 import json
 
 from bert_tf.errors import UserError
+from bert_tf.recipes.ablation import ablation, ablation_plan, ablations
 
 SIZES = "1/64/1,2/128/1,2/128/2,4/128/2,4/256/4"
 TABLES = "objectives,sizes,masking,steps,encoders"
@@ -44,8 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Runs what is not finished and prints the tables, or prints the commands for --dry_run."""
-    from bert_tf.recipes.ablation import ablation, ablation_plan, ablations
-
     known = ablations.tables([_shape(size) for size in arguments.sizes.split(",")])
     names = [name.strip() for name in arguments.tables.split(",") if name.strip()]
     if not names:

@@ -40,6 +40,7 @@ from bert_tf.tasks.embeddings import feature_files, sentence_choice, vector_choi
 from bert_tf.tasks.embeddings.sentence_choice import SentenceOptions
 from bert_tf.tasks.embeddings.text_vectors import Shape
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice
+from bert_tf.training import precision
 
 if TYPE_CHECKING:
     from bert_tf.tasks.embeddings.extraction import Extractor
@@ -301,7 +302,6 @@ def _model_and_tokenizer(
     """The encoder with the weights of the checkpoint, and its Tokenizer; raises UserError if something is missing."""
     from bert_tf.checkpoints import pretrained
     from bert_tf.tasks.embeddings import extraction
-    from bert_tf.training import precision
 
     if checkpoint.vocabulary is None:
         raise UserError(f"{arguments.source} has no vocab.txt: pass its vocabulary as --vocab_file.")

@@ -16,6 +16,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 
+from bert_tf.checkpoints import formats
 from bert_tf.errors import UserError
 from bert_tf.reports import model_card
 from bert_tf.runtime import files
@@ -74,8 +75,6 @@ def _show(folder: str, names: Sequence[str], arguments: argparse.Namespace) -> N
 
 def _converted(run: str, folder: str) -> str:
     """The model of a run in Hugging Face's layout, or in this package's own if that has no such encoder."""
-    from bert_tf.checkpoints import formats
-
     checkpoint = formats.read(run)
     has_layout = checkpoint.config.encoder in formats.load("huggingface").ENCODERS
     formats.write(checkpoint, folder, "huggingface" if has_layout else "native")

@@ -18,8 +18,11 @@ import shlex
 
 from bert_tf.cli import recipe_flags
 from bert_tf.cli.recipe_flags import BOOLEANS
+from bert_tf.data.pretraining import plan, records, statistics
 from bert_tf.data.pretraining.plan import RecordOptions
 from bert_tf.recipes.pretraining import pretraining_flags
+from bert_tf.runtime.progress import progress
+from bert_tf.text import special_tokens, vocabulary
 
 CHOSEN = {"lower_case": "do_lower_case", "compress": "compress_records"}  # options with another name as a flag
 NAMES = [CHOSEN.get(field.name, field.name) for field in dataclasses.fields(RecordOptions)]
@@ -52,9 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Makes the records and prints statistics of the text."""
-    from bert_tf.data.pretraining import plan, records, statistics
-    from bert_tf.runtime.progress import progress
-
     options = _options(arguments)
     if arguments.dry_run:
         numbers = statistics.estimate(plan.make_plan(options, arguments.input_file, arguments.eval_file))
@@ -85,8 +85,6 @@ def _options(arguments: argparse.Namespace) -> RecordOptions:
     for field in dataclasses.fields(RecordOptions):
         value = getattr(arguments, CHOSEN.get(field.name, field.name))
         values[field.name] = value == "true" if value in BOOLEANS else value
-    from bert_tf.text import special_tokens, vocabulary
-
     tokens = special_tokens.parse(values["special_tokens_in_strings"], None)
     chosen = special_tokens.choose(tokens, vocabulary.read(arguments.vocab_file)) if tokens else ()
     return RecordOptions(**values | {"special_tokens_in_strings": chosen})

@@ -13,6 +13,7 @@ import argparse
 import json
 
 from bert_tf.errors import UserError
+from bert_tf.reports import comparison, report
 from bert_tf.runtime import files
 
 
@@ -25,8 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes the page, prints the JSON object, or both."""
-    from bert_tf.reports import comparison, report
-
     for folder in arguments.runs:
         report.read(folder)  # report errors before anything is written
     output = arguments.output

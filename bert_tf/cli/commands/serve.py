@@ -29,7 +29,9 @@ from bert_tf.export import loaded_model
 from bert_tf.runtime import access_token, files, process
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.search.index_files import IndexFiles, is_index
-from bert_tf.serving import versions
+from bert_tf.serving import versions, zero_shot_signature
+from bert_tf.serving.served import Served
+from bert_tf.serving.served_index import ServedIndex
 
 SPARE_THREADS = 8  # beyond one a core: operations of a long request take threads of TensorFlow for seconds
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+")
@@ -126,10 +128,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _load(arguments: argparse.Namespace, name: str, path: str, version: str, *, is_index: bool) -> Any:
     """A served model, or a served index."""
-    from bert_tf.serving import zero_shot_signature
-    from bert_tf.serving.served import Served
-    from bert_tf.serving.served_index import ServedIndex
-
     if not is_index:
         loaded_model.forget_checkpoints()
         model = Served(name, path, version=version, jit_compile=arguments.jit_compile, texts=arguments.num_texts)

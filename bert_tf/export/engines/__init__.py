@@ -27,6 +27,7 @@ from bert_tf.checkpoints import checkpoint_files, huggingface_tokenizers
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_position_table
 from bert_tf.errors import UserError, reason_of
+from bert_tf.export import engine_parity
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.atomic_files import StrPath, write_json
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
@@ -137,7 +138,6 @@ def write(
         UserError: a package is missing, the model cannot be converted, or its outputs differ.
     """
     engine = engine_of(name, quantize)
-    from bert_tf.export import engine_parity
     from bert_tf.model import functional_bert
 
     checkpoint = with_position_table(checkpoint)
@@ -170,8 +170,6 @@ def _compare(
     engine: ModuleType, live: "CheckpointModel", folder: str, batches: "list[dict[str, np.ndarray]]", limit: float
 ) -> dict[str, Any]:
     """The measured fields of an EngineModel; UserError if outputs differ by more than the limit."""
-    from bert_tf.export import engine_parity
-
     default = engine.load(folder, exact=False)
     exact = engine.load(folder, exact=True) if engine.may_round() else default
     difference = engine_parity.difference(live, exact, batches, live.head.token_outputs)

@@ -12,7 +12,7 @@ from bert_tf.config.flag_groups import DeviceOptions
 from bert_tf.config.options import free_flags_of
 from bert_tf.config.train_config import Compute
 from bert_tf.errors import UserError
-from bert_tf.recipes.ablation import ablation_plan
+from bert_tf.recipes.ablation import ablation_figure, ablation_plan, ablation_tables
 from bert_tf.recipes.ablation.ablation_plan import AblationTask, Plan
 from bert_tf.recipes.ablation.ablations import SCORES, Variant
 from bert_tf.runtime import atomic_files, files, folder_lock, stop_signals
@@ -209,8 +209,6 @@ def score(folder: str, task: AblationTask) -> dict[str, Any] | None:
 
 def write_results(plan: Plan) -> str:
     """Writes ablation.json, ablation.md and ablation.png; returns the tables as text."""
-    from bert_tf.recipes.ablation import ablation_figure, ablation_tables
-
     tables = results(plan)
     text = ablation_tables.markdown(tables)
     atomic_files.write_json(os.path.join(plan.folder, "ablation.json"), tables)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.recipes.ablation import ablations
 from bert_tf.recipes.ablation.ablations import Table, Variant
@@ -190,8 +191,6 @@ def _shape_name(variant: Variant) -> str:
 
 def write_models(plan: Plan) -> None:
     """Writes a bert_config.json for each model size; vocab_size is overridden by the vocabulary."""
-    from bert_tf.config.bert_config import BertConfig
-
     for variant in plan.variants:
         if not variant.model:
             continue

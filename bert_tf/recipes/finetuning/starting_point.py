@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import POOLINGS, Checkpoint
 from bert_tf.config.bert_config import check_layers
 from bert_tf.errors import UserError
@@ -15,6 +16,7 @@ from bert_tf.recipes.finetuning import sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime import files
 from bert_tf.runtime.tf_config import number_of_workers
+from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import VectorOptions
 from bert_tf.text import vocabulary, vocabulary_learning
@@ -32,8 +34,6 @@ def use_trained_model(options: FineTuningFlags, folder: RunFolder) -> FineTuning
         options = options.replace(init_checkpoint=folder.path)
     if not options.model.init_checkpoint:
         raise UserError(f"There is no checkpoint in {folder.path}: train first, or pass init_checkpoint.")
-    from bert_tf.checkpoints import formats
-
     if isinstance(options, LabelOptions) and not options.labels:
         options = options.replace(labels=formats.labels(options.model.init_checkpoint) or "")
     return options
@@ -46,8 +46,6 @@ def is_trained(folder: RunFolder) -> bool:
 
 def create_task(options: FineTuningFlags, start: Checkpoint, folder: RunFolder) -> FineTuningTask:
     """The task that the flags name, with its tokenizer."""
-    from bert_tf.tasks import catalog
-
     tokenizer_for = functools.partial(_create_tokenizer, options, start, folder)
     options = _with_recorded_pooling(options, start)
     return catalog.get(catalog.full_name(options.task_name))(options, tokenizer_for)
@@ -58,8 +56,6 @@ def _with_recorded_pooling(options: FineTuningFlags, start: Checkpoint) -> FineT
 
     Raises UserError if the checkpoint makes vectors in a way that training does not have.
     """
-    from bert_tf.tasks import catalog
-
     recorded, name = start.sentence_vectors, catalog.full_name(options.task_name)
     if recorded is None or not isinstance(options, VectorOptions) or not (name.startswith("vectors/") or "." in name):
         return options

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf.checkpoints import checkpoint_files, formats
 from bert_tf.config import flag_parsers
 from bert_tf.config.options import upgrade
 from bert_tf.errors import TrainingError, UserError
@@ -272,8 +273,6 @@ def promote_best_run(folder: RunFolder, name: str) -> None:
 
     Weights are copied as model.safetensors, without the optimizer: the folder is then a checkpoint.
     """
-    from bert_tf.checkpoints import checkpoint_files, formats
-
     source = folder.file(name)
     with atomic_files.atomic_write(folder.file(WEIGHTS)) as partial:
         checkpoint_files.write_safetensors(partial, formats.read(source).weights, framework="bert_tf")

@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Mapping
 
-from bert_tf.data import examples
+from bert_tf.data import examples, tfds_datasets
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.classes import Classes
@@ -200,8 +200,6 @@ def read_file(path: str, layout: Layout, split: str) -> list[Example]:
 
 def read_tfds(tfds_dir: str, layout: Layout, split: str) -> list[Example]:
     """The same examples from tensorflow-datasets, in the order of the official file; their id is its `idx`."""
-    from bert_tf.data import tfds_datasets
-
     has_numbers = layout.labels == Layout.labels  # in the files; tensorflow-datasets has names
     rows = tfds_datasets.read(
         f"glue/{layout.config}",

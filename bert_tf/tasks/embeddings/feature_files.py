@@ -16,6 +16,7 @@ from bert_tf.data import table_files
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.lazy import tf
+from bert_tf.tasks.embeddings import feature_tables
 from bert_tf.tasks.embeddings.text_vectors import Add, Shape, TextVectors
 
 FORMATS = ("jsonl", "npz", "parquet", "tfrecord")
@@ -60,8 +61,6 @@ def writer(path: str, shape: Shape, kind: str | None = None, *, shared: bool = F
 
 def _writers() -> dict[str, Writer]:
     # imported here because it loads NumPy, and `bert-tf extract --help` should be fast
-    from bert_tf.tasks.embeddings import feature_tables
-
     return dict(zip(FORMATS, (_jsonl, feature_tables.npz, feature_tables.parquet, _tfrecord), strict=True))
 
 
