@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import NoReturn
 
 import bert_tf
-from bert_tf.cli import recipe_flags, trust_flags
+from bert_tf.cli import recipe_flags
 from bert_tf.errors import UserError, describe_failure
 from bert_tf.runtime import plugins, process, stop_signals, tensorflow_startup, terminal
 
@@ -61,7 +61,7 @@ def _run(words: list[str]) -> None:
     handler.setFormatter(terminal.Formatter())
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     arguments = parser({} if command is None else {words[0]: command}).parse_args(words or ["--help"])
-    with trust_flags.trusting(arguments):
+    with plugins.trusting(everything=getattr(arguments, "trust_code", False)):
         arguments.run(arguments)
 
 

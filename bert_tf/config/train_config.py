@@ -181,7 +181,7 @@ class TrainConfig(Optimization, FineTuning, LongTraining, Compute):
 
     num_train_examples: the length of an epoch, which ends with an evaluation; 0: no epochs. evaluates: whether there
     is held-out data. unfreeze_steps: after which one more layer is trained, from the head down; 0: all from the start.
-    See `training.learning_rates`, `training.input_streams`, `training.weight_average` and `training.adversarial`.
+    See `training.learning_rates`, `training.input_streams`, `training.weight_average` and `training.gradients`.
     """
 
     num_train_examples: int = 0

@@ -24,9 +24,9 @@ from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuning
 from bert_tf.reports import next_steps
 from bert_tf.reports.wording import count_text
 from bert_tf.runtime import files, xla_options
+from bert_tf.runtime.cluster import worker_number
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.lazy import keras
-from bert_tf.runtime.tf_config import worker_number
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import BY_FAMILY, GlueOptions, TagOptions, VectorOptions, of_task
 from bert_tf.text import special_tokens, vocabulary

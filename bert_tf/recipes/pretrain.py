@@ -28,8 +28,8 @@ from bert_tf.recipes.pretraining.pretraining_flags import (
 )
 from bert_tf.reports import next_steps
 from bert_tf.runtime import files, xla_options
+from bert_tf.runtime.cluster import worker_number
 from bert_tf.runtime.lazy import keras, tf
-from bert_tf.runtime.tf_config import worker_number
 from bert_tf.tasks import catalog
 from bert_tf.training.run_directory import RunFolder, recorded_flags
 

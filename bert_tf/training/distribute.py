@@ -12,7 +12,7 @@ import tensorflow as tf
 from bert_tf.config.flag_groups import DeviceOptions
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import backend, stop_signals
-from bert_tf.runtime.tf_config import check_workers, number_of_workers, worker_number
+from bert_tf.runtime.cluster import check_workers, number_of_workers, worker_number
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 

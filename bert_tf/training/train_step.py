@@ -19,7 +19,7 @@ from bert_tf.model.sequence_packing import TABLES, PackingSpec, local_costs
 from bert_tf.model.static_shapes import FITS
 from bert_tf.runtime import backend
 from bert_tf.runtime.process import check_changing_weights
-from bert_tf.training import adversarial, learning_rates, micro_batches, optimizers, step_results
+from bert_tf.training import learning_rates, optimizers, step_results
 from bert_tf.training.budget import Budget
 from bert_tf.training.distillation import DistilledTask
 from bert_tf.training.distribute import (
@@ -32,12 +32,19 @@ from bert_tf.training.distribute import (
     shard_batch,
     spans_processes,
 )
-from bert_tf.training.loss_scale import LossScale
+from bert_tf.training.gradients import (
+    Gradients,
+    LossScale,
+    WeightUpdate,
+    fill_in,
+    perturbation,
+    split_batch,
+    sum_over_parts,
+    to_dense,
+)
 from bert_tf.training.metric_sums import Sums, loss_of, sum_metrics
-from bert_tf.training.micro_batches import Gradients
 from bert_tf.training.task import Batch, Comparison, Task
 from bert_tf.training.weight_average import WeightAverage
-from bert_tf.training.weight_update import WeightUpdate
 
 
 class TrainStep:
@@ -189,7 +196,7 @@ class TrainStep:
             return gradients
         sent = [tf.cast(gradient, self.config.all_reduce_precision) for gradient in dense]
         reduced = [tf.cast(total, own.dtype) for total, own in zip(all_reduce_sum(sent), dense, strict=True)]
-        return micro_batches.fill_in(reduced, gradients)
+        return fill_in(reduced, gradients)
 
     def all_reduced_bytes(self) -> int:
         """The bytes of the gradients that replicas sum in every step; 0 for one replica."""
@@ -226,13 +233,13 @@ class TrainStep:
         parts = self.micro_batches
         if self.task.comparison and (parts > 1 or number_of_replicas() > 1):
             return self._over_compared_rows(self.task.comparison, batch, seed)
-        part_of = micro_batches.split(batch, seed, parts)
+        part_of = split_batch(batch, seed, parts)
 
         def on_part(number: Any) -> tuple[Sums, Gradients]:
             part, part_seed = part_of(number)
             return self._compiled(self._pass)(part, weight_sums, part_seed)
 
-        return micro_batches.sum_over(parts, on_part)
+        return sum_over_parts(parts, on_part)
 
     def _over_compared_rows(self, comparison: Comparison, batch: Batch, seed: tf.Tensor) -> tuple[Sums, Gradients]:
         """The same for a loss that compares all rows of the global batch (Gao et al. 2021, arXiv:2101.06983).
@@ -246,7 +253,7 @@ class TrainStep:
                 "replica and num_accumulation_steps=1."
             )
         parts, replicas = self.micro_batches, number_of_replicas()
-        part_of = micro_batches.split(batch, seed, parts)
+        part_of = split_batch(batch, seed, parts)
         own = tf.map_fn(
             lambda number: self._compiled(self._forward)(*part_of(number)),
             tf.range(parts),
@@ -268,7 +275,7 @@ class TrainStep:
             part, part_seed = part_of(number)
             return {}, self._compiled(self._backward)(part, gradient[number], part_seed)
 
-        _, gradients = micro_batches.sum_over(parts, on_part)
+        _, gradients = sum_over_parts(parts, on_part)
         return {name: sums / replicas for name, sums in metrics.items()}, gradients  # summed over replicas later
 
     def _forward(self, batch: Batch, seed: tf.Tensor) -> tf.Tensor:
@@ -282,7 +289,7 @@ class TrainStep:
             tape.watch(list(self.active.values()))
             outputs = self._forward(batch, seed)
         gradients = tape.gradient(outputs, self.active, output_gradients=gradient)
-        return [micro_batches.to_dense(gradients.get(name)) for name in self.trainable]
+        return [to_dense(gradients.get(name)) for name in self.trainable]
 
     def _pass(self, batch: Batch, weight_sums: Sums, seed: tf.Tensor) -> tuple[Sums, Gradients]:
         """One forward and backward pass, or with fgm_epsilon two: sums of the metrics, and dense gradients.
@@ -306,14 +313,14 @@ class TrainStep:
             vectors = [probe.token_vectors] if probe and self.config.fgm_epsilon else []
             gradients, of_vectors = tape.gradient(loss, (self.active, vectors))
             in_order = (*map(gradients.get, self.trainable), *of_vectors)
-            return metrics, [micro_batches.to_dense(gradient) for gradient in in_order]
+            return metrics, [to_dense(gradient) for gradient in in_order]
 
         def compute(rows: Batch, packing: PackingSpec | None) -> tuple[Sums, Gradients]:
             if not self.config.fgm_epsilon:
                 return differentiate(rows, packing, Probe(shows_all_tokens=True) if self.distilled else None)
             clean, again = Probe(), Probe()
             metrics, gradients = differentiate(rows, packing, clean)
-            again.perturbation = adversarial.perturbation(gradients.pop(), clean.texts, self.config.fgm_epsilon)
+            again.perturbation = perturbation(gradients.pop(), clean.texts, self.config.fgm_epsilon)
             _, others = differentiate(rows, packing, again)
             pairs = zip(gradients, others, strict=False)  # the others end with one for the vectors of the tokens
             return metrics, [a if b is None else b if a is None else a + b for a, b in pairs]

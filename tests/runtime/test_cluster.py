@@ -47,10 +47,10 @@ def test_impossible_place_is_refused(make, message):
 
 
 def test_addresses_become_tf_config(monkeypatch):
-    from bert_tf.runtime import tf_config
+    from bert_tf.runtime import cluster
 
     monkeypatch.setenv("TF_CONFIG", cluster.tf_config(["a:1", "b:2"], 1))
-    assert (tf_config.number_of_workers(), tf_config.worker_number()) == (2, 1)
+    assert (cluster.number_of_workers(), cluster.worker_number()) == (2, 1)
     assert json.loads(cluster.tf_config(["a:1"], 0))["task"] == {"type": "worker", "index": 0}
     assert cluster.split_address("first") == ("first", 2222) and cluster.split_address("[::1]:8") == ("::1", 8)
 

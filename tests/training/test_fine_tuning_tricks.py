@@ -13,7 +13,7 @@ from training_steps import CONFIG, ONE_LAYER, learner
 from bert_tf.config.train_config import DistillationConfig, LoraConfig, TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model import lora, weights
-from bert_tf.training import adversarial, distribute, loop
+from bert_tf.training import distribute, gradients, loop
 from bert_tf.training.distillation import DistilledTask
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder
@@ -64,12 +64,12 @@ def test_perturbation_of_a_text_has_the_given_norm_and_ignores_other_texts():
     gradient = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
     texts = np.array([1, 1, 0, 4, 4, 4], np.int32)
     gradient[3:] *= 1e-6
-    moved = adversarial.perturbation(tf.constant(gradient), tf.constant(texts), 0.5).numpy()
+    moved = gradients.perturbation(tf.constant(gradient), tf.constant(texts), 0.5).numpy()
     for text in (1, 4):
         own = gradient[texts == text]
         np.testing.assert_allclose(moved[texts == text], 0.5 * own / np.sqrt((own**2).sum()), rtol=1e-5)
     assert not moved[texts == 0].any()
-    assert not adversarial.perturbation(tf.zeros([2, 3]), tf.constant([1, 1]), 1.0).numpy().any()
+    assert not gradients.perturbation(tf.zeros([2, 3]), tf.constant([1, 1]), 1.0).numpy().any()
 
 
 def gradients_at(ours, batch, move=None):

@@ -14,7 +14,7 @@ from bert_tf.errors import UserError
 from bert_tf.model import weights, xla_rowwise
 from bert_tf.runtime import backend
 from bert_tf.training import train_step as learners
-from bert_tf.training.loss_scale import LossScale
+from bert_tf.training.gradients import LossScale
 from bert_tf.training.metric_sums import averages
 
 

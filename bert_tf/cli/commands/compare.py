@@ -18,7 +18,7 @@ import json
 import os
 
 from bert_tf.checkpoints import formats
-from bert_tf.cli import labelled_columns, trust_flags
+from bert_tf.cli import shared_flags
 from bert_tf.errors import UserError
 from bert_tf.recipes import engine_comparison, trained_model
 from bert_tf.recipes.finetuning import scored_export
@@ -30,12 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("model", metavar="MODEL", help="run folder, or a checkpoint with a head")
     parser.add_argument("--file", default="", help="labelled texts, questions or tagged words for a checkpoint")
-    labelled_columns.add_arguments(parser)
+    shared_flags.add_columns(parser)
     parser.add_argument("--max_rows", type=int, default=1000, help="evaluation rows to score at most (1000)")
     parser.add_argument("--batch_size", type=int, default=8, help="rows per batch (8)")
     parser.add_argument("--engines", default="", metavar="NAMES", help="comma-separated engines (all installed)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    trust_flags.add_arguments(parser)
+    shared_flags.add_trust(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
     if not is_run and formats.is_checkpoint(folder):
         if not arguments.file:
             raise UserError(f"{folder} is a checkpoint, which has no evaluation rows: pass a labelled --file.")
-        reads = labelled_columns.given(arguments, folder, scored_export.about(folder)["kind"])
+        reads = shared_flags.given_columns(arguments, folder, scored_export.about(folder)["kind"])
     else:
         trained_model.check_run(folder)
         reads = {}

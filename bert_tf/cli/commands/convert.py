@@ -26,7 +26,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_positions
 from bert_tf.checkpoints.resize_vocabulary import with_vocabulary
-from bert_tf.cli import checkpoint_flags, trust_flags
+from bert_tf.cli import shared_flags
 from bert_tf.errors import UserError
 from bert_tf.export import engines
 from bert_tf.reports import model_card
@@ -50,8 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--calibration_file", help="texts, one per line, to compare outputs on and to calibrate OpenVINO's int8"
     )
-    checkpoint_flags.add_arguments(parser)
-    trust_flags.add_arguments(parser)
+    shared_flags.add_checkpoint(parser)
+    shared_flags.add_trust(parser)
     parser.add_argument("--new_vocab_file", help="vocab.txt for TO instead of the checkpoint's")
     parser.add_argument("--max_position_embeddings", type=int, help="number of positions for TO")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> None:
     for flag in ("quantize", "calibration_file"):
         if getattr(arguments, flag):
             raise UserError(f"--{flag} applies to engines: pass --format={' or '.join(engines.names())}.")
-    checkpoint = checkpoint_flags.complete(formats.read(arguments.source, arguments.source_format), arguments)
+    checkpoint = shared_flags.complete_checkpoint(formats.read(arguments.source, arguments.source_format), arguments)
     from bert_tf.checkpoints import pretrained
     from bert_tf.model import weights
 
@@ -97,7 +97,7 @@ def _write_for_engine(arguments: argparse.Namespace) -> None:
     """Converts the checkpoint for an engine and prints its size, speed and differences."""
     texts = () if arguments.calibration_file is None else _read_texts(arguments.calibration_file)
     engines.engine_of(arguments.format, arguments.quantize)  # report a missing package before reading anything
-    checkpoint = checkpoint_flags.complete(formats.read(arguments.source, arguments.source_format), arguments)
+    checkpoint = shared_flags.complete_checkpoint(formats.read(arguments.source, arguments.source_format), arguments)
     written = engines.write(checkpoint, arguments.target, arguments.format, quantize=arguments.quantize, texts=texts)
     model_card.write_of_conversion(checkpoint, arguments.source, arguments.target, arguments.format)
     if arguments.json:

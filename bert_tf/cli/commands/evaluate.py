@@ -18,7 +18,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from bert_tf.cli import device_flags, labelled_columns, trust_flags
+from bert_tf.cli import shared_flags
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
 from bert_tf.recipes.finetuning import scored_export
@@ -32,9 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("model", metavar="MODEL", help="folder of an export, of a run with one, or a checkpoint")
     parser.add_argument("--file", required=True, help="labelled texts, questions or tagged words")
-    labelled_columns.add_arguments(parser)
-    device_flags.add_arguments(parser)
-    trust_flags.add_arguments(parser)
+    shared_flags.add_columns(parser)
+    shared_flags.add_devices(parser)
+    shared_flags.add_trust(parser)
     parser.add_argument("--batch_size", type=int, help="examples per batch (32; 2048 compiled by XLA)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -42,12 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Prints the scores."""
     process.assume_frozen_weights()
-    device_flags.apply(arguments)
+    shared_flags.apply_devices(arguments)
     folder = loaded_model.find(arguments.model)
     if arguments.batch_size is not None and arguments.batch_size < 1:
         raise UserError(f"batch_size is {arguments.batch_size}; expected 1 or more.")
     about = scored_export.about(folder)
-    about["reads"] = about["reads"] | labelled_columns.given(arguments, arguments.model, about["kind"])
+    about["reads"] = about["reads"] | shared_flags.given_columns(arguments, arguments.model, about["kind"])
     scored_export.check_file(arguments.file, about["kind"])
     texts = None
     if not loaded_model.is_export(folder) and about["kind"] not in (scored_export.QUESTIONS, scored_export.TAGS):

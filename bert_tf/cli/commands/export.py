@@ -16,7 +16,7 @@ import json
 import os
 
 from bert_tf.checkpoints import formats
-from bert_tf.cli import num_texts, trust_flags
+from bert_tf.cli import shared_flags
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.errors import UserError
 from bert_tf.recipes import trained_model
@@ -33,10 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--attention", action="store_true", help="add signatures that return attention weights and attributions"
     )
     parser.add_argument("--precision", choices=EXPORT_PRECISIONS, default="float32", help="of weights (float32)")
-    num_texts.add_arguments(parser)
+    shared_flags.add_num_texts(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace an existing export")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    trust_flags.add_arguments(parser)
+    shared_flags.add_trust(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

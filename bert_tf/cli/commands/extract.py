@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import NORMALIZE, Checkpoint, SentenceVectors
-from bert_tf.cli import bulk_files, checkpoint_flags, device_flags, trust_flags
+from bert_tf.cli import bulk_files, shared_flags
 from bert_tf.cli.text_progress import report_texts
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.data.examples import Example
@@ -77,17 +77,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--doc_stride", type=int, default=0, help="stride of windows (half of max_seq_length)")
     parser.add_argument("--text_columns", metavar="NAMES", help="column of FILE with the text, or two with pairs")
     parser.add_argument("--id_column", metavar="NAME", help="column of FILE with an id to write too")
-    checkpoint_flags.add_arguments(parser)
+    shared_flags.add_checkpoint(parser)
     parser.add_argument("--precision", choices=(*EXPORT_PRECISIONS, "auto"), default="float32", help="(float32)")
-    device_flags.add_arguments(parser)
-    trust_flags.add_arguments(parser)
+    shared_flags.add_devices(parser)
+    shared_flags.add_trust(parser)
     parser.add_argument("--batch_size", type=int, default=256, help="texts per batch (256)")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes the embeddings or the export."""
     process.assume_frozen_weights()
-    device_flags.apply(arguments)
+    shared_flags.apply_devices(arguments)
     if arguments.input is not None:
         file, output = bulk_files.pairs(arguments.input, arguments.output)[0]
         _check_combinations(argparse.Namespace(**vars(arguments) | {"file": file, "output": output}))
@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> None:
         bulk_files.run("extract", arguments, source=_shared_path(arguments.source))
         return
     check(arguments)
-    checkpoint = checkpoint_flags.complete(formats.read(arguments.source), arguments)
+    checkpoint = shared_flags.complete_checkpoint(formats.read(arguments.source), arguments)
     choice = choose(arguments, checkpoint)
     if arguments.export is not None:
         choice = dataclasses.replace(choice, unit="sentence")
@@ -129,7 +129,7 @@ def answer_file(arguments: argparse.Namespace) -> None:
 def _ready(settings: str) -> "tuple[Checkpoint, VectorChoice, Extractor]":
     """The model of the flags, kept for the next file of this process."""
     arguments = argparse.Namespace(**json_files.parse(settings))
-    checkpoint = checkpoint_flags.complete(formats.read(arguments.source), arguments)
+    checkpoint = shared_flags.complete_checkpoint(formats.read(arguments.source), arguments)
     choice = choose(arguments, checkpoint)
     return checkpoint, choice, _extractor(arguments, checkpoint, choice)
 

@@ -15,7 +15,7 @@ import json
 import signal
 import time
 
-from bert_tf.cli import device_flags, trust_flags
+from bert_tf.cli import shared_flags
 from bert_tf.errors import Interrupted, UserError
 from bert_tf.runtime import process
 from bert_tf.search import building
@@ -48,14 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch_size", type=int, default=64, help="texts per batch (64)")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing index")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    device_flags.add_arguments(parser)
-    trust_flags.add_arguments(parser)
+    shared_flags.add_devices(parser)
+    shared_flags.add_trust(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes the index."""
     process.assume_frozen_weights()
-    device_flags.apply(arguments)
+    shared_flags.apply_devices(arguments)
     if arguments.batch_size < 1:
         raise UserError(f"batch_size is {arguments.batch_size}; expected 1 or more.")
     sentence_choice.check_length(arguments.max_seq_length, 0)

@@ -24,7 +24,7 @@ import functools
 import sys
 from collections.abc import Iterator
 
-from bert_tf.cli import bulk_files, device_flags, trust_flags
+from bert_tf.cli import bulk_files, shared_flags
 from bert_tf.cli.text_progress import report_texts
 from bert_tf.data import tables
 from bert_tf.data.examples import Example
@@ -71,15 +71,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--id_column", metavar="NAME", help="column of FILE with an id (0, 1, 2, ...)")
     parser.add_argument("--output", help="file to write, .jsonl, .tsv, .csv, .xlsx or .parquet")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
-    device_flags.add_arguments(parser)
-    trust_flags.add_arguments(parser)
+    shared_flags.add_devices(parser)
+    shared_flags.add_trust(parser)
     parser.add_argument("--batch_size", type=int, help="texts per batch (32; 2048 compiled by XLA)")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes or prints the predictions."""
     process.assume_frozen_weights()
-    device_flags.apply(arguments)
+    shared_flags.apply_devices(arguments)
     folder = loaded_model.find(arguments.export)
     if arguments.input is not None:
         file, output = bulk_files.pairs(arguments.input, arguments.output)[0]
@@ -170,7 +170,7 @@ def _write(arguments: argparse.Namespace, predicted: Iterator[Answered]) -> None
 def answer_file(arguments: argparse.Namespace) -> None:
     """Writes the predictions for one file of --input."""
     process.assume_frozen_weights()
-    device_flags.apply(arguments)
+    shared_flags.apply_devices(arguments)
     texts = _number_of_texts(arguments, arguments.export)
     export = _by_labels(arguments, _export(arguments.export, arguments.jit_compile, texts))
     prediction_files.write_rows(arguments.output, _rows(arguments, export), shared=True)

@@ -14,7 +14,7 @@ import json
 import textwrap
 from collections.abc import Iterator
 
-from bert_tf.cli import device_flags, trust_flags
+from bert_tf.cli import shared_flags
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
 from bert_tf.runtime import process
@@ -37,14 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reranker", default="", metavar="MODEL", help="export or run of a model of pairs")
     parser.add_argument("--reranker_label", default="", metavar="LABEL", help="its class that means a match")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
-    device_flags.add_arguments(parser)
-    trust_flags.add_arguments(parser)
+    shared_flags.add_devices(parser)
+    shared_flags.add_trust(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints what is found."""
     process.assume_frozen_weights()
-    device_flags.apply(arguments)
+    shared_flags.apply_devices(arguments)
     if (arguments.query is None) == (arguments.file is None):
         raise UserError("Pass one query, or several as --file.")
     if arguments.top < 1:

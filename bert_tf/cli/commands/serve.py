@@ -23,7 +23,7 @@ import ssl
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bert_tf.cli import device_flags, num_texts, trust_flags
+from bert_tf.cli import shared_flags
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import loaded_model
 from bert_tf.runtime import access_token, files, process
@@ -71,9 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ssl_keyfile", help="PEM file of its private key (in --ssl_certfile)")
     parser.add_argument("--reranker", default="", metavar="MODEL", help="of indexes: export or run of a model of pairs")
     parser.add_argument("--reranker_label", default="", metavar="LABEL", help="its class that means a match")
-    num_texts.add_arguments(parser)
-    device_flags.add_arguments(parser)
-    trust_flags.add_arguments(parser)
+    shared_flags.add_num_texts(parser)
+    shared_flags.add_devices(parser)
+    shared_flags.add_trust(parser)
     parser.add_argument("--access_log", action="store_true", help="print a line per request")
     parser.add_argument("--log_format", choices=("text", "json"), default="text", help="format of that line (text)")
 
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Serves the exports until a signal stops it."""
     process.assume_frozen_weights()
     os.environ.setdefault("TF_NUM_INTEROP_THREADS", str(SPARE_THREADS + (os.cpu_count() or 1)))
-    device_flags.apply(arguments)
+    shared_flags.apply_devices(arguments)
     folders = name_exports(arguments.exports, arguments.name)
     indexes = _check_folders(folders, arguments.reranker)
     _check_limits(arguments)

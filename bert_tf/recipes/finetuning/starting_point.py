@@ -15,7 +15,7 @@ from bert_tf.heads.base.table_options import LabelOptions
 from bert_tf.recipes.finetuning import sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime import files
-from bert_tf.runtime.tf_config import number_of_workers
+from bert_tf.runtime.cluster import number_of_workers
 from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import VectorOptions

@@ -19,7 +19,7 @@ from bert_tf.recipes import advice, initialization
 from bert_tf.recipes.pretraining.pretraining_flags import AUTO_STEPS, Flags
 from bert_tf.runtime import files
 from bert_tf.runtime.progress import progress
-from bert_tf.runtime.tf_config import check_workers, number_of_workers
+from bert_tf.runtime.cluster import check_workers, number_of_workers
 from bert_tf.text import corpus, special_tokens, vocabulary, vocabulary_learning
 from bert_tf.text.demo_corpus import installed_python
 from bert_tf.training import step_memory

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from bert_tf.cli import device_flags
+from bert_tf.cli import shared_flags
 from bert_tf.runtime import backend, tensorflow_startup
 
 
@@ -16,7 +16,7 @@ def test_float32_is_multiplied_in_tf32_on_request_only(flags, expected, monkeypa
     monkeypatch.setattr(backend, "allow_tf32", allowed.append)
     monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     parser = argparse.ArgumentParser()
-    device_flags.add_arguments(parser)
-    device_flags.apply(parser.parse_args(flags))
+    shared_flags.add_devices(parser)
+    shared_flags.apply_devices(parser.parse_args(flags))
     tensorflow_startup.start_if_silenced()
     assert allowed == [expected]

@@ -1,0 +1,124 @@
+"""Flags that several commands have."""
+
+import argparse
+import dataclasses
+
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config.flag_groups import XLA_CACHE_HELP
+from bert_tf.config.train_config import JIT_CHOICES
+from bert_tf.errors import UserError
+from bert_tf.recipes.finetuning import scored_export
+from bert_tf.runtime import accelerators, tensorflow_startup, xla_options
+from bert_tf.text import special_tokens, vocabulary
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """Adds --trust_code, of the commands that read folders."""
+    help = "import modules outside of this package that files name, such as an encoder or a task"
+    parser.add_argument("--trust_code", action="store_true", help=help)
+
+
+def add_num_texts(parser: argparse.ArgumentParser) -> None:
+    """Adds --num_texts, the texts of an example, which a checkpoint does not say."""
+    parser.add_argument(
+        "--num_texts",
+        type=int,
+        help="texts of an example, for a checkpoint: 2 for pairs, of choices one more than there are (1; 2 for a model "
+        "of entailment, or a cross-encoder)",
+    )
+
+
+def add_devices(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of commands for inference: XLA, where it stores what it has compiled, and how GPUs multiply."""
+    parser.add_argument(
+        "--jit_compile",
+        choices=JIT_CHOICES,
+        default="auto",
+        help="compile the model with XLA, in a few static shapes of rows that the host fills with texts (on GPUs)",
+    )
+    parser.add_argument(
+        "--gpu_memory_growth",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="allocate GPU memory on demand, not nearly all of it at the start",
+    )
+    parser.add_argument(
+        "--tf32",
+        action="store_true",
+        help="multiply float32 in TF32 on GPUs: several times as fast, with 10 bits of mantissa",
+    )
+    parser.add_argument("--xla_cache", default=xla_options.DEFAULT_CACHE, metavar="FOLDER", help=XLA_CACHE_HELP)
+
+
+def apply_devices(arguments: argparse.Namespace) -> None:
+    """Sets up the process, before TensorFlow is imported."""
+    if arguments.gpu_memory_growth:
+        accelerators.grow_memory()
+    if arguments.tf32:
+        tensorflow_startup.allow_tf32()
+    xla_options.set_up(arguments.xla_cache)
+
+
+def add_checkpoint(parser: argparse.ArgumentParser) -> None:
+    """Adds --vocab_file, --do_lower_case and --special_tokens_in_strings: what a checkpoint may lack."""
+    parser.add_argument("--vocab_file", help="vocab.txt of the checkpoint, if it has none")
+    parser.add_argument(
+        "--do_lower_case", choices=("true", "false"), help="whether the checkpoint is uncased, if it does not say"
+    )
+    parser.add_argument(
+        "--special_tokens_in_strings",
+        default="",
+        help="special tokens recognized in texts: all, none, or the five and these: [E1],[/E1] (as in the checkpoint)",
+    )
+
+
+def complete_checkpoint(checkpoint: Checkpoint, arguments: argparse.Namespace) -> Checkpoint:
+    """Returns the checkpoint with the vocabulary and casing of the flags; raises UserError if they contradict it."""
+    if arguments.vocab_file:
+        tokens = vocabulary.read(arguments.vocab_file)
+        if checkpoint.vocabulary is not None:
+            tokens = vocabulary.with_settings(tokens, vocabulary.settings_of(checkpoint.vocabulary))
+        checkpoint = dataclasses.replace(checkpoint, vocabulary=tokens)
+    if arguments.do_lower_case:
+        lower_case = arguments.do_lower_case == "true"
+        if checkpoint.lower_case not in (None, lower_case):
+            raise UserError(
+                f"--do_lower_case={arguments.do_lower_case} was given, but {arguments.source} is "
+                f"{'un' if checkpoint.lower_case else ''}cased: leave the flag out."
+            )
+        checkpoint = dataclasses.replace(checkpoint, lower_case=lower_case)
+    chosen = special_tokens.parse(arguments.special_tokens_in_strings, checkpoint)
+    recognized = special_tokens.choose(chosen, checkpoint.vocabulary or ())
+    checkpoint = dataclasses.replace(checkpoint, special_tokens=recognized)
+    own, expected = checkpoint.vocabulary, checkpoint.config.vocab_size
+    if own is not None and len(own) != expected:
+        raise UserError(
+            f"The vocabulary of {arguments.source} has {len(own)} tokens, but its model expects {expected}: "
+            "pass the matching vocab.txt as --vocab_file."
+        )
+    return checkpoint
+
+
+TAG_COLUMNS = ("word_column", "tag_column")
+
+
+def add_columns(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags that name the columns of a labelled file."""
+    parser.add_argument("--text_columns", metavar="NAMES", help="comma-separated text columns of a table")
+    parser.add_argument("--label_column", metavar="NAME", help="label column of a table")
+    parser.add_argument("--word_column", type=int, help="word column of tagged words, from 1")
+    parser.add_argument("--tag_column", type=int, help="tag column of tagged words; -1 is the last")
+
+
+def given_columns(arguments: argparse.Namespace, model: str, kind: str) -> dict[str, str | int]:
+    """The columns on the command line; raises UserError for those of another kind of file than a model's."""
+    columns = {}
+    for name in ("text_columns", "label_column", *TAG_COLUMNS):
+        value = getattr(arguments, name)
+        if value is None:
+            continue
+        if kind == scored_export.QUESTIONS or (name in TAG_COLUMNS) != (kind == scored_export.TAGS):
+            expected = "tagged words" if name in TAG_COLUMNS else "tables"
+            raise UserError(f"{name} applies to {expected}, which {model} does not take: leave it out.")
+        columns[name] = value
+    return columns
