@@ -22,7 +22,7 @@ FLOORS = (
     "runtime config text data model training heads checkpoints tasks export search reports serving recipes api cli"
 ).split()
 AT_THE_TOP = {"__init__", "__main__", "errors"}  # the files of bert_tf itself
-# No module of these folders loads TensorFlow when it is imported: flags are checked, files read and records made without.
+# Folders of which no module loads TensorFlow when it is imported: flags are checked and files read without it.
 NO_TENSORFLOW = ("runtime", "config", "reports", "recipes", "cli")
 # Functions of the operating system that do not know the stores (gs://...) that runtime/files.py does.
 LOCAL_ONLY = {

@@ -174,7 +174,7 @@ def without_prefixes(
 
 
 def _renamed(arrays: Mapping[str, np.ndarray], new: Callable[[str], str], path: str) -> dict[str, np.ndarray]:
-    """The arrays under new names; UserError where two get the same."""
+    """The arrays under new names; UserError if two get the same."""
     old: dict[str, str] = {}
     for name in arrays:
         if old.setdefault(new(name), name) != name:

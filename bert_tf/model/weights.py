@@ -69,7 +69,7 @@ def expand(names: Mapping[str, Sequence[str]], num_hidden_layers: int) -> dict[s
 
 
 def holds_floats(array: np.ndarray) -> bool:
-    """Whether an array holds floating-point numbers."""
+    """Returns whether an array holds floating-point numbers."""
     return array.dtype.kind == "f" or array.dtype.name == "bfloat16"  # of ml_dtypes, whose kind is that of bytes
 
 
@@ -80,7 +80,7 @@ def to_canonical_names(
 
     Where one of our names has several of theirs, their arrays are concatenated along the last axis.
     `is_transposed(their name)` says whether a matrix is stored [out, in]. Returns the weights and their names used.
-    Raises UserError for arrays that cannot be concatenated, and for values that are no floating-point numbers, such as
+    Raises UserError for arrays that cannot be concatenated, and for values that are not floating-point numbers, such as
     those of quantized models.
     """
     weights: Weights = {}

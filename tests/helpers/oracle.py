@@ -20,7 +20,7 @@ NO_MASKS = 1e-5  # keeps the masked-word loss finite in a batch that hides nothi
 
 
 def encode(weights, config, token_ids, segment_ids, lengths):
-    """Every layer's tokens, of a batch of padded texts. lengths: [B], or a mask [B, T] with 0 where nothing is seen.
+    """Every layer's tokens, of a batch of padded texts. lengths: [B], or a mask [B, T] with 0 if nothing is seen.
 
     Returns {"hidden_states": tuple of L + 1 arrays [B, T, D] (0 is the embeddings after their LayerNorm),
     "tokens": the last of them, "pooled" [B, D], "attention_probabilities": tuple of L arrays [B, H, T, T]}.

@@ -33,7 +33,7 @@ BY_TYPE = {layout.model_type: encoder for encoder, layout in LAYOUTS.items()}
 def encoder_of(values: Mapping[str, Any], path: str) -> str:
     """The encoder that a config.json describes: by its type, in older files by the class that wrote it, or BERT.
 
-    Raises UserError where this package has no such encoder.
+    Raises UserError if this package has no such encoder.
     """
     architectures = values.get("architectures") or [""]
     written_by = str(architectures[0]) if isinstance(architectures, list) else ""

@@ -113,7 +113,7 @@ def ids_with_masks(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTensor:
     parts = tf.strings.split(texts, MASK)  # ragged [B, (parts)]
     ids = tokenizer(parts.values)  # ragged [all parts, (tokens)]
     splits, count = tf.cast(parts.row_splits, tf.int32), tf.shape(ids.values)[0]
-    # Masks stay where no token is put: between the parts of a text, and not after its last one.
+    # Masks stay if no token is put: between the parts of a text, and not after its last one.
     masks_before = tf.range(tf.shape(parts.values)[0]) - tf.cast(row_numbers(parts), tf.int32)  # [all parts]
     place = tf.range(count) + tf.gather(masks_before, row_numbers(ids))
     between = splits - tf.range(tf.shape(splits)[0])  # masks before each text, [B + 1]

@@ -43,7 +43,7 @@ class Layout:
         left_out: fields of BertConfig that it has no entry for.
         defaults: what its class has for entries that a config.json leaves out, where BertConfig has something else.
         may_be_causal: whether it has `is_decoder`; the others ignore it.
-        of_spans: names of the head that finds answers, where it has that of the classifier's.
+        of_spans: names of the head that finds answers, if it has that of the classifier's.
         absent: the beginnings of canonical names that a model of some configuration does not have.
         older: {how a name begins in some files: how it begins in others}.
         optional: the beginnings of canonical names of the encoder that a model of some configuration may lack.
