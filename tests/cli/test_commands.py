@@ -139,7 +139,7 @@ def test_missing_checkpoint_facts_can_be_given_by_flags(source, tmp_path, capsys
     vocabulary.write(tmp_path / "pieces.txt", PIECES)
     assert main.main(["convert", str(source), str(tmp_path / "less"), "--format=native"]) == 0
     stdout = capsys.readouterr().out
-    assert "give it as --vocab_file" in stdout and "give --do_lower_case" in stdout
+    assert "pass it as --vocab_file" in stdout and "pass --do_lower_case" in stdout
     arguments = [f"--vocab_file={tmp_path / 'pieces.txt'}", "--do_lower_case=false"]
     assert main.main(["convert", str(source), str(tmp_path / "more"), "--format=native", *arguments]) == 0
     actual = formats.read(str(tmp_path / "more"))
