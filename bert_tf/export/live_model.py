@@ -12,11 +12,22 @@ from typing import Any
 from bert_tf import heads
 from bert_tf.checkpoints import pretrained
 from bert_tf.checkpoints.checkpoint_files import read_settings
+from bert_tf.config.train_config import MaskingConfig
+from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.export import about_file
+from bert_tf.heads.span.answering import Answering
+from bert_tf.heads.span.question_windows import QuestionWindows
+from bert_tf.heads.span.spans import Search
+from bert_tf.heads.tags.tag_windows import TagWindows
+from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.model.heads import Pretrainer
 from bert_tf.runtime import plugins
 from bert_tf.runtime.atomic_files import StrPath
+from bert_tf.tasks import catalog
+from bert_tf.tasks.embeddings import sentence_choice
+from bert_tf.tasks.embeddings.extraction import Features
+from bert_tf.tasks.pretraining import mask_filling
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 
@@ -73,8 +84,6 @@ def about(path: str) -> dict[str, Any]:
     loaded = load(path)
     kind = kind_of(loaded)
     if kind == "masked_lm":
-        from bert_tf.tasks.pretraining import mask_filling
-
         return {"task": mask_filling.task_name(loaded.config)}
     name = f"checkpoint {os.path.basename(path.rstrip('/'))}"
     return {"task": name, "kind": kind, "labels": _names(loaded) if kind in heads.kinds("is_labelled") else []}
@@ -97,25 +106,14 @@ def task_of(
     if kind == "masked_lm":
         return _masked_lm_task(loaded)
     if kind == "tags":
-        from bert_tf.data.tag_schemes import TagSet
-        from bert_tf.heads.tags.tag_windows import TagWindows
-        from bert_tf.heads.tags.tagging import Tagging
-
         tag_windows, crf = TagWindows(max_seq_length=length, stride=length // 2), getattr(loaded.model, "crf", None)
         tagging = Tagging(TagSet.of(_names(loaded)), tag_windows, crf=crf is not None)
         return FineTuningTask(path, splits, tagging, tokenizer)
     if kind == "span":
-        from bert_tf.heads.span.answering import Answering
-        from bert_tf.heads.span.question_windows import QuestionWindows
-        from bert_tf.heads.span.spans import Search
-
         length = min(QUESTION_TOKENS, length)
         windows = QuestionWindows(length, max(1, length // 3), min(64, length // 4), tokenizer.separators)
         return FineTuningTask(path, splits, Answering(windows, Search()), tokenizer, test_splits=("dev",))
     if kind == "vectors":
-        from bert_tf.tasks.embeddings import sentence_choice
-        from bert_tf.tasks.embeddings.extraction import Features
-
         options, recorded = sentence_choice.SentenceOptions(), loaded.sentence_vectors
         return Features(sentence_choice.choose(recorded, options, path=path, config=loaded.config), recorded)
     length = min(length, loaded.max_seq_length or length)
@@ -136,10 +134,6 @@ def task_of(
 
 
 def _masked_lm_task(loaded: pretrained.Loaded) -> Any:
-    from bert_tf.config.train_config import MaskingConfig
-    from bert_tf.tasks import catalog
-    from bert_tf.tasks.pretraining import mask_filling
-
     return catalog.get(mask_filling.task_name(loaded.config))(
         {"wanted": {"max_seq_length": loaded.config.max_position_embeddings}},  # the records themselves are not needed
         loaded.tokenizer,

@@ -192,12 +192,12 @@ class ClientRoutes:
 
 
 def is_of_vectors(model: Any) -> bool:
-    """Whether a served model returns vectors of texts."""
+    """Returns whether a served model returns vectors of texts."""
     return isinstance(model, Served) and model.kind == "vectors" and model.input_names == ["text"]
 
 
 def is_of_pairs(model: Any) -> bool:
-    """Whether a served model says how well a text answers a query: by a number, or by a class that means so."""
+    """Returns whether a served model says how well a text answers a query: by a number, or by a class that means so."""
     if not isinstance(model, Served) or set(model.input_names) != {"text_a", "text_b"}:
         return False
     return _positive(model) is not None or "values" in model.signatures["serving_default"].outputs

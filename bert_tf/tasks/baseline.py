@@ -143,7 +143,7 @@ def linear_head(task: FineTuningTask, vectors: Vectors) -> LinearHead | None:
 
 
 def _can_learn(task: FineTuningTask) -> bool:
-    """Whether the task is one of single texts or pairs with labels that differ."""
+    """Returns whether the task is one of single texts or pairs with labels that differ."""
     if not isinstance(task.head, TextHead) or not task.head.size or task.head.rows_per_example > 1:
         return False
     labels = task.split("train").labels

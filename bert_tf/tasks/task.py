@@ -72,7 +72,7 @@ class FineTuningTask(Task):
         if name not in self._rows:
             if name not in self.source:
                 raise UserError(
-                    f"{self.name} has no {name} data: give a trained model as init_checkpoint, and do_train=false."
+                    f"{self.name} has no {name} data: pass a trained model as init_checkpoint, and do_train=false."
                 )
             is_trained = name == "train"
             self._rows[name] = self.head.rows(self.source[name](), self.tokenizer, is_trained=is_trained)
@@ -115,7 +115,7 @@ class FineTuningTask(Task):
         return self.head.signatures(model, tokenizer)
 
     def write_predictions(self, folder: str, split: str, predictions: Predictions) -> list[str]:
-        """Writes the predictions for a split as files, with its name where there are several; returns sentences."""
+        """Writes the predictions for a split as files, with its name if there are several; returns sentences."""
         name = "predictions" if split == "test" else f"predictions_{split.removeprefix('test_')}"
         submission = self.submissions.get(split, "")
         return self.head.write_predictions(folder, name, predictions, self.split(split), submission=submission)

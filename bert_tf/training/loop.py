@@ -230,7 +230,7 @@ class TrainingLoop:
         return saves
 
     def _has_lasted(self) -> bool:
-        """Whether a checkpoint is due by the clock; never of several processes, whose clocks agree on no step."""
+        """Returns whether a checkpoint is due by the clock; never of several processes, whose clocks differ."""
         return time.monotonic() > self.saves_at and not spans_processes(self.train_step.strategy)
 
     def _evaluate(self, step: int) -> None:

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from bert_tf.cli import shared_flags
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
+from bert_tf.heads.span import answer_highlights
 from bert_tf.recipes.finetuning import scored_export
 from bert_tf.runtime import process
 from bert_tf.runtime.progress import progress
@@ -83,6 +84,4 @@ def _lines(result: Any, path: str) -> Iterator[str]:
     for row in result.details.get("per_class", []):
         yield "  {label:26} precision {precision:.3f}  recall {recall:.3f}  F1 {f1:.3f}  of {count}".format(**row)
     if "questions" in result.details:
-        from bert_tf.heads.span import answer_highlights
-
         yield from answer_highlights.summarize(result.details["questions"])

@@ -25,7 +25,7 @@ class Rows(abc.ABC):
         count: rows of an epoch.
         is_known: whether their labels are known.
         examples: the examples as texts, to show them to people.
-        stored: the file of preprocessed examples that they were read from; None where they come from texts.
+        stored: the file of preprocessed examples that they were read from; None if they come from texts.
     """
 
     count: int

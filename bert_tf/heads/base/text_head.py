@@ -148,14 +148,14 @@ class TextHead(TunedHead):
         """Placeholders of the shape of `encode`, for examples without labels."""
 
     def class_weights(self, labels: np.ndarray, text: str) -> np.ndarray:
-        """Loss weights, float32 [n], from the flag class_weights; UserError where there are no classes.
+        """Loss weights, float32 [n], from the flag class_weights; UserError if there are no classes.
 
         text: "balanced" lets every class count alike; else see `loss_settings.parse_weights`.
         """
         raise UserError("class_weights needs one class for each text; leave it out.")
 
     def label_counts(self, labels: np.ndarray) -> np.ndarray | None:
-        """Number of examples of each label, [C]; None where labels have no names."""
+        """Number of examples of each label, [C]; None if labels have no names."""
         return None
 
     @abc.abstractmethod
@@ -219,13 +219,13 @@ class TextHead(TunedHead):
         return {self.loss_name: self.loss(outputs, labels)}
 
     def with_loss(self, settings: LossSettings) -> Self:
-        """The head with a changed loss; UserError where it has no such."""
+        """The head with a changed loss; UserError if it has no such."""
         if not settings.is_plain:
             raise UserError("label_smoothing, focal_gamma and pos_weight need classes or labels; leave them out.")
         return self
 
     def correct(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor | None:
-        """1 where the prediction is correct, float32 [B]; None where predictions are no labels."""
+        """1 where the prediction is correct, float32 [B]; None if predictions are not labels."""
         return None
 
     @property
@@ -335,14 +335,14 @@ class TextHead(TunedHead):
     def with_temperature(self, temperature: float | None) -> Self:
         """The head whose logits are divided by this before the softmax; None: by the one that fits the best.
 
-        Raises UserError where there is no softmax, unless it is 1.
+        Raises UserError if there is no softmax, unless it is 1.
         """
         if temperature != 1:
             raise UserError("temperature needs one class for each text, a choice, or questions; leave it out.")
         return self
 
     def confidence(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, Any]:
-        """See `training.confidence.report`; {} where there is no softmax."""
+        """See `training.confidence.report`; {} if there is no softmax."""
         return {}
 
 
@@ -372,7 +372,7 @@ def shortened(labels: Sequence[str]) -> str:
 
 
 def _criterion_first(scores: Sequence[Score], criterion: str, head: TextHead) -> dict[str, Callable]:
-    """{name: function} of the scores, the criterion first; UserError where it cannot decide."""
+    """{name: function} of the scores, the criterion first; UserError if it cannot decide."""
     functions = {score if isinstance(score, str) else score.__name__: score for score in scores}
     own = tuple(name for name, score in functions.items() if not isinstance(score, str))
     if criterion:

@@ -27,7 +27,7 @@ TEXTS_AT_ONCE = 4096  # read from preprocessed examples together
 class TextRows(Rows):
     """The examples of a split as arrays: texts (string [n, F]), labels [n, ...] and loss weights float32 [n].
 
-    Without labels the weights are 0. UserError where only some examples have labels.
+    Without labels the weights are 0. UserError if only some examples have labels.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class TextRows(Rows):
         missing = [example for example in examples if example.label in head.missing]
         if missing and len(missing) < len(examples):
             raise UserError(
-                f"There is no label in {missing[0].location}, but in other rows: give every row one, or none."
+                f"There is no label in {missing[0].location}, but in other rows: pass every row one, or none."
             )
         self.examples, self.count, self.is_known = list(examples), len(examples), not missing
         self.texts = np.array([example.texts for example in examples], object)

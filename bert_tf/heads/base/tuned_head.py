@@ -15,7 +15,7 @@ from bert_tf.errors import UserError
 from bert_tf.heads.base.head import Head
 from bert_tf.heads.base.rows import Rows, StoredRows
 from bert_tf.runtime.lazy import tf
-from bert_tf.training import confidence
+from bert_tf.training import collapse, confidence
 from bert_tf.training.task import Comparison, Objective
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class TunedHead(Head):
     """A head that is trained on an encoder.
 
     Attributes:
-        labels: names of the outputs, () where they have none.
+        labels: names of the outputs, () if they have none.
         size: last dimension of its kernel; 0 where the encoder is all.
         max_seq_length: tokens in a row.
         objectives, comparison: see `training.task.Task`.
@@ -88,11 +88,11 @@ class TunedHead(Head):
 
     def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
         """The features of a preprocessed example, by their names in batches; see `data.ready_examples`."""
-        raise UserError("This task has no preprocessed examples: leave out write_examples, and give its data.")
+        raise UserError("This task has no preprocessed examples: leave out write_examples, and pass its data.")
 
     @property
     def label_bounds(self) -> tuple[int, int] | None:
-        """The smallest and the largest number of a label, where there are such."""
+        """The smallest and the largest number of a label, if there are such."""
         return None
 
     def stored_rows(self, stored: ReadyRows, tokenizer: Tokenizer, *, is_trained: bool) -> Rows:
@@ -133,8 +133,6 @@ class TunedHead(Head):
 
     def collapse(self, predictions: Predictions, split: Any) -> str | None:
         """Why the predictions are worthless, in words, or None: see `training.collapse`."""
-        from bert_tf.training import collapse
-
         return collapse.reason(*self.compare(predictions, split))
 
     @abc.abstractmethod
@@ -199,7 +197,7 @@ class TunedHead(Head):
 
     @property
     def calibration(self) -> dict[str, float]:
-        """The thresholds that were found, as `calibration_file` holds them; {} where none were."""
+        """The thresholds that were found, as `calibration_file` holds them; {} if none were."""
         return {}
 
     def with_calibration(self, stored: Mapping[str, float]) -> Self:

@@ -250,7 +250,7 @@ class Answering(SpanHead, TunedHead):
         return (self.with_calibration(found) if found else self), ""
 
     def _best_threshold(self, predictions: Predictions, split: QuestionRows) -> dict[str, float]:
-        """{THRESHOLD: the one with the best F1}, or {} where there is none to be found."""
+        """{THRESHOLD: the one with the best F1}, or {} if there is none to be found."""
         if self.is_threshold_fixed or not self.search.has_null:
             return {}
         scores = self.scores(predictions, split)

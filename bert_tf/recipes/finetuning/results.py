@@ -3,6 +3,8 @@
 import logging
 from typing import TYPE_CHECKING, Any
 
+from bert_tf.export.loaded_model import Signature, declared_inputs
+from bert_tf.heads.base.answering import answered, texts_by_input
 from bert_tf.recipes.finetuning import baselines, starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime.json_files import read_json
@@ -103,9 +105,7 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
 
     The examples are written too: the page of the server shows them.
     """
-    from bert_tf.export.loaded_model import Signature, declared_inputs
     from bert_tf.export.saved_model import export
-    from bert_tf.heads.base.answering import answered, texts_by_input
 
     path, splits = folder.file("export"), [*task.eval_splits.values(), *task.test_splits]
     split = (starting_point.requested_splits(options, task) or splits)[-1]

@@ -18,10 +18,13 @@ from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, loaded_model, prediction_inputs
+from bert_tf.heads import regression
+from bert_tf.heads.span import answer_highlights, squad_files
 from bert_tf.heads.tags import entity_scores
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.lazy import tf
+from bert_tf.tasks.catalog import glue, swag
 from bert_tf.training import metrics
 
 if TYPE_CHECKING:
@@ -63,13 +66,13 @@ class Predicting:
 
 
 def about(folder: str) -> dict[str, Any]:
-    """What an export says of itself, with "kind" and "reads"; UserError where it is not one that can be scored.
+    """What an export says of itself, with "kind" and "reads"; UserError if it is not one that can be scored.
 
     The kind of an older export is that in the folder of its run.
     """
     values = loaded_model.about(folder)
     if str(values.get("task")).startswith("pretraining/"):
-        raise UserError(f"{folder} fills masks, and no file says what is right: give an export that was fine-tuned.")
+        raise UserError(f"{folder} fills masks, and no file says what is right: pass an export that was fine-tuned.")
     run = read_json(os.path.join(os.path.dirname(files.absolute(folder)), "task.json")) or {}
     kind = values.get("kind", run.get("kind") if run.get("task") == values.get("task") else None)
     if not kind or not isinstance(kind, str):
@@ -83,10 +86,10 @@ def about(folder: str) -> dict[str, Any]:
 def check_file(path: str, kind: str) -> None:
     """Raises UserError, before TensorFlow is loaded, for a file that does not exist or is of another kind."""
     if kind not in (QUESTIONS, TAGS) and not tables.is_table(path):
-        raise UserError(f"{path} is no table with labels; expected a name that ends in {', '.join(tables.EXTENSIONS)}.")
+        raise UserError(f"{path} is not a table with labels; expected a name ending in {', '.join(tables.EXTENSIONS)}.")
     if not files.is_file(path):
         contents = {QUESTIONS: "questions in SQuAD's layout", TAGS: "words and tags in columns"}.get(kind, "a table")
-        raise UserError(f"There is no file {path}: give {contents}.")
+        raise UserError(f"There is no file {path}: pass {contents}.")
 
 
 def score(
@@ -160,8 +163,6 @@ def score_split(folder: str, task: "FineTuningTask", split: str, count: int, *, 
     """The scores of an export on the first `count` texts, questions or sentences of a split of its task."""
     data, predicting = task.split(split), Predicting(batch_size, "auto", iter)
     if task.head.kind == QUESTIONS:
-        from bert_tf.heads.span import squad_files
-
         has_null = task.head.search.has_null  # type: ignore[attr-defined]
         answers = _answers(folder, data.questions[:count], predicting, has_null=has_null)
         return squad_files.scores_of(data.questions[:count], answers, has_null=has_null)
@@ -187,7 +188,7 @@ def _check_examples(examples: Iterable[Example], export: loaded_model.Export, go
                 f"{expected}."
             )
         if example.label in goal.missing:
-            raise UserError(f"There is no label in {example.location}: give a file with a label in every row.")
+            raise UserError(f"There is no label in {example.location}: pass a file with a label in every row.")
         yield example
 
 
@@ -198,15 +199,11 @@ def _score_names(about: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _glue_layout(about: Mapping[str, Any]) -> "Layout | None":
-    from bert_tf.tasks.catalog import glue
-
     return glue.LAYOUTS.get(str(about.get("task")).removeprefix("glue/"))
 
 
 def _labelled(path: str, export: loaded_model.Export, about: Mapping[str, Any]) -> Iterator[Example]:
     """The examples of the file: of the columns that are given, or as GLUE and SWAG write them, or by inputs' names."""
-    from bert_tf.tasks.catalog import glue, swag
-
     reads = about["reads"]
     columns = [name.strip() for name in (reads.get("text_columns") or "").split(",") if name.strip()]
     layout = _glue_layout(about)
@@ -224,9 +221,7 @@ def _questions(
 ) -> tuple[int, dict[str, float], dict[str, Any]]:
     labelled = [question for question in questions.read(path) if question.is_answerable is not None]
     if not labelled:
-        raise UserError(f"No question of {path} has a known answer: give a file with answers.")
-    from bert_tf.heads.span import answer_highlights, squad_files
-
+        raise UserError(f"No question of {path} has a known answer: pass a file with answers.")
     has_null = bool(about["reads"].get("version_2_with_negative", about.get("task") == "squad/v2.0"))
     predictions = _answers(folder, labelled, predicting, has_null=has_null)
     scores = squad_files.scores_of(labelled, predictions, has_null=has_null)
@@ -328,7 +323,6 @@ def _vector_scores(
 ) -> dict[str, float]:
     """The scores of `embeddings.vector_goals`, of the vectors of an export."""
     export = loaded_model.Export(folder, jit_compile=predicting.jit_compile)
-    from bert_tf.heads import regression
     from bert_tf.tasks.embeddings import vector_goals, vector_losses
 
     single = [Example(example.id, (text,), None, example.location) for example in labelled for text in example.texts]

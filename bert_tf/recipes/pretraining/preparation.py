@@ -17,9 +17,9 @@ from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import UserError
 from bert_tf.recipes import advice, initialization
 from bert_tf.recipes.pretraining.pretraining_flags import AUTO_STEPS, Flags
-from bert_tf.runtime import files
-from bert_tf.runtime.progress import progress
+from bert_tf.runtime import backend, files
 from bert_tf.runtime.cluster import check_workers, number_of_workers
+from bert_tf.runtime.progress import progress
 from bert_tf.text import corpus, special_tokens, vocabulary, vocabulary_learning
 from bert_tf.text.demo_corpus import installed_python
 from bert_tf.training import step_memory
@@ -206,8 +206,6 @@ def _number_of_workers(options: Flags) -> int:
     if number_of_workers() > 1 or _text_bytes(options) > LITTLE_TEXT:
         return os.cpu_count() or 1
     initialization.start_for_files(options, trains=not options.prepare_only)
-    from bert_tf.runtime import backend
-
     return (os.cpu_count() or 1) if backend.gpu_count() else IN_THIS_PROCESS
 
 

@@ -144,7 +144,7 @@ class VectorGoal(Vectors, TextHead):
     # Reports: there are no classes, and no losses of single examples
 
     def collapse(self, predictions: Predictions, split: TextRows) -> str | None:
-        """Whether the vectors of all texts are the same."""
+        """Returns whether the vectors of all texts are the same."""
         vectors = predictions[VECTORS][:, 0]
         if len(vectors) < 2 or np.std(vectors, axis=0).max() > SPREAD:
             return None
