@@ -15,11 +15,11 @@ from bert_tf.config import options as option_values
 from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.options import changed, fields_of, flag
 from bert_tf.config.train_config import TrainConfig
-from bert_tf.data import ready_examples
+from bert_tf.data import preprocessed_examples
 from bert_tf.errors import UserError
 from bert_tf.heads.base.table_options import TableOptions
 from bert_tf.recipes import initialization, teacher
-from bert_tf.recipes.finetuning import baselines, folds, ready, results, starting_point, sweep, table_choice
+from bert_tf.recipes.finetuning import baselines, folds, preprocessed, results, starting_point, sweep, table_choice
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
 from bert_tf.reports import next_steps
 from bert_tf.reports.wording import count_text
@@ -70,8 +70,8 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
 
     def computed_defaults(self) -> dict[str, Any]:
         """The settings of the demonstration if no flag names data; those for a table if it alone is given."""
-        if ready_examples.is_file_of_them(self.train_file):
-            return ready.default_flags(self.train_file)
+        if preprocessed_examples.is_file_of_them(self.train_file):
+            return preprocessed.default_flags(self.train_file)
         if "train_file" in self.given and "task_name" not in self.given:
             values = {name: value for name, value in self.values().items() if name in self.given}
             is_new = self.given & {"bert_config_file", "model_size", "vocab_file", "vocab_size", "encoder"}
@@ -167,7 +167,7 @@ def prepare(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags], folde
         attention_signature.check(start.config)
 
     # Task, its tokenizer and its data
-    ready.check_vocabulary(options, start)
+    preprocessed.check_vocabulary(options, start)
     start, task = create_task(options, start, folder)
     starting_point.check_evaluation(starting_point.with_selection(options, task), task, several=len(runs) > 1)
     splits = starting_point.requested_splits(options, task)
@@ -191,7 +191,7 @@ def prepare(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags], folde
 def create_task(options: FineTuningFlags, start: Checkpoint, folder: RunFolder) -> tuple[Checkpoint, FineTuningTask]:
     """The task that the flags name, and the starting point with the size of the vocabulary that it may have learned."""
     task = starting_point.create_task(options, start, folder)
-    task = ready.attach(task, options, start).replaced(groups_by_length=options.group_by_length)
+    task = preprocessed.attach(task, options, start).replaced(groups_by_length=options.group_by_length)
     config = dataclasses.replace(start.config, vocab_size=task.tokenizer.size)
     return dataclasses.replace(start, config=config), task
 
@@ -213,7 +213,7 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     open_folder(folder, options)
     splits = starting_point.requested_splits(options, task)
     if options.write_examples and folder.is_chief:
-        ready.write(task, options, start, splits)
+        preprocessed.write(task, options, start, splits)
     folder.update(text_statistics={split: task.split(split).statistics() for split in splits})
     write_tokenizer_files(folder, start, task)
 

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.options import changed, flag
-from bert_tf.data import questions, ready_examples
+from bert_tf.data import preprocessed_examples, questions
 from bert_tf.errors import UserError
 from bert_tf.heads.base.table_options import TaskOptions
 from bert_tf.heads.span import squad_files
 from bert_tf.recipes import finetune, initialization
-from bert_tf.recipes.finetuning import ready, starting_point
+from bert_tf.recipes.finetuning import preprocessed, starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.task_options import QuestionOptions
@@ -46,7 +46,7 @@ class Flags(FineTuningFlags, QuestionOptions):
     )
 
     train_file: str = changed(
-        TaskOptions, "train_file", help="Questions to train on, in SQuAD format, or ready examples (.tf_record)."
+        TaskOptions, "train_file", help="Questions to train on, in SQuAD format, or preprocessed examples (.tf_record)."
     )
     predict_file: str = changed(
         FineTuningFlags,
@@ -79,8 +79,8 @@ class Flags(FineTuningFlags, QuestionOptions):
 
     def computed_defaults(self) -> dict[str, Any]:
         """The settings of the demonstration, if no flag names data."""
-        if ready_examples.is_file_of_them(self.train_file):
-            return ready.default_flags(self.train_file)
+        if preprocessed_examples.is_file_of_them(self.train_file):
+            return preprocessed.default_flags(self.train_file)
         if self.given & {"train_file", "predict_file"}:
             return {}
         return initialization.demo_settings(self, DEMONSTRATION, "Which name was left out of a sentence?", "runs/squad")

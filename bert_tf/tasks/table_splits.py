@@ -5,7 +5,7 @@ import logging
 import zlib
 from collections.abc import Callable, Sequence
 
-from bert_tf.data import ready_examples, tables, tfds_datasets
+from bert_tf.data import preprocessed_examples, tables, tfds_datasets
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.base.table_options import SPLIT_FLAGS, RowOptions
@@ -34,9 +34,9 @@ def find(options: RowOptions, split: str) -> str | None:
 def needs_held_out(options: RowOptions) -> bool:
     """Returns whether part of the training table is to be held out, as there is no other to evaluate on.
 
-    Not of ready examples, whose rows are not texts to divide.
+    Not of preprocessed examples, whose rows are not texts to divide.
     """
-    if not options.do_eval or ready_examples.is_file_of_them(options.train_file):
+    if not options.do_eval or preprocessed_examples.is_file_of_them(options.train_file):
         return False
     return bool(find(options, "train") and not find(options, "dev"))
 

@@ -31,7 +31,7 @@ class FineTuningTask(Task):
     Args:
         name: of the task in `tasks.catalog`.
         source: what the head takes of each split: examples, questions, a file of tags, or
-            `data.ready_examples.StoredExamples`; "train" is trained on.
+            `data.preprocessed_examples.StoredExamples`; "train" is trained on.
         head: what is predicted.
         tokenizer: cuts texts into tokens.
         eval_splits: see `training.task.Task`.

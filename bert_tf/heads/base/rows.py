@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from bert_tf.data.examples import Example
-    from bert_tf.data.ready_examples import ReadyRows
+    from bert_tf.data.preprocessed_examples import ReadyRows
 
 
 class Rows(abc.ABC):

@@ -16,7 +16,8 @@ class TaskOptions(RunOptions):
     """Data to train on and to predict."""
 
     train_file: str = flag(
-        "", "Training data: a table, or ready examples (.tf_record). Default: train.tsv, .csv or .jsonl in data_dir."
+        "",
+        "Training data: a table, or preprocessed examples (.tf_record). Default: train.tsv, .csv, .jsonl in data_dir.",
     )
     predict_file: str = flag("", "Data to predict, with or without labels. Default: test.* in data_dir.", free=True)
     doc_stride: int = flag(0, "Tokens from the start of a window to the start of the next; 0: half of max_seq_length.")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import keras
     import numpy as np
 
-    from bert_tf.data.ready_examples import ReadyRows
+    from bert_tf.data.preprocessed_examples import ReadyRows
     from bert_tf.heads.base.table_options import TableOptions
     from bert_tf.heads.base.text_rows import TextRows
     from bert_tf.heads.base.text_windows import Windows

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
-from bert_tf.data.ready_examples import ReadyRows
+from bert_tf.data.preprocessed_examples import ReadyRows
 from bert_tf.errors import UserError
 from bert_tf.heads.base import text_lengths, text_windows
 from bert_tf.heads.base.rows import Rows
@@ -128,7 +128,7 @@ class TextRows(Rows):
                 warnings += self._warnings_on_classes(label_counts)
             elif self.labels.ndim == 1:
                 best = max(frequencies, key=lambda label: frequencies[label])
-                facts.append(f"always answering {best!r} is right in {frequencies[best]:.1%}")
+                facts.append(f"majority-class baseline: {frequencies[best]:.1%}")
         if name != "train" and label_counts is not None and count < FEW:
             warnings.append(
                 f"scores on {count:,} examples are uncertain by about {100 / count**0.5:.0f} percentage points."

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from bert_tf.data.ready_examples import ReadyRows, StoredExamples
+from bert_tf.data.preprocessed_examples import ReadyRows, StoredExamples
 from bert_tf.errors import UserError
 from bert_tf.heads.base.head import Head
 from bert_tf.heads.base.rows import Rows, StoredRows
@@ -87,7 +87,7 @@ class TunedHead(Head):
         """The rows of examples. is_trained: whether they are to be trained on."""
 
     def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
-        """The features of a preprocessed example, by their names in batches; see `data.ready_examples`."""
+        """The features of a preprocessed example, by their names in batches; see `data.preprocessed_examples`."""
         raise UserError("This task has no preprocessed examples: leave out write_examples, and pass its data.")
 
     @property

@@ -49,7 +49,7 @@ def test_split_is_described_by_classes_and_lengths(goal, rows, expected):
 def test_held_out_split_reports_the_majority_baseline():
     rows = [("x", "a"), ("y", "a"), ("y", "a")]
     assert said(Classes("xy"), rows, "dev") == [
-        "dev: 3 examples; x 33.3%, y 66.7%; all fit into 5 tokens; always answering 'y' is right in 66.7%.",
+        "dev: 3 examples; x 33.3%, y 66.7%; all fit into 5 tokens; majority-class baseline: 66.7%.",
         "Warning: scores on 3 examples are uncertain by about 58 percentage points.",
     ]
     assert said(Classes("xy"), [(None, "a")], "test") == ["test: 1 examples; all fit into 5 tokens."]

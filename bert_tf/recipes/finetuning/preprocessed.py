@@ -1,4 +1,4 @@
-"""Ready examples of a run: written by --write_examples, read if a flag names a file of them."""
+"""Preprocessed examples of a run: written by --write_examples, read if a flag names a file of them."""
 
 import functools
 import os
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.data import ready_examples
+from bert_tf.data import preprocessed_examples
 from bert_tf.errors import UserError
 from bert_tf.heads.base.table_options import LabelOptions
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
@@ -25,7 +25,7 @@ RECORDED = (*DECISIVE, "task_name", "text_columns", "label_column", "label_separ
 
 def default_flags(path: str) -> dict[str, Any]:
     """Flags that the rows of a file were made with, and its labels: the defaults of a run that reads it."""
-    about = ready_examples.about_of(path)
+    about = preprocessed_examples.about_of(path)
     values = dict(about.get("flags") or {})
     if about.get("names_labels"):
         values["labels"] = about.get("labels") or []
@@ -33,8 +33,8 @@ def default_flags(path: str) -> dict[str, Any]:
 
 
 def check_vocabulary(options: FineTuningFlags, start: Checkpoint) -> None:
-    """Raises UserError if a vocabulary would have to be learned from ready examples."""
-    if ready_examples.is_file_of_them(options.train_file) and start.vocabulary is None:
+    """Raises UserError if a vocabulary would have to be learned from preprocessed examples."""
+    if preprocessed_examples.is_file_of_them(options.train_file) and start.vocabulary is None:
         raise UserError(f"{options.train_file} holds ids: pass the vocabulary they are of as vocab_file.")
 
 
@@ -47,19 +47,21 @@ def attach(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) ->
     splits = {"train_file": "train", "eval_file": evaluated, "predict_file": next(iter(task.test_splits), "test")}
     values = options.values()
     paths = {flag: values.get(flag, "") for flag in splits}
-    paths = {flag: path for flag, path in paths.items() if path and ready_examples.is_file_of_them(path)}
+    paths = {flag: path for flag, path in paths.items() if path and preprocessed_examples.is_file_of_them(path)}
     for flag, path in paths.items():
         if task.head.stored_splits is not None and splits[flag] not in task.head.stored_splits:
             raise UserError(
                 f"{flag} is {path}, whose rows do not hold what {task.name} is scored by: pass the data themselves."
             )
         _check(path, task, options, start)
-    stored = {splits[flag]: functools.partial(ready_examples.StoredExamples, path) for flag, path in paths.items()}
+    stored = {
+        splits[flag]: functools.partial(preprocessed_examples.StoredExamples, path) for flag, path in paths.items()
+    }
     return task.replaced(source={**task.source, **stored})
 
 
 def _check(path: str, task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) -> None:
-    about, now = ready_examples.about_of(path), _about(task, options, start)
+    about, now = preprocessed_examples.about_of(path), _about(task, options, start)
     flags = about.get("flags") or {}
     for name in DECISIVE:
         if name in flags and name in now["flags"] and now["flags"][name] != flags[name]:
@@ -85,7 +87,7 @@ def _about(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) ->
         "kind": task.head.kind,
         "labels": list(task.head.labels),
         "names_labels": isinstance(options, LabelOptions) and bool(task.head.labels),
-        "vocabulary": ready_examples.digest(vocabulary.content_of(task.tokenizer.vocabulary)),
+        "vocabulary": preprocessed_examples.digest(vocabulary.content_of(task.tokenizer.vocabulary)),
         "lower_case": start.lowers_case,
         "special_tokens": list(task.tokenizer.special_tokens),
         "flags": {name: values[name] for name in RECORDED if name in values},
@@ -93,15 +95,15 @@ def _about(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) ->
 
 
 def write(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint, splits: Iterable[str]) -> None:
-    """Writes the ready examples of splits into the folder of `write_examples`."""
+    """Writes the preprocessed examples of splits into the folder of `write_examples`."""
     folder, about = options.write_examples, _about(task, options, start)
     files.make_folder(folder)
     for split in splits:
         rows = task.split(split)
         if rows.stored:
             continue
-        path = os.path.join(folder, f"{split}{ready_examples.EXTENSIONS[0]}")
+        path = os.path.join(folder, f"{split}{preprocessed_examples.EXTENSIONS[0]}")
         about["is_known"] = rows.is_known
-        batches = task.eval_batches(ready_examples.ROWS_AT_ONCE, split)
-        count = ready_examples.write(path, batches, about, rows.extras())
-        print(f"{count:,} ready examples are in {path}.", flush=True)
+        batches = task.eval_batches(preprocessed_examples.ROWS_AT_ONCE, split)
+        count = preprocessed_examples.write(path, batches, about, rows.extras())
+        print(f"{count:,} preprocessed examples are in {path}.", flush=True)

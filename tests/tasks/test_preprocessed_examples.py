@@ -1,4 +1,4 @@
-"""Ready examples: what is written equals what the task makes of its data, bit for bit, and other files are refused."""
+"""Preprocessed examples: those written equal what the task makes of its data, bit for bit; other files are refused."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from tagging_cases import FILE
 from tagging_cases import task_of as tag_task
 
 from bert_tf.checkpoints.checkpoint import SentenceVectors
-from bert_tf.data import ready_examples
+from bert_tf.data import preprocessed_examples
 from bert_tf.data.examples import Example
 from bert_tf.data.questions import Question
 from bert_tf.errors import UserError
@@ -24,7 +24,7 @@ from bert_tf.heads.span.answering import Answering
 from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.span.spans import Search
 from bert_tf.recipes.finetune import Flags
-from bert_tf.recipes.finetuning import ready
+from bert_tf.recipes.finetuning import preprocessed
 from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities, TwoDropouts
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
@@ -76,10 +76,10 @@ def assert_same(actual, expected, names=None):
 @pytest.mark.parametrize("kind", KINDS)
 def test_texts_are_trained_on_and_evaluated_as_from_their_table(kind, tmp_path):
     source = text_task(kind)
-    ready.write(source, options_of(tmp_path), start_of(), ["train", "dev"])
+    preprocessed.write(source, options_of(tmp_path), start_of(), ["train", "dev"])
     task = text_task(kind, {})
     files = {"train_file": f"{tmp_path}/train.tf_record", "eval_file": f"{tmp_path}/dev.tf_record"}
-    task = ready.attach(task, options_of(**files), start_of())
+    task = preprocessed.attach(task, options_of(**files), start_of())
     for grouped in (False, True):
         source.groups_by_length = task.groups_by_length = grouped
         assert_same(task.train_batches(4, 3).take(4), source.train_batches(4, 3).take(4))
@@ -112,11 +112,11 @@ def test_texts_for_vectors_are_trained_on_as_from_their_table(kind, tmp_path):
         FineTuningTask(kind, splits, goal.configured(max_seq_length=12, texts=goal.rows_per_example), TOKENIZER)
         for splits in ({"train": lambda: examples}, {})
     )
-    ready.write(source, options_of(tmp_path), start_of(), ["train"])
-    task = ready.attach(task, options_of(train_file=f"{tmp_path}/train.tf_record"), start_of())
+    preprocessed.write(source, options_of(tmp_path), start_of(), ["train"])
+    task = preprocessed.attach(task, options_of(train_file=f"{tmp_path}/train.tf_record"), start_of())
     assert_same(task.train_batches(4, 3).take(4), source.train_batches(4, 3).take(4))
     with pytest.raises(UserError, match="do not hold what"):
-        task = ready.attach(task, options_of(eval_file="dev.tf_record"), start_of())
+        task = preprocessed.attach(task, options_of(eval_file="dev.tf_record"), start_of())
 
 
 @pytest.mark.slow
@@ -136,8 +136,8 @@ def test_tags_and_questions_are_trained_on_as_from_their_files(tmp_path):
         source, task = make(), make()
         split = "dev" if name == "tags" else "train"  # the file of the tagger's cases
         source._splits["train"] = source.split(split)
-        ready.write(source, options_of(tmp_path / name), start_of(), ["train"])
-        task = ready.attach(task, options_of(train_file=f"{tmp_path}/{name}/train.tf_record"), start_of())
+        preprocessed.write(source, options_of(tmp_path / name), start_of(), ["train"])
+        task = preprocessed.attach(task, options_of(train_file=f"{tmp_path}/{name}/train.tf_record"), start_of())
         expected = list(source.train_batches(4, 3).take(6))
         assert_same(task.train_batches(4, 3).take(6), expected)
         assert (
@@ -145,11 +145,11 @@ def test_tags_and_questions_are_trained_on_as_from_their_files(tmp_path):
             and "preprocessed examples of" in task.split("train").describe("train")[0]
         )
         with pytest.raises(UserError, match="do not hold what"):
-            task = ready.attach(task, options_of(predict_file="dev.tf_record"), start_of())
+            task = preprocessed.attach(task, options_of(predict_file="dev.tf_record"), start_of())
 
 
 def test_files_have_the_features_of_the_original(tmp_path):
-    ready.write(text_task("pairs"), options_of(tmp_path), start_of(), ["train"])
+    preprocessed.write(text_task("pairs"), options_of(tmp_path), start_of(), ["train"])
     record = next(iter(tf.data.TFRecordDataset(str(tmp_path / "train.tf_record")))).numpy()
     features = tf.train.Example.FromString(record).features.feature
     values = {name: list(feature.int64_list.value) for name, feature in features.items()}
@@ -167,34 +167,36 @@ def test_files_have_the_features_of_the_original(tmp_path):
     ],
 )
 def test_files_made_with_something_else_are_refused(kind, changes, start, message, tmp_path):
-    ready.write(text_task("classes"), options_of(tmp_path), start_of(), ["train"])
+    preprocessed.write(text_task("classes"), options_of(tmp_path), start_of(), ["train"])
     with pytest.raises(UserError, match=message):
         task = text_task(kind, {})
-        task = ready.attach(task, options_of(train_file=f"{tmp_path}/train.tf_record", **changes), start_of(**start))
+        task = preprocessed.attach(
+            task, options_of(train_file=f"{tmp_path}/train.tf_record", **changes), start_of(**start)
+        )
 
 
 def test_files_of_other_vocabularies_tasks_and_lengths_are_refused_without_notes(tmp_path):
-    ready.write(text_task("classes"), options_of(tmp_path), start_of(), ["train"])
+    preprocessed.write(text_task("classes"), options_of(tmp_path), start_of(), ["train"])
     path = tmp_path / "train.tf_record"
     about = json.loads((tmp_path / "train.tf_record.json").read_text())
-    assert about["count"] == 7 and ready.default_flags(str(path))["labels"] == ["cat", "dog"]
+    assert about["count"] == 7 and preprocessed.default_flags(str(path))["labels"] == ["cat", "dog"]
     (tmp_path / "train.tf_record.json").write_text(json.dumps({**about, "vocabulary": "x"}))
     with pytest.raises(UserError, match="was written with another vocabulary"):
-        ready.attach(text_task("classes", {}), options_of(train_file=str(path)), start_of())
+        preprocessed.attach(text_task("classes", {}), options_of(train_file=str(path)), start_of())
     (tmp_path / "train.tf_record.json").unlink()
     specs = text_task("classes").head.row_specs(TOKENIZER)
-    assert ready_examples.ReadyRows(str(path), specs, TOKENIZER.size).labels.tolist() == [0, 1, 1, 0, 1, 1, 0]
+    assert preprocessed_examples.ReadyRows(str(path), specs, TOKENIZER.size).labels.tolist() == [0, 1, 1, 0, 1, 1, 0]
     with pytest.raises(UserError, match="was written with another vocabulary: it holds the token id"):
-        ready_examples.ReadyRows(str(path), specs, 10)
+        preprocessed_examples.ReadyRows(str(path), specs, 10)
     longer = {**specs, "token_ids": tf.TensorSpec([16], tf.int32)}
     for other in (longer, {**specs, "start_positions": tf.TensorSpec([], tf.int32)}):
         with pytest.raises(UserError, match="holds other examples than this task"):
-            ready_examples.ReadyRows(str(path), other, TOKENIZER.size)
+            preprocessed_examples.ReadyRows(str(path), other, TOKENIZER.size)
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(UserError, match="holds no TFRecords that can be read"):
-        ready_examples.ReadyRows(str(path), specs, TOKENIZER.size)
+        preprocessed_examples.ReadyRows(str(path), specs, TOKENIZER.size)
     with pytest.raises(UserError, match="pass the vocabulary they are of"):
-        ready.check_vocabulary(options_of(train_file=str(path)), start_of(vocabulary=None))
+        preprocessed.check_vocabulary(options_of(train_file=str(path)), start_of(vocabulary=None))
 
 
 WRONG_NUMBERS = [
@@ -233,7 +235,7 @@ def test_record_with_numbers_that_no_task_writes_is_named(tmp_path, feature, num
                 (field.float_list if is_label else field.int64_list).value.extend(each)
             writer.write(record.SerializeToString())
     with pytest.raises(UserError, match=message):
-        ready_examples.ReadyRows(path, specs, 10, labels=(0, 1))
+        preprocessed_examples.ReadyRows(path, specs, 10, labels=(0, 1))
 
 
 @pytest.mark.parametrize(
@@ -248,4 +250,4 @@ def test_record_with_numbers_that_no_task_writes_is_named(tmp_path, feature, num
 def test_notes_of_another_kind_are_refused(tmp_path, about, message):
     (tmp_path / "a.tf_record.json").write_text(json.dumps(about))
     with pytest.raises(UserError, match=f"a.tf_record.json has {message}"):
-        ready.default_flags(str(tmp_path / "a.tf_record"))
+        preprocessed.default_flags(str(tmp_path / "a.tf_record"))

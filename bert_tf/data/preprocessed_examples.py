@@ -1,4 +1,4 @@
-"""Ready examples: rows of tokens with their labels as TFRecords, in the layout of google-research/bert.
+"""Preprocessed examples: rows of tokens with their labels as TFRecords, in the layout of google-research/bert.
 
 The features are those of `run_classifier.py` and `run_squad.py: file_based_convert_examples_to_features`: input_ids,
 input_mask, segment_ids, and label_ids or start_positions and end_positions. Next to a file lies NAME.json, which says
@@ -40,7 +40,7 @@ class StoredExamples:
 
 
 def is_file_of_them(path: str) -> bool:
-    """Returns whether a path has the name of a file of ready examples."""
+    """Returns whether a path has the name of a file of preprocessed examples."""
     return path.lower().endswith(EXTENSIONS)
 
 
@@ -127,7 +127,7 @@ class ReadyRows:
         self, path: str, specs: "Specs", vocabulary_size: int, *, labels: tuple[int, int] | None = None
     ) -> None:
         if not files.is_file(path):
-            raise UserError(f"There is no file {path}: pass TFRecords of ready examples.")
+            raise UserError(f"There is no file {path}: pass TFRecords of preprocessed examples.")
         self.path, self.specs, self.is_known = path, dict(specs), bool(about_of(path).get("is_known", True))
         try:
             records = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
