@@ -79,6 +79,16 @@ def _check_kind(path: StrPath, name: str, value: Any, kind: type[Kind]) -> Kind 
     return value
 
 
+def in_order_of_ids(ids: dict[str, Any] | None, file: str) -> list[str]:
+    """The tokens in the order of their ids; UserError unless these are 0, 1, 2, ..."""
+    if not ids:
+        raise UserError(f"{file} has no vocabulary: fetch it again, or pass its vocab.txt.")
+    tokens = {number: token for token, number in ids.items() if type(number) is int}
+    if tokens.keys() != set(range(len(ids))):
+        raise UserError(f"The ids in {file} are not 0 to {len(ids) - 1}, each once: pass its vocab.txt.")
+    return [tokens[number] for number in range(len(ids))]
+
+
 def shortened(value: Any) -> str:
     """A value for an error, not too long."""
     text = repr(value)

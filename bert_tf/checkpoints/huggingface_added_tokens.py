@@ -7,22 +7,23 @@ from typing import Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import read_settings, setting, shortened
+from bert_tf.checkpoints.huggingface_kinds import KINDS
 from bert_tf.checkpoints.huggingface_rules import (
     CONFIG,
     JSON,
     NAMES,
-    SPECIAL_NAMES,
     content_of,
     is_by_file,
+    lower_cases_first,
     mask_takes_space,
     special_files,
 )
+from bert_tf.checkpoints.huggingface_wordpiece import OLDER
 from bert_tf.errors import UserError
 from bert_tf.text.byte_level import blanks_for_spaces, spaces_for_blanks
 from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.vocabulary import BYTE_BPE, DEBERTA_V2, kind_of, settings_of, with_settings, with_tokens
 
-OLDER = "added_tokens.json"
 FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
 EXTRA = ("additional_special_tokens", "extra_special_tokens")
 
@@ -55,6 +56,19 @@ def extend(path: str, vocabulary: list[str]) -> tuple[list[str], tuple[str, ...]
         added += [token] if token != AddedToken(content=token.content) else []
     settings = dataclasses.replace(settings_of(vocabulary), added_tokens=tuple(added))
     return with_settings(with_tokens(vocabulary, tokens), settings), tuple(found)
+
+
+def found_in_lower_case(path: str, tokens: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the recognized tokens that are still found after sentence-transformers lower-cased the text."""
+    if not lower_cases_first(path):
+        return tokens
+    lower = [token for token in tokens if token == token.lower()]
+    if lower:
+        raise UserError(
+            f"{path} lower-cases texts by its sentence_bert_config.json and adds the token {lower[0]!r}: only added "
+            "tokens with capital letters, which are then never found, are supported there."
+        )
+    return ()
 
 
 def _found(path: str, kind: str, known_tokens: Collection[str]) -> Found:
@@ -104,7 +118,7 @@ def _listed(file: str, entries: list[Any]) -> Iterator[tuple[int, AddedToken]]:
 
 def _named(path: str, kind: str, by_file: bool) -> Iterator[tuple[str, AddedToken, bool]]:
     """Special tokens by their names in the files, or the class; optional ones count where the vocabulary has them."""
-    values: dict[str, Any] = {} if by_file else {f"{name}_token": text for name, text in SPECIAL_NAMES[kind].items()}
+    values: dict[str, Any] = {} if by_file else {f"{name}_token": text for name, text in KINDS[kind].special.items()}
     file = os.path.join(path, CONFIG)
     for file in special_files(path):
         values |= {name: value for name, value in read_settings(file).items() if value is not None}
@@ -118,7 +132,7 @@ def _named(path: str, kind: str, by_file: bool) -> Iterator[tuple[str, AddedToke
         if name == "mask_token" and isinstance(value, str) and not by_file and mask_takes_space(path, kind):
             value = {"content": value, "lstrip": True}
         if isinstance(text, str) and text:
-            is_optional = name in ("bos_token", "eos_token") and f"{name[:3]}" not in SPECIAL_NAMES[kind]
+            is_optional = name in ("bos_token", "eos_token") and f"{name[:3]}" not in KINDS[kind].special
             yield (
                 text,
                 _token(file, value if isinstance(value, dict) else {"content": text}, is_special=True),
@@ -154,7 +168,7 @@ def written(checkpoint: Checkpoint) -> dict[str, Any]:
     names = [name for name in dict.fromkeys([*checkpoint.added_tokens, *checkpoint.special_tokens]) if name in ids]
     found = sorted(settings_of(tokens).found_as(names), key=lambda token: ids[token.content])
     if all(
-        token == AddedToken(content=token.content) and token.content in SPECIAL_NAMES[kind_of(tokens)].values()
+        token == AddedToken(content=token.content) and token.content in KINDS[kind_of(tokens)].special.values()
         for token in found
     ):
         return {}

@@ -6,15 +6,16 @@ import json
 import os
 from typing import Any
 
-from bert_tf.checkpoints import huggingface_added_tokens, huggingface_rules
+from bert_tf.checkpoints import huggingface_added_tokens, huggingface_rules, huggingface_wordpiece
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
+    in_order_of_ids,
     read_settings,
-    read_tokenizer_files,
     setting,
     shortened,
     write_tokenizer_files,
 )
+from bert_tf.checkpoints.huggingface_kinds import KINDS
 from bert_tf.errors import UserError
 from bert_tf.runtime import files, json_files
 from bert_tf.runtime.atomic_files import write_bytes, write_json
@@ -24,17 +25,14 @@ from bert_tf.text.vocabulary import (
     BERT_BYTE_BPE,
     BYTE_BPE,
     DEBERTA_V2,
-    MPNET,
     RULES,
     SENTENCEPIECE,
     SPECIAL_TOKENS_OF,
-    WORDPIECE,
     SubwordVocabulary,
     check_special_tokens,
     kind_of,
     settings_of,
     special_tokens,
-    with_settings,
     with_tokens,
 )
 
@@ -45,7 +43,6 @@ def read(path: str) -> tuple[list[str] | None, bool | None]:
     From `tokenizer.json` first, as transformers. Raises UserError, which names it, for a file or a setting that would
     give other tokens than this package's, see `huggingface_rules`.
     """
-    file = os.path.join(path, huggingface_rules.JSON)
     if (tokens := _byte_bpe(path)) is not None:
         huggingface_rules.check(path, tokens.kind)
         check_special_tokens(tokens, path)
@@ -54,20 +51,7 @@ def read(path: str) -> tuple[list[str] | None, bool | None]:
     if kind is not None and kind in huggingface_rules.SENTENCEPIECE_FILES:
         huggingface_rules.check(path, kind)
         return _sentencepiece(path, kind)
-    is_mpnet = huggingface_rules.is_mpnet(path)
-    huggingface_rules.check(path, MPNET if is_mpnet else WORDPIECE)
-    vocabulary, _ = read_tokenizer_files(path)
-    vocab_file = os.path.join(path, "vocab.txt")
-    if vocabulary is not None and kind is None and files.is_file(os.path.join(path, huggingface_added_tokens.OLDER)):
-        vocabulary = [*vocabulary, *[""] * _blank_lines(vocab_file)]
-    if kind == WORDPIECE and (vocabulary is None or setting(file, "vocab", dict, inside="model") is not None):
-        vocabulary = _vocabulary_in(file, vocabulary)
-    if vocabulary is not None:
-        _check_words(path, vocabulary)
-    lower_case, settings = huggingface_rules.wordpiece(path)
-    settings = dataclasses.replace(settings, is_mpnet=is_mpnet)
-    lower_case = True if is_mpnet and lower_case is None else lower_case
-    return vocabulary and with_settings(vocabulary, settings), lower_case
+    return huggingface_wordpiece.read(path, kind)
 
 
 def _sentencepiece(path: str, kind: str) -> tuple[list[str], bool]:
@@ -119,46 +103,6 @@ def as_long_as_table(vocabulary: list[str] | None, size: int) -> list[str] | Non
     return with_tokens(vocabulary, [*vocabulary, *others])
 
 
-def _blank_lines(path: str) -> int:
-    """The blank lines at the end of a vocab.txt, which are tokens where others are added."""
-    with files.open_binary(path) as file:
-        content = file.read().removesuffix(b"\n")
-    return content.count(b"\n", len(content.rstrip()))
-
-
-def _check_words(path: str, vocabulary: list[str]) -> None:
-    """Raises UserError for the pieces of a SentencePiece model in a vocab.txt."""
-    pieces = sum(len(token) > 1 and token.startswith(sentencepiece_model.SPACE) for token in vocabulary)
-    if pieces > sum(token.startswith("##") for token in vocabulary):
-        raise UserError(
-            f"{path} has a vocabulary of SentencePiece ({pieces} tokens begin with {sentencepiece_model.SPACE}), as "
-            "KoBERT has, which is not supported; supported is WordPiece, with ## before the parts of words."
-        )
-
-
-def _vocabulary_in(file: str, lines: list[str] | None) -> list[str]:
-    """The tokens of a `tokenizer.json` in the order of their ids; UserError unless these are 0, 1, 2, ...
-
-    lines: of the vocab.txt, if there is one: it also holds tokens that are repeated.
-    """
-    ids = setting(file, "vocab", dict, inside="model")
-    if lines is not None and ids == {token: number for number, token in enumerate(lines)}:
-        return lines
-    vocabulary = _in_order(ids, file)
-    check_special_tokens(vocabulary, file)
-    return vocabulary
-
-
-def _in_order(ids: dict[str, Any] | None, file: str) -> list[str]:
-    """The tokens in the order of their ids; UserError unless these are 0, 1, 2, ..."""
-    if not ids:
-        raise UserError(f"{file} has no vocabulary: fetch it again, or pass its vocab.txt.")
-    tokens = {number: token for token, number in ids.items() if type(number) is int}
-    if tokens.keys() != set(range(len(ids))):
-        raise UserError(f"The ids in {file} are not 0 to {len(ids) - 1}, each once: pass its vocab.txt.")
-    return [tokens[number] for number in range(len(ids))]
-
-
 def _byte_bpe(path: str) -> SubwordVocabulary | None:
     """The vocabulary of a byte-level BPE; None if the folder has another tokenizer, or none."""
     vocab, merges = os.path.join(path, "vocab.json"), os.path.join(path, RULES[BYTE_BPE])
@@ -173,10 +117,10 @@ def _byte_bpe(path: str) -> SubwordVocabulary | None:
         added = {token.get("content"): token.get("id") for token in setting(file, "added_tokens", list) or []}
         if "[MASK]" in added and huggingface_rules.is_by_file(path):  # whose special tokens are not others
             ids = {byte_level.blanks_for_spaces(token): number for token, number in {**ids, **added}.items()}
-            return SubwordVocabulary(_in_order(ids, file), BERT_BYTE_BPE, rules)
+            return SubwordVocabulary(in_order_of_ids(ids, file), BERT_BYTE_BPE, rules)
     else:
         return None
-    return SubwordVocabulary(_in_order(ids, vocab), BYTE_BPE, rules)
+    return SubwordVocabulary(in_order_of_ids(ids, vocab), BYTE_BPE, rules)
 
 
 def _merges_in(file: str) -> bytes:
@@ -194,15 +138,13 @@ def write(folder: str, checkpoint: Checkpoint, **settings: Any) -> None:
     tokens = checkpoint.vocabulary
     settings |= {SETTING: list(checkpoint.special_tokens), **huggingface_added_tokens.written(checkpoint)}
     if isinstance(tokens, SubwordVocabulary):
-        if tokens.kind == BERT_BYTE_BPE:
-            _write_bert_byte_bpe(folder, tokens, settings, huggingface_added_tokens.to_theirs(checkpoint))
-        elif tokens.kind == BYTE_BPE:
+        if tokens.kind in (BYTE_BPE, BERT_BYTE_BPE):
             _write_byte_bpe(folder, tokens, settings, huggingface_added_tokens.to_theirs(checkpoint))
         else:
             _write_sentencepiece(folder, tokens, settings, checkpoint)
         return
     name = "MPNetTokenizer" if settings_of(tokens or ()).is_mpnet else "BertTokenizer"
-    settings = {"tokenizer_class": name, **huggingface_rules.written(checkpoint), **settings}
+    settings = {"tokenizer_class": name, **huggingface_wordpiece.written(checkpoint), **settings}
     plain = dataclasses.replace(checkpoint, vocabulary=tokens and _without_added(tokens))
     write_tokenizer_files(folder, plain, **settings)
     is_known = tokens and len(set(tokens)) == len(tokens) and checkpoint.lower_case is not None
@@ -219,8 +161,7 @@ def _write_sentencepiece(
         settings |= {"tokenizer_class": "AlbertTokenizer", "do_lower_case": lower_case}
         settings |= {} if lower_case else {"keep_accents": True}
     elif tokens.kind == DEBERTA_V2:  # transformers 5 would leave out the model's normalization with another class
-        names = huggingface_rules.SPECIAL_NAMES[DEBERTA_V2]
-        settings |= {"tokenizer_class": "PreTrainedTokenizerFast", **{f"{name}_token": names[name] for name in names}}
+        settings |= _by_file(DEBERTA_V2)
     else:
         settings |= {"tokenizer_class": sentencepiece_model.owner_of(tokens)}
     write_json(os.path.join(folder, "tokenizer_config.json"), settings)
@@ -230,42 +171,38 @@ def _write_sentencepiece(
 
 
 def _write_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[str, Any], added: list[Any]) -> None:
-    from tokenizers import AddedToken, ByteLevelBPETokenizer, processors
-
-    paths = os.path.join(folder, "vocab.json"), os.path.join(folder, RULES[BYTE_BPE])
-    write_json(paths[0], {token: number for number, token in enumerate(tokens)})
-    write_bytes(paths[1], tokens.rules)
-    write_json(os.path.join(folder, "tokenizer_config.json"), {"tokenizer_class": "RobertaTokenizer", **settings})
-    tokenizer = ByteLevelBPETokenizer(*paths)
-    tokenizer.add_tokens(added)
-    special = [AddedToken(name, lstrip=name == "<mask>", normalized=False) for name in SPECIAL_TOKENS_OF[BYTE_BPE]]
-    known = {token.content for token in added}
-    tokenizer.add_special_tokens([token for token in special if token.content not in known])
-    pair = ("</s>", tokens.index("</s>")), ("<s>", tokens.index("<s>"))
-    tokenizer._tokenizer.post_processor = processors.RobertaProcessing(*pair, trim_offsets=True, add_prefix_space=False)
-    tokenizer.save(os.path.join(folder, "tokenizer.json"))
-
-
-def _write_bert_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[str, Any], added: list[Any]) -> None:
     from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
+    names = KINDS[tokens.kind].special
     ids = {byte_level.spaces_for_blanks(token): number for number, token in enumerate(tokens)}
     tokenizer = Tokenizer(models.BPE(ids, byte_level.parse_merges(tokens.rules)))
-    tokenizer.normalizer, tokenizer.decoder = normalizers.NFC(), decoders.ByteLevel()
+    tokenizer.decoder = decoders.ByteLevel()
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.add_tokens(added)
-    special = [AddedToken(name, lstrip=name == "[MASK]", normalized=False) for name in SPECIAL_TOKENS_OF[tokens.kind]]
+    special = [
+        AddedToken(text, lstrip=text == names["mask"], normalized=False) for text in SPECIAL_TOKENS_OF[tokens.kind]
+    ]
     known = {token.content for token in added}
     tokenizer.add_special_tokens([token for token in special if token.content not in known])
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B [SEP]",
-        special_tokens=[(name, ids[name]) for name in ("[CLS]", "[SEP]")],
-    )
+    sep, cls = ((names[name], ids[names[name]]) for name in ("sep", "cls"))
+    if tokens.kind == BYTE_BPE:
+        tokenizer.post_processor = processors.RobertaProcessing(sep, cls, add_prefix_space=False)
+        write_json(os.path.join(folder, "vocab.json"), ids)
+        write_bytes(os.path.join(folder, RULES[BYTE_BPE]), tokens.rules)
+        about: dict[str, Any] = {"tokenizer_class": "RobertaTokenizer"}
+    else:
+        tokenizer.normalizer = normalizers.NFC()
+        rows = {"single": "[CLS] $A [SEP]", "pair": "[CLS] $A [SEP] $B [SEP]"}
+        tokenizer.post_processor = processors.TemplateProcessing(**rows, special_tokens=[cls, sep])
+        about = {**_by_file(tokens.kind), "model_input_names": ["input_ids", "attention_mask"]}
     tokenizer.save(os.path.join(folder, huggingface_rules.JSON))
-    names = {f"{name}_token": token for name, token in huggingface_rules.SPECIAL_NAMES[tokens.kind].items()}
-    about = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": ["input_ids", "attention_mask"]}
-    write_json(os.path.join(folder, huggingface_rules.CONFIG), {**about, **names, **settings})
+    write_json(os.path.join(folder, huggingface_rules.CONFIG), {**about, **settings})
+
+
+def _by_file(kind: str) -> dict[str, str]:
+    """Entries of tokenizer_config.json for a tokenizer all of whose steps are those of tokenizer.json."""
+    names = {f"{name}_token": token for name, token in KINDS[kind].special.items()}
+    return {"tokenizer_class": "PreTrainedTokenizerFast", **names}
 
 
 def tokenizer_of(checkpoint: Checkpoint) -> Any:

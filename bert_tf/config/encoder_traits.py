@@ -21,6 +21,8 @@ PACKAGE = "bert_tf.model.encoders"
 class EncoderTraits:
     """The properties of an encoder that other modules depend on; a module's TRAITS has those that differ.
 
+    They may begin with {"like": another encoder}: those that differ from its.
+
     Attributes:
         is_functional: `model.functional_bert` computes it too, so other engines can hold it.
         has_attention: it returns attention probabilities.
@@ -85,7 +87,9 @@ def traits(name: str) -> EncoderTraits:
         raise UserError(f"There is no encoder {name!r}. Known: {', '.join(plugins.names(PACKAGE))}.")
     for node in ast.parse(source).body:
         if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["TRAITS"]:
-            return EncoderTraits(**ast.literal_eval(node.value))
+            values = ast.literal_eval(node.value)
+            like = values.pop("like", None)
+            return dataclasses.replace(traits(like) if like else EncoderTraits(), **values)
     return EncoderTraits()
 
 

@@ -130,15 +130,19 @@ def test_tokenizer_json_gives_the_same_ids_and_is_read_without_a_model(tokens, t
 @pytest.mark.parametrize(
     "step, value, reason",
     [
-        ("normalizer", {"type": "NFC"}, "normalizer has NFC"),
-        ("normalizer", {"type": "Sequence", "normalizers": [{"type": "Lowercase"}]}, "normalizer has another order"),
-        ("pre_tokenizer", {"type": "ByteLevel"}, r"pre_tokenizer is \['ByteLevel'\]"),
-        ("pre_tokenizer", None, r"pre_tokenizer is \[\]"),
-        ("pre_tokenizer", {"type": "Metaspace", "replacement": "_"}, "pre_tokenizer.replacement is '_'"),
+        ("normalizer", {"type": "NFC"}, "normalizer is NFC, which"),
+        ("normalizer", {"type": "Sequence", "normalizers": [{"type": "Lowercase"}]}, "normalizer is Lowercase, which"),
+        ("pre_tokenizer", {"type": "ByteLevel"}, "pre_tokenizer is ByteLevel"),
+        ("pre_tokenizer", None, "pre_tokenizer is None"),
+        (
+            "pre_tokenizer",
+            {"type": "Metaspace", "replacement": "_"},
+            "Metaspace replacement='_', which",
+        ),
         (
             "pre_tokenizer",
             {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first"},
-            "prepend_scheme is 'fir",
+            "pre_tokenizer is Metaspace prepend_scheme='fir",
         ),
         ("post_processor", None, "post_processor is None"),
     ],
@@ -207,8 +211,8 @@ def test_xlm_roberta_gives_the_ids_and_offsets_of_tokenizers(tokens, owner):
 
 
 XLM_STEPS = [  # changes of tokenizer.json and what the sentence names
-    ({"normalizer": {"type": "NFKC"}}, r"normalizer is \['NFKC'\]"),
-    ({"pre_tokenizer": {"type": "Metaspace", "replacement": "▁"}}, r"pre_tokenizer is \['Metaspace'\]"),
+    ({"normalizer": {"type": "NFKC"}}, "normalizer is NFKC, which"),
+    ({"pre_tokenizer": {"type": "Metaspace", "replacement": "▁"}}, "pre_tokenizer is Metaspace, which"),
     ({"post_processor": None}, "post_processor is None"),
 ]
 
@@ -306,8 +310,8 @@ def test_deberta_gives_the_ids_and_offsets_of_tokenizers_and_its_files_return(is
 
 
 DEBERTA_STEPS = [  # changes of tokenizer.json and what the sentence names
-    ({"normalizer": {"type": "NFC"}}, r"normalizer is \['NFC'\]"),
-    ({"pre_tokenizer": {"type": "Punctuation"}}, r"pre_tokenizer is \['Punctuation'\]"),
+    ({"normalizer": {"type": "NFC"}}, "normalizer is NFC, which"),
+    ({"pre_tokenizer": {"type": "Punctuation"}}, "pre_tokenizer is Punctuation"),
 ]
 
 

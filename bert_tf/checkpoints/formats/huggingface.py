@@ -11,6 +11,7 @@ import numpy as np
 from bert_tf import heads
 from bert_tf.checkpoints import (
     cross_encoders,
+    huggingface_added_tokens,
     huggingface_rules,
     huggingface_tokenizers,
     sentence_transformers,
@@ -95,7 +96,7 @@ def read(path: str) -> Checkpoint:
     if SETTING in read_settings(os.path.join(path, "tokenizer_config.json")):  # written by `write`
         chosen = read_special_tokens(path)
     else:
-        chosen = huggingface_rules.found_in_lower_case(path, recognized)
+        chosen = huggingface_added_tokens.found_in_lower_case(path, recognized)
         is_roberta = layout.has_one_segment or kind_of(vocabulary or ()) == XLM_ROBERTA
         if is_roberta and SEGMENTS in weights:  # its tokenizer gives both texts of a pair the first segment
             config = dataclasses.replace(config, type_vocab_size=1)

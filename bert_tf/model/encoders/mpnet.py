@@ -15,17 +15,7 @@ from bert_tf.model.batch_layout import BatchLayout
 from bert_tf.model.encoders.bert import BertEncoder
 from bert_tf.model.relative_bias import BUCKETS, relative_bias
 
-TRAITS = {
-    "is_functional": True,
-    "has_attention": True,
-    "pretraining": "masked",
-    "may_be_causal": False,
-    "sentence_pairs": "",
-    "full_sentences": True,
-    "tokenizer": "mpnet",
-    "padding_id": 1,
-    "position_offset": 2,
-}
+TRAITS = {"like": "roberta", "may_be_causal": False, "may_be_sinusoidal": False, "tokenizer": "mpnet"}
 
 
 @keras.saving.register_keras_serializable("bert_tf")

@@ -7,17 +7,7 @@ import keras
 
 from bert_tf.model.encoders.bert import BertEncoder
 
-TRAITS = {
-    "is_functional": True,
-    "has_attention": True,
-    "pretraining": "masked",
-    "sentence_pairs": "",
-    "full_sentences": True,
-    "may_be_sinusoidal": True,
-    "tokenizer": "xlm_roberta",
-    "padding_id": 1,
-    "position_offset": 2,
-}
+TRAITS = {"like": "roberta", "tokenizer": "xlm_roberta"}
 
 
 @keras.saving.register_keras_serializable("bert_tf")

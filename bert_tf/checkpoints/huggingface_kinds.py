@@ -1,0 +1,194 @@
+"""How `transformers` stores each kind of tokenizer: its classes, special tokens and steps, a row of KINDS each."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bert_tf.text.sentencepiece_model import NFC_SPACES, SPACE
+from bert_tf.text.vocabulary import BERT_BYTE_BPE, BYTE_BPE, DEBERTA_V2, MPNET, SENTENCEPIECE, WORDPIECE, XLM_ROBERTA
+
+Steps = tuple[str, ...]  # of a normalizer or a pre_tokenizer, see `described`
+Values = Mapping[str, tuple[Any, ...]]  # supported values by name; None, for a name that is missing, always is one
+
+OF_BERT = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
+OF_ROBERTA = {
+    "bos": "<s>",
+    "eos": "</s>",
+    "unk": "<unk>",
+    "sep": "</s>",
+    "pad": "<pad>",
+    "cls": "<s>",
+    "mask": "<mask>",
+}
+BYTE_LEVEL: Values = {
+    "dropout": (0,),
+    "continuing_subword_prefix": ("",),
+    "end_of_word_suffix": ("",),
+    "byte_fallback": (False,),
+    "ignore_merges": (False,),
+}
+WORD_PIECE: Values = {"unk_token": ("[UNK]",), "continuing_subword_prefix": ("##",)}
+PREFIX: Values = {"add_prefix_space": (True,)}
+QUOTES = ("Replace '``' '\"'", "Replace \"''\" '\"'")
+LOWERED, CHARSMAP = ("NFKD", "StripAccents", "Lowercase"), ("Precompiled",)
+ONE_SPACE = ("Replace ' {2,}' ' '",)
+TRIMMED = (*ONE_SPACE, "Replace '^ | $' ''")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TokenizerLayout:
+    """A kind of tokenizer in files of transformers.
+
+    Attributes:
+        model: type of its model in tokenizer.json.
+        classes: of transformers that are one, without "Tokenizer" at the end.
+        file: of its SentencePiece model; "" without one.
+        special: the special tokens by their names in the files.
+        settings: in tokenizer_config.json, with the values that change no token.
+        options: of its model in tokenizer.json, with their supported values.
+        normalizers: the supported ones in tokenizer.json.
+        pre_tokenizers: the supported ones.
+        of_class: further ones where a class is named, which makes its steps anew; None: any.
+        separators: between the texts of a pair.
+        has_segments: whether the second text of a pair has a segment of its own.
+    """
+
+    model: str
+    classes: str = ""
+    file: str = ""
+    special: Mapping[str, str]
+    settings: Values = dataclasses.field(default_factory=dict)
+    options: Values
+    normalizers: tuple[Steps, ...]
+    pre_tokenizers: tuple[Steps, ...]
+    of_class: tuple[Steps, ...] | None = ((),)
+    separators: int = 1
+    has_segments: bool = True
+
+    @property
+    def rows(self) -> tuple[str, str]:
+        """The rows of a text and of a pair, with :1 at tokens of the second segment."""
+        single, segment = f"{self.special['cls']} A {self.special['sep']}", ":1" if self.has_segments else ""
+        between = f" {self.special['sep']}" * (self.separators - 1)
+        return single, f"{single}{between} B{segment} {self.special['sep']}{segment}"
+
+    @property
+    def class_names(self) -> list[str]:
+        """The classes of transformers."""
+        return [f"{name}Tokenizer" for name in self.classes.split()]
+
+
+KINDS = {
+    WORDPIECE: TokenizerLayout(
+        model="WordPiece",
+        classes="Bert DistilBert Electra MobileBert ConvBert LayoutLM SqueezeBert Lxmert",
+        special=OF_BERT,
+        options=WORD_PIECE,
+        normalizers=(("BertNormalizer",),),
+        pre_tokenizers=(("BertPreTokenizer",),),
+    ),
+    BYTE_BPE: TokenizerLayout(
+        model="BPE",
+        classes="Roberta Bart Longformer",
+        special=OF_ROBERTA,
+        options=BYTE_LEVEL,
+        normalizers=((),),
+        pre_tokenizers=(("ByteLevel",),),
+        separators=2,
+        has_segments=False,
+    ),
+    SENTENCEPIECE: TokenizerLayout(
+        model="Unigram",
+        classes="Albert",
+        file="spiece.model",
+        special={"unk": "<unk>", "sep": "[SEP]", "pad": "<pad>", "cls": "[CLS]", "mask": "[MASK]"},
+        settings={**PREFIX, "remove_space": (True,)},
+        options={"byte_fallback": (False,)},
+        normalizers=tuple(  # as transformers 4 and 5 write them; another order is another normalization
+            (*QUOTES, *lowered, *charsmap, *spaces)
+            for lowered in (LOWERED, ())
+            for charsmap in (CHARSMAP, ())
+            for spaces in ((), ONE_SPACE, TRIMMED)
+        ),
+        pre_tokenizers=(("Metaspace",), ("WhitespaceSplit", "Metaspace")),
+        of_class=(),
+    ),
+    XLM_ROBERTA: TokenizerLayout(
+        model="Unigram",
+        classes="XLMRoberta Camembert",
+        file="sentencepiece.bpe.model",
+        special=OF_ROBERTA,
+        settings=PREFIX,
+        options={"byte_fallback": (False,)},
+        normalizers=((), CHARSMAP),
+        pre_tokenizers=(("WhitespaceSplit", "Metaspace"),),
+        of_class=None,  # all but the charsmap is made anew
+        separators=2,
+        has_segments=False,
+    ),
+    DEBERTA_V2: TokenizerLayout(  # the steps of transformers 4 and 5 differ, and are those of the file
+        model="Unigram",
+        classes="DebertaV2",
+        file="spm.model",
+        special=OF_BERT,
+        settings={
+            **PREFIX,
+            "do_lower_case": (False,),
+            "split_by_punct": (False,),
+            "vocab_type": ("spm",),
+            "sp_model_kwargs": ({},),
+        },
+        options={"byte_fallback": (False,)},
+        normalizers=(
+            ("Strip left right", *CHARSMAP, *ONE_SPACE),
+            ("Strip left right", *ONE_SPACE),
+            (f"Replace {NFC_SPACES!r} ' '", "NFC", "Strip right"),
+        ),
+        pre_tokenizers=(("Metaspace",),),
+        of_class=(),
+    ),
+}
+KINDS[BERT_BYTE_BPE] = dataclasses.replace(
+    KINDS[BYTE_BPE], classes="", special=OF_BERT, normalizers=(("NFC",),), of_class=(), separators=1
+)
+KINDS[MPNET] = dataclasses.replace(
+    KINDS[WORDPIECE], classes="MPNet", special={**OF_ROBERTA, "unk": "[UNK]"}, separators=2, has_segments=False
+)
+
+
+def _replaces(step: Mapping[str, Any]) -> list[str]:
+    return [repr(next(iter((step.get("pattern") or {"": None}).values()))), repr(step.get("content"))]
+
+
+def _metaspace(step: Mapping[str, Any]) -> list[str]:
+    scheme = step.get("prepend_scheme", "always" if step.get("add_prefix_space", True) else "never")
+    values = {"replacement": (step.get("replacement"), SPACE), "prepend_scheme": (scheme, "always")}
+    values["split"] = (step.get("split") is not False, True)
+    return [f"{name}={value!r}" for name, (value, usual) in values.items() if value != usual]
+
+
+# Types of steps -> what of them changes tokens, besides the type; [] for what is supported.
+DETAILS: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
+    "BertNormalizer": lambda step: ["clean_text=False"] if step.get("clean_text") is False else [],
+    "ByteLevel": lambda step: [
+        *(["add_prefix_space=True"] if step.get("add_prefix_space") is not False else []),
+        *(["use_regex=False"] if step.get("use_regex") is False else []),
+    ],
+    "Metaspace": _metaspace,
+    "Replace": _replaces,
+    "Strip": lambda step: [side for side in ("left", "right") if step.get(f"strip_{side}")],
+}
+
+
+def steps_of(value: Any, name: str) -> list[Any]:
+    """The steps of a normalizer or pre_tokenizer; of a sequence, which calls them so, those in it."""
+    inside = value.get(name) if isinstance(value, dict) and value.get("type") == "Sequence" else [value]
+    return [step for step in inside or () if step is not None]
+
+
+def described(step: Any) -> str:
+    """A step as a text: its type, and what else of it changes tokens."""
+    if not isinstance(step, dict):
+        return repr(step)
+    kind = str(step.get("type"))
+    return " ".join([kind, *DETAILS.get(kind, lambda step: [])(step)])

@@ -1,0 +1,127 @@
+"""WordPiece in a Hugging Face folder: vocab.txt or tokenizer.json, and how the text before it is normalized."""
+
+import dataclasses
+import os
+from typing import Any
+
+from bert_tf.checkpoints import huggingface_rules
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.checkpoint_files import (
+    in_order_of_ids,
+    read_settings,
+    read_tokenizer_files,
+    setting,
+    shortened,
+)
+from bert_tf.checkpoints.huggingface_kinds import steps_of
+from bert_tf.checkpoints.huggingface_rules import CONFIG, JSON
+from bert_tf.errors import UserError
+from bert_tf.runtime import files
+from bert_tf.text.sentencepiece_model import SPACE
+from bert_tf.text.tokenizer_settings import TokenizerSettings
+from bert_tf.text.vocabulary import MPNET, WORDPIECE, check_special_tokens, settings_of, with_settings
+
+OLDER = "added_tokens.json"
+WORD_CHARACTERS = 100  # of BertTokenizer
+NAMES = {  # entries of tokenizer_config.json -> names in the normalizer of tokenizer.json, and BertTokenizer's values
+    "do_lower_case": ("lowercase", (True,)),
+    "strip_accents": ("strip_accents", (None, True)),
+    "tokenize_chinese_chars": ("handle_chinese_chars", (True,)),
+}
+
+
+def read(path: str, model: str | None) -> tuple[list[str] | None, bool | None]:
+    """The vocabulary with its settings, and the casing; None for what the files do not say.
+
+    model: the kind of tokenizer whose model tokenizer.json has.
+    """
+    file, is_mpnet = os.path.join(path, JSON), huggingface_rules.is_mpnet(path)
+    huggingface_rules.check(path, MPNET if is_mpnet else WORDPIECE)
+    vocabulary, _ = read_tokenizer_files(path)
+    if vocabulary is not None and model is None and files.is_file(os.path.join(path, OLDER)):
+        vocabulary = [*vocabulary, *[""] * _blank_lines(os.path.join(path, "vocab.txt"))]
+    if model == WORDPIECE and (vocabulary is None or setting(file, "vocab", dict, inside="model") is not None):
+        vocabulary = _vocabulary_in(file, vocabulary)
+    lower_case, settings = _settings(path)
+    settings = dataclasses.replace(settings, is_mpnet=is_mpnet)
+    lower_case = True if is_mpnet and lower_case is None else lower_case
+    if vocabulary is None:
+        return None, lower_case
+    _check_words(path, vocabulary)
+    return with_settings(vocabulary, settings), lower_case
+
+
+def _settings(path: str) -> tuple[bool | None, TokenizerSettings]:
+    """Returns whether the tokenizer of a folder lower-cases, None if no file says it, and its settings."""
+    file, config = os.path.join(path, JSON), os.path.join(path, CONFIG)
+    normalizer, limit = _normalizer(file), None
+    if normalizer and not files.is_file(config):
+        for ours, (theirs, usual) in NAMES.items():
+            if normalizer[ours] not in usual:
+                raise UserError(
+                    f"{file} has another normalizer.{theirs} than transformers uses if there is no {CONFIG}: write "
+                    f"one beside it with the {ours} that the model was trained with."
+                )
+    if normalizer and huggingface_rules.is_by_file(path):
+        values, limit = normalizer, setting(file, "max_input_chars_per_word", int, inside="model")
+    else:
+        values = {name: setting(config, name, bool) for name in NAMES}
+        if values["do_lower_case"] is None and files.is_file(file):
+            values["do_lower_case"] = True
+    lower_case, strips = values["do_lower_case"], values["strip_accents"]
+    if lower_case is not True and huggingface_rules.lower_cases_first(path):
+        lower_case, strips = True, bool(strips)
+    return lower_case, TokenizerSettings(
+        strip_accents=None if strips == lower_case else strips,
+        split_ideographs=values["tokenize_chinese_chars"] is not False,
+        max_word_characters=limit or WORD_CHARACTERS,
+    )
+
+
+def _normalizer(file: str) -> dict[str, bool | None]:
+    """The settings of the normalizer in a tokenizer.json by the names of tokenizer_config.json; {} without one."""
+    steps = [step for step in steps_of(read_settings(file).get("normalizer"), "normalizers") if isinstance(step, dict)]
+    if len(steps) != 1:
+        return {}
+    values: dict[str, Any] = {ours: steps[0].get(theirs) for ours, (theirs, _) in NAMES.items()}
+    for ours, value in values.items():
+        if not isinstance(value, bool | None):
+            raise UserError(f"{file}: normalizer.{NAMES[ours][0]} is {shortened(value)}; expected true or false.")
+    return values
+
+
+def written(checkpoint: Checkpoint) -> dict[str, bool]:
+    """The entries of tokenizer_config.json with which transformers tokenizes with the settings of a checkpoint."""
+    settings = settings_of(checkpoint.vocabulary or ())
+    values = {"strip_accents": settings.strip_accents} if settings.strip_accents is not None else {}
+    return values | ({} if settings.split_ideographs else {"tokenize_chinese_chars": False})
+
+
+def _blank_lines(path: str) -> int:
+    """The blank lines at the end of a vocab.txt, which are tokens where others are added."""
+    with files.open_binary(path) as file:
+        content = file.read().removesuffix(b"\n")
+    return content.count(b"\n", len(content.rstrip()))
+
+
+def _check_words(path: str, vocabulary: list[str]) -> None:
+    """Raises UserError for the pieces of a SentencePiece model in a vocab.txt."""
+    pieces = sum(len(token) > 1 and token.startswith(SPACE) for token in vocabulary)
+    if pieces > sum(token.startswith("##") for token in vocabulary):
+        raise UserError(
+            f"{path} has a vocabulary of SentencePiece ({pieces} tokens begin with {SPACE}), as "
+            "KoBERT has, which is not supported; supported is WordPiece, with ## before the parts of words."
+        )
+
+
+def _vocabulary_in(file: str, lines: list[str] | None) -> list[str]:
+    """The tokens of a `tokenizer.json` in the order of their ids; UserError unless these are 0, 1, 2, ...
+
+    lines: of the vocab.txt, if there is one: it also holds tokens that are repeated.
+    """
+    ids = setting(file, "vocab", dict, inside="model")
+    if lines is not None and ids == {token: number for number, token in enumerate(lines)}:
+        return lines
+    vocabulary = in_order_of_ids(ids, file)
+    check_special_tokens(vocabulary, file)
+    return vocabulary
