@@ -1,5 +1,6 @@
 """Errors that one sentence explains: what was given, what was expected, what to do."""
 
+import difflib
 import errno
 import os
 import re
@@ -29,6 +30,18 @@ def listed(names: Iterable[object]) -> str:
     """Names with commas, at most MAX_LISTED of them."""
     shown = list(map(str, names))
     return ", ".join(shown[:MAX_LISTED]) + (f" and {len(shown) - MAX_LISTED:,} more" * (len(shown) > MAX_LISTED))
+
+
+def meant(name: str, known: Iterable[str], most: int = 3) -> str:
+    """A sentence that begins with a space and asks for the names most like a wrong one; "" if none is like it.
+
+    Example:
+        >>> meant("fintune", ["finetune", "serve"])
+        ' Did you mean finetune?'
+    """
+    lower = {each.lower(): each for each in known}
+    close = [lower[each] for each in difflib.get_close_matches(name.lower(), lower, n=most)]
+    return f" Did you mean {' or '.join(close)}?" if close else ""
 
 
 def reason_of(error: BaseException) -> str:

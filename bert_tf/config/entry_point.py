@@ -16,7 +16,7 @@ from bert_tf.config import flags
 from bert_tf.config.flag_parsers import ChoiceParser, NumberOrWord
 from bert_tf.config.flags import Kind
 from bert_tf.config.options import fields_of, groups_of, own_flags
-from bert_tf.errors import UserError, describe_failure
+from bert_tf.errors import UserError, describe_failure, meant
 from bert_tf.runtime import process, stop_signals, tensorflow_startup, terminal
 
 HELP = frozenset(("-h", "-?", "-help", "--help", "-helpshort", "--helpshort"))
@@ -170,6 +170,9 @@ def _parse(positional: str | None, arguments: list[str]) -> list[str]:
 def _describe(error: str) -> str:
     """What absl says about a wrong flag, with the types in words."""
     match = re.match(r"flag --(\w+)=(.*?): ", error, re.DOTALL)
+    if unknown := re.match(r"Unknown command line flag '(\w+)'", error):
+        own = [each.name for each in absl_flags.FLAGS.flags_by_module_dict().get(sys.argv[0], ())]
+        return f"There is no flag --{unknown[1]}.{meant(unknown[1], own)}"
     if not match:
         return error if error.endswith(".") else f"{error.rstrip(' ?')}{'?' if error.endswith('?') else '.'}"
     name, value = match.groups()

@@ -13,14 +13,13 @@ Flags.of({"width": 5}).size.width  # 5
 
 import contextlib
 import dataclasses
-import difflib
 import math
 import os
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 from bert_tf.config import parity
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, meant
 from bert_tf.runtime import plugins
 
 TYPES: dict[Any, str] = {bool: "True or False", int: "a whole number", float: "a finite number", str: "a string"}
@@ -224,9 +223,7 @@ def _checked(kind: type, name: str, value: Any) -> tuple[str, Any]:
     fields = fields_of(kind)
     ((name, value),) = upgrade(kind, {name: value}).items()
     if name not in fields:
-        close = difflib.get_close_matches(name, fields, n=3)
-        meant = f" Did you mean {' or '.join(close)}?" if close else ""
-        raise UserError(f"There is no option {name}.{meant}")
+        raise UserError(f"There is no option {name}.{meant(name, fields)}")
     field, choices = fields[name], choices_of(fields[name].metadata)
     value = field.metadata["words"].get(value, value) if isinstance(value, str) else value
     expected = float if field.type == float | None else field.type

@@ -13,7 +13,7 @@ def report(source: str, reasons: Sequence[str], *, stops: bool, flag: str = "--b
     """Warns of the rows that are left out; if it `stops`, raises UserError. Nothing without reasons.
 
     source: what the rows are of. reasons: for each row, such as "line 5 of reviews.csv has no label".
-    flag: what `stops`, as the user writes it.
+    flag: what `stops`, as the user writes it; "" if nothing does.
     """
     if not reasons:
         return
@@ -22,4 +22,5 @@ def report(source: str, reasons: Sequence[str], *, stops: bool, flag: str = "--b
     rows, are = ("row", "is") if len(reasons) == 1 else ("rows", "are")
     if stops:
         raise UserError(f"{len(reasons)} {rows} {are} bad: {named}. Fix them or pass {flag}=skip.")
-    log.warning("%d %s of %s %s left out (%s=stop refuses them): %s.", len(reasons), rows, source, are, flag, named)
+    refuses = f" ({flag}=stop refuses them)" if flag else ""
+    log.warning("%d %s of %s %s left out%s: %s.", len(reasons), rows, source, are, refuses, named)

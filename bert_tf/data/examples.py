@@ -7,6 +7,8 @@ from typing import Any
 from bert_tf.data import tables
 from bert_tf.errors import UserError
 
+HOLDS, HOLDS_NOT = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")  # in a column of one of several labels
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Example:
@@ -38,6 +40,28 @@ def joined_words(text: Any) -> Any:
     return text
 
 
+def label_columns(label: str | None, row: Mapping[str, Any]) -> list[str]:
+    """The columns of a label: one, or several with commas, of which each says whether it holds; [] for None."""
+    if not label:
+        return []
+    return [label] if label in row or "," not in label else [name.strip() for name in label.split(",")]
+
+
+def label_of(label: str | None, row: Mapping[str, Any]) -> Any:
+    """The label of a row; with several columns the list of those that hold, None if all of them are empty.
+
+    Example:
+        >>> label_of("sport,news", {"sport": "1", "news": "0"})
+        ['sport']
+    """
+    names = label_columns(label, row)
+    if len(names) < 2:
+        return row.get(names[0]) if names else None
+    if all(row.get(name) in (None, "") for name in names):
+        return None
+    return [name for name in names if str(row.get(name)).strip().lower() in HOLDS]
+
+
 def read(
     path: str,
     *,
@@ -53,7 +77,7 @@ def read(
     Args:
         path: the table.
         texts: the columns with the texts; JSONL and Parquet may have them as lists of words.
-        label: the column with the label; None: labels are not read.
+        label: the column with the label, or several, see `label_of`; None: labels are not read.
         id_column: the column with the id; without it, the id is the number of the row, from 0.
         columns: the names of the columns of a file without a header, as for `tables.read`.
         malformed: collects the places of malformed rows, as for `tables.read`.
@@ -65,12 +89,12 @@ def read(
     examples: list[Example] = []
     for location, row in tables.read(path, columns, malformed=malformed):
         if not examples:
-            tables.check_columns(path, row, [*texts, *filter(None, [label, id_column])])
+            tables.check_columns(path, row, [*texts, *label_columns(label, row), *filter(None, [id_column])])
         example_id = str(len(examples)) if id_column is None else tables.row_id(row, id_column, location)
         values: tuple[Any, ...] = tuple(joined_words(row.get(name)) for name in texts)
         if none_is_empty:
             values = tuple("" if text is None else text for text in values)
         if not all(isinstance(text, str) for text in values):
             raise UserError(f"In {location} a text is {values!r}; expected strings in {', '.join(texts)}.")
-        examples.append(Example(example_id, values, row.get(label) if label else None, location))
+        examples.append(Example(example_id, values, label_of(label, row), location))
     return examples

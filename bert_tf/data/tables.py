@@ -17,7 +17,7 @@ from typing import Any
 
 from bert_tf.data import table_files, text_lines
 from bert_tf.data.table_files import without_nan
-from bert_tf.errors import UserError, listed
+from bert_tf.errors import UserError, listed, meant
 from bert_tf.runtime import files, json_files
 
 Rows = Iterator[tuple[str, dict[str, Any]]]
@@ -79,7 +79,8 @@ def check_columns(path: str, row: Mapping[str, Any], required: Iterable[str]) ->
     """Raises UserError if one of the required columns is not in a row."""
     missing = [name for name in required if name not in row]
     if missing:
-        raise UserError(f"{path} has no column {', '.join(map(repr, missing))}; its columns: {listed(row)}.")
+        hint = "".join(meant(name, row, 1) for name in missing)
+        raise UserError(f"{path} has no column {', '.join(map(repr, missing))}; its columns: {listed(row)}.{hint}")
 
 
 def row_id(row: Mapping[str, Any], column: str, location: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from bert_tf.data import questions, tables, text_lines
-from bert_tf.data.examples import Example, joined_words
+from bert_tf.data.examples import Example, joined_words, label_columns, label_of
 from bert_tf.errors import UserError, listed
 from bert_tf.runtime import files
 
@@ -50,6 +50,7 @@ def read(
     columns: Sequence[str] = (),
     id_column: str | None = None,
     label: str | None = None,
+    malformed: list[str] | None = None,
 ) -> Iterator[Example]:
     """Yields an Example for each line of a .txt file or standard input ("-"), row of a table or question of .json.
 
@@ -59,7 +60,8 @@ def read(
             table have these names; several texts are in columns "choice 0", "choice 1", ... or in a list in JSON.
         columns: names of the columns in the order of the inputs, if they differ from the inputs' names.
         id_column: the column with the id; without it, the id is the number of the text, from 0.
-        label: the column of a table with the label.
+        label: the column of a table with the label, or several, see `examples.label_of`.
+        malformed: collects the places of malformed rows, as for `tables.read`; a missing text is then "".
 
     Raises:
         UserError: a column is missing, the file is empty, or a line is not UTF-8.
@@ -67,7 +69,7 @@ def read(
     if _extension(path) == SQUAD and sorted(inputs) == ["context", "question"] and not (columns or id_column):
         return _read_questions(path, inputs)
     if path != STANDARD_INPUT and tables.is_table(path):
-        return _read_rows(path, inputs, columns, id_column, label)
+        return _read_rows(path, inputs, columns, id_column, label, malformed)
     if columns or id_column:
         name = "standard input" if path == STANDARD_INPUT else path
         raise UserError(f"text_columns and id_column are for tables, and {name} is none: leave them out.")
@@ -130,24 +132,29 @@ def texts_of(question: questions.Question, inputs: Inputs) -> tuple[str, ...]:
 
 
 def _read_rows(
-    path: str, inputs: Inputs, columns: Sequence[str], id_column: str | None, label: str | None
+    path: str,
+    inputs: Inputs,
+    columns: Sequence[str],
+    id_column: str | None,
+    label: str | None,
+    malformed: list[str] | None,
 ) -> Iterator[Example]:
     expected = sum(count or 1 for count in inputs.values())
     if columns and len(columns) != expected:
         raise UserError(f"text_columns names {len(columns)} columns; expected {expected}, for {', '.join(inputs)}.")
-    for number, (location, row) in enumerate(tables.read(path)):
+    for number, (location, row) in enumerate(tables.read(path, malformed=malformed)):
         if not number:
             columns = columns or _columns_of(path, inputs, row)
-            tables.check_columns(path, row, [*columns, *filter(None, [id_column, label])])
+            tables.check_columns(path, row, [*columns, *label_columns(label, row), *filter(None, [id_column])])
         texts: list[Any] = []
         for name in columns:
             value = joined_words(row.get(name)) if len(columns) == expected else row.get(name)  # else of choices
-            texts += value if isinstance(value, list) else [value]
+            texts += value if isinstance(value, list) else ["" if value is None and malformed is not None else value]
         if len(texts) != expected or not all(isinstance(text, str) for text in texts):
             raise UserError(f"In {location} there is {texts!r}; expected {expected} texts in {', '.join(columns)}.")
         example_id = str(number) if id_column is None else tables.row_id(row, id_column, location)
         other = {name: value for name, value in row.items() if name not in (*columns, id_column)}
-        yield Example(example_id, tuple(texts), row.get(label) if label else None, location, other, row)
+        yield Example(example_id, tuple(texts), label_of(label, row), location, other, row)
 
 
 def _columns_of(path: str, inputs: Inputs, row: Mapping[str, Any]) -> list[str]:

@@ -127,7 +127,8 @@ def main(options: FineTuningFlags) -> None:
             sweep.check_free(folder, several=len(runs) > 1)
         options = starting_point.use_trained_model(options, folder)
 
-        # Data, checkpoint and devices
+        # Data, checkpoint and devices; files are looked at before anything is fetched
+        starting_point.check_files(options)
         setup = prepare(next(iter(runs.values())) if folds.number_of(options) else options, runs, folder)
         options = starting_point.with_selection(options, setup.task)
         runs = {name: starting_point.with_selection(each, setup.task) for name, each in runs.items()}

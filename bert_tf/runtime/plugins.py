@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, meant
 
 _trusted: contextvars.ContextVar[frozenset[str] | None] = contextvars.ContextVar("trusted", default=frozenset())
 
@@ -70,7 +70,8 @@ def load(package: str, name: str, *, kind: str = "module") -> ModuleType:
         return importlib.import_module(f"{package}.{name}")
     module = import_outside(name) if "." in name else None
     if module is None:
-        raise UserError(f"There is no {kind} {name!r}. Known: {', '.join(names(package))}.")
+        known = names(package)
+        raise UserError(f"There is no {kind} {name!r}.{meant(name, known)} Known: {', '.join(known)}.")
     return module
 
 

@@ -4,6 +4,7 @@ import contextlib
 import contextvars
 import datetime
 import importlib.metadata
+import itertools
 import json
 import os
 import platform
@@ -40,6 +41,12 @@ def calling(callbacks: Sequence[Callback]) -> Iterator[None]:
         yield
     finally:
         _callbacks.reset(token)
+
+
+def next_free(path: str) -> str:
+    """The first of path-2, path-3, ... that does not exist."""
+    path = path.rstrip("/")
+    return next(name for number in itertools.count(2) if not files.exists(name := f"{path}-{number}"))
 
 
 class RunFolder:
@@ -123,7 +130,7 @@ class RunFolder:
         if changed:
             raise UserError(
                 f"{self.path} holds a run of another configuration ({'; '.join(changed)}). "
-                "Choose another output_dir, or the same flags to continue it."
+                f"Choose another output_dir, such as {next_free(self.path)}, or the same flags to continue it."
             )
 
     def _create(self) -> None:

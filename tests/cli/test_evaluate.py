@@ -104,7 +104,7 @@ def test_questions_have_official_scores_with_and_without_answers(exports, capsys
 @pytest.mark.parametrize(
     "kind, name, content, flags, expected",
     [
-        ("single", "a.tsv", "text_a\tlabel\nx\t\n", [], "There is no label in line 2 of .*a.tsv"),
+        ("single", "a.tsv", "text_a\tlabel\nx\t\n", [], "No row of .*a.tsv has a text and a label"),
         ("single", "a.tsv", "text_a\nx\n", [], "has no column 'label'"),
         (
             "single",

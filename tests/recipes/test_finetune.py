@@ -131,14 +131,18 @@ def test_label_thresholds_are_calibrated_per_label(tmp_path, capsys):
 
 MISTAKES = {
     "nothing to learn": ({"task_name": ""}, "Pass a task"),
-    "unknown task": ({"task_name": "mrcp"}, "There is no task 'mrcp' to fine-tune on. Known: glue/cola"),
+    "unknown task": (
+        {"task_name": "mrcp"},
+        "There is no task 'mrcp' to fine-tune on. Did you mean mrpc? Known: glue/cola",
+    ),
     "a pre-training task": ({"task_name": "pretraining/mlm"}, "There is no task 'pretraining/mlm' to fine-tune on"),
     "nothing trained": ({"do_train": False}, "train first, or pass init_checkpoint"),
     "a threshold of one class": ({"label_threshold": "best"}, "label_threshold needs label_type=multi_label"),
     "a share of more than all": (
-        {"label_type": "several", "label_threshold": "2", "train_file": "t.csv", "labels": "a,b"},
+        {"label_type": "several", "label_threshold": "2", "labels": "a,b"},
         "label_threshold is 2; expected a number between 0 and 1, or best",
     ),
+    "no such file": ({"eval_file": "nope.csv"}, "There is no file nope.csv, which eval_file names"),
     "no epochs": ({"num_train_epochs": 0}, "num_train_epochs is 0.0; expected more than 0"),
 }
 

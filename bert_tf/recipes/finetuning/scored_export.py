@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bert_tf import heads
-from bert_tf.data import conll_files, examples, questions, tables
+from bert_tf.data import bad_rows, conll_files, examples, questions, tables
 from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
@@ -24,6 +24,7 @@ from bert_tf.heads.tags import entity_scores
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.lazy import tf
+from bert_tf.tasks import labelled_rows
 from bert_tf.tasks.catalog import glue, swag
 from bert_tf.training import metrics
 
@@ -213,7 +214,30 @@ def _labelled(path: str, export: loaded_model.Export, about: Mapping[str, Any]) 
         return iter(swag.read(path))
     if columns:
         export.check_order()
-    return prediction_inputs.read(path, export.inputs, columns=columns, label=reads.get("label_column") or "label")
+    return _labelled_rows(path, export, about, columns)
+
+
+def _labelled_rows(
+    path: str, export: loaded_model.Export, about: Mapping[str, Any], columns: Sequence[str]
+) -> Iterator[Example]:
+    """The rows of a table that training would read: without those that have no label or text, labels as it spells them.
+
+    UserError if none is left.
+    """
+    label, malformed, reasons, kept = about["reads"].get("label_column") or "label", list[str](), list[str](), 0
+    head, labels = heads.of_texts(about["kind"]), list(map(str, about["labels"]))
+    spelled = labelled_rows.spelling(labels)
+    for row in prediction_inputs.read(path, export.inputs, columns=columns, label=label, malformed=malformed):
+        row = labelled_rows.with_value(row, labels, head)
+        if row.label in head.missing or not any(text.strip() for text in row.texts):
+            reasons.append(f"{row.location} has no {'label' if row.label in head.missing else 'text'}")
+        else:
+            kept += 1
+            yield spelled(row) if head.has_names else row
+    reasons = [f"{place} has too many or too few fields" for place in malformed] + reasons
+    if not kept:
+        raise UserError(f"No row of {path} has a text and a label in its column {label!r}.")
+    bad_rows.report(path, reasons, stops=False, flag="")
 
 
 def _questions(

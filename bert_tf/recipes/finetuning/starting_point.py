@@ -10,6 +10,8 @@ from typing import Any
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import POOLINGS, Checkpoint
 from bert_tf.config.bert_config import check_layers
+from bert_tf.data import tables
+from bert_tf.data.examples import label_columns
 from bert_tf.errors import UserError
 from bert_tf.heads.base.table_options import LabelOptions
 from bert_tf.recipes.finetuning import sweep
@@ -206,6 +208,26 @@ def with_selection(options: FineTuningFlags, task: FineTuningTask) -> FineTuning
     if is_scored(options, task):
         return options
     return options if "keep_best" in options.given else options.replace(keep_best=False)
+
+
+def check_files(options: FineTuningFlags) -> None:
+    """Raises UserError for a file that a flag names and that is not there, or a table without the columns."""
+    values = options.values()
+    for flag, is_read in (
+        ("train_file", options.do_train),
+        ("eval_file", options.do_eval),
+        ("predict_file", options.do_predict),
+    ):
+        path = values.get(flag)
+        if not (is_read and path) or flag == "train_file" and files.is_folder(path):
+            continue
+        if not files.exists(path):
+            raise UserError(f"There is no file {path}, which {flag} names.")
+        if options.task_name == "table" and tables.is_table(path):
+            row = next(tables.read(path, malformed=[]))[1]
+            names = [name.strip() for name in values["text_columns"].split(",") if name.strip()]
+            labels = label_columns(values["label_column"], row) if flag != "predict_file" else []
+            tables.check_columns(path, row, [*names, *labels])
 
 
 def check_evaluation(options: FineTuningFlags, task: FineTuningTask, *, several: bool) -> None:

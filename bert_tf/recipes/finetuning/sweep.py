@@ -23,7 +23,7 @@ from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.lazy import keras
 from bert_tf.tasks.task import FineTuningTask
-from bert_tf.training.run_directory import RunFolder
+from bert_tf.training.run_directory import RunFolder, next_free
 
 GRIDS: dict[str, Callable[[str], Any]] = {
     "learning_rate": flag_parsers.finite,
@@ -83,10 +83,14 @@ def _seed_first(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
 def check_free(folder: RunFolder, *, several: bool) -> None:
     """Raises UserError for several runs in the folder of a single one, or the other way round."""
     if several and folder.last_step():
-        raise UserError(f"{folder.path} holds a single run: choose another output_dir for several runs.")
+        raise UserError(
+            f"{folder.path} holds a single run: choose another output_dir for several runs, such as "
+            f"{next_free(folder.path)}."
+        )
     if not several and is_in(folder):
         raise UserError(
-            f"{folder.path} holds several runs: choose another output_dir, or pass the flags of {FILE}'s command again."
+            f"{folder.path} holds several runs: choose another output_dir, such as {next_free(folder.path)}, or pass "
+            f"the flags of {FILE}'s command again."
         )
 
 

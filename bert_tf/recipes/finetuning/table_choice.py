@@ -5,11 +5,14 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from bert_tf.data import tables
+from bert_tf.data.examples import HOLDS, HOLDS_NOT, label_columns, label_of
 from bert_tf.errors import UserError, listed
+from bert_tf.heads.multi_label import LIST
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES
 from bert_tf.reports.wording import count_text
 
@@ -30,7 +33,9 @@ HELD_OUT = ((1000, 0.2),)  # (examples below which, part of them to evaluate on)
 UNEVEN = 0.5  # part of its even share below which a class is rare
 FOLDS_BELOW = 500  # rows for which cross-validation is suggested
 ROWS = 1000  # read to tell texts from labels
-MAX_LABELS, MAX_LABELS_PER_ROW = 50, 0.3  # different values in a column of labels
+MAX_LABELS, MAX_LABELS_PER_ROW, MAX_LENGTH = 50, 0.3, 40  # different values in a column of labels; their characters
+FEW_NUMBERS = 10  # different ones, up to which numbers with fractions are classes
+SEPARATORS = (";", "|", ",")  # of labels in a cell
 START = "MiniLM-L12-H384-uncased"  # quick on a CPU, and nearly as good as BERT-base
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 LENGTHS = (128, 256, 512)
@@ -52,28 +57,33 @@ def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     all_rows = [row for _, row in itertools.islice(tables.read(table, malformed=[]), FEW_EXAMPLES)]
     rows = all_rows[:ROWS]  # bad rows are reported later
     label = options.get("label_column") or label_column(table, rows)
-    text = options.get("text_columns") or text_column(table, rows, label)
     columns = dict.fromkeys(name for row in rows for name in row)
-    tables.check_columns(table, columns, [*(name.strip() for name in text.split(",")), label])
+    labels = label_columns(label, columns)
+    text = options.get("text_columns") or text_column(table, rows, labels)
+    tables.check_columns(table, columns, [*(name.strip() for name in text.split(",")), *labels])
+    found = [label_of(label, row) for row in all_rows]
+    kind, separator = label_kind(found[:ROWS])
     chosen: dict[str, Any] = {
         "task_name": "table",
         "label_column": label,
         "text_columns": text,
         "output_dir": os.path.join("runs", os.path.splitext(os.path.basename(path.rstrip("/")))[0]),
         "init_checkpoint": START,
-        "label_type": "regression" if _are_numbers(_values(rows, label)) else "classes",
+        "label_type": kind,
         "max_seq_length": length(rows, text.split(",")),
     }
     chosen |= options
-    kind = "numbers" if chosen["label_type"] == "regression" else "labels"
+    if separator and chosen["label_type"] == "multi_label":
+        chosen.setdefault("label_separator", separator)
     print(
-        f"{table}: texts from the column {chosen['text_columns']!r}, {kind} from {chosen['label_column']!r}; the run "
+        f"{table}: {_text_choice(chosen, options)}, {_label_choice(chosen, options, _values(rows, label))}; the run "
         f"is {chosen['output_dir']}, from {chosen['init_checkpoint'] or 'scratch'}, with rows of "
         f"{chosen['max_seq_length']} tokens.",
         flush=True,
     )
     is_alone = not (options.get("eval_file") or table != path and tables.find_table(path, "dev"))
-    labels = _values(all_rows, chosen["label_column"])
+    blank = (None,) if chosen["label_type"] == "multi_label" else (None, "")
+    labels = [str(label) for label in found if label not in blank]
     return chosen | recipe(labels, chosen["label_type"], options, is_alone=is_alone)
 
 
@@ -121,6 +131,29 @@ def recipe(
     return chosen
 
 
+def _text_choice(chosen: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+    names = [name.strip() for name in chosen["text_columns"].split(",")]
+    if len(names) == 1:
+        return f"texts from the column {names[0]!r}"
+    other = "" if "text_columns" in given else f" (--text={shlex.quote(names[0])} takes one of them)"
+    return f"texts from the columns {' and '.join(map(repr, names))}{other}"
+
+
+def _label_choice(chosen: Mapping[str, Any], given: Mapping[str, Any], values: Sequence[str]) -> str:
+    """What the labels are, and the flag that takes them otherwise if they may be something else."""
+    kind, name = chosen["label_type"], chosen["label_column"]
+    separator = f", separated by {chosen['label_separator']!r}" if "label_separator" in chosen else ""
+    what = {"regression": "numbers", "multi_label": "several labels"}.get(kind, "labels")
+    other = ""
+    if "label_type" in given:
+        pass
+    elif kind == "regression" or separator:
+        other = f" (--label_type=classes takes each {'combination' if separator else 'number'} as a class)"
+    elif kind == "classes" and _are_all_numbers(values) and len(set(values)) > 2:
+        other = " (--label_type=regression takes them as numbers)"
+    return f"{what} from {name!r}{separator}{other}"
+
+
 def length(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> int:
     """The shortest of LENGTHS that nearly all texts fit in, by their characters."""
     names = [name.strip() for name in columns]
@@ -130,20 +163,61 @@ def length(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> int:
 
 
 def label_column(path: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """The column called label, or the only one with few different short values."""
+    """The column called label, the only one with few different short values or with numbers, or columns of 0 and 1.
+
+    Several columns of 0 and 1 (or true and false, yes and no) are one label each, of which any number may hold; their
+    names are joined by commas.
+    """
     if "label" in rows[0]:
         return "label"
-    candidates = [name for name in rows[0] if _is_label(_values(rows, name))]
+    values = {name: _values(rows, name) for name in rows[0]}
+    candidates = [name for name in values if _is_label(values[name])]
+    bits = [name for name in candidates if {value.strip().lower() for value in values[name]} <= {*HOLDS, *HOLDS_NOT}]
+    if len(bits) > 1 and bits == candidates and not any("," in name for name in bits):
+        return ",".join(bits)
+    if not candidates:
+        candidates = [name for name in values if separator_of(values[name]) or _are_numbers(values[name])]
     return _only(path, candidates, rows, "labels", "label")
 
 
-def text_column(path: str, rows: Sequence[Mapping[str, Any]], label: str) -> str:
-    """The column called text, or the one with by far the longest values."""
+def label_kind(labels: Sequence[Any]) -> tuple[str, str]:
+    """The kind of the head for the cells of a label column, and the separator of cells with several labels."""
+    if any(isinstance(label, list) for label in labels):
+        return "multi_label", ""
+    cells = [str(label) for label in labels if label not in (None, "")]
+    if cells and all(LIST.fullmatch(cell.strip()) for cell in cells):
+        return "multi_label", ""
+    if separator := separator_of(cells):
+        return "multi_label", separator
+    return ("regression" if _are_numbers(cells) else "classes"), ""
+
+
+def separator_of(cells: Sequence[str]) -> str:
+    """What separates the labels in cells such as "acting;humor"; "" if each holds one.
+
+    The parts between separators are few and short, and in more combinations than there are parts.
+    """
+    for separator in SEPARATORS:
+        parts = [tuple(part.strip() for part in cell.split(separator)) for cell in cells]
+        several = {each for each in parts if len(each) > 1}
+        labels = collections.Counter(part for each in parts for part in each if part)
+        if len(several) < 2 or not all(all(each) and len(set(each)) == len(each) for each in several):
+            continue
+        if len(labels) < len(set(parts)) and len(labels) <= MAX_LABELS and max(map(len, labels)) <= MAX_LENGTH:
+            return separator
+    return ""
+
+
+def text_column(path: str, rows: Sequence[Mapping[str, Any]], labels: Collection[str]) -> str:
+    """The column called text, or the one with by far the longest values; if two have such, both as a pair."""
     if "text" in rows[0]:
         return "text"
-    lengths = {name: sum(map(len, _values(rows, name))) for name in rows[0] if name != label}
+    lengths = {name: sum(map(len, _values(rows, name))) for name in rows[0] if name not in labels}
     longest = max(lengths.values(), default=0)
-    return _only(path, [name for name in lengths if longest and lengths[name] * 2 > longest], rows, "texts", "text")
+    names = [name for name in lengths if longest and lengths[name] * 2 > longest]
+    if len(names) == 2 and min(lengths[name] for name in names) > MAX_LENGTH * len(rows) / 2:
+        return ",".join(names)
+    return _only(path, names, rows, "texts", "text")
 
 
 def _values(rows: Sequence[Mapping[str, Any]], name: str) -> list[str]:
@@ -154,12 +228,19 @@ def _is_label(values: Sequence[str]) -> bool:
     """Returns whether there are several values, each of them often enough, and all short."""
     different = set(values)
     few = min(MAX_LABELS, max(2, MAX_LABELS_PER_ROW * len(values)))
-    return 2 <= len(different) <= few and max(map(len, different)) <= 40
+    return 2 <= len(different) <= few and max(map(len, different)) <= MAX_LENGTH
 
 
 def _are_numbers(values: Sequence[str]) -> bool:
-    """Returns whether the values are numbers, too many to be names of classes."""
-    return len(set(values)) > MAX_LABELS and all(NUMBER.fullmatch(value.strip()) for value in values)
+    """Returns whether these are numbers, too many to be names of classes; all different whole ones are ids."""
+    count, has_fractions = len(set(values)), any("." in value for value in values)
+    if not _are_all_numbers(values) or (len(values) == count and not has_fractions):
+        return False
+    return count > (FEW_NUMBERS if has_fractions else MAX_LABELS)
+
+
+def _are_all_numbers(values: Sequence[str]) -> bool:
+    return bool(values) and all(NUMBER.fullmatch(value.strip()) for value in values)
 
 
 def _only(path: str, names: Sequence[str], rows: Sequence[Mapping[str, Any]], kind: str, flag: str) -> str:

@@ -7,7 +7,7 @@ learns a vocabulary from the texts that its argument returns.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, meant
 from bert_tf.runtime import plugins
 
 TokenizerFor = Callable[[Callable[[], Iterable[str]]], Any]
@@ -42,7 +42,8 @@ def full_name(name: str) -> str:
     names = [each for each in known() if not each.startswith("pretraining/")]
     match = name if "." in name else next((each for each in names if _plain(each) == _plain(name)), None)
     if match is None:
-        raise UserError(f"There is no task {name!r} to fine-tune on. Known: {', '.join(names)}.")
+        short = {each.rpartition("/")[2] if each.startswith("glue/") else each for each in names}
+        raise UserError(f"There is no task {name!r} to fine-tune on.{meant(name, short)} Known: {', '.join(names)}.")
     return match
 
 

@@ -14,11 +14,10 @@ from bert_tf.errors import UserError
 from bert_tf.heads.base.table_options import TableOptions
 from bert_tf.heads.base.text_head import TextHead
 from bert_tf.heads.classes import Classes
-from bert_tf.tasks import table_splits
+from bert_tf.tasks import labelled_rows, table_splits
 from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.task import FineTuningTask, text_task
 
-NO_VALUE = ("nan", "NaN", "<NA>", "#N/A")  # how NumPy, pandas and Excel write that there is none
 RARE = 0.1  # of the rows of a label: a spelling of it that is as rare is taken for a slip
 log = logging.getLogger("bert_tf")
 
@@ -47,9 +46,8 @@ def task(options: TableOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
     }
     labels = _labels(options, goal_class, splits["train"])  # of all rows: a label may be in a held-out one only
     if options.join_labels and goal_class is Classes:
-        splits = {
-            split: functools.cache(functools.partial(_spelled_as, labels, read)) for split, read in splits.items()
-        }
+        spelled = labelled_rows.spelling(labels)
+        splits = {split: functools.cache(functools.partial(_each, spelled, read)) for split, read in splits.items()}
     if not 0 <= options.fold <= options.folds:
         raise UserError(f"fold is {options.fold}; expected a number from 1 to folds={options.folds}.")
     if options.folds and options.do_eval and table_splits.find(options, "dev"):
@@ -73,11 +71,16 @@ def task(options: TableOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
     )
 
 
+def _each(change: Callable[[Example], Example], read: Callable[[], list[Example]]) -> list[Example]:
+    return [change(row) for row in read()]
+
+
 def _examples(options: TableOptions, split: str, columns: Sequence[str]) -> list[Example]:
     path = table_splits.require(options, split)
     label: str | None = options.label_column
-    if split == "test" and label not in _column_names(options, path):
-        label = None
+    if split == "test":
+        names = dict.fromkeys(_column_names(options, path))
+        label = label if set(examples.label_columns(label, names)) <= set(names) else None
     malformed: list[str] | None = [] if options.bad_rows == "skip" and split != "test" else None
     same: dict[str, Any] = {"texts": columns, "label": label}
     if options.tfds_name:
@@ -94,21 +97,11 @@ def _examples(options: TableOptions, split: str, columns: Sequence[str]) -> list
         rows = examples.read(path, none_is_empty=True, **same)
     if split != "test":
         goal_class = heads.of_texts(options.label_type)
-        rows = [_with_value(row, _given(options.labels), goal_class) for row in rows]
+        rows = [labelled_rows.with_value(row, _given(options.labels), goal_class) for row in rows]
         rows = _without_bad_rows(path, rows, malformed, goal_class)
     if options.normalize_labels:
-        rows = [dataclasses.replace(row, label=_normalized(row.label)) for row in rows]
+        rows = [dataclasses.replace(row, label=labelled_rows.normalized(row.label)) for row in rows]
     return rows
-
-
-def _with_value(row: Example, named: Sequence[str], goal_class: type[TextHead]) -> Example:
-    """The row without a label or text that stands for no value, unless a label of that name is `named`."""
-    label = row.label.strip() if isinstance(row.label, str) else None
-    if label is not None and label in {*NO_VALUE, *goal_class.missing} - set(named):
-        row = dataclasses.replace(row, label=None)
-    if any(text.strip() in NO_VALUE for text in row.texts):
-        row = dataclasses.replace(row, texts=tuple("" if text.strip() in NO_VALUE else text for text in row.texts))
-    return row
 
 
 def _without_bad_rows(
@@ -131,10 +124,6 @@ def _without_bad_rows(
     return kept
 
 
-def _normalized(label: Any) -> Any:
-    return " ".join(label.split()).lower() if isinstance(label, str) else label
-
-
 def _with_joined_variants(labels: Iterable[str], rows: Iterable[Example], *, joins: bool) -> list[str]:
     """The labels without rare ones that differ from a common one in case or spaces only; names all such.
 
@@ -143,7 +132,7 @@ def _with_joined_variants(labels: Iterable[str], rows: Iterable[Example], *, joi
     counts = collections.Counter(row.label.strip() for row in rows if isinstance(row.label, str))
     variants: dict[str, list[str]] = collections.defaultdict(list)
     for label in labels:
-        variants[_normalized(label)].append(label)
+        variants[labelled_rows.normalized(label)].append(label)
     left_out: set[str] = set()
     for same in variants.values():
         common = max(same, key=lambda label: counts[label])
@@ -163,19 +152,6 @@ def _with_joined_variants(labels: Iterable[str], rows: Iterable[Example], *, joi
                 ", ".join(map(repr, same)),
             )
     return [label for label in labels if label not in left_out]
-
-
-def _spelled_as(labels: Sequence[str], read: Callable[[], list[Example]]) -> list[Example]:
-    """The rows with labels that differ from one of `labels` in case or spaces only spelled as that one."""
-    spellings: dict[str, list[str]] = collections.defaultdict(list)
-    for label in labels:
-        spellings[_normalized(label)].append(label)
-    rows = []
-    for row in read():
-        known = spellings.get(_normalized(row.label), []) if isinstance(row.label, str) else []
-        is_variant = len(known) == 1 and row.label.strip() != known[0]
-        rows.append(dataclasses.replace(row, label=known[0]) if is_variant else row)
-    return rows
 
 
 def _column_names(options: TableOptions, path: str) -> list[str]:

@@ -91,6 +91,56 @@ def test_large_tables_and_predictions_keep_the_defaults(capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.parametrize(
+    "header, rows, chosen, said",
+    [
+        (
+            "review,genres",
+            [f"Film {n} is a long film,{genres}" for n, genres in enumerate(["a", "b", "a;b", "c", "a;c", "b;c"] * 5)],
+            {"label_type": "multi_label", "label_separator": ";"},
+            "several labels from 'genres', separated by ';' (--label_type=classes takes each combination as a class)",
+        ),
+        (
+            "review,cheap,good",
+            [f"Film {n} is a long film,{n % 2},{int(n % 3 == 0)}" for n in range(30)],
+            {"label_type": "multi_label", "label_column": "cheap,good"},
+            "several labels from 'cheap,good';",
+        ),
+        (
+            "review,stars",
+            [f"Film {n} is a long film,{n % 5 + 1}" for n in range(30)],
+            {"label_type": "classes"},
+            "labels from 'stars' (--label_type=regression takes them as numbers)",
+        ),
+        (
+            "review,score",
+            [f"Film {n} is a long film,{n / 7:.2f}" for n in range(30)],
+            {"label_type": "regression", "label_column": "score"},
+            "numbers from 'score' (--label_type=classes takes each number as a class)",
+        ),
+        (
+            "first,second,same",
+            [f"Film {n} is a long film.,The film with number {n} is long.,{n % 2}" for n in range(30)],
+            {"text_columns": "first,second", "label_column": "same"},
+            "texts from the columns 'first' and 'second' (--text=first takes one of them)",
+        ),
+    ],
+)
+def test_several_labels_numbers_and_pairs_are_recognized(header, rows, chosen, said, tmp_path, capsys):
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join([header, *rows]) + "\n")
+    found = table_choice.defaults(str(path), {})
+    assert {name: found[name] for name in chosen} == chosen
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "cells", [["yes", "no"] * 9, ["Berlin, Germany", "Munich, Germany"] * 9, ["a;b"] * 9 + ["c"] * 9, []]
+)
+def test_cells_with_one_label_have_no_separator(cells):
+    assert table_choice.separator_of(cells) == ""
+
+
 def test_column_that_is_not_there_is_refused_before_anything_is_fetched(table, capsys):
     with pytest.raises(UserError, match=r"has no column 'Review'; its columns: .*Review Text"):
         table_choice.defaults(table(), {"text_columns": "Review", "label_column": "Sentiment"})

@@ -1,0 +1,40 @@
+"""How labels of a table are read, in training and in evaluation alike: what is no value, spellings of a label."""
+
+import collections
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bert_tf.data.examples import Example
+from bert_tf.heads.base.text_head import TextHead
+
+NO_VALUE = ("nan", "NaN", "<NA>", "#N/A")  # how NumPy, pandas and Excel write that there is none
+
+
+def with_value(row: Example, named: Sequence[str], head: TextHead | type[TextHead]) -> Example:
+    """The row without a label or text that stands for no value, unless a label of that name is `named`."""
+    label = row.label.strip() if isinstance(row.label, str) else None
+    if label is not None and label in {*NO_VALUE, *head.missing} - set(named):
+        row = dataclasses.replace(row, label=None)
+    if any(text.strip() in NO_VALUE for text in row.texts):
+        row = dataclasses.replace(row, texts=tuple("" if text.strip() in NO_VALUE else text for text in row.texts))
+    return row
+
+
+def normalized(label: Any) -> Any:
+    """A label as text in lower case, with single spaces; others unchanged."""
+    return " ".join(label.split()).lower() if isinstance(label, str) else label
+
+
+def spelling(labels: Sequence[str]) -> Callable[[Example], Example]:
+    """A function that spells the label of a row as the one of `labels` that differs in case or spaces only."""
+    spellings: dict[str, list[str]] = collections.defaultdict(list)
+    for label in labels:
+        spellings[normalized(label)].append(label)
+
+    def spelled(row: Example) -> Example:
+        known = spellings.get(normalized(row.label), []) if isinstance(row.label, str) else []
+        is_variant = len(known) == 1 and row.label.strip() != known[0]
+        return dataclasses.replace(row, label=known[0]) if is_variant else row
+
+    return spelled
