@@ -6,6 +6,7 @@ python run_classifier.py --task_name=MRPC --data_dir=glue/MRPC --init_checkpoint
 import contextlib
 import dataclasses
 import functools
+import types
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -23,7 +24,7 @@ from bert_tf.recipes.finetuning import baselines, folds, preprocessed, results, 
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
 from bert_tf.reports import next_steps
 from bert_tf.reports.wording import count_text
-from bert_tf.runtime import files, xla_options
+from bert_tf.runtime import files, log_notes, xla_options
 from bert_tf.runtime.cluster import worker_number
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.lazy import keras
@@ -103,12 +104,16 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
 
 
 class Setup(NamedTuple):
-    """What all runs of a sweep share: checkpoint, task with its tokenizer, devices, and the teacher if there is one."""
+    """What all runs of a sweep share: checkpoint, task with its tokenizer, devices, and the teacher if there is one.
+
+    data: {"splits": lines on what they hold, "notes": what was warned of as they were read}, for the report.
+    """
 
     start: Checkpoint
     task: FineTuningTask
     strategy: "tf.distribute.Strategy"
     teacher: Checkpoint | None = None
+    data: Mapping[str, list[str]] = types.MappingProxyType({})
 
 
 def main(options: FineTuningFlags) -> None:
@@ -169,13 +174,14 @@ def prepare(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags], folde
 
     # Task, its tokenizer and its data
     preprocessed.check_vocabulary(options, start)
-    start, task = create_task(options, start, folder)
-    starting_point.check_evaluation(starting_point.with_selection(options, task), task, several=len(runs) > 1)
-    splits = starting_point.requested_splits(options, task)
-    for split in splits:
-        task.split(split)
-    for split in splits:
-        print(*task.split(split).describe(split), sep="\n", flush=True)
+    with log_notes.kept() as notes:
+        start, task = create_task(options, start, folder)
+        starting_point.check_evaluation(starting_point.with_selection(options, task), task, several=len(runs) > 1)
+        splits = starting_point.requested_splits(options, task)
+        for split in splits:
+            task.split(split)
+    lines = [line for split in splits for line in task.split(split).describe(split)]
+    print(*lines, sep="\n", flush=True)
     if options.write_examples:
         task.head.row_specs(task.tokenizer)  # raises for a task without preprocessed examples
 
@@ -186,7 +192,7 @@ def prepare(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags], folde
         named = options.replace(init_checkpoint=options.distillation.teacher, do_train=False)
         taught_by = starting_point.match_head(named, taught_by, task)
     starting_point.check_memory(max(runs.values(), key=lambda each: each.training.train_batch_size), start, task)
-    return Setup(start, task, strategy, taught_by)
+    return Setup(start, task, strategy, taught_by, {"splits": lines, "notes": list(dict.fromkeys(notes))})
 
 
 def create_task(options: FineTuningFlags, start: Checkpoint, folder: RunFolder) -> tuple[Checkpoint, FineTuningTask]:
@@ -205,7 +211,7 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     from bert_tf.training.loop import train
 
     # Length of training
-    start, task, strategy, taught_by = setup
+    start, task, strategy, taught_by, data = setup
     steps = number_of_steps(options, task)
     examples = task.split("train").count if options.do_train else 0
     config = options.train_config(examples, max(1, steps), new_head_rate=starting_point.new_head_rate(start, task))
@@ -216,6 +222,7 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     if options.write_examples and folder.is_chief:
         preprocessed.write(task, options, start, splits)
     folder.update(text_statistics={split: task.split(split).statistics() for split in splits})
+    folder.update(data=dict(data))
     write_tokenizer_files(folder, start, task)
 
     # Model

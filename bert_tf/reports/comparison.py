@@ -14,14 +14,18 @@ TEMPLATE = "report_compare.html.jinja"
 NUM_COLOURS = 8  # further runs reuse them
 NOT_COMPARED = ("output_dir",)
 LOWER_IS_BETTER = ("loss", "error", "entropy", "perplexity")  # parts of names of scores
+# Flags that determine what a run is evaluated on if no eval_file does.
+EVALUATED = ("data_dir", "train_file", "input_file", "eval_fraction", "fold", "tfds_name", "predict_file")
 NOT_RANKED = ("thresh", "total")  # ends of names
 
 
 def compare(folders: Sequence[str]) -> dict[str, Any]:
     """Compares run folders; returns plain data.
 
-    "runs": [{"name", "folder", "task", "summary", "command", "parameters"}]; "kinds": their tasks. "scores" and
-    "phases": {name: one value per run, None if it has none}. By the titles "Flags", "Model", "Versions", "Machine":
+    "runs": [{"name", "folder", "task", "summary", "command", "parameters", "seconds"}]; "kinds": their tasks. "scores"
+    and "phases": {name: one value per run, None if it has none}; of a sweep the means of its best combination over
+    the seeds, with their standard deviations in "deviations". "is_ranked": whether all were evaluated on the same rows
+    with the same labels. By the titles "Flags", "Model", "Versions", "Machine":
     "settings", {name: one value per run} of those that differ, "same", the number of equal ones, and "missing", the
     names that not all runs have. "notes": sentences. Raises UserError as `report.read` does.
     """
@@ -32,29 +36,34 @@ def compare(folders: Sequence[str]) -> dict[str, Any]:
     tables = {title: _table([run.get(name) for run in runs]) for title, name in sections.items()}
     for name in NOT_COMPARED:
         tables["Flags"].pop(name, None)
-    scores = _table([_distinct(each["scores"]) for each in files], shared=len(tasks) > 1)
+    own_scores, deviations = zip(*map(_scores, files), strict=True)
+    scores = _table(own_scores, shared=len(tasks) > 1)
+    is_ranked = len({_evaluated_on(each) for each in files}) == 1
     return {
         "runs": [
             {
                 "name": name,
                 "folder": folder,
-                "task": str(run.get("name")),
+                "task": report.subject(run),
                 "summary": report.summary(run, each["metrics"]),
                 "command": run.get("command"),
                 "parameters": run.get("parameters"),
+                "seconds": _seconds(run),
             }
             for name, folder, run, each in zip(short_names(folders), folders, runs, files, strict=True)
         ],
         "kinds": tasks,
         "scores": scores,
+        "deviations": {name: [own.get(name) for own in deviations] for name in scores},
+        "is_ranked": is_ranked,
         "settings": {
             title: {name: values for name, values in table.items() if not _are_equal(values)}
             for title, table in tables.items()
         },
         "same": {title: sum(map(_are_equal, table.values())) for title, table in tables.items()},
         "missing": {title: _missing([run.get(name) for run in runs]) for title, name in sections.items()},
-        "phases": _table([run.get("phases") for run in runs], shared=False),
-        "notes": _notes(tasks, [_distinct(each["scores"]) for each in files], scores),
+        "phases": _table([run.get("phases") or run.get("phases_of_best") for run in runs], shared=False),
+        "notes": _notes(tasks, own_scores, scores, is_ranked=is_ranked),
     }
 
 
@@ -71,7 +80,10 @@ def write(folders: Sequence[str], path: str) -> str:
         path,
         TEMPLATE,
         **comparison,
-        best={name: best_of(name, values) for name, values in comparison["scores"].items()},
+        best={
+            name: best_of(name, values) if comparison["is_ranked"] else []
+            for name, values in comparison["scores"].items()
+        },
         charts=curves.charts_of_runs(labelled, shared=len(comparison["kinds"]) > 1),
         longest=longest,
     )
@@ -107,6 +119,37 @@ def _table(columns: Iterable[Any], *, shared: bool = True) -> dict[str, list[Any
     }
 
 
+def _scores(files: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The scores of a run, and {}; or the means of the best combination of a sweep, and their standard deviations."""
+    best = next((row for row in (files["sweep"] or {}).get("rows", ()) if row["is_best"]), None)
+    if best is None or not curves.is_number(best["runs"]) or best["runs"] < 2:
+        return _distinct(files["scores"]), {}
+    cells = dict(zip(files["sweep"]["scores"], best["cells"], strict=True))
+    names = [name for name in _distinct(files["scores"]) if name in cells]
+    return {name: cells[name][0] for name in names}, {name: cells[name][1] for name in names}
+
+
+def _seconds(run: Mapping[str, Any]) -> float | None:
+    """How long a run took; of a sweep the best one."""
+    phases = report.dictionary(run.get("phases") or run.get("phases_of_best"))
+    seconds = [value for value in phases.values() if curves.is_number(value)]
+    return sum(seconds) if seconds else None
+
+
+def _evaluated_on(files: Mapping[str, Any]) -> str:
+    """What the scores of a run depend on besides the model: task, files, labels, and examples of each of them."""
+    run, details = files["run"], report.dictionary(files["details"])
+    flags = report.dictionary(run.get("flags"))
+    source = flags.get("eval_file") or [flags.get(name) for name in EVALUATED]
+    labels = {
+        split: [(row.get("label"), row.get("count")) for row in tables.get("per_class") or () if isinstance(row, dict)]
+        for split, tables in details.items()
+        if isinstance(tables, dict)
+    }
+    vocabulary = None if files["kind"] else report.dictionary(run.get("config")).get("vocab_size")  # of masked LM
+    return repr((run.get("name"), source, sorted(labels.items()), vocabulary))
+
+
 def _missing(columns: Sequence[Any]) -> list[str]:
     return [name for name in _table(columns, shared=False) if name not in _table(columns)]
 
@@ -120,9 +163,12 @@ def _are_equal(values: Sequence[Any]) -> bool:
     return all(value == values[0] for value in values)
 
 
-def _notes(tasks: Sequence[str], scores: Iterable[Mapping[str, Any]], compared: Mapping[str, Any]) -> list[str]:
+def _notes(
+    tasks: Sequence[str], scores: Iterable[Mapping[str, Any]], compared: Mapping[str, Any], *, is_ranked: bool
+) -> list[str]:
     if len(tasks) == 1:
-        return []
+        other = "These runs were not evaluated on the same rows with the same labels, so no best one is marked."
+        return [] if is_ranked else [other]
     notes = [f"These runs have different tasks ({', '.join(tasks)}): only what all have in common is compared."]
     left_out = [name for name in dict.fromkeys(name for own in scores for name in own) if name not in compared]
     notes += [f"Left out, as not all have it: {', '.join(left_out)}."] * bool(left_out)

@@ -16,6 +16,8 @@ NOT_NOISY = ("learning_rate",)  # curves that are drawn as they are
 SMOOTHED, WINDOW = 40, 25  # of curves of 40 points and more, each is averaged with 1/25 of them on either side
 REFERENCE = "unigram_"  # prefix of what a model without context reaches
 
+SHARES = ("accuracy", "f1", "precision", "recall", "exact_match", "best_exact")  # ends of names of scores
+PERCENTAGES = ("exact_match", "best_exact")  # scores of SQuAD, which come with an F1 in percent
 # Titles of the vertical axis by the end of the metric's name.
 AXES = {
     "loss": "loss",
@@ -56,7 +58,10 @@ class Curve:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A metric's curves on common axes. left_out: the number of values that are not finite numbers."""
+    """A metric's curves on common axes.
+
+    left_out: the number of values that are not finite numbers. is_share: whether they are shares, shown in percent.
+    """
 
     name: str
     curves: list[Curve]
@@ -66,6 +71,7 @@ class Chart:
     y_ticks: list[Tick]
     reference: Tick | None
     left_out: int
+    is_share: bool
 
     @property
     def axis_title(self) -> str:
@@ -77,7 +83,11 @@ class Chart:
     def data(self) -> dict[str, Any]:
         """What the page's script needs to show the values under the pointer."""
         curves = [{"label": curve.label, "style": curve.style, "points": curve.points} for curve in self.curves]
-        return {"x": self.x_range, "y": self.y_range, "curves": curves}
+        return {"x": self.x_range, "y": self.y_range, "curves": curves, "isShare": self.is_share}
+
+    def text(self, value: float) -> str:
+        """A value of it for reading."""
+        return percent_text(value) if self.is_share else number_text(value)
 
 
 def charts(metrics: Metrics, references: Mapping[str, Any] | None = None) -> list[Chart]:
@@ -174,6 +184,10 @@ def _chart(
         x_ticks = [x_range[0]]
     y_ticks = ticks(min(heights), max(heights))
     y_range = min(y_ticks[0], min(heights)), max(y_ticks[-1], max(heights))
+    is_share = name.removesuffix("_held_out").endswith(SHARES) and max(heights) <= 1
+    if is_share:  # no tick above 100%
+        y_ticks, y_range = [tick for tick in y_ticks if 0 <= tick <= 1], (max(0, y_range[0]), min(1, y_range[1]))
+    tick_text = (lambda tick: f"{100 * tick:.4g}%") if is_share else number_text
     dashed = None if reference is None else (f"unigram {number_text(reference)}", 100 - _percentage(reference, y_range))
     return Chart(
         name=name,
@@ -192,9 +206,10 @@ def _chart(
         x_range=x_range,
         y_range=y_range,
         x_ticks=[(number_text(tick), _percentage(tick, x_range)) for tick in x_ticks],
-        y_ticks=[(number_text(tick), 100 - _percentage(tick, y_range)) for tick in y_ticks],
+        y_ticks=[(tick_text(tick), 100 - _percentage(tick, y_range)) for tick in y_ticks],
         reference=dashed,
         left_out=left_out,
+        is_share=is_share,
     )
 
 
@@ -252,6 +267,14 @@ def ticks(low: float, high: float) -> list[float]:
     step = next(magnitude * size for size in (1, 2, 5, 10) if (high - low) / (magnitude * size) <= 5)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [float(f"{number * step:.10g}") for number in range(first, last + 1)]
+
+
+def percent_text(value: Any) -> str:
+    """Formats a share in percent: 0.643 -> 64.3%, 0.0004 -> 0.04%."""
+    if not is_number(value):
+        return "–"
+    percentage = 100 * value
+    return f"{percentage:.1f}%" if percentage == 0 or abs(percentage) >= 0.1 else f"{percentage:.1g}%"
 
 
 def number_text(value: float) -> str:

@@ -5,6 +5,7 @@ license of the checkpoint it started from. The metadata is written by huggingfac
 """
 
 import os
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -56,6 +57,7 @@ ENGINE = """from bert_tf.export import engines
 
 model = engines.load("{name}")  # a function of token ids, described by about.json"""
 PAIR = '("A text.")', '(("A text.", "Another text."))'  # what a task of two texts is called with
+FOLDERS = re.compile(r"(?<![\w./])(?:/[^/\s:,]+)*/(?=[^/\s])")  # of absolute paths
 NOT_TESTED = "nothing was tested for bias or for other kinds of text."
 UNKNOWN_LICENSE = (
     "This model started from {start}, whose license is not known to this program: look it up before you publish the "
@@ -77,7 +79,7 @@ def of_run(folder: str) -> str:
     run, flags = values["run"], report.dictionary(values["run"].get("flags"))
     shown = {flag: without_folders(value) for flag, value in flags.items()}
     name = os.path.basename(files.absolute(folder))
-    task = str(run.get("name") or name)
+    task, titles = report.subject(run) or name, report.titles(kind_of(folder))
     start = str(flags.get("init_checkpoint") or "")
     config, kind = report.dictionary(run.get("config")), kind_of(folder)
     classes = scoreboard.class_details(values["details"])
@@ -94,7 +96,7 @@ def of_run(folder: str) -> str:
         results=_results(use, task, values["scores"]),
         commands="\n".join(command for command, _ in commands_of(folder, name)),
         program=PROGRAM.format(name=name, call=call_of(folder)),
-        data=_data(shown, splits, report.dictionary(values["manifest"].get("statistics"))),
+        data=_data(shown, splits, report.dictionary(values["manifest"].get("statistics")), report.data_of(run)),
         command=wording.command(_command(run.get("command"))).replace(" \\\n    ", " "),
         recipe=_recipe(shown, report.dictionary(run.get("training"))),
         versions=", ".join(
@@ -103,12 +105,15 @@ def of_run(folder: str) -> str:
         machine=_machine(report.dictionary(run.get("machine"))),
         time=wording.duration(time) if time else "",
         scores=[
-            (wording.words(metric), wording.score_text(metric, value, [name for name, *_ in scores]))
+            (
+                titles.get(metric) or wording.words(metric),
+                wording.score_text(metric, value, [name for name, *_ in scores]),
+            )
             for metric, value, _ in scores
         ],
         baselines=_baselines(run),
         verdict=text_statistics.verdict(values["scores"], classes),
-        split="the development set" if kind else "text that was held out of training",
+        split="the development set" if kind else str(run.get("evaluated_on") or "held-out text"),
         limits=_limits_of_run(run, values["manifest"].get("warnings") or []),
     )
 
@@ -283,10 +288,19 @@ def _results(use: type[Head], task: str, scores: Mapping[str, Any]) -> list[Any]
     ]
 
 
-def _data(flags: Mapping[str, Any], splits: Mapping[str, Any], statistics: Mapping[str, Any]) -> str:
-    """What the model was trained on: files, and numbers of examples or tokens."""
+def _data(
+    flags: Mapping[str, Any],
+    splits: Mapping[str, Any],
+    statistics: Mapping[str, Any],
+    said: Mapping[str, Sequence[str]],
+) -> str:
+    """What the model was trained on: files, numbers of examples or tokens, shares of the classes, rows left out."""
     named = [wording.code(f"--{flag}={flags[flag]}") for flag in DATA_FLAGS if flags.get(flag)]
     lines = [f"Files: {', '.join(named)}." if named else "The demonstration: the documentation that comes with Python."]
+    if any(said.values()):
+        return "\n\n".join(
+            [*lines, *(wording.prose(FOLDERS.sub("", line)) for line in (*said["splits"], *said["notes"]))]
+        )
     for split, values in (statistics or splits).items():
         if isinstance(values, dict):
             counts = [(name, value) for name, value in values.items() if name in COUNTED and isinstance(value, int)]

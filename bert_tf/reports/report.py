@@ -11,11 +11,15 @@ from typing import Any
 
 import jinja2
 
+from bert_tf import heads
 from bert_tf.errors import UserError
 from bert_tf.reports import curves, published, scoreboard, text_statistics
 from bert_tf.reports.wording import (
+    SUBSET_ACCURACY,
     code,
     command,
+    count_text,
+    deviation_text,
     duration,
     exact_text,
     percent_text,
@@ -28,19 +32,26 @@ from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import parse, read_json
 
 TEMPLATE = "report.html.jinja"
+# What the best run of a sweep says for all of them.
+OF_BEST_RUN = "config parameters text_statistics data baselines not_beaten collapsed".split()
 
 
 def read(folder: str) -> dict[str, Any]:
-    """Reads a run folder: {"run", "metrics", "scores", "details", "examples", "deployments", "sweep", "manifest"}.
+    """Reads the files of a run folder.
 
-    These are run.json, metrics.jsonl, eval_results.json, eval_details.json, examples.json, deployments.json, sweep.json
-    and records/manifest.json; all but the first may be missing. Raises UserError if there is neither a readable
-    run.json nor a sweep.
+    Returns {"run", "metrics", "scores", "details", "examples", "deployments", "sweep", "kind", "manifest"}: run.json,
+    metrics.jsonl, eval_results.json, eval_details.json, examples.json, deployments.json, sweep.json, the kind of the
+    head in task.json, and records/manifest.json; all but the first may be missing. Raises UserError if there is neither
+    a readable run.json nor a sweep.
     """
     run = read_json(os.path.join(folder, "run.json"))
     sweep = scoreboard.sweep_table(read_json(os.path.join(folder, "sweep.json")))
     if sweep and not isinstance(run, dict):
         run = {"name": os.path.basename(files.absolute(folder))}
+    if sweep and isinstance(run, dict):
+        best = dictionary(read_json(os.path.join(folder, str(sweep["best"]), "run.json")))
+        run = {**{name: best[name] for name in OF_BEST_RUN if name in best}, **run}
+        run["phases_of_best"] = best.get("phases")
     if not isinstance(run, dict):
         raise UserError(f"{folder} holds no readable run.json: pass the folder of a run.")
     return {
@@ -51,6 +62,7 @@ def read(folder: str) -> dict[str, Any]:
         "details": read_json(os.path.join(folder, "eval_details.json")),
         "examples": dictionary(read_json(os.path.join(folder, "examples.json"))),
         "deployments": read_json(os.path.join(folder, "deployments.json")),
+        "kind": heads.current(dictionary(read_json(os.path.join(folder, "task.json"))).get("kind")),
         "manifest": dictionary(read_json(os.path.join(folder, "records", "manifest.json"))),
     }
 
@@ -66,7 +78,11 @@ def write_report(folder: str, path: str | None = None) -> str:
         path or os.path.join(folder, "report.html"),
         TEMPLATE,
         title=os.path.basename(files.absolute(folder)),
-        run={name: run.get(name) for name in ("name", "config", "flags", "versions", "machine")},
+        run={name: run.get(name) for name in ("config", "flags", "versions", "machine")},
+        subject=subject(run),
+        data=data_of(run),
+        evaluated_on=run.get("evaluated_on") or "held-out data",
+        titles=titles(content["kind"]),
         summary=summary(run, content["metrics"]),
         scores=_shown(scores),
         baselines=baselines_of(run),
@@ -116,8 +132,10 @@ def _template(name: str) -> jinja2.Template:
         "value": value_text,
         "percent": percent_text,
         "score": lambda value, name, scores: score_text(name, value, scores),
+        "deviation": lambda value, name, scores: deviation_text(name, value, scores),
         "exact": exact_text,
         "duration": duration,
+        "count": count_text,
         "command": command,
         "prose": prose,
         "code": code,
@@ -138,6 +156,25 @@ def _read_lines(path: str) -> list[dict[str, Any]]:
                 if isinstance(line, dict):
                     lines.append(line)
     return lines
+
+
+def subject(run: Mapping[str, Any]) -> str:
+    """What the run learned: the name of its task, or of the table."""
+    flags = dictionary(run.get("flags"))
+    path = str(flags.get("train_file") or flags.get("data_dir") or "").rstrip("/")
+    name = str(run.get("name") or "")
+    return os.path.basename(path) or name if name == "table" else name
+
+
+def titles(kind: str | None) -> dict[str, str]:
+    """{score: what it is called} if its name alone does not say it."""
+    return {"accuracy": SUBSET_ACCURACY} if kind == "multi_label" else {}
+
+
+def data_of(run: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What was said of the data: {"splits": lines, "notes": lines}."""
+    data = dictionary(run.get("data"))
+    return {name: [str(line) for line in data.get(name) or []] for name in ("splits", "notes")}
 
 
 def dictionary(value: Any) -> dict[str, Any]:

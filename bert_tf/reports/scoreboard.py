@@ -238,7 +238,8 @@ def hue(label: str) -> int:
 def sweep_table(values: Any) -> Drawn | None:
     """The table of sweep.json, as bert_tf.recipes.finetuning.sweep writes it; None if it has no runs.
 
-    {"varied": names, "scores": names, "rows", "criterion", "best": name of a run, "collapsed": count}. A row is
+    {"varied": names, "scores": names, "rows", "criterion", "best": name of a run, "collapsed": count,
+    "single": [(name of a run, its scores, whether it has collapsed)]}. A row is
     {"settings", "runs", "cells", "collapsed": names, "is_best"}, a cell (mean, sd, mean without collapsed runs).
     """
     combinations = values.get("combinations") if isinstance(values, dict) else None
@@ -247,6 +248,12 @@ def sweep_table(values: Any) -> Drawn | None:
         return None
     settings = [{name: value for name, value in each.items() if name not in COUNTS} for each in combinations]
     scores = list(dict.fromkeys(name for each in combinations for name, _ in _dictionaries(each.get("scores"))))
+    losses = {str(each["scores"].get("loss")) for each in combinations if isinstance(each.get("scores"), dict)}
+    scores = [
+        name
+        for name in scores
+        if name == "loss" or {str(dict(_dictionaries(each.get("scores"))).get(name)) for each in combinations} != losses
+    ]
     scores.sort(key=lambda name: name != values.get("criterion"))  # the criterion comes first
     rows = [
         {
@@ -266,6 +273,11 @@ def sweep_table(values: Any) -> Drawn | None:
         "criterion": values.get("criterion"),
         "best": values.get("best_run"),
         "collapsed": sum(len(row["collapsed"]) for row in rows),
+        "single": [
+            (name, run["results"], bool(run.get("collapsed")))
+            for name, run in _dictionaries(values.get("runs"))
+            if isinstance(run.get("results"), dict)
+        ],
     }
 
 

@@ -6,11 +6,10 @@ import shlex
 from collections.abc import Iterable
 from typing import Any
 
-from bert_tf.reports.curves import is_number, number_text
+from bert_tf.reports.curves import PERCENTAGES, SHARES, is_number, number_text, percent_text
 from bert_tf.runtime.terminal import printable
 
-SHARES = ("accuracy", "f1", "precision", "recall", "exact_match", "best_exact")  # ends of names of scores
-PERCENTAGES = ("exact_match", "best_exact")  # scores of SQuAD, which come with an F1 in percent
+SUBSET_ACCURACY = "Subset accuracy (all labels of a text right)"  # of several labels
 ACRONYMS = {"lm": "LM", "id": "ID", "nsp": "NSP", "mlm": "MLM", "f1": "F1"}
 
 
@@ -62,14 +61,6 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60:,} h {minutes % 60} min"
 
 
-def percent_text(value: Any) -> str:
-    """Formats a share in percent: 0.643 -> 64.3%, 0.0004 -> 0.04%."""
-    if not is_number(value):
-        return "–"
-    percentage = 100 * value
-    return f"{percentage:.1f}%" if percentage == 0 or abs(percentage) >= 0.1 else f"{percentage:.1g}%"
-
-
 def prose(text: object) -> str:
     """Text for Markdown, in which no HTML, link, image, code or cell of a table begins, on one line."""
     return re.sub(r"([\[\]`|])", r"\\\1", html.escape(printable(" ".join(str(text).split())), quote=False))
@@ -84,6 +75,11 @@ def code(text: object) -> str:
 def count_text(number: float, noun: str) -> str:
     """A number with its noun: 1 epoch, 2.5 epochs, 1,000 steps."""
     return f"{number_text(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def deviation_text(name: str, value: Any, scores: Iterable[str] = ()) -> str:
+    """The standard deviation of a score after its mean: " ± 1.2%"; "" if it is not known."""
+    return f" ± {score_text(name, value, scores)}" if is_number(value) else ""
 
 
 def score_text(name: str, value: Any, scores: Iterable[str] = ()) -> str:

@@ -49,7 +49,7 @@ def test_page_has_one_chart_per_metric_and_marks_the_best(tmp_path, capsys):
         "Loss a/run 7.25 b/run 2 ",
         "learning_rate 0.00012345 0.5",
         "Train a/run 3 min 0 s b/run 1 min 30 s",
-        "keras 3.14 3.15 The same: 1 versions, 1 properties of the machine.",
+        "keras 3.14 3.15 The same: 1 version, 1 setting of the machine.",
     ):
         assert expected in text
     assert page.count('class="best"') == 2 and '<td class="best">0.5</td>' in page, "of loss the least, of accuracy"
@@ -67,6 +67,26 @@ def test_different_tasks_are_compared_by_shared_metrics(tmp_path):
     ]
     page = comparison.write(runs, str(tmp_path / "page.html"))
     assert 'class="best"' not in pathlib.Path(page).read_text(encoding="utf-8")
+
+
+def test_best_is_marked_among_runs_on_the_same_rows_only_and_seeds_have_deviations(tmp_path):
+    details = {"dev": {"per_class": [{"label": "a", "count": 3}, {"label": "b", "count": 2}]}}
+    runs = [run_in(tmp_path / name) for name in ("x", "y")]
+    for folder in runs:
+        (pathlib.Path(folder) / "eval_details.json").write_text(json.dumps(details))
+    combination = {"runs": 2, "collapsed": 0, "scores": {"accuracy": {"mean": 0.6, "sd": 0.05}}}
+    sweep = {"criterion": "accuracy", "combinations": [combination], "best_combination": 0, "best_run": "seed=1"}
+    (tmp_path / "y" / "sweep.json").write_text(json.dumps(sweep))
+    (tmp_path / "y" / "eval_results.json").write_text(json.dumps({"accuracy": 0.9}))
+    result = comparison.compare(runs)
+    assert result["is_ranked"] and result["scores"]["accuracy"] == [0.7, 0.6]
+    assert result["deviations"]["accuracy"] == [None, 0.05]
+    page = pathlib.Path(comparison.write(runs, str(tmp_path / "page.html"))).read_text(encoding="utf-8")
+    assert "Accuracy 70.0% 60.0% ± 5.0% Parameters 1,480,322 1,480,322 Time of a run 3 min 12 s" in as_read(page)
+    details["dev"]["per_class"][1]["count"] = 4
+    (tmp_path / "y" / "eval_details.json").write_text(json.dumps(details))
+    result = comparison.compare(runs)
+    assert not result["is_ranked"] and "no best one is marked" in result["notes"][0]
 
 
 def test_unshared_curves_are_drawn_unless_excluded():

@@ -46,6 +46,14 @@ def run(tmp_path):
     return write
 
 
+def test_card_says_what_the_data_hold_without_folders_of_the_machine(tmp_path):
+    data = {"splits": ["train: 3 examples; a 66.7%."], "notes": ["1 row of /home/me/x.csv is left out: line 9 of it."]}
+    run = {"name": "table", "flags": {"train_file": "/home/me/x.csv"}, "data": data}
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    card = model_card.of_run(str(tmp_path))
+    assert "train: 3 examples; a 66.7%.\n\n1 row of x.csv is left out: line 9 of it." in card and "/home" not in card
+
+
 def test_card_states_data_recipe_scores_and_limits(run):
     folder = run()
     model_card.write_of_run(str(folder), [str(folder / "missing")])

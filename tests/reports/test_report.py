@@ -220,14 +220,24 @@ def test_unfinished_run_says_so():
     assert summary({"started": "yesterday"}, []) == ""
 
 
+def test_data_are_described_and_texts_that_were_trained_on_are_no_held_out_ones(tmp_path):
+    data = {"splits": ["dev: 3 examples; a 66.7%, b 33.3%."], "notes": ["1 row of x.csv is left out."]}
+    run = RUN | {"name": "table", "flags": {"train_file": "data/x.csv"}, "data": data}
+    run["evaluated_on"] = "the training text"
+    text = as_read(page_of(tmp_path, run=run, eval_results={"accuracy": 0.75}, task={"kind": "multi_label"}))
+    assert "Data dev: 3 examples; a 66.7%, b 33.3%. 1 row of x.csv is left out." in text
+    assert "Final scores on the training text 75.0% Subset accuracy" in text and "held" not in text
+    assert "x.csv · 2 layers" in text
+
+
 def test_baseline_and_collapse_are_shown_beside_the_scores(tmp_path):
     baseline = {"name": "TF-IDF with a linear model", "scores": {"accuracy": 0.82, "macro_f1": 0.8}}
     run = RUN | {"baseline": baseline, "collapsed": "all 96 predictions are the same"}
     text = as_read(page_of(tmp_path, run=run, eval_results={"accuracy": 0.75, "loss": 0.5}))
-    assert "75.0% Accuracy TF-IDF with a linear model: 82.0% 0.5 Loss" in text
+    assert "Accuracy this model 75.0% TF-IDF with a linear model 82.0%" in text
     run["baselines"] = [{"name": "frozen vectors", "scores": {"accuracy": 0.9}}, {"name": "none", "scores": {}}]
     run["not_beaten"] = ["frozen vectors"]
     text = as_read(page_of(tmp_path, run=run, eval_results={"accuracy": 0.75, "loss": 0.5}))
-    assert "75.0% Accuracy frozen vectors: 90.0% 0.5 Loss" in text
+    assert "Accuracy this model 75.0% frozen vectors 90.0%" in text
     assert "Fine-tuning does not beat frozen vectors. Try more examples" in text
     assert "The training has collapsed: on the development set all 96 predictions are the same. Try another" in text

@@ -89,7 +89,8 @@ def test_very_many_classes_show_the_worst():
 SWEEP = {
     "criterion": "accuracy",
     "runs": {
-        "seed=7,learning_rate=5e-05": {"learning_rate": 5e-05, "train_batch_size": 32, "collapsed": "all are the same"},
+        "seed=7,learning_rate=5e-05": {"learning_rate": 5e-05, "train_batch_size": 32, "collapsed": "all are the same"}
+        | {"results": {"accuracy": 0.5, "loss": 0.6}},
         "seed=9,learning_rate=3e-05": {"learning_rate": 3e-05, "train_batch_size": 32, "collapsed": None},
     },
     "combinations": [
@@ -116,10 +117,10 @@ def test_sweep_is_a_table_with_means_deviations_and_collapsed_runs(tmp_path):
     text = as_read(page_of(tmp_path, sweep=SWEEP))
     assert (
         "Runs Learning rate Runs Accuracy Loss "
-        "5e-05 3 1 collapsed 0.6 ± 0.1 0.7 without collapsed runs 0.5 ± 0.01 0.4 without collapsed runs "
-        "3e-05 ★ 3 0.65 ± 0.02 – Mean ± standard deviation over the seeds. ★ best accuracy. "
-        "The best run is in seed=9,learning_rate=3e-05. Collapsed to one prediction for all inputs: "
-        "seed=7,learning_rate=5e-05"
+        "5e-05 3 1 collapsed 60.0% ± 10.0% 70.0% without collapsed runs 0.5 ± 0.01 0.4 without collapsed runs "
+        "3e-05 ★ 3 65.0% ± 2.0% – Mean ± standard deviation over the seeds. ★ best accuracy. "
+        "The best run is in seed=9,learning_rate=3e-05. Run Accuracy Loss "
+        "seed=7,learning_rate=5e-05 collapsed 50.0% 0.6 Collapsed: one prediction for all inputs."
     ) in text
 
 
