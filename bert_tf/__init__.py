@@ -31,6 +31,7 @@ def load(
     *,
     special_tokens_in_strings: "bool | Sequence[str] | None" = None,
     trust_code: bool = False,
+    engine: str | None = None,
 ) -> "Bert":
     """Reads any checkpoint that `bert-tf convert` takes, a run or an export, as a Keras model that also takes strings.
 
@@ -46,11 +47,19 @@ def load(
             original splits it. True: the five and those that the checkpoint adds. Tokens: these and the five. By
             default as the checkpoint says, else none.
         trust_code: whether files may name modules outside of this package, such as an encoder, which are then imported.
+        engine: "openvino" or "onnx" answers by the model for it that an export holds, without loading TensorFlow, and
+            has methods for texts but no Keras model; "auto" takes the fastest of those, else TensorFlow.
 
     Raises:
         UserError: no format recognizes the path, a file is damaged or names code outside of this package, or a weight
             of the encoder has another shape than the configuration says.
     """
+    if engine is not None:
+        from bert_tf.api import engine_bert
+
+        found = engine_bert.load(path, engine, format_name)
+        if found is not None:
+            return found
     from bert_tf.api import bert
 
     return bert.load(path, format_name, special_tokens_in_strings=special_tokens_in_strings, trust_code=trust_code)

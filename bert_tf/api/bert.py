@@ -14,15 +14,12 @@ from bert_tf.api import texts as given_texts
 from bert_tf.api.results import Attribution, Ranked
 from bert_tf.api.texts import Texts
 from bert_tf.api.words import is_words, join_words, listed
-from bert_tf.checkpoints import pretrained
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import about_file, live_model, loaded_model, tagged_words
+from bert_tf.export import about_file, loaded_model, tagged_words
 from bert_tf.export.zero_shot import TEMPLATE, ZeroShot
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.answers import Answer, BaseAnswer, Entities, Entity, FilledMasks, Prediction, Tag, Token
-from bert_tf.model.heads import BertModel
-from bert_tf.recipes import trained_model
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.lazy import tf
 from bert_tf.search.reranking import Reranker
@@ -32,6 +29,9 @@ from bert_tf.training.run_directory import recorded_flags
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from bert_tf.checkpoints import pretrained
+    from bert_tf.model.heads import BertModel
 
 MAX_SHOWN = 6  # labels
 PAIR, MAX_CHOICES = ("text_a", "text_b"), 64  # of checkpoints from elsewhere
@@ -51,6 +51,8 @@ def load(
     trust_code: bool = False,
 ) -> "Bert":
     """Reads any checkpoint, run or export; see `bert_tf.load`."""
+    from bert_tf.checkpoints import pretrained
+
     with plugins.trusting(everything=trust_code):
         loaded = pretrained.load(path, format_name, special_tokens_in_strings=special_tokens_in_strings)
     return Bert(loaded, os.fspath(path), trust_code=trust_code)
@@ -80,7 +82,7 @@ class Bert:
         trust_code: whether its files may name code outside of this package.
     """
 
-    def __init__(self, loaded: pretrained.Loaded, path: str, *, trust_code: bool = False) -> None:
+    def __init__(self, loaded: "pretrained.Loaded", path: str, *, trust_code: bool = False) -> None:
         self.path, self.trust_code, self._loaded = path, trust_code, loaded
         self.model: BertModel = loaded.model
         self.tokenizer = loaded.tokenizer
@@ -476,10 +478,13 @@ class Bert:
             Example(str(number), tuple(words), None, f"sentence {number}")
             for number, words in enumerate([sentences] if is_words(sentences) else sentences)
         ]
-        tagger = tagged_words.WordTagger(self._signatures_of()[tagged_words.SIGNATURE])
-        outputs = loaded_model.predict_in_order(tagger, examples, batch_size=batch_size, window=WINDOW)
+        outputs = loaded_model.predict_in_order(self._word_tagger, examples, batch_size=batch_size, window=WINDOW)
         answers = (tagged_words.answered(*pair, tuple(self.labels or ())).answer for pair in outputs)
         return [answer for answer in answers if isinstance(answer, Entities)]
+
+    @property
+    def _word_tagger(self) -> Any:
+        return tagged_words.WordTagger(self._signatures_of()[tagged_words.SIGNATURE])
 
     def attribute(self, text: str | tuple[str, str]) -> Attribution:
         """Returns how much each token of a text, or of a pair, contributed to the prediction, by integrated gradients.
@@ -507,7 +512,7 @@ class Bert:
         """The answers of the model's task for each example, which are of this kind."""
         if not read.rows:
             return []
-        head, labels = heads.get(live_model.kind_of(self._loaded) or ""), tuple(self.labels or ())
+        head, labels = heads.get(self._head_kind or ""), tuple(self.labels or ())
         predictor = self._predictor_of(len(read.rows[0]) if self._takes_any_number else None)
         rows = loaded_model.predict_in_order(predictor, _examples(read), batch_size=batch_size, window=WINDOW)
         answers = (answered(*pair, head=head, labels=labels, inputs=predictor.inputs).answer for pair in rows)
@@ -538,13 +543,13 @@ class Bert:
     def _takes_any_number(self) -> bool:
         """Returns whether neither run nor export says how many texts an example has: the caller's number counts."""
         kinds = (*heads.kinds("takes_any_number"), "choice")
-        return not self._is_made_here and live_model.kind_of(self._loaded) in kinds
+        return not self._is_made_here and self._head_kind in kinds
 
     @functools.cached_property
     def _names(self) -> list[str]:
         """The names of the texts of an example: those of the inputs, with a number where an input is several."""
         if self._takes_any_number:
-            is_choice = live_model.kind_of(self._loaded) == "choice"
+            is_choice = self._head_kind == "choice"
             return ["text_a", *(f"choice {number}" for number in range(MAX_CHOICES))] if is_choice else list(PAIR)
         names: list[str] = []
         for name, count in self._predictor_of(None).inputs.items():
@@ -553,7 +558,7 @@ class Bert:
 
     def _expect(self, method: str) -> None:
         """Raises UserError unless the head of the model has this method."""
-        kind = self.kind if self.kind == "vectors" else live_model.kind_of(self._loaded)
+        kind = self.kind if self.kind == "vectors" else self._head_kind
         if kind is None:
             raise UserError(
                 f"{self.path} has no head{self._loaded.why_headless}: use embed(texts), or fine-tune it first."
@@ -562,7 +567,16 @@ class Bert:
         if own.partition("(")[0] != method:
             raise UserError(f"{self.path} has another head than {method} needs: use {own}.")
 
+    @property
+    def _head_kind(self) -> str | None:
+        """The kind of its head; None where nothing answers a text."""
+        from bert_tf.export import live_model
+
+        return live_model.kind_of(self._loaded)
+
     def _tokenizer(self) -> Any:
+        from bert_tf.export import live_model
+
         return live_model.tokenizer_of(self.path, self._loaded)
 
     @functools.cached_property
@@ -598,8 +612,11 @@ class Bert:
         return static_signatures(signatures, stages, "auto")
 
 
-def live_signatures(path: str, loaded: pretrained.Loaded, texts: int | None) -> Any:
+def live_signatures(path: str, loaded: "pretrained.Loaded", texts: int | None) -> Any:
     """{name: tf.function on strings} of a model: of its run where the path is one, else of the kind of its head."""
+    from bert_tf.export import live_model
+    from bert_tf.recipes import trained_model
+
     if live_model.kind_of(loaded) == "masked_lm" or not files.exists(os.path.join(path, "run.json")):
         return live_model.signatures_of(path, loaded, texts)
     task = trained_model.read_task(path)

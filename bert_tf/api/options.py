@@ -47,6 +47,7 @@ class FineTuneOptions(TypedDict, total=False):
     eval_steps: int  # Steps between evaluations; 0: at every checkpoint and at the end of every epoch.
     eval_text_columns: str  # With --task_name=simcse: the two columns of texts in eval_file, for label_column.
     export_attention: bool  # Add signatures to the export that return attention weights and attributions; see docs/serving.md.
+    export_engines: str  # Engines whose models the export holds too, comma-separated: openvino, onnx; see docs/serving.md.
     feature_cache: StrPath  # With feature_layers: folder to cache the vectors in. Default: a folder in output_dir.
     feature_layers: Literal["", "embeddings", "second_to_last", "last", "weighted_sum_last_four", "concat_last_four", "weighted_sum_all"]  # Tagging: train a BiLSTM on these vectors of the frozen encoder.
     fgm_epsilon: float  # Adversarial training (FGM): also train on embeddings perturbed by this norm towards a larger loss, such as 1; twice the time. 0: off.
@@ -159,6 +160,7 @@ class PretrainOptions(TypedDict, total=False):
     eval_batch_size: int  # Rows per batch in evaluation and prediction.
     eval_file: StrPath  # Held-out text for evaluation, given as input_file is. Default: 5% of the documents of input_file.
     export_attention: bool  # Add signatures to the export that return attention weights and attributions; see docs/serving.md.
+    export_engines: str  # Engines whose models the export holds too, comma-separated: openvino, onnx; see docs/serving.md.
     gpu_memory_growth: bool  # Allocate GPU memory on demand; false: nearly all of it at the start.
     gpu_memory_limit: int  # MiB of each part of a GPU, with num_logical_devices.
     gradient_checkpointing: bool  # Recompute layers in the backward pass instead of storing their activations; less memory, same result.

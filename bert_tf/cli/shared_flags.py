@@ -2,11 +2,14 @@
 
 import argparse
 import dataclasses
+import sys
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.flag_groups import XLA_CACHE_HELP
 from bert_tf.config.train_config import JIT_CHOICES
 from bert_tf.errors import UserError
+from bert_tf.export import engine_predictor
+from bert_tf.export.engine_predictor import AUTO, CHOICES, TENSORFLOW, EnginePredictor
 from bert_tf.recipes.finetuning import scored_export
 from bert_tf.runtime import accelerators, tensorflow_startup, xla_options
 from bert_tf.text import special_tokens, vocabulary
@@ -57,6 +60,32 @@ def apply_devices(arguments: argparse.Namespace) -> None:
     if arguments.tf32:
         tensorflow_startup.allow_tf32()
     xla_options.set_up(arguments.xla_cache)
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Adds --engine, of commands that answer."""
+    parser.add_argument(
+        "--engine",
+        default=AUTO,
+        metavar="NAME",
+        help=f"what computes: {', '.join(CHOICES)} (auto: the fastest that the export has a model for and that is "
+        "installed; see `bert-tf export --engine`)",
+    )
+
+
+def chosen_engine(arguments: argparse.Namespace, folder: str) -> str:
+    """The engine for an export; one that the flag leaves open is printed."""
+    if arguments.engine == AUTO and arguments.jit_compile == "true":
+        return TENSORFLOW
+    name = engine_predictor.choose(folder, arguments.engine)
+    if arguments.engine == AUTO and name != TENSORFLOW:
+        print(f"Computed by {name}; --engine={TENSORFLOW} uses TensorFlow.", file=sys.stderr)
+    return name
+
+
+def load_engine(arguments: argparse.Namespace, folder: str) -> EnginePredictor | None:
+    """The export by the engine that the flag names, see `chosen_engine`; None for TensorFlow."""
+    return engine_predictor.load(folder, chosen_engine(arguments, folder))
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:

@@ -97,6 +97,11 @@ class RunOptions(Options):
         "Add signatures to the export that return attention weights and attributions; see docs/serving.md.",
         free=True,
     )
+    export_engines: str = flag(
+        "",
+        "Engines whose models the export holds too, comma-separated: openvino, onnx; see docs/serving.md.",
+        free=True,
+    )
     max_seq_length: int = flag(128, "Tokens per row, including [CLS] and [SEP].")
     parity: str = flag(
         "",

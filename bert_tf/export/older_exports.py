@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-import tensorflow as tf
-
 from bert_tf.errors import UserError
+from bert_tf.runtime.lazy import tf
 
 MAX_BYTES = 1 << 15  # of a text; it takes about a gigabyte
 ENTITIES = {"texts", "labels", "starts", "ends", "counts"}  # outputs of a tagger
@@ -29,7 +28,7 @@ class Limited:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._function, name)
 
-    def __call__(self, **strings: tf.Tensor) -> Any:
+    def __call__(self, **strings: Any) -> Any:
         """The outputs of the signature; raises TooLong."""
         for texts in strings.values():
             if tf.size(texts) > 0 and int(tf.reduce_max(tf.strings.length(texts))) > MAX_BYTES:

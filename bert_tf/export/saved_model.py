@@ -5,7 +5,7 @@ It is also a checkpoint, which `checkpoints.formats.saved_model` reads with the 
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,14 @@ from bert_tf.training.task import Servable
 
 EXTRA = "assets.extra"  # TensorFlow's loaders ignore the files in this folder
 # Largest difference between outputs, relative to the largest value of an output.
-TOLERANCES = {"float32": 1e-4, "bfloat16": 0.1, "float16": 2e-2}
+TOLERANCES = {"float32": 1e-4, "bfloat16": 0.1, "float16": 2e-2, "int8": 0.5}
+
+TEXTS = (  # that other engines are compared on
+    "The [MASK] is on the table.",
+    "Ann Smith moved from Paris to New York in 1998, and works at Acme Inc. there, as her brother did before her.",
+    "Who sings in Ulm?",
+    "",
+)
 
 Signatures = Mapping[str, tf.types.experimental.PolymorphicFunction]
 Functions = Mapping[str, Callable[..., dict[str, tf.Tensor]]]
@@ -43,6 +50,8 @@ def export(
     about: Mapping[str, Any] | None = None,
     precision: str = "float32",
     with_attention: bool = False,
+    engine_names: Sequence[str] = (),
+    calibration: Sequence[Sequence[str]] = (),
 ) -> Any:
     """Writes the SavedModel of a trained model, whole or not at all; replaces an earlier one.
 
@@ -56,6 +65,8 @@ def export(
         precision: of the weights and the computation; 16 bits need a device with instructions for them to be fast.
         with_attention: whether to add the signatures of `attention_signature` and, where the model has a prediction
             to explain, of `attribution_signature`.
+        engine_names: other engines that get a model of their own in the export, see `engine_models.write`.
+        calibration: see there.
 
     Returns:
         What `tf.saved_model.load` returns for the folder.
@@ -90,12 +101,51 @@ def export(
             _compare(exported, signatures, own_examples, TOLERANCES[precision])
             live = {name: signature.python_function for name, signature in live_signatures.items()}  # not traced again
             _compare(exported, live, examples, max(TOLERANCES[precision], TOLERANCES[live_precision]))
+            if engine_names:
+                _add_engines(
+                    partial,
+                    exported,
+                    engine_names,
+                    task=task,
+                    model=copy,
+                    about=about,
+                    precision=precision,
+                    calibration=calibration,
+                )
             return exported
     except (tf.errors.OpError, OSError) as error:
         raise TrainingError(
             f"The export could not be written to {folder} ({reason_of(error)}): make room, or make the folder "
             "writable, and start the same command again."
         ) from None
+
+
+def _add_engines(partial: str, exported: Any, names: Sequence[str], *, precision: str, **options: Any) -> None:
+    """Adds models for other engines; UserError if their answers differ from those of the SavedModel."""
+    from bert_tf.export import engine_models
+
+    inputs = options["about"]["inputs"]
+    texts = [[TEXTS[(number + place) % len(TEXTS)] for place in range(_count(inputs))] for number in range(len(TEXTS))]
+    found = engine_models.write(partial, names, texts=texts, precision=precision, **options)
+    columns, first = {}, 0
+    for name, count in inputs.items():
+        parts = [row[first : first + (count or 1)] for row in texts]
+        columns[name] = tf.constant(parts if count else [part for (part,) in parts])
+        first += count or 1
+    expected = exported.signatures["serving_default"](**columns)
+    for engine, outputs in found.items():
+        tolerance = TOLERANCES["int8" if engine.endswith("int8") else precision]
+        for name, values in outputs.items():
+            difference = _difference(expected[name].numpy(), values, tolerance)
+            if not difference <= tolerance:
+                raise UserError(
+                    f"The answers of {engine} differ from TensorFlow's: output {name!r} by {difference:.2g} of its "
+                    f"largest value, expected at most {tolerance:.2g}; nothing was written."
+                )
+
+
+def _count(inputs: Mapping[str, int | None]) -> int:
+    return sum(count or 1 for count in inputs.values())
 
 
 def _inputs_of(signature: Any) -> dict[str, int | None]:

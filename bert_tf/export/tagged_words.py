@@ -38,6 +38,13 @@ class WordTagger:
         }
 
 
+def tagger_of(export: Any) -> Any:
+    """What tags the words of sentences for an export, or for one by another engine; None where it is no tagger."""
+    if hasattr(export, "word_tagger"):
+        return export.word_tagger
+    return WordTagger(export.signatures[SIGNATURE]) if SIGNATURE in export.signatures else None
+
+
 def answered(example: Example, outputs: dict[str, Any], labels: Sequence[str]) -> Answered:
     """The sentence with the tag of each word, and the entities.
 

@@ -166,6 +166,14 @@ class Classes(TextHead):
         """The name of the best class."""
         return {"label": tf.gather(tf.constant(self.labels), tf.argmax(predictions["logits"], -1))}
 
+    def from_logits(self, logits: np.ndarray) -> dict[str, np.ndarray]:
+        """Logits, probabilities and labels."""
+        predictions = {"logits": logits, "probabilities": self._shares(logits)}
+        return {**predictions, "label": np.array(self.names(self.predicted(predictions)), object)}
+
+    def _shares(self, logits: np.ndarray) -> np.ndarray:
+        return confidence.softmax(logits, self.temperature).astype(np.float32)
+
     # Confidence
 
     def about(self) -> dict[str, Any]:

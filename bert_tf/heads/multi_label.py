@@ -212,6 +212,9 @@ class MultiLabel(Classes):
         ends = f"^{_escaped(self.separator)}|{_escaped(self.separator)}$"
         return {"label": tf.strings.regex_replace(repeated, ends, "")}
 
+    def _shares(self, logits: np.ndarray) -> np.ndarray:
+        return sigmoid(logits)
+
     def calibrated(self, predictions: Mapping[str, np.ndarray], split: Any) -> tuple[Self, str]:
         """With the threshold of each label that gives the best F1, if they are to be found."""
         if not self.finds_best:
@@ -245,6 +248,11 @@ class MultiLabel(Classes):
         head = copy.copy(self)
         head.thresholds = np.asarray(thresholds, np.float32)
         return head
+
+
+def sigmoid(logits: np.ndarray) -> np.ndarray:
+    """The sigmoid, float32."""
+    return (0.5 * (1 + np.tanh(0.5 * logits.astype(np.float64)))).astype(np.float32)
 
 
 def split_labels(label: Any, separator: str) -> list[str | None]:

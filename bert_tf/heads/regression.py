@@ -84,6 +84,10 @@ class Regression(TextHead):
         """The number, and what it is called."""
         return Prediction(label=label, value=float(predictions["values"][number]))
 
+    def from_logits(self, logits: np.ndarray) -> dict[str, np.ndarray]:
+        """Values."""
+        return {"values": logits[:, 0]}
+
     @classmethod
     def answer(cls, outputs: Outputs, labels: Sequence[str]) -> Prediction:
         """From "values" []."""

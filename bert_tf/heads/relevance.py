@@ -11,6 +11,7 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.base.text_head import INPUTS, TextHead
 from bert_tf.heads.base.tuned_head import Batch
+from bert_tf.heads.multi_label import sigmoid
 from bert_tf.heads.regression import Regression
 from bert_tf.runtime.lazy import tf
 
@@ -56,6 +57,10 @@ class Relevance(Regression):
     def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Batch | None = None) -> dict[str, tf.Tensor]:
         """Values and logits, float32 [B]."""
         return {"values": tf.sigmoid(outputs["values"]), "logits": outputs["values"]}
+
+    def from_logits(self, logits: np.ndarray) -> dict[str, np.ndarray]:
+        """Values and logits."""
+        return {"values": sigmoid(logits[:, 0]), "logits": logits[:, 0]}
 
     def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
         """Binary cross entropies."""

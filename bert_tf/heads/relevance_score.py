@@ -29,5 +29,9 @@ class RelevanceScore(Relevance):
         """Values, which are the logits, float32 [B]."""
         return {"values": outputs["values"], "logits": outputs["values"]}
 
+    def from_logits(self, logits: np.ndarray) -> dict[str, np.ndarray]:
+        """Values, which are the logits."""
+        return {"values": logits[:, 0], "logits": logits[:, 0]}
+
 
 HEAD = RelevanceScore

@@ -18,6 +18,7 @@ from bert_tf.config.options import changed, fields_of, flag
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data import preprocessed_examples
 from bert_tf.errors import UserError
+from bert_tf.export import engine_predictor
 from bert_tf.heads.base.table_options import TableOptions
 from bert_tf.recipes import initialization, teacher
 from bert_tf.recipes.finetuning import baselines, folds, preprocessed, results, starting_point, sweep, table_choice
@@ -165,6 +166,7 @@ def main(options: FineTuningFlags) -> None:
 def prepare(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags], folder: RunFolder) -> Setup:
     """Reads checkpoint and data; errors in them are raised here, before anything is written."""
     # Checkpoint and devices
+    engine_predictor.names_of(options.export_engines)  # raises for one that cannot be written
     start = initialization.resolve(options)
     strategy = initialization.start_devices(options.devices)
     if options.export_attention:

@@ -16,7 +16,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model
+from bert_tf.export import engine_predictor, loaded_model
 from bert_tf.recipes import advice, initialization, teacher
 from bert_tf.recipes.pretraining import named_recipes, preparation
 from bert_tf.recipes.pretraining.pretraining_flags import (
@@ -111,6 +111,7 @@ def run_model(
     folder: RunFolder,
 ) -> None:
     """Creates task and model, trains, evaluates and exports."""
+    engine_predictor.names_of(options.export_engines)  # raises for one that cannot be written
     # Devices, before any operation of TensorFlow
     strategy = initialization.start_devices(options.devices)
     from bert_tf.data.pretraining.record_input import explain_damage
@@ -271,7 +272,14 @@ def export_and_demo(
     with_attention = options.export_attention
     about = {"attention": with_attention}
     exported = export(
-        task, model, tokenizer, folder.file("export"), examples=examples, about=about, with_attention=with_attention
+        task,
+        model,
+        tokenizer,
+        folder.file("export"),
+        examples=examples,
+        about=about,
+        with_attention=with_attention,
+        engine_names=engine_predictor.names_of(options.export_engines),
     )
     outputs = exported.signatures["serving_default"](text=tf.constant(sentences))
     filled = []

@@ -4,14 +4,14 @@ The task's data are not read: labels and vocabulary lie in the folder.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.options import fields_of, upgrade
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model
+from bert_tf.export import engine_predictor, loaded_model
 from bert_tf.heads.base.table_options import LabelOptions
 from bert_tf.recipes import finetune, finetune_squad, pretrain
 from bert_tf.recipes.finetuning import results, starting_point
@@ -33,6 +33,9 @@ SENTENCES = (
     "Ann Smith moved from Paris to New York in 1998, and works at Acme Inc. there.",
     "",
 )
+
+
+MAX_CALIBRATION = 128  # texts from which engines learn the ranges of numbers in 8 bits
 
 
 class TrainedModel(NamedTuple):
@@ -171,11 +174,21 @@ def check_free(target: str, *, overwrite: bool) -> None:
         atomic_files.check_free(target)
 
 
-def write_export(trained: TrainedModel, target: str, precision: str = "float32") -> None:
-    """Writes the export of a model as its script would have, and compares it with the model on SENTENCES."""
+def write_export(
+    trained: TrainedModel, target: str, precision: str = "float32", engine_names: Sequence[str] = ()
+) -> None:
+    """Writes the export of a model as its script would have, and compares it with the model on SENTENCES.
+
+    engine_names: see `saved_model.export`.
+    """
     from bert_tf.export.saved_model import export
 
     task, model, about = trained
+    calibration: list[Any] = []
+    if any(name.endswith(engine_predictor.INT8) for name in engine_names):
+        if not isinstance(task, FineTuningTask):
+            raise UserError("8 bits need the texts that a model was fine-tuned on: leave them out of engine.")
+        calibration = [example.texts for example in task.demo_examples("train", MAX_CALIBRATION)]
     export(
         task,
         model,
@@ -185,6 +198,8 @@ def write_export(trained: TrainedModel, target: str, precision: str = "float32")
         about=about,
         precision=precision,
         with_attention=about["attention"],
+        engine_names=engine_names,
+        calibration=calibration,
     )
 
 

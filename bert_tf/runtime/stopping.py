@@ -1,7 +1,11 @@
-"""Stopping a computation that nobody waits for any more: its TensorFlow functions end at their next operation."""
+"""Stopping a computation that nobody waits for any more.
+
+Functions of TensorFlow end at their next operation, other engines at their next block of rows.
+"""
 
 import contextlib
 import contextvars
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,6 +25,11 @@ class Stop:
     def __init__(self) -> None:
         self._is_set, self._managers, self._lock = False, list[Any](), threading.Lock()
 
+    @property
+    def is_set(self) -> bool:
+        """Whether it was stopped."""
+        return self._is_set
+
     def set(self) -> None:
         """Stops it; may be called in any thread, and again."""
         with self._lock:
@@ -30,7 +39,14 @@ class Stop:
 
     @contextlib.contextmanager
     def applies(self) -> Iterator[None]:
-        """What is computed within ends with Stopped after `set`."""
+        """What is computed within ends with Stopped after `set`; without TensorFlow at the next `check`."""
+        if "tensorflow" not in sys.modules:
+            token = _current.set(self)
+            try:
+                yield
+            finally:
+                _current.reset(token)
+            return
         from tensorflow.python.eager import cancellation  # TensorFlow has no public one
 
         manager = cancellation.CancellationManager()
@@ -48,6 +64,13 @@ class Stop:
             _current.reset(token)
             with self._lock:
                 self._managers.remove(manager)
+
+
+def check() -> None:
+    """Raises Stopped if the computation that this is called in was stopped."""
+    stop = _current.get()
+    if stop is not None and stop.is_set:
+        raise Stopped
 
 
 def inherited(function: Callable) -> Callable:

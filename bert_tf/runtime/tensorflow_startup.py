@@ -5,6 +5,7 @@ after which library code that imports TensorFlow lazily silences it too.
 """
 
 import contextlib
+import importlib.util
 import logging
 import os
 import sys
@@ -12,6 +13,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+
+from bert_tf.errors import UserError
 
 # What `import tensorflow` imports of Keras at its end, to register its optimizers for `tf.saved_model.load`: a third of
 # the time. No SavedModel of this package has one, and what needs Keras imports it.
@@ -52,6 +55,11 @@ def start_tensorflow() -> None:
     If Keras is imported later, it is without EXTRAS_OF_KERAS. Call it before importing modules that need TensorFlow.
     TF_CPP_MIN_LOG_LEVEL=0 shows everything.
     """
+    if importlib.util.find_spec("tensorflow") is None:
+        raise UserError(
+            "TensorFlow is not installed: pip install bert-tf, or give an export with a model for an installed engine "
+            "(`bert-tf export RUN --engine=onnx` writes it)."
+        )
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
         return
     if "keras" not in sys.modules:

@@ -16,10 +16,10 @@ import numpy as np
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import prediction_inputs
+from bert_tf.export.engine_predictor import AUTO
 from bert_tf.runtime import atomic_files, files, folder_lock
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.progress import progress
-from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.search import neighbors
 from bert_tf.search.embedder_settings import EmbedderSettings
 from bert_tf.search.index_files import ABOUT, GRAPH, OFFSETS, SETTINGS, TEXTS, VECTORS, VERSION
@@ -41,6 +41,7 @@ def build(
     approximate: str = "auto",
     batch_size: int = 64,
     overwrite: bool = False,
+    engine: str = AUTO,
     **settings: Any,
 ) -> dict[str, Any]:
     """Writes an index of the texts of a file, whole or not at all; returns what its JSON file says.
@@ -54,13 +55,13 @@ def build(
         approximate: "true" also makes a graph for approximate search, "auto" above a million vectors.
         batch_size: texts that are computed at once.
         overwrite: whether to replace an index.
+        engine: see `engine_predictor.choose`.
         settings: fields of EmbedderSettings, such as pooling, where vectors shall not be made as the model says.
 
     Raises:
         UserError: a file cannot be read, the folder exists, or another process is writing it.
     """
     prepare(texts, folder, approximate, columns, overwrite=overwrite)
-    start_if_silenced()
     from bert_tf.search.embedder import Embedder
 
     target = atomic_files.target_of(folder.rstrip(os.sep))
@@ -81,7 +82,7 @@ def build(
             "id_column": id_column,
             **dataclasses.asdict(given),
         }
-        embedder = Embedder(model, given, batch_size)
+        embedder = Embedder(model, given, batch_size, engine)
         _claim(partial, flags)
         is_own = True
         count = _write_rows(partial, embedder, _examples(texts, columns, id_column))

@@ -4,22 +4,35 @@ n texts, E numbers of a vector.
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator
-from typing import Any
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_tf.checkpoints import pretrained
+from bert_tf.checkpoints import sentence_transformers
 from bert_tf.checkpoints.checkpoint import SentenceVectors
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model
+from bert_tf.export import engine_predictor, loaded_model
+from bert_tf.export.loaded_model import Predictor
+from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.search.embedder_settings import COSINE, DOT, EmbedderSettings
 from bert_tf.tasks.embeddings import sentence_choice
-from bert_tf.tasks.embeddings.extraction import Extractor
 from bert_tf.tasks.embeddings.sentence_choice import DOCUMENT, QUERY, SentenceOptions
+from bert_tf.tasks.embeddings.vector_choice import VectorChoice
 
 WINDOW = 4096  # texts among which those of similar length share a batch
+
+
+class Model(NamedTuple):
+    """A model that makes vectors: what it says of them, its encoder, and choice -> a predictor of "vectors"."""
+
+    recorded: SentenceVectors | None
+    config: BertConfig
+    extractor: Callable[[VectorChoice], Predictor]
 
 
 class Embedder:
@@ -35,12 +48,16 @@ class Embedder:
         dimensions: E.
     """
 
-    def __init__(self, path: str, settings: EmbedderSettings | None = None, batch_size: int = 64) -> None:
-        """Loads the model. Raises UserError if it makes no vectors."""
-        loaded, given = pretrained.load(path), settings or EmbedderSettings()
-        if loaded.tokenizer is None:
-            raise UserError(f"{path} has no vocab.txt next to it, without which it takes no strings.")
-        recorded = loaded.sentence_vectors or SentenceVectors()
+    def __init__(
+        self,
+        path: str,
+        settings: EmbedderSettings | None = None,
+        batch_size: int = 64,
+        engine: str = engine_predictor.AUTO,
+    ) -> None:
+        """Loads the model. Raises UserError where it makes no vectors. engine: see `engine_predictor.choose`."""
+        given, model = settings or EmbedderSettings(), _model(path, engine)
+        recorded = model.recorded or SentenceVectors()
         similarity = given.similarity or recorded.similarity or COSINE
         if similarity not in (COSINE, DOT):
             raise UserError(
@@ -55,7 +72,7 @@ class Embedder:
             long_texts=given.long_texts,
             **_prompt(given.prompt_name, given.prompt, DOCUMENT),
         )
-        choice = sentence_choice.choose(recorded, options, path=path, config=loaded.config)
+        choice = sentence_choice.choose(recorded, options, path=path, config=model.config)
         query_prompt = sentence_choice.prompt_of(
             recorded, path, **_prompt(given.query_prompt_name, given.query_prompt, QUERY)
         )
@@ -68,11 +85,11 @@ class Embedder:
             query_prompt=query_prompt,
             similarity=similarity,
         )
-        self.dimensions, self.batch_size = choice.width(loaded.config.hidden_size), batch_size
-        self._texts = self._queries = Extractor(loaded.model, loaded.tokenizer, choice, splits_pairs=False)
+        self.dimensions, self.batch_size = choice.width(model.config.hidden_size), batch_size
+        self._texts = self._queries = model.extractor(choice)
         if query_prompt != choice.prompt:
             of_queries = dataclasses.replace(choice, prompt=query_prompt)
-            self._queries = Extractor(loaded.model, loaded.tokenizer, of_queries, splits_pairs=False)
+            self._queries = model.extractor(of_queries)
 
     def in_order(self, examples: Iterable[Example]) -> Iterator[tuple[Example, np.ndarray]]:
         """Yields (example, float32 [E]) for the first text of each example; not all are held at once."""
@@ -86,12 +103,12 @@ class Embedder:
         """Vectors of queries, float32 [n, E]."""
         return self._stacked(self._queries, texts)
 
-    def _in_order(self, extractor: Extractor, examples: Iterable[Example]) -> Iterator[tuple[Example, np.ndarray]]:
+    def _in_order(self, extractor: Predictor, examples: Iterable[Example]) -> Iterator[tuple[Example, np.ndarray]]:
         first = (Example(each.id, each.texts[:1], None, each.location, each.other) for each in examples)
         rows = loaded_model.predict_in_order(extractor, first, batch_size=self.batch_size, window=WINDOW)
         return ((example, values["vectors"].vectors.reshape(-1)) for example, values in rows)
 
-    def _stacked(self, extractor: Extractor, texts: Iterable[str]) -> np.ndarray:
+    def _stacked(self, extractor: Predictor, texts: Iterable[str]) -> np.ndarray:
         examples = (Example(str(number), (text,), None, f"text {number}") for number, text in enumerate(texts))
         vectors = [vector for _, vector in self._in_order(extractor, examples)]
         return np.stack(vectors) if vectors else np.zeros([0, self.dimensions], np.float32)
@@ -100,3 +117,25 @@ class Embedder:
 def _prompt(name: str | None, text: str | None, default: str) -> dict[str, Any]:
     """The arguments of `prompt_of`, with the name of a prompt if nothing is given."""
     return {"prompt_name": default if name is None and text is None else name, "prompt": text}
+
+
+def _model(path: str, engine: str) -> Model:
+    """The model at a path, by an engine if it is an export with a model for it."""
+    folder = next((each for each in (path, os.path.join(path, "export")) if loaded_model.is_export(each)), "")
+    predictor = engine_predictor.load(folder, engine) if folder else None
+    if predictor and predictor.makes_vectors:
+        extra = os.path.join(folder, engine_predictor.EXTRA)
+        config = BertConfig.from_json_file(os.path.join(extra, "bert_config.json"))
+        recorded = sentence_transformers.read(extra, config.max_position_embeddings)
+        return Model(recorded, config, predictor.extractor)
+    if engine not in (engine_predictor.AUTO, engine_predictor.TENSORFLOW):
+        raise UserError(f"{path} makes no vectors by {engine}: give an export that `bert-tf export --engine` wrote.")
+    start_if_silenced()
+    from bert_tf.checkpoints import pretrained
+    from bert_tf.tasks.embeddings.extraction import Extractor
+
+    loaded = pretrained.load(path)
+    if loaded.tokenizer is None:
+        raise UserError(f"{path} has no vocab.txt next to it, without which it takes no strings.")
+    extractor = functools.partial(Extractor, loaded.model, loaded.tokenizer, splits_pairs=False)
+    return Model(loaded.sentence_vectors, loaded.config, extractor)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.errors import UserError
+from bert_tf.export.engine_predictor import AUTO
 from bert_tf.search import neighbors
 from bert_tf.search.building import build
 from bert_tf.search.embedder import Embedder
@@ -59,6 +60,7 @@ class Index:
         reranker: the path of a model of pairs; "" for none.
         reranker_label: see `Reranker`.
         batch_size: queries that are computed at once.
+        engine: see `engine_predictor.choose`.
 
     Attributes:
         about: what the folder says of itself: model, pooling, count, dimensions, ...
@@ -76,6 +78,7 @@ class Index:
         reranker: str = "",
         reranker_label: str = "",
         batch_size: int = 64,
+        engine: str = AUTO,
     ) -> None:
         """Loads the model. Raises UserError if a file is damaged, or the model makes other vectors."""
         self._files = IndexFiles(folder)
@@ -87,7 +90,7 @@ class Index:
         about = self.about
         path = model or about["model"]
         try:
-            self._embedder = Embedder(path, _settings(about), batch_size)
+            self._embedder = Embedder(path, _settings(about), batch_size, engine)
         except UserError as error:
             raise UserError(f"The model of {folder} cannot be used: {error}") from None
         self._check_same_vectors(path)

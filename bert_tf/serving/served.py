@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model
+from bert_tf.export import engine_predictor, loaded_model
 from bert_tf.heads.base.answering import answer_of
 from bert_tf.runtime import files, memory_estimate
 from bert_tf.runtime.lazy import tf
@@ -93,30 +93,56 @@ def _text_width(texts: np.ndarray, axis: int) -> int:
     return int(filled[-1]) + 1 if len(filled) else 0
 
 
+class EngineSignature(Signature):
+    """The default signature of an export, computed by another engine than TensorFlow."""
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        """See Signature; texts are bytes."""
+        outputs = self.function(**{name: array.tolist() for name, array in arrays.items()})
+        return {name: _as_bytes(x) if x.dtype == object else x for name, x in outputs.items()}
+
+
 class Served:
     """A loaded export: the `kind` of its head, the `form` of the page for it, and the `results` of its run."""
 
     def __init__(
-        self, name: str, path: str, *, version: str = VERSION, jit_compile: str = "auto", texts: int | None = None
+        self,
+        name: str,
+        path: str,
+        *,
+        version: str = VERSION,
+        jit_compile: str = "auto",
+        texts: int | None = None,
+        predictor: engine_predictor.EnginePredictor | None = None,
     ) -> None:
         """Loads it; raises UserError if it is neither an export nor a checkpoint, or does not fit into free memory.
 
         version: its number, as clients see it.
         jit_compile, texts: see `loaded_model.signatures`; what is compiled in static shapes is compiled here.
+        predictor: the same export by another engine, which then answers instead of TensorFlow.
         """
         self.name, self.version, self.folder = name, version, loaded_model.find(path)
         is_export = loaded_model.is_export(self.folder)
-        if is_export:
-            _check_memory(self.folder)
-        self.signatures = {
-            key: Signature(function, _specs(_inputs_of(function)), _specs(function.structured_outputs))
-            for key, function in loaded_model.signatures(self.folder, jit_compile=jit_compile, texts=texts).items()
-        }
+        self.signatures: dict[str, Signature]
+        if predictor:
+            stored = predictor.signature_def
+            inputs_and_outputs = (_specs_of_def(stored[side]) for side in ("inputs", "outputs"))
+            self.signatures = {"serving_default": EngineSignature(predictor.compute, *inputs_and_outputs)}
+            self._signature_defs: Mapping[str, Any] = {"serving_default": stored}
+        else:
+            if is_export:
+                _check_memory(self.folder)
+            functions = loaded_model.signatures(self.folder, jit_compile=jit_compile, texts=texts)
+            self.signatures = {
+                key: Signature(function, _specs(_inputs_of(function)), _specs(function.structured_outputs))
+                for key, function in functions.items()
+            }
         if "serving_default" not in self.signatures:
             raise UserError(f"The export {self.folder} has no signature serving_default: export it again.")
         self._warm_up()
         about = loaded_model.about(self.folder)
-        self._signature_defs = _signature_defs(_stored_defs(self.folder) if is_export else self._live_defs())
+        if not predictor:
+            self._signature_defs = _signature_defs(_stored_defs(self.folder) if is_export else self._live_defs())
         self._head = head = loaded_model.head_of(self.folder, self._default.outputs, self._default.inputs)
         self.kind, self.form = (head.kind, head.form) if head else ("other", "")
         self.labels, self.task = list(about.get("labels") or ()), str(about.get("task") or "")
@@ -185,6 +211,21 @@ def _specs(structure: Mapping[str, Any]) -> dict[str, Spec]:
         name: ("string" if spec.dtype.name == "string" else spec.dtype.as_numpy_dtype, _shape(spec))
         for name, spec in structure.items()
     }
+
+
+def _as_bytes(texts: np.ndarray) -> np.ndarray:
+    return np.array([text.encode() for text in texts.reshape(-1)], object).reshape(texts.shape)
+
+
+def _specs_of_def(infos: Mapping[str, Any]) -> dict[str, Spec]:
+    """The specs of the inputs or outputs of a SignatureDef as JSON."""
+    specs: dict[str, Spec] = {}
+    for name, info in infos.items():
+        kind = info["dtype"].removeprefix("DT_").lower()
+        sizes = [int(dim["size"]) for dim in info["tensor_shape"]["dim"]]
+        shape = None if info["tensor_shape"]["unknown_rank"] else tuple(None if size < 0 else size for size in sizes)
+        specs[name] = "string" if kind == "string" else np.dtype({"float": "float32"}.get(kind, kind)).type, shape
+    return specs
 
 
 def _shape(spec: Any) -> tuple[int | None, ...] | None:

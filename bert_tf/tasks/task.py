@@ -114,6 +114,11 @@ class FineTuningTask(Task):
         """Those of the head."""
         return self.head.signatures(model, tokenizer)
 
+    @property
+    def host_settings(self) -> dict[str, Any] | None:  # type: ignore[override]
+        """Those of the head."""
+        return self.head.host_settings
+
     def write_predictions(self, folder: str, split: str, predictions: Predictions) -> list[str]:
         """Writes the predictions for a split as files, with its name if there are several; returns sentences."""
         name = "predictions" if split == "test" else f"predictions_{split.removeprefix('test_')}"

@@ -121,14 +121,19 @@ def word_characters(*, without_ideographs: bool = False) -> str:
     return "".join("-".join(bounds) for bounds in ranges)
 
 
-def split_at_added_tokens(text: str, tokens: Collection[AddedToken]) -> Iterator[tuple[str, AddedToken | None]]:
-    """Yields the parts of a text, each with the token that it is or None: what `AddedTokenSplit` does in the graph."""
+def split_at_added_tokens(
+    text: str, tokens: Collection[AddedToken], *, without_ideographs: bool = False
+) -> Iterator[tuple[str, AddedToken | None]]:
+    """Yields the parts of a text, each with the token that it is or None: what `AddedTokenSplit` does in the graph.
+
+    without_ideographs: whether an ideograph is no character of a word.
+    """
     found = {token.content: token for token in tokens}
     end = 0
     for match in re.finditer(special_token_pattern(found), text) if tokens else ():
         token, start, stop = found[match[0]], match.start(), match.end()
         if token.single_word:
-            word = f"[{word_characters()}]"
+            word = f"[{word_characters(without_ideographs=without_ideographs)}]"
             if re.search(rf"{word}\Z", text[:start]) or re.match(word, text[stop:]):
                 continue
         if token.lstrip:

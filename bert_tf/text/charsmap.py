@@ -31,9 +31,10 @@ HANGUL = (  # ranges, what they join to, what they are joined by
     ("11a8-11ff d7cb-d7fb", TO_TRAILING, TO_VOWEL | TO_TRAILING),
     ("ac00-d7a3", TO_TRAILING, TO_ANY_JAMO),
 )
-WITHOUT_TRAILING = range(0xAC00, 0xD7A4, 28)  # Hangul syllables
+WITHOUT_TRAILING = np.arange(0xAC00, 0xD7A4, 28)  # Hangul syllables
 
 
+@functools.cache
 def _members(ranges: str) -> list[int]:
     bounds = [[int(each, 16) for each in part.split("-")] for part in ranges.split()]
     return [code for first, *last in bounds for code in range(first, (last or [first])[0] + 1)]
@@ -42,20 +43,27 @@ def _members(ranges: str) -> list[int]:
 @functools.cache
 def cluster_bits() -> tuple[np.ndarray, np.ndarray]:
     """What every code point joins to in a grapheme cluster, and what it is joined by: bits, uint8 [0x110000] each."""
-    categories = np.array([unicodedata.category(chr(code)) for code in range(0x110000)])
-    extends = np.char.startswith(categories, "M")
-    extends[_members(ALONE)], extends[_members(EXTENDING)] = False, True
-    prepends = np.zeros_like(extends)
-    prepends[_members(PREPENDING)] = True
+    return bits_of(np.arange(0x110000))
+
+
+def bits_of(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of some code points."""
+    categories = np.array([unicodedata.category(chr(code)) for code in codes.tolist()])
+
+    def among(ranges: str) -> np.ndarray:
+        return np.isin(codes, _members(ranges))
+
+    extends = (np.char.startswith(categories, "M") & ~among(ALONE)) | among(EXTENDING)
+    prepends = among(PREPENDING)
     is_control = np.isin(categories, ("Cc", "Cf", "Zl", "Zp")) & ~extends & ~prepends
-    is_control[_members(UNASSIGNED_CONTROLS)] = True
+    is_control |= among(UNASSIGNED_CONTROLS)
     to = np.where(is_control, 0, MARK | np.where(prepends, AFTER_PREPENDED, 0)).astype(np.uint8)
     by = np.where(is_control, 0, AFTER_PREPENDED | np.where(extends, MARK, 0)).astype(np.uint8)
     for ranges, joins_to, joined_by in HANGUL:
-        to[_members(ranges)] |= joins_to
-        by[_members(ranges)] |= joined_by
-    to[WITHOUT_TRAILING] ^= TO_TRAILING | TO_VOWEL
-    to[ord("\r")], by[ord("\n")] = LINE_FEED, LINE_FEED
+        to[among(ranges)] |= joins_to
+        by[among(ranges)] |= joined_by
+    to[np.isin(codes, WITHOUT_TRAILING)] ^= TO_TRAILING | TO_VOWEL
+    to[codes == ord("\r")], by[codes == ord("\n")] = LINE_FEED, LINE_FEED
     return to, by
 
 

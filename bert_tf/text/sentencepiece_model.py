@@ -16,6 +16,7 @@ from bert_tf.runtime.proto_messages import FIELD, message_class
 from bert_tf.text.vocabulary import DEBERTA_V2, SENTENCEPIECE, SPECIAL_TOKENS_OF, XLM_ROBERTA, SubwordVocabulary
 
 SPACE = "▁"
+NEVER = "\n"  # in no word
 UNIGRAM, NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 1, 2, 3, 4  # values of enums of the messages
 _MESSAGES = {
     "Piece": {
@@ -130,6 +131,15 @@ def _vocabulary(model: UnigramModel, kind: str, controls: Collection[str] = ()) 
     return SubwordVocabulary(tokens, kind, rules)
 
 
+def unigram(rules: bytes, left_out: Collection[str] = ()) -> Any:
+    """A `tokenizers.Tokenizer` of words. left_out: pieces that no text contains."""
+    from tokenizers import Tokenizer, models
+
+    model = parse(rules)
+    pieces = [(f"{NEVER}{i}" if token in left_out else token, score) for i, (token, score) in enumerate(model.pieces)]
+    return Tokenizer(models.Unigram(pieces, model.unknown_id))
+
+
 def to_tokenizer(vocabulary: SubwordVocabulary, *, lower_case: bool, added: Sequence[Any] = ()) -> Any:
     """A `tokenizers.Tokenizer` as `transformers` makes one, for ALBERT without the scores that it changes.
 
@@ -137,11 +147,11 @@ def to_tokenizer(vocabulary: SubwordVocabulary, *, lower_case: bool, added: Sequ
 
     added: tokens recognized in texts besides the five, as `tokenizers.AddedToken`.
     """
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+    from tokenizers import AddedToken, Regex, decoders, normalizers, pre_tokenizers, processors
 
     model, is_albert = parse(vocabulary.rules), vocabulary.kind == SENTENCEPIECE
     is_deberta = vocabulary.kind == DEBERTA_V2
-    tokenizer = Tokenizer(models.Unigram(list(model.pieces), model.unknown_id))
+    tokenizer = unigram(vocabulary.rules)
     steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')] if is_albert else []
     if lower_case and is_albert:
         steps += [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]

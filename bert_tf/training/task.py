@@ -47,9 +47,14 @@ class Comparison:
 
 
 class Servable(abc.ABC):
-    """A kind of model and what its export answers. name: of the task in `tasks.catalog`."""
+    """A kind of model and what its export answers. name: of the task in `tasks.catalog`.
+
+    host_settings: plain data by which `export.host` does what the default signature does besides the network; None
+    where TensorFlow alone answers.
+    """
 
     name: str
+    host_settings: Mapping[str, Any] | None = None
 
     @abc.abstractmethod
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:

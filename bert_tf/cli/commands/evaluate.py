@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="folder of an export, of a run with one, or a checkpoint")
     parser.add_argument("--file", required=True, help="labelled texts, questions or tagged words")
     shared_flags.add_columns(parser)
+    shared_flags.add_engine(parser)
     shared_flags.add_devices(parser)
     shared_flags.add_trust(parser)
     parser.add_argument("--batch_size", type=int, help="examples per batch (32; 2048 compiled by XLA)")
@@ -61,6 +62,7 @@ def run(arguments: argparse.Namespace) -> None:
         batch_size=arguments.batch_size,
         report=_report_progress,
         jit_compile=arguments.jit_compile,
+        engine=shared_flags.chosen_engine(arguments, folder),
     )
     if arguments.json:
         print(json.dumps({"model": folder, "file": arguments.file, **vars(result)}, ensure_ascii=False))

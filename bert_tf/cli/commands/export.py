@@ -19,6 +19,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.cli import shared_flags
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.errors import UserError
+from bert_tf.export import engine_predictor
 from bert_tf.recipes import trained_model
 from bert_tf.reports import model_card
 from bert_tf.runtime import files
@@ -33,6 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--attention", action="store_true", help="add signatures that return attention weights and attributions"
     )
     parser.add_argument("--precision", choices=EXPORT_PRECISIONS, default="float32", help="of weights (float32)")
+    parser.add_argument(
+        "--engine",
+        default="",
+        metavar="NAMES",
+        help="add models for these engines, comma-separated: openvino, onnx, and with weights of 8 bits openvino_int8, "
+        "onnx_int8; they answer without TensorFlow",
+    )
     shared_flags.add_num_texts(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace an existing export")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -41,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes the export and prints where it is."""
+    engine_names = engine_predictor.names_of(arguments.engine)
     folder = arguments.folder
     is_run = trained_model.is_run(folder) or not formats.is_checkpoint(folder)
     if is_run:
@@ -52,7 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
     trained = trained_model.read(folder, arguments.num_texts, with_attention=arguments.attention)
     steps = RunFolder(folder, is_chief=False).last_step() if is_run else 0  # 0: the best of several runs
     files.make_folder(os.path.dirname(files.absolute(target)))
-    trained_model.write_export(trained, target, arguments.precision)
+    trained_model.write_export(trained, target, arguments.precision, engine_names)
     if is_run:
         model_card.write_of_run(folder, [target])
     if arguments.json:

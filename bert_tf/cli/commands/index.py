@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch_size", type=int, default=64, help="texts per batch (64)")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing index")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    shared_flags.add_engine(parser)
     shared_flags.add_devices(parser)
     shared_flags.add_trust(parser)
 
@@ -74,6 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
             approximate=arguments.approximate,
             batch_size=arguments.batch_size,
             overwrite=arguments.overwrite,
+            engine=arguments.engine,
         )
     except KeyboardInterrupt as interrupt:
         number = interrupt.args[0] if interrupt.args else signal.SIGINT

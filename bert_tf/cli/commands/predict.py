@@ -23,13 +23,14 @@ import argparse
 import functools
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 from bert_tf.cli import bulk_files, shared_flags
 from bert_tf.cli.text_progress import report_texts
 from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model, prediction_inputs, quick_export, tagged_words, zero_shot
+from bert_tf.export import engine_predictor, loaded_model, prediction_inputs, quick_export, tagged_words, zero_shot
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.answers import Answered
@@ -39,7 +40,7 @@ WINDOW = 4096  # texts that are sorted by length before batching
 OUTPUTS = prediction_files.EXTENSIONS
 OTHER_TEXTS = ("text_b", "question", "choice")
 
-TextExport = loaded_model.Export | quick_export.QuickExport | zero_shot.ZeroShot
+TextExport = loaded_model.Export | quick_export.QuickExport | engine_predictor.EnginePredictor | zero_shot.ZeroShot
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--id_column", metavar="NAME", help="column of FILE with an id (0, 1, 2, ...)")
     parser.add_argument("--output", help="file to write, .jsonl, .tsv, .csv, .xlsx or .parquet")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
+    shared_flags.add_engine(parser)
     shared_flags.add_devices(parser)
     shared_flags.add_trust(parser)
     parser.add_argument("--batch_size", type=int, help="texts per batch (32; 2048 compiled by XLA)")
@@ -93,6 +95,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _load(arguments: argparse.Namespace, folder: str) -> TextExport:
     """The export; for a single text, compiling would take longer than it saves, and so would TensorFlow's start."""
+    predictor = shared_flags.load_engine(arguments, folder)
+    if predictor:
+        return _by_labels(arguments, predictor)
     texts = _number_of_texts(arguments, folder)
     if arguments.file is not None or arguments.jit_compile != "auto":
         return _by_labels(arguments, loaded_model.Export(folder, jit_compile=arguments.jit_compile, texts=texts))
@@ -101,7 +106,7 @@ def _load(arguments: argparse.Namespace, folder: str) -> TextExport:
     return _by_labels(arguments, quick_export.load(folder))
 
 
-def _by_labels(arguments: argparse.Namespace, export: loaded_model.Export | quick_export.QuickExport) -> TextExport:
+def _by_labels(arguments: argparse.Namespace, export: Any) -> TextExport:
     """The export, or with --labels what classifies by them."""
     if arguments.labels is None:
         return export
@@ -132,7 +137,7 @@ def _number_of_texts(arguments: argparse.Namespace, folder: str) -> int | None:
 def _rows(arguments: argparse.Namespace, export: TextExport) -> Iterator[Answered]:
     """The rows of the predictions, in order."""
     batch_size = arguments.batch_size or export.batch_size
-    if arguments.is_split_into_words and tagged_words.SIGNATURE in export.signatures:
+    if arguments.is_split_into_words and tagged_words.tagger_of(export):
         return _tagged(arguments, export, batch_size)
     examples = iter(_single(arguments, export)) if arguments.file is None else _from_file(arguments, export)
     window = _window(arguments, batch_size)
@@ -142,7 +147,7 @@ def _rows(arguments: argparse.Namespace, export: TextExport) -> Iterator[Answere
 
 def _tagged(arguments: argparse.Namespace, export: TextExport, batch_size: int) -> Iterator[Answered]:
     """Yields the rows of sentences that are split into words, of a tagger."""
-    tagger = tagged_words.WordTagger(export.signatures[tagged_words.SIGNATURE])
+    tagger: Any = tagged_words.tagger_of(export)
     if arguments.file is None:
         sentences = iter([Example("0", tuple(arguments.text.split()), None, "the flags")])
     else:
@@ -172,8 +177,15 @@ def answer_file(arguments: argparse.Namespace) -> None:
     process.assume_frozen_weights()
     shared_flags.apply_devices(arguments)
     texts = _number_of_texts(arguments, arguments.export)
-    export = _by_labels(arguments, _export(arguments.export, arguments.jit_compile, texts))
+    export = _engine(arguments.export, arguments.engine) or _export(arguments.export, arguments.jit_compile, texts)
+    export = _by_labels(arguments, export)
     prediction_files.write_rows(arguments.output, _rows(arguments, export), shared=True)
+
+
+@functools.lru_cache(maxsize=1)
+def _engine(folder: str, engine: str) -> engine_predictor.EnginePredictor | None:
+    """The export by an engine, kept for the next file of this process; None for TensorFlow."""
+    return engine_predictor.load(folder, engine)
 
 
 @functools.lru_cache(maxsize=1)

@@ -18,7 +18,6 @@ from bert_tf.cli import shared_flags
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
 from bert_tf.runtime import process
-from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.search.index_files import IndexFiles
 
 WIDTH = 100  # of a text that is printed
@@ -37,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reranker", default="", metavar="MODEL", help="export or run of a model of pairs")
     parser.add_argument("--reranker_label", default="", metavar="LABEL", help="its class that means a match")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
+    shared_flags.add_engine(parser)
     shared_flags.add_devices(parser)
     shared_flags.add_trust(parser)
 
@@ -56,7 +56,6 @@ def run(arguments: argparse.Namespace) -> None:
     IndexFiles(arguments.index)  # an error in the folder is reported before TensorFlow is loaded
     if arguments.reranker:
         loaded_model.find(arguments.reranker)
-    start_if_silenced()
     from bert_tf.search.index import Index
 
     index = Index(
@@ -65,6 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
         exact=arguments.exact,
         reranker=arguments.reranker,
         reranker_label=arguments.reranker_label,
+        engine=arguments.engine,
     )
     for queries in _batches(arguments):
         for query, hits in zip(queries, index.search_all(queries, arguments.top), strict=True):

@@ -27,7 +27,6 @@ from bert_tf.cli import shared_flags
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import loaded_model
 from bert_tf.runtime import access_token, files, process
-from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.search.index_files import IndexFiles, is_index
 from bert_tf.serving import versions, zero_shot_signature
 from bert_tf.serving.served import Served
@@ -72,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reranker", default="", metavar="MODEL", help="of indexes: export or run of a model of pairs")
     parser.add_argument("--reranker_label", default="", metavar="LABEL", help="its class that means a match")
     shared_flags.add_num_texts(parser)
+    shared_flags.add_engine(parser)
     shared_flags.add_devices(parser)
     shared_flags.add_trust(parser)
     parser.add_argument("--access_log", action="store_true", help="print a line per request")
@@ -86,7 +86,6 @@ def run(arguments: argparse.Namespace) -> None:
     folders = name_exports(arguments.exports, arguments.name)
     indexes = _check_folders(folders, arguments.reranker)
     _check_limits(arguments)
-    start_if_silenced()
     import uvicorn
 
     from bert_tf.serving import connection
@@ -130,12 +129,15 @@ def _load(arguments: argparse.Namespace, name: str, path: str, version: str, *, 
     """A served model, or a served index."""
     if not is_index:
         loaded_model.forget_checkpoints()
-        model = Served(name, path, version=version, jit_compile=arguments.jit_compile, texts=arguments.num_texts)
+        predictor = shared_flags.load_engine(arguments, loaded_model.find(path))
+        texts = arguments.num_texts
+        model = Served(name, path, version=version, jit_compile=arguments.jit_compile, texts=texts, predictor=predictor)
         model.signatures |= zero_shot_signature.added(model)
         return model
     from bert_tf.search.index import Index
 
-    index = Index(path, reranker=arguments.reranker, reranker_label=arguments.reranker_label)
+    options = {"reranker": arguments.reranker, "reranker_label": arguments.reranker_label}
+    index = Index(path, **options, engine=arguments.engine)
     return ServedIndex(name, index, version)
 
 

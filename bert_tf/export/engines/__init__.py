@@ -1,6 +1,7 @@
 """Models for other inference engines, plugins: OpenVINO, ONNX Runtime, LiteRT.
 
-A module has PACKAGES, {quantize: the packages it imports within functions}; FILES, the names of what it writes; and
+A module has PACKAGES, {quantize: the packages that `write` imports}; RUNTIME, the one that `load` imports; FILES, the
+names of what it writes; and
 
   write(saved_model, folder, *, quantize, samples)
       converts the SavedModel of a `functional_bert.FunctionalModel`; samples: inputs to calibrate with, maybe none
@@ -88,8 +89,16 @@ def is_engine(name: str) -> bool:
     return hasattr(plugins.load(__name__, name, kind="format or engine"), "PACKAGES")
 
 
-def engine_of(name: str, quantize: str | None = None) -> ModuleType:
+def is_installed(name: str) -> bool:
+    """Whether models of an engine of this package, "_int8" ones too, can be run."""
+    engine = name.partition("_")[0]
+    return engine in names() and importlib.util.find_spec(plugins.load(__name__, engine).RUNTIME) is not None
+
+
+def engine_of(name: str, quantize: str | None = None, *, runs_only: bool = False) -> ModuleType:
     """Imports an engine: one of `names()`, or a module outside of this package by its dotted name.
+
+    runs_only: whether models are only run.
 
     Raises:
         UserError: the engine is unknown, cannot quantize, or needs a package that is not installed.
@@ -97,7 +106,7 @@ def engine_of(name: str, quantize: str | None = None) -> ModuleType:
     module = plugins.load(__name__, name, kind="engine")
     if quantize not in module.PACKAGES:
         raise UserError(f"{name} has no quantization {quantize}: leave the flag out.")
-    for package in module.PACKAGES[quantize]:
+    for package in (module.RUNTIME,) if runs_only else module.PACKAGES[quantize]:
         if importlib.util.find_spec(package) is None:
             extra = f'"bert-tf[{name}]"' if name in names() else package
             raise UserError(f"{package} is missing: pip install {extra}.")
@@ -164,6 +173,18 @@ def write(
         )
         _write_about(partial, checkpoint, live.head, model)
     return model
+
+
+def write_network(
+    name: str,
+    live: "CheckpointModel",
+    folder: str,
+    *,
+    quantize: str | None = None,
+    samples: "Sequence[dict[str, np.ndarray]]" = (),
+) -> None:
+    """Writes the files of an engine alone into an existing folder. samples: inputs to calibrate int8 with."""
+    _convert(engine_of(name, quantize), live, folder, quantize=quantize, samples=list(samples))
 
 
 def _compare(

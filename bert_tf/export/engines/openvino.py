@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 PACKAGES = {None: ("openvino",), "int8": ("openvino", "nncf")}
+RUNTIME = "openvino"
 FILES = ("model.xml", "model.bin")
 
 

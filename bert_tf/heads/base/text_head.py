@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import abc
 import copy
+import dataclasses
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -307,6 +308,19 @@ class TextHead(TunedHead):
 
         return text_serving.signatures(self, model, tokenizer)
 
+    @property
+    def host_settings(self) -> dict[str, Any] | None:
+        """See `export.host.texts`; None for the maximum of windows, which is taken before the last layer."""
+        if self.windows and self.windows.pooling != "mean":
+            return None
+        return {
+            "stages": "texts",
+            "texts": self.texts,
+            "max_seq_length": self.max_seq_length,
+            "truncation": self.truncation,
+            "windows": dataclasses.asdict(self.windows) if self.windows else None,
+        }
+
     def serving_examples(self, split: TextRows) -> dict[str, dict[str, list]]:
         """The first texts of a split."""
         from bert_tf.heads.base import text_serving
@@ -329,6 +343,10 @@ class TextHead(TunedHead):
     def label_names(self, predictions: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The name of the predicted label as an output of the export: {"label": string [B]}, or {}."""
         return {}
+
+    @abc.abstractmethod
+    def from_logits(self, logits: np.ndarray) -> dict[str, np.ndarray]:
+        """What the export returns, in NumPy: [B, ...] of float32 [B, size], or of the logits of choices [B, C]."""
 
     # Confidence
 

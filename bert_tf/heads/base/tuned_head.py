@@ -169,6 +169,11 @@ class TunedHead(Head):
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """See `training.task.Task`."""
 
+    @property
+    def host_settings(self) -> dict[str, Any] | None:
+        """See `training.task.Servable`."""
+        return None
+
     @abc.abstractmethod
     def serving_examples(self, split: Any) -> dict[str, dict[str, list]]:
         """{signature: {input: values}} from a split, to compare an export with the live model on."""

@@ -239,6 +239,12 @@ class Answering(SpanHead, TunedHead):
         """serving_default, see `answer_serving.signature`."""
         return {"serving_default": answer_serving.signature(model, tokenizer, self.windows, self.search)}
 
+    @property
+    def host_settings(self) -> dict[str, Any] | None:
+        """See `export.host.questions`."""
+        windows, search = dataclasses.asdict(self.windows), dataclasses.asdict(self.search)
+        return {"stages": "questions", "windows": windows, "search": search}
+
     # Thresholds
 
     def calibrated(self, predictions: Predictions, split: QuestionRows) -> tuple[Self, str]:

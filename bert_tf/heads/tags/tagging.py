@@ -237,6 +237,12 @@ class Tagging(Tags, TunedHead):
         """See `tag_serving.TagServing`."""
         return tag_serving.TagServing(model, tokenizer, self.tag_set, self.windows).signatures()
 
+    @property
+    def host_settings(self) -> dict[str, Any] | None:
+        """See `export.host.tags`."""
+        windows = {"max_seq_length": self.windows.max_seq_length, "stride": self.windows.stride}
+        return {"stages": "tags", "windows": windows, "scheme": self.tag_set.scheme}
+
 
 def _sentence_losses(outputs: Any, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
     """The negative log likelihood of each row divided by its words, and their number: float32 [B] each.

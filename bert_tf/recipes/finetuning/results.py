@@ -105,6 +105,7 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
 
     The examples are written too: the page of the server shows them.
     """
+    from bert_tf.export import engine_predictor
     from bert_tf.export.saved_model import export
 
     path, splits = folder.file("export"), [*task.eval_splits.values(), *task.test_splits]
@@ -118,6 +119,7 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
         examples=task.head.serving_examples(task.split(split)),
         about=about,
         with_attention=options.export_attention,
+        engine_names=engine_predictor.names_of(options.export_engines),
     )
     print(f"Export {path} verified against the model. Examples:")
     exported = Signature(loaded.signatures["serving_default"], path, declared_inputs(path))

@@ -17,13 +17,13 @@ from bert_tf.data import bad_rows, conll_files, examples, questions, tables
 from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
-from bert_tf.export import about_file, loaded_model, prediction_inputs
+from bert_tf.export import about_file, engine_predictor, loaded_model, prediction_inputs, tagged_words
+from bert_tf.export.loaded_model import TextFunction
 from bert_tf.heads import regression
 from bert_tf.heads.span import answer_highlights, squad_files
 from bert_tf.heads.tags import entity_scores
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.json_files import read_json
-from bert_tf.runtime.lazy import tf
 from bert_tf.tasks import labelled_rows
 from bert_tf.tasks.catalog import glue, swag
 from bert_tf.training import metrics
@@ -58,8 +58,14 @@ class Predicting:
     jit_compile: str
     report: Report
     texts: int | None = None
+    engine: str = engine_predictor.TENSORFLOW
 
-    def in_order(self, export: loaded_model.Export, examples: Iterator[Example]) -> Iterable:
+    def load(self, folder: str) -> TextFunction:
+        """The export by its engine."""
+        found = engine_predictor.load(folder, self.engine)
+        return found or loaded_model.Export(folder, jit_compile=self.jit_compile, texts=self.texts)
+
+    def in_order(self, export: TextFunction, examples: Iterator[Example]) -> Iterable:
         """(example, its outputs), in order."""
         size = self.batch_size or export.batch_size
         window = max(WINDOW // size, 1) * size
@@ -102,16 +108,19 @@ def score(
     report: Report,
     jit_compile: str = "auto",
     texts: int | None = None,
+    engine: str = engine_predictor.TENSORFLOW,
 ) -> Scored:
     """Scores the export in a folder on a file; starts TensorFlow.
 
     about: of `about`. batch_size: None for what suits the device. report(rows): yields them, and may show progress.
-    jit_compile, texts: see `loaded_model.signatures`. Raises UserError for a file without labels, for one that cannot
-    be read, and for a label that the export does not know.
+    jit_compile, texts: see `loaded_model.signatures`. engine: see `engine_predictor.choose`.
+
+    Raises UserError for a file without labels, for one that cannot be read, and for a label that the export does not
+    know.
     """
     kind = about["kind"]
     evaluate = EVALUATE.get(kind, _texts)
-    predicting = Predicting(batch_size, jit_compile, report, texts)
+    predicting = Predicting(batch_size, jit_compile, report, texts, engine)
     count, scores, details = evaluate(folder, path, about, predicting)
     return Scored(task=str(about.get("task", "")), kind=kind, examples=count, scores=scores, details=details)
 
@@ -120,7 +129,7 @@ def _texts(
     folder: str, path: str, about: Mapping[str, Any], predicting: Predicting
 ) -> tuple[int, dict[str, float], dict[str, Any]]:
     """Only predictions are kept, [n, C]: a file may have any length."""
-    export = loaded_model.Export(folder, jit_compile=predicting.jit_compile, texts=predicting.texts)
+    export = predicting.load(folder)
 
     if about["kind"] == "choice" and not about["labels"]:
         about = {
@@ -141,7 +150,7 @@ def _texts(
     return len(labels), scores, goal.tables(expected, predicted)
 
 
-def _numbers(export: loaded_model.Export, examples: Iterable[Example], predicting: Predicting) -> dict[str, np.ndarray]:
+def _numbers(export: TextFunction, examples: Iterable[Example], predicting: Predicting) -> dict[str, np.ndarray]:
     """The floating point outputs of an export for texts, in their order: {name: [n, ...]}."""
     columns: dict[str, list[np.ndarray]] = collections.defaultdict(list)
     for _, outputs in predicting.in_order(export, iter(examples)):
@@ -175,11 +184,11 @@ def score_split(folder: str, task: "FineTuningTask", split: str, count: int, *, 
     if task.head.kind == VECTORS:
         has_labels = task.name in ("vectors/sts", "vectors/simcse")
         return _vector_scores(folder, data.examples[:count], has_labels=has_labels, predicting=predicting)
-    predictions = _numbers(loaded_model.Export(folder), data.examples[:count], predicting)
+    predictions = _numbers(predicting.load(folder), data.examples[:count], predicting)
     return task.scores({**predictions, "row_numbers": np.arange(1, count + 1)}, split)
 
 
-def _check_examples(examples: Iterable[Example], export: loaded_model.Export, goal: "TextHead") -> Iterator[Example]:
+def _check_examples(examples: Iterable[Example], export: TextFunction, goal: "TextHead") -> Iterator[Example]:
     """Yields the examples; UserError, with its place, for one without a label, or with more or fewer texts."""
     expected = sum(count or 1 for count in export.inputs.values())
     for example in examples:
@@ -203,7 +212,7 @@ def _glue_layout(about: Mapping[str, Any]) -> "Layout | None":
     return glue.LAYOUTS.get(str(about.get("task")).removeprefix("glue/"))
 
 
-def _labelled(path: str, export: loaded_model.Export, about: Mapping[str, Any]) -> Iterator[Example]:
+def _labelled(path: str, export: TextFunction, about: Mapping[str, Any]) -> Iterator[Example]:
     """The examples of the file: of the columns that are given, or as GLUE and SWAG write them, or by inputs' names."""
     reads = about["reads"]
     columns = [name.strip() for name in (reads.get("text_columns") or "").split(",") if name.strip()]
@@ -255,7 +264,7 @@ def _questions(
 def _answers(
     folder: str, asked: Sequence[questions.Question], predicting: Predicting, *, has_null: bool
 ) -> list[questions.Prediction]:
-    export = loaded_model.Export(folder, jit_compile=predicting.jit_compile)
+    export = predicting.load(folder)
     pairs = [Example(q.id, prediction_inputs.texts_of(q, export.inputs), None, q.id) for q in asked]
     return [_prediction(values, has_null) for _, values in predicting.in_order(export, iter(pairs))]
 
@@ -307,26 +316,25 @@ def _tags_of(
     predicting: Predicting,
 ) -> dict[str, Any]:
     """The arguments of `entity_scores.scores`: tags of words, and those that an export predicts."""
-    signature = loaded_model.signatures(folder, jit_compile=predicting.jit_compile)["words"]
+    tagger = tagged_words.tagger_of(predicting.load(folder))
     outside = tag_set.labels[tag_set.outside]
     batch_size = predicting.batch_size or loaded_model.BATCH_SIZE
-    predicted = dict(predicting.report(_predict_tags(signature, words, outside, batch_size)))
+    predicted = dict(predicting.report(_predict_tags(tagger, words, outside, batch_size)))
     tags = dict(zip(tag_set.labels, tag_set.tags, strict=True))
     predictions = [[tags[label] for label in predicted[row]] for row in range(len(words))]
     return {"labels": labels, "predictions": predictions, "is_plain": tag_set.scheme == "plain"}
 
 
 def _predict_tags(
-    signature: Callable, words: Sequence[Sequence[str]], outside: str, batch_size: int
+    tagger: loaded_model.Predictor, words: Sequence[Sequence[str]], outside: str, batch_size: int
 ) -> Iterator[tuple[int, list[str]]]:
     """Yields (number of a sentence, its tags), long ones first: sentences of similar length share a batch."""
     order = sorted(range(len(words)), key=lambda row: -len(words[row]))
     for first in range(0, len(order), batch_size):
         rows = order[first : first + batch_size]
-        longest = len(words[rows[0]])
-        batch = tf.constant([[*words[row], *[""] * (longest - len(words[row]))] for row in rows])  # [B, W]
-        for row, tags in zip(rows, signature(words=batch)["tags"].numpy(), strict=True):
-            yield row, [tag.decode() or outside for tag in tags[: len(words[row])]]
+        batch = [Example(str(row), tuple(words[row]), None, f"sentence {row}") for row in rows]
+        for row, tags in zip(rows, tagger.predict(batch)["tags"], strict=True):
+            yield row, [tag or outside for tag in tags]
 
 
 def _vectors(
@@ -346,7 +354,7 @@ def _vector_scores(
     folder: str, labelled: Sequence[Example], *, has_labels: bool, predicting: Predicting
 ) -> dict[str, float]:
     """The scores of `embeddings.vector_goals`, of the vectors of an export."""
-    export = loaded_model.Export(folder, jit_compile=predicting.jit_compile)
+    export = predicting.load(folder)
     from bert_tf.tasks.embeddings import vector_goals, vector_losses
 
     single = [Example(example.id, (text,), None, example.location) for example in labelled for text in example.texts]

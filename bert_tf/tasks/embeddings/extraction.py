@@ -287,6 +287,11 @@ class Features(Servable):
         self.choice, self.recorded = choice, recorded
         self.sentence_vectors = sentence_choice.as_recorded(choice, recorded)
 
+    @property
+    def host_settings(self) -> dict[str, Any] | None:  # type: ignore[override]
+        """See `export.host.vectors`."""
+        return self.choice.host_settings()
+
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         """A BertModel without a head."""
         return BertModel(config, dtype=dtype)

@@ -108,6 +108,11 @@ class FeatureTagging(Tagging):
         words = FeatureWordLogits()
         return tag_serving.TagServing(model, tokenizer, self.tag_set, self.windows, words).signatures()
 
+    @property
+    def host_settings(self) -> dict[str, Any] | None:
+        """None: a BiLSTM is no head of other engines."""
+        return None
+
 
 class SentenceRows(TagRows):
     """TagRows whose rows are sentences and whose positions are words; words without tokens have neither.

@@ -5,6 +5,7 @@ K vectors of a token, D hidden size, L layers.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from bert_tf.checkpoints.checkpoint import VectorLayer
 from bert_tf.config.flag_parsers import finite
@@ -168,3 +169,23 @@ class VectorChoice:
                 )
             width = after
         return min(width, self.truncate_dim or width)
+
+    def host_settings(
+        self,
+    ) -> dict[str, Any] | None:
+        """See `export.host.vectors`; None for other layers than the last, and dense layers after the pooling."""
+        kinds = [layer.kind for layer in self.after]
+        if self.prompt and not self.include_prompt:
+            return None
+        if self.layers.names not in ((-1,), ("last",)) or self.unit != "sentence" or kinds not in ([], ["normalize"]):
+            return None
+        return {
+            "stages": "vectors",
+            "pooling": self.pooling,
+            "max_seq_length": self.max_seq_length,
+            "stride": self.stride,
+            "prompt": self.prompt,
+            "is_normalized": bool(kinds),
+            "truncate_dim": self.truncate_dim,
+            "is_normalized_last": "sentence" in self.normalize,
+        }

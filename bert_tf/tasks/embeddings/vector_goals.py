@@ -167,15 +167,23 @@ class VectorGoal(Vectors, TextHead):
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """Vectors of texts and of their tokens: see `extraction.Extractor.signatures`."""
-        choice = VectorChoice(
-            layers=choose_layers("last", model.config.layers_with_states),
+        return Extractor(model, tokenizer, self._choice(model.config.layers_with_states)).signatures()
+
+    @property
+    def host_settings(self) -> dict[str, Any] | None:
+        """See `export.host.vectors`."""
+        return self._choice(1).host_settings()
+
+    def _choice(self, layers: int) -> VectorChoice:
+        """Which vectors an export of a model with so many layers returns."""
+        return VectorChoice(
+            layers=choose_layers("last", layers),
             unit="sentence",
             pooling=self.vectors.pooling,
             normalize=("sentence",) if self.vectors.normalize else (),
             max_seq_length=self.max_seq_length,
             stride=self.stride,
         )
-        return Extractor(model, tokenizer, choice).signatures()
 
     def serving_examples(self, split: TextRows) -> dict[str, dict[str, list]]:
         """The first texts of a split, for both signatures."""

@@ -163,6 +163,14 @@ class PretrainingTask(Task):
             accuracies[f"{name}_accuracy"] = tf.cast(is_right, tf.float32), weights
         return losses | accuracies
 
+    @property
+    def host_settings(self) -> dict[str, Any] | None:  # type: ignore[override]
+        """See `export.host.masks`; None for two language models."""
+        if self.lm_kind == "both_ways":
+            return None
+        is_causal = self.lm_kind == "left_to_right"
+        return {"stages": "masks", "is_causal": is_causal, "predictions": mask_filling.PREDICTIONS}
+
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """See `mask_filling.signatures`."""
         return mask_filling.signatures(model, tokenizer, next_sentence="next_sentence_loss" in self.objectives)

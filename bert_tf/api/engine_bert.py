@@ -1,0 +1,56 @@
+"""A loaded model that takes strings, computed by another engine than TensorFlow: `bert_tf.load(path, engine=...)`."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from bert_tf.api.bert import MAX_SHOWN, Bert
+from bert_tf.errors import UserError
+from bert_tf.export import engine_predictor, loaded_model
+
+
+class EngineBert(Bert):
+    """An export by OpenVINO or ONNX Runtime: the methods of `Bert` for texts, without a Keras model.
+
+    Attributes:
+        path, labels, kind: as those of `Bert`.
+        engine: what computes.
+    """
+
+    def __init__(self, predictor: engine_predictor.EnginePredictor) -> None:
+        self.path, self.engine, self._predictor, self.trust_code = predictor.folder, predictor.engine, predictor, False
+        self.labels, self.kind = list(predictor.labels) or None, predictor.head.kind if predictor.head else None
+
+    def __repr__(self) -> str:
+        labels = ", ".join((self.labels or [])[:MAX_SHOWN])
+        return f"<Bert {self.path}: {self.kind}{f' of {labels}' if labels else ''}; computed by {self.engine}>"
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("model", "tokenizer", "config", "report", "sentence_vectors", "_loaded"):
+            raise UserError(f"{self.path} was loaded by {self.engine}, without a Keras model: leave engine out.")
+        raise AttributeError(f"'EngineBert' object has no attribute {name!r}")
+
+    @property
+    def _head_kind(self) -> str | None:
+        return self.kind
+
+    @property
+    def _predictor_of(self) -> Callable[[int | None], Any]:  # type: ignore[override]
+        return lambda texts: self._predictor
+
+    @property
+    def _word_tagger(self) -> Any:
+        return self._predictor.word_tagger
+
+    def _new_signatures(self, texts: int | None = None) -> Any:
+        raise UserError(f"{self.engine} has no such method: load {self.path} without engine.")
+
+    _explainer = property(_new_signatures)  # type: ignore[assignment]
+
+
+def load(path: str | os.PathLike[str], engine: str, format_name: str | None = None) -> EngineBert | None:
+    """The export at a path by an engine; None for TensorFlow. See `engine_predictor.choose`."""
+    if format_name is not None:
+        raise UserError("format_name is for checkpoints, which TensorFlow computes: leave it or engine out.")
+    predictor = engine_predictor.load(loaded_model.find(os.fspath(path)), engine)
+    return None if predictor is None else EngineBert(predictor)

@@ -1,0 +1,127 @@
+"""Writes the models of other engines into an export, compared with the live model and with the SavedModel's answers."""
+
+import os
+import statistics
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf import heads
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.errors import UserError
+from bert_tf.export import engine_predictor, engines, host
+from bert_tf.export.engine_predictor import FOLDER, SETTINGS, EnginePredictor, inputs_of, sample
+from bert_tf.export.host import Row
+from bert_tf.model import functional_bert, weights
+from bert_tf.runtime import files
+from bert_tf.runtime.atomic_files import write_json
+
+TIMED_TOKENS, TIMED_CALLS = 64, 5
+
+
+def write(
+    folder: str,
+    names: Sequence[str],
+    *,
+    task: Any,
+    model: Any,
+    about: Mapping[str, Any],
+    precision: str,
+    texts: Sequence[Sequence[str]],
+    calibration: Sequence[Sequence[str]] = (),
+) -> dict[str, dict[str, np.ndarray]]:
+    """Adds models of these engines to the export in a folder that nobody uses yet.
+
+    Args:
+        folder: an export whose SavedModel, about.json and tokenizer are written.
+        names: engines, with "_int8" for weights of 8 bits.
+        task: its `host_settings` say how texts become rows.
+        model: the Keras model of the export.
+        about: the content of about.json.
+        precision: that of the export, above which an engine need not compute.
+        texts: of the examples to compare on.
+        calibration: texts of examples from which engines learn the ranges of numbers in 8 bits.
+
+    Returns:
+        {engine: outputs for the texts}, to be compared with those of the SavedModel.
+
+    Raises:
+        UserError: a package is missing, the model cannot be converted, or its numbers differ.
+    """
+    settings = task.host_settings
+    if settings is None:
+        raise UserError(f"{task.name} is answered by TensorFlow alone: leave engine out.")
+    tokenizer = engine_predictor.tokenizer_of(folder)
+    settings = {**settings, "max_positions": model.config.max_position_embeddings, "precision": precision}
+    stages = host.stages(settings, dict(about), tokenizer)
+    arrays = {
+        name: np.asarray(variable.value.numpy(), np.float32)
+        for name, variable in weights.variables_by_name(model).items()
+    }
+    checkpoint, kind = Checkpoint(config=model.config, weights=arrays), about.get("kind")
+    live = functional_bert.CheckpointModel(checkpoint, heads.functional_form(kind, arrays))
+    rows = _rows(stages, texts)
+    settings = {
+        **settings,
+        "pad_id": tokenizer.pad_id,
+        "token_outputs": list(live.head.token_outputs),
+        "has_masks": "masked_lm_positions" in live.head.inputs,
+        "seconds": {},
+        "signature_def": _signature_def(folder),
+        "check": {"rows": [], "numbers": {}},
+    }
+    checked = sorted(rows, key=lambda row: len(row.ids))[-engine_predictor.CHECKED :]
+    settings["check"] = _checked(live, checked, settings)
+    path = os.path.join(folder, FOLDER)
+    files.make_folder(path)
+    write_json(os.path.join(path, SETTINGS), settings)
+    samples = [inputs_of([row], settings) for row in _rows(stages, calibration)] if calibration else []
+    outputs = {}
+    for name in names:
+        engine, _, quantize = name.partition("_")
+        files.make_folder(os.path.join(path, name))
+        engines.write_network(engine, live, os.path.join(path, name), quantize=quantize or None, samples=samples)
+        predictor = EnginePredictor(folder, name, exact=True)
+        outputs[name] = predictor.outputs(texts)
+        settings["seconds"][name] = _seconds(EnginePredictor(folder, name), rows)
+        write_json(os.path.join(path, SETTINGS), settings)
+    return outputs
+
+
+def _signature_def(folder: str) -> dict[str, Any]:
+    """The SignatureDef of the default signature of a SavedModel as JSON, with all fields."""
+    from google.protobuf import json_format
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    with files.open_binary(os.path.join(folder, "saved_model.pb")) as file:
+        (graph,) = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs
+    options = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
+    return json_format.MessageToDict(graph.signature_def["serving_default"], **options)
+
+
+def _rows(stages: Any, texts: Iterable[Sequence[str]]) -> list[Row]:
+    rows: list[Row] = stages.read(list(texts))[0]
+    return rows
+
+
+def _checked(live: functional_bert.CheckpointModel, rows: Sequence[Row], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What host.json stores of some rows and TensorFlow's numbers for them."""
+    numbers: dict[str, list[list[float]]] = {}
+    for row in rows:
+        for name, values in live(inputs_of([row], settings)).items():
+            numbers.setdefault(name, []).append([float(f"{x:.6g}") for x in sample(values[0])])
+    return {"rows": [row._asdict() for row in rows], "numbers": numbers}
+
+
+def _seconds(predictor: EnginePredictor, rows: Sequence[Row]) -> float:
+    """The median time of a row of TIMED_TOKENS, or of as many as the longest row has."""
+    longest = max(rows, key=lambda row: len(row.ids))
+    row = Row(longest.ids[:TIMED_TOKENS], longest.segments[:TIMED_TOKENS], [0])
+    times = []
+    for _ in range(TIMED_CALLS):
+        start = time.perf_counter()
+        predictor.numbers([row])
+        times.append(time.perf_counter() - start)
+    return round(statistics.median(times), 6)

@@ -1,0 +1,289 @@
+"""An export answered by another engine than TensorFlow, which is not even imported: rows and answers by the host.
+
+B examples, R rows, T positions of the longest row of a block.
+"""
+
+import copy
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError, reason_of
+from bert_tf.export import about_file, engines, host, loaded_model
+from bert_tf.export.host import Row
+from bert_tf.export.loaded_model import TextFunction
+from bert_tf.runtime import accelerators, files, json_files, stopping
+from bert_tf.tasks.embeddings.text_vectors import TextVectors
+from bert_tf.text import host_tokenizer_kinds, special_tokens, vocabulary
+from bert_tf.text.host_tokenizer import HostTokenizer
+
+FOLDER, SETTINGS, EXTRA = "engines", "host.json", "assets.extra"
+AUTO, TENSORFLOW = "auto", "tensorflow"
+CHOICES = (AUTO, TENSORFLOW, "openvino", "onnx", "openvino_int8", "onnx_int8")
+INT8 = "_int8"  # how the names of models with weights of 8 bits end
+POSITIONS_AT_ONCE = 4096  # of a block of rows: bounds memory, and is enough for all cores
+CHECKED = 2  # rows whose numbers are stored with a model, and compared where it is loaded
+FAR = {"float32": 1e-3, "bfloat16": 0.2, "int8": 0.5}  # how far they may be on another machine
+
+
+class EnginePredictor(TextFunction):
+    """The default signature of an export, computed by an engine.
+
+    Attributes:
+        folder, labels, task, head: as those of an `Export`.
+        engine: its name.
+        signatures: none can be called as functions of TensorFlow, {}.
+    """
+
+    signatures: Mapping[str, Any] = {}
+
+    def __init__(self, folder: str, engine: str, *, exact: bool = False) -> None:
+        """Loads the engine's model of an export.
+
+        exact: compute in float32 even if the export has a lower precision. Raises UserError where there is no such
+        model, the engine is not installed, a file is damaged, or the engine gives other numbers than it should.
+        """
+        self.source, self.folder, self.engine = folder, folder, engine
+        if engine not in available(folder):
+            raise UserError(
+                f"{folder} has no model for {engine}: `bert-tf export RUN --engine={engine} --overwrite` writes it."
+            )
+        about, self._settings = about_file.read(folder), settings_of(folder)
+        self._tokenizer = tokenizer_of(folder)
+        self._stages = host.stages(self._settings, about, self._tokenizer)
+        self.inputs, self.has_order = self._stages.inputs, True
+        self.labels, self.task = tuple(about.get("labels") or ()), str(about.get("task") or "")
+        self.head = loaded_model.head_of(folder, getattr(self._stages, "outputs", ()))
+        self._lock = threading.Lock()
+        self._network = _load(folder, engine, exact=exact or self._settings["precision"] == "float32")
+        self._check()
+        self.word_tagger = _WordTagger(self) if hasattr(self._stages, "read_words") else None
+
+    def predict(self, examples: Sequence[Example]) -> dict[str, np.ndarray]:
+        """See TextFunction."""
+        for example in examples:
+            example.encode()  # raises for half a surrogate pair
+        return self.outputs([example.texts for example in examples])
+
+    @property
+    def makes_vectors(self) -> bool:
+        """Whether its answers are vectors of texts."""
+        return bool(self._settings["stages"] == "vectors")
+
+    def extractor(self, choice: Any) -> "_Vectors":
+        """A predictor of other vectors of single texts, of the same network. choice: a VectorChoice.
+
+        Raises UserError where the host has no such vectors.
+        """
+        settings = choice.host_settings()
+        if settings is None:
+            raise UserError(f"{self.engine} does not make such vectors: use --engine={TENSORFLOW}.")
+        predictor = copy.copy(self)
+        predictor._stages = host.stages({**settings, "splits_pairs": False}, {}, self._tokenizer)
+        return _Vectors(predictor)
+
+    @property
+    def signature_def(self) -> dict[str, Any]:
+        """The SignatureDef of the signature as JSON, with all fields."""
+        found: dict[str, Any] = self._settings["signature_def"]
+        return found
+
+    def compute(self, **columns: list) -> dict[str, np.ndarray]:
+        """The outputs for UTF-8 texts, {input: bytes of each example, or a list of them}."""
+        return self._run(columns)
+
+    def _run(self, columns: dict[str, list]) -> dict[str, np.ndarray]:
+        counts = [count or 1 for count in self.inputs.values()]
+        rows = zip(*(columns[name] for name in self.inputs), strict=True)
+        texts = [
+            [text for value, count in zip(row, counts, strict=True) for text in ([value] if count == 1 else value)]
+            for row in rows
+        ]
+        return self.outputs([[text.decode("utf-8", "ignore") for text in each] for each in texts])
+
+    def tagged(self, sentences: Sequence[Sequence[str]]) -> list[tuple[list[str], list[float]]]:
+        """The tag of each word of sentences, and its probability; of a tagger."""
+        rows, rest = self._stages.read_words(sentences)
+        found: list[tuple[list[str], list[float]]] = self._stages.tags(self.numbers(rows), rest)
+        return found
+
+    def outputs(self, examples: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
+        """The outputs of the signature for the texts of examples, {name: array [B, ...]}."""
+        rows, rest = self._stages.read(examples)
+        try:
+            numbers = self.numbers(rows)
+        except RuntimeError as error:
+            raise UserError(f"{self.engine} cannot compute {self.source} ({reason_of(error)}).") from None
+        answers: dict[str, np.ndarray] = self._stages.answer(numbers, rest)
+        return answers
+
+    def numbers(self, rows: Sequence[Row]) -> host.Numbers:
+        """What the network returns for rows: {output: R arrays}, those of tokens without padding."""
+        order = sorted(range(len(rows)), key=lambda number: -len(rows[number].ids))
+        found: dict[str, list[Any]] = {}
+        while order:
+            count = max(1, POSITIONS_AT_ONCE // len(rows[order[0]].ids))
+            block, order = order[:count], order[count:]
+            stopping.check()
+            with self._lock:
+                outputs = self._network(inputs_of([rows[number] for number in block], self._settings))
+            for name, values in outputs.items():
+                of_tokens = name in self._settings["token_outputs"]
+                places = found.setdefault(name, [None] * len(rows))
+                for number, value in zip(block, values, strict=True):
+                    places[number] = value[: len(rows[number].ids)] if of_tokens else value
+        return found
+
+    def _check(self) -> None:
+        """Raises UserError unless the numbers of some rows are as stored."""
+        stored = self._settings["check"]
+        numbers = self.numbers([Row(**row) for row in stored["rows"]])
+        for name, expected in stored["numbers"].items():
+            for right, value in zip(expected, numbers[name], strict=True):
+                far = difference(np.array(right), sample(value))
+                if not far <= FAR["int8" if self.engine.endswith(INT8) else self._settings["precision"]]:
+                    raise UserError(
+                        f"{self.engine} gives other numbers for {self.source} here than TensorFlow gave: {name} "
+                        f"differs by {far:.2g} of the largest value; use --engine={TENSORFLOW}, or export it here."
+                    )
+
+
+class _Vectors:
+    """A `loaded_model.Predictor` of vectors of whole texts, as `tasks.embeddings.extraction.Extractor`."""
+
+    def __init__(self, predictor: EnginePredictor) -> None:
+        self._predictor = predictor
+
+    def predict(self, examples: Sequence[Example]) -> dict[str, Any]:
+        """{"vectors": TextVectors of each example}."""
+        return {"vectors": [TextVectors(vector[None, None]) for vector in self._predictor.predict(examples)["vectors"]]}
+
+
+class _WordTagger:
+    """A `loaded_model.Predictor` of sentences that are split into words, as `tagged_words.WordTagger`."""
+
+    def __init__(self, predictor: EnginePredictor) -> None:
+        self._predictor = predictor
+
+    def predict(self, examples: Sequence[Example]) -> dict[str, Any]:
+        """{"tags": list of str, "scores": list of probabilities} of the words of each sentence."""
+        for example in examples:
+            example.encode()  # raises for half a surrogate pair
+        tags, scores = zip(*self._predictor.tagged([example.texts for example in examples]), strict=True)
+        return {"tags": tags, "scores": scores}
+
+
+def load(folder: str, engine: str = AUTO) -> EnginePredictor | None:
+    """The export by an engine: one of CHOICES; None for TensorFlow. See `choose`."""
+    chosen = choose(folder, engine)
+    return None if chosen == TENSORFLOW else EnginePredictor(folder, chosen)
+
+
+def choose(folder: str, engine: str = AUTO) -> str:
+    """The name of the engine for an export: "auto" is the fastest that it has a model for and that is installed.
+
+    It is never one of 8 bits, and on a machine with a GPU it is TensorFlow.
+    """
+    if engine not in CHOICES:
+        raise UserError(f"engine is {engine!r}; expected one of {', '.join(CHOICES)}.")
+    if engine != AUTO:
+        if engine != TENSORFLOW and not loaded_model.is_export(folder):
+            raise UserError(
+                f"{folder} is a checkpoint: `bert-tf export {folder} TO --engine={engine}` makes an export."
+            )
+        return engine
+    is_elsewhere = not loaded_model.is_export(folder) or accelerators.are_there()
+    found = [] if is_elsewhere else [name for name in available(folder) if not name.endswith(INT8)]
+    speeds = settings_of(folder)["seconds"] if found else {}
+    installed = [name for name in sorted(found, key=lambda name: speeds.get(name, 0)) if engines.is_installed(name)]
+    return installed[0] if installed else TENSORFLOW
+
+
+def available(folder: str) -> list[str]:
+    """The engines that an export has models for."""
+    path = os.path.join(folder, FOLDER)
+    has_settings = files.is_file(os.path.join(path, SETTINGS))
+    return [name for name in files.names(path) if name != SETTINGS] if has_settings else []
+
+
+def settings_of(folder: str) -> dict[str, Any]:
+    """The content of host.json; UserError where it is damaged."""
+    path = os.path.join(folder, FOLDER, SETTINGS)
+    values: dict[str, Any] = json_files.require_json(path, "what an export says to its engines")
+    missing = [name for name in ("stages", "precision", "seconds", "signature_def", "check") if name not in values]
+    if missing:
+        raise UserError(f"{path} lacks {missing[0]}: export it again with --engine.")
+    return values
+
+
+def tokenizer_of(folder: str) -> HostTokenizer:
+    """The tokenizer of an export."""
+    extra = os.path.join(folder, EXTRA)
+    settings = json_files.require_json(os.path.join(extra, "tokenizer_config.json"), "the casing of a tokenizer")
+    return host_tokenizer_kinds.create(
+        vocabulary.read(os.path.join(extra, "vocab.txt")),
+        settings.get("do_lower_case", True),
+        special_tokens_in_strings=settings.get(special_tokens.SETTING, False),
+    )
+
+
+def inputs_of(rows: Sequence[Row], settings: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Rows as inputs of a network, int32 "token_ids", "segment_ids" [R, T], "lengths" [R], and what else it takes."""
+    lengths = np.array([len(row.ids) for row in rows], np.int32)
+    shape = len(rows), int(lengths.max())
+    ids, segments = np.full(shape, settings["pad_id"], np.int32), np.zeros(shape, np.int32)
+    for number, row in enumerate(rows):
+        ids[number, : lengths[number]], segments[number, : lengths[number]] = row.ids, row.segments
+    inputs = {"token_ids": ids, "segment_ids": segments, "lengths": lengths}
+    if settings["has_masks"]:
+        positions = np.zeros([len(rows), max(1, *(len(row.positions) for row in rows))], np.int32)
+        for number, row in enumerate(rows):
+            positions[number, : len(row.positions)] = row.positions
+        inputs["masked_lm_positions"] = positions
+    return inputs
+
+
+def sample(values: Any) -> np.ndarray:
+    """Some of the numbers of a row, which stand for all."""
+    flat = np.asarray(values, np.float64).reshape(-1)
+    return flat[:: -(-flat.size // 64) or 1]
+
+
+def difference(expected: np.ndarray, actual: np.ndarray) -> float:
+    """The largest difference, relative to the largest expected value; infinite where shapes differ."""
+    if expected.shape != actual.shape or not np.isfinite(actual).all():
+        return np.inf
+    return float(np.abs(expected - actual).max(initial=0) / max(np.abs(expected).max(initial=0), 1e-30))
+
+
+def _load(folder: str, engine: str, *, exact: bool) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
+    path = os.path.join(folder, FOLDER, engine)
+    module = engines.engine_of(engine.partition("_")[0], runs_only=True)
+    try:
+        function: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]] = module.load(path, exact=exact)
+    except UserError:
+        raise
+    except Exception as error:  # engines raise many types
+        raise UserError(
+            f"The model in {path} cannot be loaded ({reason_of(error)}): a file of it is damaged or missing; export it "
+            "again."
+        ) from None
+    return function
+
+
+def names_of(text: str) -> list[str]:
+    """The engines that a flag of `bert-tf export` or of a training command names, separated by commas.
+
+    Raises UserError for an unknown one, and where what writes its models is not installed.
+    """
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in CHOICES[2:]:
+            raise UserError(f"engine is {name!r}; expected some of {', '.join(CHOICES[2:])}.")
+        engine, _, quantize = name.partition("_")
+        engines.engine_of(engine, quantize or None)
+    return names

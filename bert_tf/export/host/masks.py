@@ -1,0 +1,55 @@
+"""Texts with [MASK]s to the most probable tokens: `tasks.pretraining.mask_filling` in NumPy.
+
+M [MASK]s of a text, V vocabulary, K predictions for each.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf.export.host import Numbers, Row
+
+MASK = "[MASK]"
+
+
+class Stages:
+    """See `export.host`. settings: "max_positions", "is_causal", "predictions" (K)."""
+
+    inputs: dict[str, int | None] = {"text": None}
+    outputs = ("pieces", "scores")
+
+    def __init__(self, settings: dict[str, Any], about: dict[str, Any], tokenizer: Any) -> None:
+        self._tokenizer, self._settings = tokenizer, settings
+        own = tokenizer.mask_token  # a space before it belongs to it, as that before a word belongs to the word
+        self._pattern = re.compile(re.escape(MASK) if own == MASK else rf" ?(?:{re.escape(MASK)}|{re.escape(own)})")
+
+    def read(self, examples: Sequence[Sequence[str]]) -> tuple[list[Row], list[int]]:
+        """A row for each text, truncated around its first mask, and its number of masks."""
+        found, counts = [], []
+        room, mask = self._settings["max_positions"] - 2, self._tokenizer.mask_id
+        for (text,) in examples:
+            first, *others = (self._tokenizer(part) for part in self._pattern.split(text))
+            ids = first + [number for part in others for number in (mask, *part)]
+            middle = ids.index(mask) if mask in ids else 0
+            start = min(max(middle - room // 2, 0), max(len(ids) - room, 0))
+            ids = [self._tokenizer.cls_id, *ids[start : start + room], self._tokenizer.sep_id]
+            places = [place for place, number in enumerate(ids) if number == mask]
+            shown = [max(place - 1, 0) for place in places] if self._settings["is_causal"] else places
+            found.append(Row(ids, [0] * len(ids), shown))
+            counts.append(len(places))
+        return found, counts
+
+    def answer(self, numbers: Numbers, counts: list[int]) -> dict[str, np.ndarray]:
+        """The outputs of the signature."""
+        width, size = max(counts), min(self._settings["predictions"], numbers["masked_lm_logits"][0].shape[-1])
+        pieces = np.full((len(counts), width, size), "", object)
+        scores = np.zeros(pieces.shape, np.float32)
+        for row, count in enumerate(counts):
+            for mask, logits in enumerate(numbers["masked_lm_logits"][row][:count]):
+                best = np.argsort(-logits, kind="stable")[:size]
+                shares = np.exp(logits - logits[best[0]])
+                scores[row, mask] = shares[best] / shares.sum()
+                pieces[row, mask] = [self._tokenizer.vocabulary[number] for number in best]
+        return {"pieces": pieces, "scores": scores}

@@ -1,0 +1,177 @@
+"""Texts of any length to entities, and words to tags: `tasks.token_classification` in NumPy, of a text at a time.
+
+N words of a text, P tokens of it, C labels, E entities.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bert_tf.data.tag_schemes import TagSet
+from bert_tf.export.host import Numbers, Row, rows
+from bert_tf.text.characters import is_cjk
+from bert_tf.text.host_tokenizer import Tokens
+
+WITHIN_WORDS = "-./&_@"  # marks that do not separate letters and digits on both sides of them
+ILLEGAL = -1e4  # the potential of labels that the scheme does not write in this order
+
+
+class Read(NamedTuple):
+    """A text: itself, where each word is in it, how many rows it has, and the row and position that show each word."""
+
+    text: str
+    spans: list[tuple[int, int]]
+    rows: int
+    places: list[tuple[int, int] | None]
+
+
+class Stages:
+    """See `export.host`. settings: "windows" as of TagWindows, "scheme" of the TagSet."""
+
+    inputs: dict[str, int | None] = {"text": None}
+
+    def __init__(self, settings: dict[str, Any], about: dict[str, Any], tokenizer: Any) -> None:
+        self._tokenizer, self._windows = tokenizer, settings["windows"]
+        self._tag_set = TagSet(tuple(about["labels"]), settings["scheme"])
+        surfaces = [tokenizer.surface(token) for token in tokenizer.vocabulary]
+        self._is_mark = np.array([surface != "" and surface in WITHIN_WORDS for surface in surfaces])
+        ends_in_ideograph = np.array([bool(surface) and is_cjk(surface[-1]) for surface in surfaces])
+        self._of_letters = tokenizer.is_of_letters & ~ends_in_ideograph
+
+    def read(self, examples: Sequence[Sequence[str]]) -> tuple[list[Row], list[Read]]:
+        """Rows of texts, and where their words are."""
+        found, texts = [], []
+        for (text,) in examples:
+            tokens = self._tokenizer.with_offsets(text)
+            firsts = self._first_tokens(tokens)
+            lasts = [*(first - 1 for first in firsts[1:]), len(tokens.ids) - 1][: len(firsts)]
+            spans = [(tokens.starts[first], tokens.ends[last]) for first, last in zip(firsts, lasts, strict=True)]
+            own, places = self._rows(tokens.ids, firsts)
+            found += own
+            texts.append(Read(text, spans, len(own), list(places)))
+        return found, texts
+
+    def read_words(self, sentences: Sequence[Sequence[str]]) -> tuple[list[Row], list[Read]]:
+        """Rows of sentences that are split into words."""
+        found, texts = [], []
+        for words in sentences:
+            ids: list[int] = []
+            firsts = []
+            for word in words:
+                own = self._tokenizer.inside_text(word)
+                firsts.append(len(ids) if own else None)
+                ids += own
+            row, shown = self._rows(ids, [first for first in firsts if first is not None])
+            places = iter(shown)
+            found += row
+            texts.append(Read("", [], len(row), [None if first is None else next(places) for first in firsts]))
+        return found, texts
+
+    def _rows(self, ids: list[int], firsts: Sequence[int]) -> tuple[list[Row], list[tuple[int, int]]]:
+        """The rows of a text, and where each of these tokens is shown with most of its context."""
+        length, stride = self._windows["max_seq_length"], self._windows["stride"]
+        if not ids:
+            return [], []
+        room = length - self._tokenizer.special_count(1)
+        size = min(room, len(ids))
+        count = rows.window_count(len(ids), room, stride)
+        starts = [min(number * stride, len(ids) - size) for number in range(count)]
+        places = []
+        for first in firsts:
+            before = (2 * first - (room - 1)) // (2 * stride)
+            near = sorted({min(max(number, 0), count - 1) for number in (before, before + 1)})
+            number = near[rows.max_context(first, [starts[each] for each in near], [room] * len(near))]
+            places.append((number, 1 + first - starts[number]))
+        return [rows.pack(self._tokenizer, [ids[start : start + size]], length) for start in starts], places
+
+    def _first_tokens(self, tokens: Tokens) -> list[int]:
+        """The first token of each word of a text, see `tag_serving`."""
+        if not tokens.ids:
+            return []
+        is_mark, of_letters = self._is_mark[tokens.ids], self._of_letters[tokens.ids]
+        starts, ends = np.array(tokens.starts), np.array(tokens.ends)
+        touches = np.append(False, starts[1:] == ends[:-1])
+        before_letters = np.append((touches & of_letters)[1:], False)
+        is_within = is_mark & touches & np.append(False, of_letters[:-1]) & before_letters
+        continues = self._tokenizer.continues_word(tokens) | is_within | np.append(False, is_within[:-1])
+        continues[0] = False
+        found: list[int] = np.flatnonzero(~continues).tolist()
+        return found
+
+    def answer(self, numbers: Numbers, texts: Sequence[Read]) -> dict[str, np.ndarray]:
+        """The outputs of the signature serving_default."""
+        found = []
+        for read, (labels, shares) in zip(texts, self._labels(numbers, texts), strict=True):
+            scores = shares[np.arange(len(labels)), labels]
+            found.append(
+                [
+                    (read.text[read.spans[first][0] : read.spans[end - 1][1]], kind)
+                    + (read.spans[first][0], read.spans[end - 1][1], scores[first:end].mean())
+                    for kind, first, end in self._tag_set.spans(labels.tolist())
+                ]
+            )
+        counts = [len(each) for each in found]
+        padding = ("", "", 0, 0, 0.0)
+        padded = [each + [padding] * (max(counts) - len(each)) for each in found]
+        kinds = {"texts": object, "labels": object, "starts": np.int32, "ends": np.int32, "scores": np.float32}
+        columns = {
+            name: np.array([[row[place] for row in each] for each in padded], kind).reshape(len(found), -1)
+            for place, (name, kind) in enumerate(kinds.items())
+        }
+        return {**columns, "counts": np.array(counts, np.int32)}
+
+    def tags(self, numbers: Numbers, sentences: Sequence[Read]) -> list[tuple[list[str], list[float]]]:
+        """The tag of each word of sentences, and its probability; a word without tokens is O."""
+        names = self._tag_set.labels
+        return [
+            ([names[label] for label in labels], shares[np.arange(len(labels)), labels].tolist())
+            for labels, shares in self._labels(numbers, sentences)
+        ]
+
+    def _labels(self, numbers: Numbers, texts: Sequence[Read]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Of each text the labels of its words, [N], and the probabilities of all labels, float32 [N, C]."""
+        found, first, outside = [], 0, self._tag_set.outside
+        for read in texts:
+            labels = np.full(len(read.places), outside)
+            shares = np.eye(len(self._tag_set.labels), dtype=np.float32)[labels]
+            shown = [place for place in read.places if place is not None]
+            if shown:
+                is_shown = np.array([place is not None for place in read.places])
+                logits = np.stack([numbers["logits"][first + row][position] for row, position in shown])
+                potentials = numbers["potentials"][first] if "potentials" in numbers else None
+                labels[is_shown], shares[is_shown] = self._decode(logits, potentials)
+            first += read.rows
+            found.append((labels, shares))
+        return found
+
+    def _decode(self, logits: np.ndarray, potentials: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """The labels of words, and the probabilities of all labels; see `tag_decoding.decode`."""
+        if potentials is None:
+            return logits.argmax(-1), _softmax(logits)
+        legal = potentials + np.where(np.array(self._tag_set.legal_transitions()), 0, np.float32(ILLEGAL))
+        size = logits.shape[-1]
+        transitions, start, end = legal[:size], legal[size], legal[size + 1]
+        forward, best, back = [start + logits[0]], start + logits[0], []
+        for emission in logits[1:]:
+            scores = best[:, None] + transitions
+            back.append(scores.argmax(0))
+            best = scores.max(0) + emission
+            forward.append(_log_sum(forward[-1][:, None] + transitions) + emission)
+        backward = [end]
+        for emission in logits[:0:-1]:
+            backward.append(_log_sum((transitions + (emission + backward[-1])[None, :]).T))
+        labels = [int((best + end).argmax())]
+        for pointers in reversed(back):
+            labels.append(int(pointers[labels[-1]]))
+        return np.array(labels[::-1]), _softmax(np.stack(forward) + np.stack(backward[::-1]))
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    shares = np.exp(logits - logits.max(-1, keepdims=True))
+    return (shares / shares.sum(-1, keepdims=True)).astype(np.float32)
+
+
+def _log_sum(scores: np.ndarray) -> np.ndarray:  # [C, C] -> [C], over the first
+    largest = scores.max(0)
+    return largest + np.log(np.exp(scores - largest).sum(0))

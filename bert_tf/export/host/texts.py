@@ -1,0 +1,65 @@
+"""Texts, pairs and choices to the answers of a `heads.base.text_head.TextHead`.
+
+B examples, R rows of them, C outputs of the network.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf import heads
+from bert_tf.export.host import Numbers, Row, rows
+from bert_tf.text.truncation import LONGEST_FIRST
+
+
+class Stages:
+    """See `export.host`. settings: "max_seq_length", "texts", "truncation", "windows" as of TextClassification."""
+
+    def __init__(self, settings: dict[str, Any], about: dict[str, Any], tokenizer: Any) -> None:
+        self._tokenizer, self._head = tokenizer, heads.of_texts(about["kind"]).from_about(about)
+        self._length, self._truncation = settings["max_seq_length"], settings.get("truncation", LONGEST_FIRST)
+        self._windows = settings.get("windows")
+        shapes = self._head.input_shapes(settings["texts"])
+        self.inputs = {name: shape[0] if shape else None for name, shape in shapes.items()}
+
+    def read(self, examples: Sequence[Sequence[str]]) -> tuple[list[Row], list[int]]:
+        """Rows, and how many each example has."""
+        found: list[Row] = []
+        counts = []
+        for texts in examples:
+            own = self._rows([self._tokenizer(text) for text in texts])
+            found += own
+            counts.append(len(own))
+        return found, counts
+
+    def _rows(self, segments: list[list[int]]) -> list[Row]:
+        if self._head.rows_per_example > 1:
+            pairs = [[segments[0], choice] for choice in segments[1:]]
+            return [rows.pack(self._tokenizer, pair, self._length, self._truncation) for pair in pairs]
+        if self._windows is None:
+            return [rows.pack(self._tokenizer, segments, self._length, self._truncation)]
+        room = self._length - self._tokenizer.special_count(len(segments))
+        plan = rows.windows([len(each) for each in segments], room, self._windows["stride"])
+        count = min(max(each.count for each in plan), self._windows["most"])
+        return [
+            rows.pack(
+                self._tokenizer,
+                [
+                    ids[each.start(number) : each.start(number) + each.size]
+                    for ids, each in zip(segments, plan, strict=True)
+                ],
+                self._length,
+            )
+            for number in range(count)
+        ]
+
+    def answer(self, numbers: Numbers, counts: list[int]) -> dict[str, np.ndarray]:
+        """The outputs of the signature; the logits of windows are averaged, as their vectors are before the head."""
+        logits = np.stack(numbers["logits"])  # [R, C]
+        if self._head.rows_per_example > 1:
+            logits = logits.reshape(len(counts), -1)
+        elif self._windows is not None:
+            firsts = np.cumsum([0, *counts[:-1]])
+            logits = np.add.reduceat(logits, firsts) / np.array(counts, np.float32)[:, None]
+        return self._head.from_logits(logits)

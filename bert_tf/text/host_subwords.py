@@ -1,0 +1,269 @@
+"""Byte-level BPE and SentencePiece without TensorFlow: the tokens of `text.byte_bpe` and `text.sentencepiece`.
+
+P tokens of a text. Texts are normalized and cut into words here, as the library `tokenizers` loses count of characters
+that are deleted; it merges bytes, and finds the pieces of words.
+"""
+
+import functools
+import unicodedata
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from bert_tf.text import byte_level, charsmap, sentencepiece_model
+from bert_tf.text import vocabulary as vocabularies
+from bert_tf.text.byte_level import SPACES
+from bert_tf.text.characters import normalize_albert
+from bert_tf.text.host_tokenizer import MAX_WORDS, HostTokenizer, Tokens, normal_tokens
+from bert_tf.text.sentencepiece_model import SPACE
+from bert_tf.text.tokenizer_settings import AddedToken
+from bert_tf.text.vocabulary import SubwordVocabulary
+
+BLANKS = frozenset(map(chr, SPACES))
+QUOTES = ("``", "''")  # for which ALBERT has a double quote
+
+
+class ByteBpe(HostTokenizer):
+    """The tokens of `text.byte_bpe`."""
+
+    separators = 2
+
+    def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
+        from tokenizers import Tokenizer, models, pre_tokenizers
+
+        ids = {byte_level.spaces_for_blanks(token): number for number, token in enumerate(vocabulary)}
+        self._library = Tokenizer(models.BPE(ids, byte_level.parse_merges(_rules(vocabulary))))
+        self._library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)
+        self._in_normal = list(normalized)
+
+    def inside_text(self, text: str) -> list[int]:
+        """See HostTokenizer; with a space before each text that is not empty."""
+        return self(f" {text}" if text else "")
+
+    def surface(self, token: str) -> str:
+        """See HostTokenizer."""
+        return byte_level.token_bytes(token).decode("utf-8", "replace").strip()
+
+    def continues_word(self, tokens: Tokens) -> np.ndarray:
+        """See HostTokenizer: letters and digits continue those that they touch; parts of a character what is before."""
+        of_letters, is_part = self.is_of_letters[tokens.ids], self._is_part[tokens.ids]
+        return is_part | (_touches(tokens) & of_letters & _shifted(of_letters | is_part))
+
+    @functools.cached_property
+    def is_of_letters(self) -> np.ndarray:
+        """As HostTokenizer: nothing is unknown."""
+        return np.array([self.surface(token).isalnum() for token in self.vocabulary])
+
+    @functools.cached_property
+    def _is_part(self) -> np.ndarray:
+        contents = map(byte_level.token_bytes, self.vocabulary)
+        return np.array([bool(content) and 0x80 <= content[0] < 0xC0 for content in contents])
+
+    def _split(self, text: str) -> Tokens:
+        return normal_tokens(text, self._in_normal, self._token, self._merged)
+
+    def _merged(self, text: str) -> Tokens:
+        """The tokens of a text without added tokens; offsets without the spaces around."""
+        encoding = self._library.encode(text, add_special_tokens=False)
+        tokens = Tokens(encoding.ids, [], [])
+        for start, end in encoding.offsets:
+            part = text[start:end]
+            tokens.starts.append(end - len(part.lstrip(" ")))
+            tokens.ends.append(max(start + len(part.rstrip(" ")), tokens.starts[-1]))
+        return tokens
+
+
+class BertByteBpe(ByteBpe):
+    """ByteBpe of normal texts (NFC) with the special tokens and rows of BERT."""
+
+    separators = 1
+
+    def _split(self, text: str) -> Tokens:
+        if unicodedata.is_normalized("NFC", text):
+            return super()._split(text)
+        normal, bounds = _composed(text)
+        tokens = super()._split(normal)
+        return Tokens(tokens.ids, [bounds[x] for x in tokens.starts], [bounds[x] for x in tokens.ends])
+
+
+class SentencePiece(HostTokenizer):
+    """The tokens of `text.sentencepiece`."""
+
+    def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
+        names = () if self.special_tokens else vocabularies.special_tokens(vocabulary)
+        self._library = sentencepiece_model.unigram(_rules(vocabulary), left_out=names)
+        self._table = charsmap.parse(sentencepiece_model.parse(_rules(vocabulary)).charsmap)
+        self._words: dict[str, Tokens] = {}
+        self._named = {"".join(self._normalize(token.content)[0]): token for token in reversed(normalized)}
+        self._in_normal = [AddedToken(**{**vars(token), "content": name}) for name, token in self._named.items()]
+
+    def surface(self, token: str) -> str:
+        """See HostTokenizer."""
+        return token.removeprefix(SPACE)
+
+    def continues_word(self, tokens: Tokens) -> np.ndarray:
+        """See HostTokenizer: letters and digits continue those that they touch, and others a single ▁."""
+        starts, is_letter = np.array(tokens.starts, np.int64), self.is_of_letters[tokens.ids]
+        is_mark = np.array([self.vocabulary[number] == SPACE for number in tokens.ids], bool)
+        is_marked = _shifted(is_mark) & (starts == _shifted(starts))
+        return is_marked | (_touches(tokens) & is_letter & _shifted(is_letter))
+
+    def _split(self, text: str) -> Tokens:
+        normal, places = self._normalize(text)
+        tokens = normal_tokens("".join(normal), self._in_normal, self._named_token, self._pieces)
+        return Tokens(tokens.ids, [places[x] for x in tokens.starts], [places[x - 1] + 1 for x in tokens.ends])
+
+    def _named_token(self, token: AddedToken, part: str) -> Tokens:
+        return self._token(self._named[token.content], part)
+
+    def _normalize(self, text: str) -> tuple[list[str], list[int]]:
+        """The characters in which pieces are looked for, and the character that each comes from."""
+        return _replaced(list(text), list(range(len(text))), self._table)
+
+    def _pieces(self, text: str) -> Tokens:
+        """The tokens of a normal text without added tokens."""
+        parts, begin = [], 0
+        for end in range(len(text) + 1):
+            is_end = end == len(text) or text[end] in BLANKS
+            if (is_end or text[end] == SPACE) and end > begin:
+                parts.append(self._word(text[begin:end]).moved(begin))
+                begin = end
+            begin += is_end
+        return Tokens.joined(parts)
+
+    def _word(self, word: str) -> Tokens:
+        """The tokens of a word, which begins with ▁ or gets one."""
+        found = self._words.get(word)
+        if found is None:
+            more = not word.startswith(SPACE)
+            encoding = self._library.encode(SPACE * more + word, add_special_tokens=False)
+            bounds = [(max(start - more, 0), max(end - more, 1)) for start, end in encoding.offsets]
+            found = Tokens(encoding.ids, [start for start, _ in bounds], [end for _, end in bounds])
+            if len(self._words) >= MAX_WORDS:
+                self._words.clear()
+            self._words[word] = found
+        return found
+
+
+class Albert(SentencePiece):
+    """SentencePiece of ALBERT, which replaces quotes of two characters, and lower-cases (NFKD without accents)."""
+
+    def _normalize(self, text: str) -> tuple[list[str], list[int]]:
+        characters, places = list(text), list(range(len(text)))
+        for quote in QUOTES:
+            found = "".join(characters)
+            at = found.find(quote)
+            while at >= 0:
+                characters[at : at + 2], places[at : at + 2] = ['"'], [places[at]]
+                found = "".join(characters)
+                at = found.find(quote, at + 1)
+        if self.lower_case:
+            characters, places = _replaced(characters, places, FOLDING)
+        return _replaced(characters, places, self._table)
+
+
+class XlmRoberta(SentencePiece):
+    """SentencePiece with the special tokens of XLM-RoBERTa and CamemBERT."""
+
+    separators = 2
+
+
+class _Folding(dict[str, str]):
+    """What uncased models of ALBERT replace, {character: others}."""
+
+    def get(self, key: str, default: str | None = None) -> str | None:  # type: ignore[override]
+        """The replacement of a character; the default for one that stays, and for several."""
+        if len(key) > 1:
+            return default
+        if key not in self:
+            self[key] = normalize_albert(key)
+        return default if self[key] == key else self[key]
+
+
+FOLDING = _Folding()
+
+
+def _replaced(characters: list[str], places: list[int], table: Mapping[str, str]) -> tuple[list[str], list[int]]:
+    """Characters, and grapheme clusters of a few bytes, replaced as `text.replacements` does it."""
+    if not table and table is not FOLDING:
+        return characters, places
+    found: list[str] = []
+    sources: list[int] = []
+    at, joined = 0, _joined(characters)
+    while at < len(characters):
+        size = 1
+        while at + size < len(characters) and joined[at + size]:
+            size += 1
+        new = table.get(characters[at])
+        if 1 < size < 4 and len("".join(characters[at : at + size]).encode()) <= charsmap.LONGEST_CLUSTER:
+            new = new if new is not None else table.get("".join(characters[at : at + 2]))
+            new = new if new is not None or size < 3 else table.get("".join(characters[at : at + 3]))
+            size = 1 if new is None else size
+        else:
+            size = 1
+        new = characters[at] if new is None else new
+        found += new
+        sources += [places[at + min(inside, size - 1)] for inside in range(len(new))]
+        at += size
+    return found, sources
+
+
+def _joined(characters: Sequence[str]) -> list[bool]:
+    """Which characters continue the grapheme cluster of the one before."""
+    if all(map(str.isascii, characters)) and "\r" not in characters:
+        return [False] * len(characters)
+    bits = [_bits(character) for character in characters]
+    return [False, *(bool(before[0] & own[1]) for before, own in zip(bits, bits[1:], strict=False))]
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _bits(character: str) -> tuple[int, int]:
+    to, by = charsmap.bits_of(np.array([ord(character)]))
+    return int(to[0]), int(by[0])
+
+
+def _composed(text: str) -> tuple[str, list[int]]:
+    """The text in the form NFC, and where each of its bounds between characters is in the text.
+
+    Within what is composed of several characters, or is several itself, it is the end of those.
+    """
+    normal, bounds, begin = [], [], 0
+    for end in range(1, len(text) + 1):
+        part, after = text[begin:end], text[end : end + 1]
+        new = unicodedata.normalize("NFC", part)
+        if after and unicodedata.normalize("NFD", part)[0] in _composing():
+            is_joined = unicodedata.normalize("NFC", part + after) != new + unicodedata.normalize("NFC", after)
+            if is_joined or unicodedata.combining(after):
+                continue
+        elif after and unicodedata.combining(part[0]) and unicodedata.combining(after):
+            continue
+        normal.append(new)
+        bounds += range(begin, end) if new == part else [begin] + [end] * (len(new) - 1)
+        begin = end
+    return "".join(normal), [*bounds, len(text)]
+
+
+@functools.cache
+def _composing() -> frozenset[str]:
+    """The characters that NFC may join with one after them."""
+    codes = (*range(0xC0, 0xD800), *range(0xF900, 0x30000))
+    parts = ((chr(code), unicodedata.decomposition(chr(code)).split()) for code in codes)
+    firsts = {chr(int(each[0], 16)) for whole, each in parts if len(each) == 2 and "<" not in each[0]}
+    syllables = range(0xAC00, 0xD7A4, 28)  # of Hangul, without a trailing consonant
+    return frozenset(firsts | set(map(chr, (*range(0x1100, 0x1113), *syllables))))
+
+
+def _rules(vocabulary: Sequence[str]) -> bytes:
+    assert isinstance(vocabulary, SubwordVocabulary)
+    return vocabulary.rules
+
+
+def _touches(tokens: Tokens) -> np.ndarray:
+    """Which tokens begin where the one before ends."""
+    starts = np.array(tokens.starts, np.int64)
+    return (starts == _shifted(np.array(tokens.ends, np.int64))) & (starts != 0)
+
+
+def _shifted(x: np.ndarray) -> np.ndarray:
+    """The value before each value, [P]; 0 before the first."""
+    return np.concatenate([np.zeros(1, x.dtype), x])[:-1]

@@ -1,0 +1,274 @@
+"""Texts to ids and offsets without TensorFlow, for processes that answer: the tokens of `text.tokenizer`.
+
+P tokens of a text. WordPiece is computed by the reference, `text.characters`, each different word once; other kinds are
+in `text.host_subwords`.
+"""
+
+import abc
+import dataclasses
+import functools
+import itertools
+import re
+import string
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_tf.text import special_tokens
+from bert_tf.text import vocabulary as vocabularies
+from bert_tf.text.characters import (
+    clean,
+    fold,
+    is_cjk,
+    is_punctuation,
+    is_space,
+    split_at_added_tokens,
+    wordpiece,
+)
+from bert_tf.text.tokenizer_settings import AddedToken
+
+MAX_WORDS = 1 << 16  # that are remembered; then all are forgotten: memory stays bounded
+ASCII_WORDS = re.compile(rf"[0-9A-Za-z]+|[{re.escape(string.punctuation)}]")
+SIGMA = "Σ"  # the one letter whose lower case depends on what is around it
+
+
+class Tokens(NamedTuple):
+    """The tokens of a text: ids, and the characters where each begins and ends; lists of P int."""
+
+    ids: list[int]
+    starts: list[int]
+    ends: list[int]
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Tokens]") -> "Tokens":
+        """The tokens of the parts of a text, whose offsets are in the whole text."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(*(list(itertools.chain(*(part[column] for part in parts))) for column in range(3)))
+
+    def moved(self, start: int) -> "Tokens":
+        """The same where the part of the text begins at `start`."""
+        return Tokens(self.ids, [x + start for x in self.starts], [x + start for x in self.ends]) if start else self
+
+
+class HostTokenizer(abc.ABC):
+    """The tokens of a `text.tokenizer.Tokenizer` of the same arguments, text by text.
+
+    Args:
+        vocabulary: the tokens, list index = id.
+        lower_case: lower-case and drop accents ("uncased" models).
+        special_tokens_in_strings: as in `Tokenizer`.
+
+    Attributes:
+        separators: [SEP] tokens between two segments of a row.
+        special_tokens: those recognized in texts, () for none.
+
+    Raises:
+        UserError: one of the five special tokens is missing.
+    """
+
+    separators = 1
+
+    def __init__(
+        self,
+        vocabulary: Sequence[str],
+        lower_case: bool = True,
+        *,
+        special_tokens_in_strings: bool | Sequence[str] = False,
+    ) -> None:
+        vocabularies.check_special_tokens(vocabulary, "The vocabulary")
+        self.vocabulary, self.lower_case, self.size = list(vocabulary), bool(lower_case), len(vocabulary)
+        self._ids = {token: number for number, token in enumerate(vocabulary)}
+        names = vocabularies.special_tokens(vocabulary)
+        self.pad_id, self.unknown_id, self.cls_id, self.sep_id, self.mask_id = (self._ids[name] for name in names)
+        self.mask_token = self.vocabulary[self.mask_id]
+        self.special_tokens = special_tokens.choose(special_tokens_in_strings, self.vocabulary)
+        self._settings = vocabularies.settings_of(vocabulary)
+        found = self._settings.found_as(self.special_tokens)
+        self._set_up(vocabulary, [token for token in found if token.normalized])
+        self._added = [token for token in found if not token.normalized]
+
+    def __call__(self, text: str) -> list[int]:
+        """The ids of a text."""
+        return self.with_offsets(text).ids
+
+    def inside_text(self, text: str) -> list[int]:
+        """The ids of a word or sentence that stands inside of a text."""
+        return self(text)
+
+    def with_offsets(self, text: str) -> Tokens:
+        """The ids of a text, and the offsets of each token in it, in characters; see `Tokenizer.with_offsets`."""
+        return normal_tokens(text, self._added, self._token, self._split)
+
+    def special_count(self, segments: int) -> int:
+        """The number of special tokens in a row of that many segments."""
+        return 2 + (segments - 1) * self.separators
+
+    @functools.cached_property
+    def is_of_letters(self) -> np.ndarray:
+        """Which tokens are letters and digits, bool [V]; an unknown one is mostly a word."""
+        flags = np.array([self.surface(token).isalnum() for token in self.vocabulary])
+        flags[self.unknown_id] = True
+        return flags
+
+    @abc.abstractmethod
+    def surface(self, token: str) -> str:
+        """The part of a text that a token stands for, without marks of words and spaces."""
+
+    @abc.abstractmethod
+    def continues_word(self, tokens: Tokens) -> np.ndarray:
+        """Whether a token is of the same word as the one before it, where marks are words too: bool [P]."""
+
+    @abc.abstractmethod
+    def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
+        """Prepares `_split`; normalized: tokens that are looked for in normal texts."""
+
+    @abc.abstractmethod
+    def _split(self, text: str) -> Tokens:
+        """The tokens of a text without the special tokens that are looked for in texts as they are."""
+
+    def _token(self, token: AddedToken, part: str) -> Tokens:
+        return Tokens([self._ids[token.content]], [0], [len(part)])
+
+
+class WordPiece(HostTokenizer):
+    """The original's tokens, see `text.tokenizer`."""
+
+    def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
+        outside = self._settings.outside_wordpiece()
+        self._pieces = {token: number for token, number in self._ids.items() if token not in outside}
+        self._strips = self._settings.strips_accents(self.lower_case)
+        self._words: dict[str, tuple[list[int], list[int]]] = {}  # word -> ids, and where each begins and the last ends
+        self._normal: dict[str, str] = {}
+        names: dict[str, AddedToken] = {}
+        for token in reversed(normalized):
+            names["".join(self._normalize(token.content)[0])] = token
+        self._named = {normal: token for normal, token in names.items() if normal.strip()}
+        self._in_normal = [dataclasses.replace(token, content=normal) for normal, token in self._named.items()]
+
+    def surface(self, token: str) -> str:
+        """See HostTokenizer."""
+        return token.removeprefix("##")
+
+    def continues_word(self, tokens: Tokens) -> np.ndarray:
+        """See HostTokenizer."""
+        return np.array([self.vocabulary[number].startswith("##") for number in tokens.ids], bool)
+
+    def _split(self, text: str) -> Tokens:
+        if text.isascii() and text.isprintable():
+            normal, places = text.lower() if self.lower_case else text, None
+        else:
+            normal, places = self._normalize(text)
+        splits = self._settings.split_ideographs
+        tokens = normal_tokens(normal, self._in_normal, self._named_token, self._of_normal, without_ideographs=splits)
+        return tokens if places is None else _in_source(tokens, places, len(text))
+
+    def _named_token(self, token: AddedToken, part: str) -> Tokens:
+        return self._token(self._named[token.content], part)
+
+    def _of_normal(self, text: str) -> Tokens:
+        """The tokens of a normal text without added tokens."""
+        tokens = Tokens([], [], [])
+        for word, start in _words(text, self._settings.split_ideographs):
+            ids, bounds = self._words.get(word) or self._add(word)
+            tokens.ids.extend(ids)
+            tokens.starts.extend([start + bound for bound in bounds[:-1]])
+            tokens.ends.extend([start + bound for bound in bounds[1:]])
+        return tokens
+
+    def _add(self, word: str) -> tuple[list[int], list[int]]:
+        if len(self._words) >= MAX_WORDS:
+            self._words.clear()
+        pieces = wordpiece(word, self._pieces, self._settings.max_word_characters)
+        sizes = [len(word)] if pieces == ["[UNK]"] else [len(self.surface(piece)) for piece in pieces]
+        ids = [self._ids.get(piece, self.unknown_id) for piece in pieces]
+        self._words[word] = added = ids, [0, *np.cumsum(sizes).tolist()]
+        return added
+
+    def _normalize(self, text: str) -> tuple[str, list[int]]:
+        """The text as words are looked for in it, and the character that each of its characters comes from."""
+        normal, places = [], []
+        lowered = self._with_final_sigmas(text) if self.lower_case and SIGMA in text else text
+        for place, character in enumerate(lowered):
+            found = self._normal.get(character)
+            if found is None:
+                cleaned = clean(character, split_ideographs=False)
+                found = fold(cleaned, lower_case=self.lower_case, strip_accents=self._strips)
+                self._normal[character] = found
+            normal.append(found)
+            places.extend([place] * len(found))
+        return "".join(normal), places
+
+    @staticmethod
+    def _with_final_sigmas(text: str) -> str:
+        """The text with each capital sigma in lower case, as `str.lower` writes it in the cleaned text."""
+        kept = [(place, character) for place, character in enumerate(text) if clean(character)]
+        lowered, characters, at = "".join(character for _, character in kept).lower(), list(text), 0
+        for place, character in kept:
+            if character == SIGMA:
+                characters[place] = lowered[at]
+            at += len(character.lower())
+        return "".join(characters)
+
+
+class Mpnet(WordPiece):
+    """WordPiece with the special tokens and rows of MPNet: <s> a </s></s> b </s>."""
+
+    separators = 2
+
+
+def normal_tokens(
+    text: str,
+    added: Collection[AddedToken],
+    of_added: Callable[[AddedToken, str], Tokens],
+    of_others: Callable[[str], Tokens],
+    **options: bool,
+) -> Tokens:
+    """The tokens of a text in which added tokens are looked for. options: of `split_at_added_tokens`."""
+    if not added:
+        return of_others(text)
+    parts, begin = [], 0
+    for part, token in split_at_added_tokens(text, added, **options):
+        parts.append((of_added(token, part) if token else of_others(part)).moved(begin))
+        begin += len(part)
+    return Tokens.joined(parts)
+
+
+def _words(text: str, splits_ideographs: bool) -> Iterator[tuple[str, int]]:
+    """The words of a normal text, each with the place where it begins."""
+    if text.isascii():
+        yield from ((match[0], match.start()) for match in ASCII_WORDS.finditer(text))
+        return
+    begin = -1
+    for place, character in enumerate(text):
+        kind = _kind(character)
+        if kind == "letter" or kind == "ideograph" and not splits_ideographs:
+            begin = place if begin < 0 else begin
+            continue
+        if begin >= 0:
+            yield text[begin:place], begin
+            begin = -1
+        if kind != "space":
+            yield character, place
+    if begin >= 0:
+        yield text[begin:], begin
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _kind(character: str) -> str:
+    if is_space(character):
+        return "space"
+    if is_punctuation(character):
+        return "mark"
+    return "ideograph" if is_cjk(character) else "letter"
+
+
+def _in_source(tokens: Tokens, places: list[int], size: int) -> Tokens:
+    """Tokens of a normal text in the text of `size` characters that its characters come from.
+
+    A token ends where the next normal character comes from, so that deleted ones after it belong to it.
+    """
+    after = [*places, size]
+    ends = [after[end] if after[end] != after[end - 1] else after[end] + 1 for end in tokens.ends]
+    return Tokens(tokens.ids, [places[start] for start in tokens.starts], ends)

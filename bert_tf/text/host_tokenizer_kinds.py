@@ -1,0 +1,28 @@
+"""The tokenizer without TensorFlow that a vocabulary is for."""
+
+from collections.abc import Sequence
+
+from bert_tf.errors import UserError
+from bert_tf.text import host_subwords, host_tokenizer
+from bert_tf.text import vocabulary as vocabularies
+from bert_tf.text.host_tokenizer import HostTokenizer
+
+KINDS: dict[str, type[HostTokenizer]] = {
+    vocabularies.WORDPIECE: host_tokenizer.WordPiece,
+    vocabularies.BYTE_BPE: host_subwords.ByteBpe,
+    vocabularies.BERT_BYTE_BPE: host_subwords.BertByteBpe,
+    vocabularies.SENTENCEPIECE: host_subwords.Albert,
+    vocabularies.MPNET: host_tokenizer.Mpnet,
+    vocabularies.XLM_ROBERTA: host_subwords.XlmRoberta,
+}
+
+
+def create(
+    vocabulary: Sequence[str], lower_case: bool = True, *, special_tokens_in_strings: bool | Sequence[str] = False
+) -> HostTokenizer:
+    """The tokenizer of a vocabulary, of its kind; the arguments are those of `tokenizer_kinds.create`."""
+    name = vocabularies.kind_of(vocabulary)
+    if name not in KINDS:
+        raise UserError(f"The tokenizer of {vocabularies.OWNERS[name]} needs TensorFlow: use --engine=tensorflow.")
+    kind = KINDS[name]
+    return kind(vocabulary, lower_case, special_tokens_in_strings=special_tokens_in_strings)

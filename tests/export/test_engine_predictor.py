@@ -1,0 +1,211 @@
+"""Exports answered by other engines: the SavedModel's answers without TensorFlow, and what is refused."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tiny
+
+from bert_tf.cli import main
+from bert_tf.data.examples import Example
+from bert_tf.data.tag_schemes import TagSet
+from bert_tf.errors import UserError
+from bert_tf.export import engine_predictor, engines, loaded_model
+from bert_tf.export.saved_model import export
+from bert_tf.heads.base.text_windows import Windows
+from bert_tf.heads.choice import MultipleChoice
+from bert_tf.heads.classes import Classes
+from bert_tf.heads.multi_label import MultiLabel
+from bert_tf.heads.regression import Regression
+from bert_tf.heads.span.answering import Answering
+from bert_tf.heads.span.question_windows import QuestionWindows
+from bert_tf.heads.span.spans import Search
+from bert_tf.heads.tags.tag_windows import TagWindows
+from bert_tf.heads.tags.tagging import Tagging
+from bert_tf.model import weights
+from bert_tf.search.embedder import Embedder
+from bert_tf.tasks.embeddings.extraction import Features
+from bert_tf.tasks.embeddings.vector_choice import VectorChoice, choose_layers
+from bert_tf.tasks.task import FineTuningTask
+from bert_tf.text.tokenizer import Tokenizer
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WORDS = "the fox dog ran sat it ann in ulm sings . who".split()
+TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+LABELS = ["no", "yes", "so"]
+TEXTS = ["The fox ran.", "", "Ann sings in Ulm, and the dog sat in it, and the fox ran and ran and sat in Ulm.", "WHO"]
+GOALS = {  # goal, texts, options
+    "classes": (Classes(LABELS), 1, {"temperature": "1.7"}),
+    "pairs": (Classes(LABELS), 2, {"truncation": "only_second"}),
+    "windows": (Classes(LABELS), 1, {"windows": Windows(stride=3, most=3)}),
+    "multi_label": (MultiLabel(LABELS, thresholds=[0.4, 0.5, 0.6]), 1, {}),
+    "regression": (Regression(), 2, {}),
+    "choice": (MultipleChoice(2), 3, {}),
+}
+
+
+def make(kind, folder, engine_names):
+    """The folder of a tiny export of a kind, with random weights, and models for engines."""
+    goal, texts, options = GOALS[kind]
+    head = goal.configured(max_seq_length=12, texts=texts, **options)
+    task = FineTuningTask("tiny", {}, head, TOKENIZER, test_splits=())
+    model = task.create_model(tiny.CONFIG)
+    weights.assign(model, tiny.random_weights(model))
+    export(task, model, TOKENIZER, str(folder), examples={}, about=task.about(), engine_names=engine_names)
+    return str(folder)
+
+
+def examples(count):
+    return [Example(str(n), tuple(TEXTS[(n + place) % len(TEXTS)] for place in range(count))) for n in range(4)]
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    return make("classes", tmp_path_factory.mktemp("engines") / "export", ["openvino"])
+
+
+def assert_same_answers(folder, name):
+    expected, actual = loaded_model.Export(folder), engine_predictor.EnginePredictor(folder, name)
+    assert (actual.inputs, list(actual.inputs), actual.labels, actual.task, actual.head) == (
+        expected.inputs,
+        list(expected.inputs),
+        expected.labels,
+        expected.task,
+        expected.head,
+    )
+    rows = examples(sum(count or 1 for count in expected.inputs.values()))
+    assert_same_outputs(actual.predict(rows), expected.predict(rows))
+
+
+def assert_same_outputs(outputs, right):
+    assert outputs.keys() == right.keys()
+    for output, values in right.items():
+        if values.dtype == object:
+            assert [x.decode() for x in values.reshape(-1)] == outputs[output].reshape(-1).tolist()
+        else:
+            assert outputs[output].dtype == values.dtype
+            np.testing.assert_allclose(outputs[output], values, atol=1e-5, err_msg=output)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", GOALS)
+def test_texts_are_answered_as_by_the_saved_model(kind, tmp_path):
+    names = ["openvino", "onnx"] if kind == "classes" else ["openvino"]
+    folder = make(kind, tmp_path / "export", names)
+    for name in names:
+        assert_same_answers(folder, name)
+
+
+OTHERS = {  # task, and the texts of some examples
+    "tags": (
+        Tagging(TagSet(("O", "B-PER", "I-PER"), "iob2"), TagWindows(max_seq_length=9, stride=3), crf=True),
+        [(text,) for text in TEXTS],
+    ),
+    "span": (
+        Answering(QuestionWindows(12, 3, 4), Search(n_best_size=4, has_null=True)),
+        [(TEXTS[3], text) for text in TEXTS],
+    ),
+    "vectors": (
+        Features(
+            VectorChoice(layers=choose_layers("last", 2), unit="sentence", max_seq_length=9, normalize=("sentence",))
+        ),
+        [(text,) for text in TEXTS],
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_heads_are_answered_as_by_the_saved_model(kind, tmp_path, capsys):
+    head, rows = OTHERS[kind]
+    is_head = kind != "vectors"
+    task = FineTuningTask("tiny", {}, head, TOKENIZER, test_splits=()) if is_head else head
+    model, folder = task.create_model(tiny.CONFIG), str(tmp_path / "export")
+    weights.assign(model, tiny.random_weights(model))
+    export(
+        task, model, TOKENIZER, folder, examples={}, about=task.about() if is_head else {}, engine_names=["openvino"]
+    )
+    texts = [Example(str(number), row) for number, row in enumerate(rows)]
+    right, outputs = (
+        each.predict(texts)
+        for each in (loaded_model.Export(folder), engine_predictor.EnginePredictor(folder, "openvino"))
+    )
+    assert_same_outputs(outputs, right)
+    if kind == "tags":
+        (tmp_path / "words.txt").write_text("ann B-PER\nsings O\n\nthe O\nfox B-PER\n")
+        results = []
+        for name in ("openvino", "tensorflow"):
+            command = ["evaluate", folder, f"--file={tmp_path / 'words.txt'}", f"--engine={name}", "--json"]
+            assert main.main(command) == 0
+            results.append(json.loads(capsys.readouterr().out))
+        assert results[0] == results[1]
+    if kind == "vectors":
+        queries = [Embedder(folder, engine=name).queries(TEXTS) for name in ("openvino", "tensorflow")]
+        np.testing.assert_allclose(*queries, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_weights_of_8_bits_are_taken_by_name_alone(tmp_path):
+    folder = make("classes", tmp_path / "export", ["onnx_int8"])
+    assert engine_predictor.choose(folder) == "tensorflow"
+    right = loaded_model.Export(folder).predict(examples(1))["logits"]
+    logits = engine_predictor.load(folder, "onnx_int8").predict(examples(1))["logits"]
+    assert 0 < np.abs(logits - right).max() < 0.2 * np.abs(right).max()
+
+
+CODE = """
+import sys
+import bert_tf
+from bert_tf.cli import main
+
+code = main.main(["predict", sys.argv[1], "--text=The fox ran.", "--json"])
+print(bert_tf.load(sys.argv[1], engine="auto").predict("The fox ran.").label)
+assert not {"tensorflow", "keras", "tensorflow_text", "sklearn", "scipy"} & set(sys.modules)
+sys.exit(code)
+"""
+
+
+def test_command_answers_without_tensorflow(classifier):
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, classifier], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "Computed by openvino; --engine=tensorflow uses TensorFlow.\n"
+    assert_same_answers(classifier, "openvino")
+    outputs = engine_predictor.EnginePredictor(classifier, "openvino").predict([Example("0", ("The fox ran.",))])
+    answer, label = done.stdout.splitlines()
+    assert label == outputs["label"][0] == json.loads(answer)["label"]
+    assert json.loads(answer)["probabilities"] == dict(zip(LABELS, outputs["probabilities"][0].tolist(), strict=True))
+
+
+def test_engine_is_chosen_by_what_is_there_and_mistakes_are_one_sentence(classifier, tmp_path, monkeypatch):
+    assert engine_predictor.choose(classifier) == "openvino"
+    assert engine_predictor.choose(classifier, "tensorflow") == "tensorflow"
+    with pytest.raises(UserError, match="has no model for onnx: `bert-tf export RUN --engine=onnx --overwrite`"):
+        engine_predictor.load(classifier, "onnx")
+    with pytest.raises(UserError, match="engine is 'torch'; expected one of auto, tensorflow, openvino, onnx"):
+        engine_predictor.load(classifier, "torch")
+    monkeypatch.setattr(engines.engine_of("openvino"), "RUNTIME", "no_such_package")
+    assert engine_predictor.choose(classifier) == "tensorflow"
+    with pytest.raises(UserError, match=r'no_such_package is missing: pip install "bert-tf\[openvino\]"'):
+        engine_predictor.load(classifier, "openvino")
+
+
+def test_damaged_and_other_models_are_refused(classifier, tmp_path):
+    folder = tmp_path / "export"
+    engine_predictor.files.copy_folder(classifier, str(folder))
+    settings = json.loads((folder / "engines" / "host.json").read_text())
+    for name, values in settings["check"]["numbers"].items():
+        settings["check"]["numbers"][name] = [[-x for x in row] for row in values]
+    (folder / "engines" / "host.json").write_text(json.dumps(settings))
+    with pytest.raises(UserError, match="openvino gives other numbers for .*: logits differs by 2 of the largest"):
+        engine_predictor.load(str(folder), "openvino")
+    (folder / "engines" / "openvino" / "model.xml").write_text("<net")
+    with pytest.raises(UserError, match="model in .* cannot be loaded .*: a file of it is damaged or missing"):
+        engine_predictor.load(str(folder), "openvino")
+    (folder / "engines" / "host.json").write_text("{")
+    with pytest.raises(UserError, match="host.json is not valid JSON"):
+        engine_predictor.load(str(folder), "openvino")

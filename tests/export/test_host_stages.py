@@ -1,0 +1,133 @@
+"""What an export does besides its network, in NumPy: the answers of signatures, of every kind.
+
+Network and engine are left out: the live model's numbers go through `export.host`, and must give what the signature
+gives for the same texts.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.checkpoints.checkpoint import NORMALIZE
+from bert_tf.data.tag_schemes import TagSet
+from bert_tf.export import host
+from bert_tf.export.engine_predictor import inputs_of
+from bert_tf.heads.span.answering import Answering
+from bert_tf.heads.span.question_windows import QuestionWindows
+from bert_tf.heads.span.spans import Search
+from bert_tf.heads.tags.tag_windows import TagWindows
+from bert_tf.heads.tags.tagging import Tagging
+from bert_tf.model import weights
+from bert_tf.tasks.embeddings.extraction import Features
+from bert_tf.tasks.embeddings.vector_choice import VectorChoice, choose_layers
+from bert_tf.tasks.pretraining import mask_filling
+from bert_tf.text.host_tokenizer_kinds import create
+from bert_tf.text.tokenizer import Tokenizer
+
+WORDS = "the fox dog ran sat it ann in ulm sings . who - all round ##er &".split()
+TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+TEXTS = [
+    "The fox ran.",
+    "",
+    "Ann sings in Ulm, and the dog sat in it, and the all-rounder ran & sat at fox&dog in Ulm.",
+    "Who ||| The fox ran in it",
+    "the [MASK] sat in [MASK]",
+    "the fox the fox the fox",
+]
+LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+CONFIG = dataclasses.replace(tiny.CONFIG, max_position_embeddings=16, vocab_size=TOKENIZER.size)
+
+
+def check(task, config, texts, about=()):
+    """That the host's answers for texts are those of the default signature."""
+    model = task.create_model(config)
+    weights.assign(model, tiny.random_weights(model))
+    signature = task.signatures(model, TOKENIZER)["serving_default"]
+    columns = [tf.constant(column) for column in zip(*texts, strict=True)]
+    expected = {name: x.numpy() for name, x in signature(*columns).items()}
+    settings = {**task.host_settings, "max_positions": config.max_position_embeddings}
+    stages = host.stages(settings, dict(about), create(TOKENIZER.vocabulary))
+    assert list(stages.inputs) == [spec.name for spec in signature.input_signature]
+    rows, rest = stages.read(texts)
+    settings |= {"pad_id": 0, "has_masks": settings["stages"] == "masks"}
+    numbers = {}
+    for row in rows:
+        inputs = {name: tf.constant(x) for name, x in inputs_of([row], settings).items()}
+        for name, values in model(inputs).items():
+            numbers.setdefault(name, []).append(values.numpy()[0])
+    outputs = stages.answer(numbers, rest)
+    assert outputs.keys() == expected.keys()
+    for name, values in expected.items():
+        if values.dtype == object:
+            assert np.vectorize(lambda text: text.decode())(values).tolist() == outputs[name].tolist(), name
+        else:
+            assert (outputs[name].dtype, outputs[name].shape) == (values.dtype, values.shape), name
+            np.testing.assert_allclose(outputs[name], values, rtol=1e-4, atol=1e-5, err_msg=name)
+    return model, stages, numbers
+
+
+@pytest.mark.parametrize("has_null, threshold", [(False, 0.0), (True, -1.0), (True, 3.0)])
+def test_questions(has_null, threshold):
+    windows = QuestionWindows(max_seq_length=12, doc_stride=3, max_query_length=4)
+    search = Search(n_best_size=4, max_answer_length=5, has_null=has_null, threshold=threshold, temperature=1.3)
+    task = Answering(windows, search)
+    contexts = [*TEXTS, "日本 fox ran", " the\u0301 fox "]
+    check(task, CONFIG, [(contexts[number - 3], text) for number, text in enumerate(contexts)])
+
+
+@pytest.mark.parametrize("crf", [False, True])
+def test_tags(crf):
+    windows = TagWindows(max_seq_length=9, stride=3)
+    task = Tagging(TagSet(LABELS, "iob2"), windows, crf=crf)
+    model, stages, _ = check(task, CONFIG, [(text,) for text in TEXTS], {"labels": LABELS})
+    sentences = [["Ann", "sings", "\u200b", "in", "Ulm"], ["the"] * 20, ["\u200b"]]
+    most = max(map(len, sentences))
+    padded = tf.constant([words + [""] * (most - len(words)) for words in sentences])
+    expected = task.signatures(model, TOKENIZER)["words"](padded)
+    rows, rest = stages.read_words(sentences)
+    numbers = {}
+    for row in rows:
+        for name, values in model(inputs_of([row], {"pad_id": 0, "has_masks": False})).items():
+            numbers.setdefault(name, []).append(values.numpy()[0])
+    for number, (tags, scores) in enumerate(stages.tags(numbers, rest)):
+        size = len(sentences[number])
+        assert tags == [tag.decode() for tag in expected["tags"][number].numpy()[:size]]
+        np.testing.assert_allclose(scores, expected["scores"][number][:size], rtol=1e-4)
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_masks(is_causal):
+    config = dataclasses.replace(CONFIG, is_causal=is_causal)
+    model, _ = tiny.pretrainer(config)
+
+    class Task:
+        host_settings = {"stages": "masks", "is_causal": is_causal, "predictions": 10}
+
+        def create_model(self, config):
+            return model
+
+        def signatures(self, model, tokenizer):
+            return mask_filling.signatures(model, tokenizer, next_sentence=False)
+
+    check(Task(), config, [(text,) for text in [*TEXTS, "the fox " * 9 + "[MASK]" + " dog" * 30]])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pooling": "mean", "normalize": ("sentence",)},
+        {"pooling": "cls+max+weighted_mean", "truncate_dim": 20, "after": (NORMALIZE,)},
+        {"pooling": "mean_sqrt_len", "stride": 0, "prompt": "the fox "},
+        {"pooling": "mean_max", "stride": 2},
+        {"pooling": "pooled"},
+        {"pooling": "last"},
+    ],
+)
+def test_vectors(options):
+    layers = choose_layers("last", CONFIG.num_hidden_layers)
+    choice = VectorChoice(**{"layers": layers, "unit": "sentence", "max_seq_length": 9, "stride": 3, **options})
+
+    check(Features(choice), CONFIG, [(text,) for text in TEXTS])
