@@ -126,7 +126,7 @@ def _model(path: str, engine: str) -> Model:
     if predictor and predictor.makes_vectors:
         extra = os.path.join(folder, engine_predictor.EXTRA)
         config = BertConfig.from_json_file(os.path.join(extra, "bert_config.json"))
-        recorded = sentence_transformers.read(extra, config.max_position_embeddings)
+        recorded = sentence_transformers.read(extra, config.max_position_embeddings, has_length=False)
         return Model(recorded, config, predictor.extractor)
     if engine not in (engine_predictor.AUTO, engine_predictor.TENSORFLOW):
         raise UserError(f"{path} makes no vectors by {engine}: give an export that `bert-tf export --engine` wrote.")
