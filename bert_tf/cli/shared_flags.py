@@ -10,7 +10,6 @@ from bert_tf.config.train_config import JIT_CHOICES
 from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor
 from bert_tf.export.engine_predictor import AUTO, CHOICES, TENSORFLOW, EnginePredictor
-from bert_tf.recipes.finetuning import scored_export
 from bert_tf.runtime import accelerators, tensorflow_startup, xla_options
 from bert_tf.text import special_tokens, vocabulary
 
@@ -141,6 +140,8 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
 
 def given_columns(arguments: argparse.Namespace, model: str, kind: str) -> dict[str, str | int]:
     """The columns on the command line; raises UserError for those of another kind of file than a model's."""
+    from bert_tf.recipes.finetuning import scored_export
+
     columns = {}
     for name in ("text_columns", "label_column", *TAG_COLUMNS):
         value = getattr(arguments, name)

@@ -24,9 +24,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from bert_tf import heads
-from bert_tf.checkpoints import checkpoint_files, huggingface_tokenizers
-from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.checkpoints.resize_positions import with_position_table
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import engine_parity
 from bert_tf.runtime import files, plugins
@@ -37,6 +34,7 @@ from bert_tf.text.vocabulary import SubwordVocabulary
 if TYPE_CHECKING:
     import numpy as np
 
+    from bert_tf.checkpoints.checkpoint import Checkpoint
     from bert_tf.model.functional_bert import CheckpointModel, Head
     from bert_tf.model.weights import LoadReport
 
@@ -124,6 +122,8 @@ def load(folder: StrPath, *, exact: bool = False, engine: str | None = None) -> 
     Returns:
         A function {input: int32 array} -> {output: float32 array}.
     """
+    from bert_tf.checkpoints import checkpoint_files
+
     name = engine or checkpoint_files.read_settings(os.path.join(folder, ABOUT)).get("engine")
     if engine is None and name not in names():  # data does not choose code outside of this package
         raise UserError(f"{folder} holds no model for {', '.join(names())}: `bert-tf convert` writes one.")
@@ -132,7 +132,7 @@ def load(folder: StrPath, *, exact: bool = False, engine: str | None = None) -> 
 
 
 def write(
-    checkpoint: Checkpoint, folder: StrPath, name: str, *, quantize: str | None = None, texts: Sequence[str] = ()
+    checkpoint: "Checkpoint", folder: StrPath, name: str, *, quantize: str | None = None, texts: Sequence[str] = ()
 ) -> EngineModel:
     """Writes a checkpoint as a new folder for an engine, whole or not at all, after comparing it with the live model.
 
@@ -147,6 +147,8 @@ def write(
         UserError: a package is missing, the model cannot be converted, or its outputs differ.
     """
     engine = engine_of(name, quantize)
+    from bert_tf.checkpoints import checkpoint_files
+    from bert_tf.checkpoints.resize_positions import with_position_table
     from bert_tf.model import functional_bert
 
     checkpoint = with_position_table(checkpoint)
@@ -224,8 +226,10 @@ def table(models: Sequence[EngineModel]) -> Iterator[str]:
     yield f"  {'TensorFlow, here':22}{'':10}{live_seconds * 1e3:>17.1f} ms"
 
 
-def _write_text_files(folder: str, checkpoint: Checkpoint) -> Any:
+def _write_text_files(folder: str, checkpoint: "Checkpoint") -> Any:
     """Writes configuration, vocabulary and tokenizer; returns the latter, None without vocabulary or casing."""
+    from bert_tf.checkpoints import checkpoint_files, huggingface_tokenizers
+
     checkpoint.config.write(os.path.join(folder, "bert_config.json"))
     checkpoint_files.write_tokenizer_files(folder, checkpoint)
     if checkpoint.vocabulary is None or checkpoint.lower_case is None:
@@ -241,7 +245,7 @@ def _write_text_files(folder: str, checkpoint: Checkpoint) -> Any:
     return tokenizer
 
 
-def _truncating(tokenizer: Any, checkpoint: Checkpoint) -> Any:
+def _truncating(tokenizer: Any, checkpoint: "Checkpoint") -> Any:
     tokenizer.enable_truncation(checkpoint.config.max_position_embeddings)
     return tokenizer
 
@@ -265,7 +269,7 @@ def _convert(
     files.remove(network)
 
 
-def _write_about(folder: str, checkpoint: Checkpoint, head: "Head", model: EngineModel) -> None:
+def _write_about(folder: str, checkpoint: "Checkpoint", head: "Head", model: EngineModel) -> None:
     about = {
         "engine": model.engine,
         "quantize": model.quantize,
