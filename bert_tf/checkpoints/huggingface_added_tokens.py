@@ -161,24 +161,27 @@ def _object(token: Any) -> dict[str, Any]:
     return token if isinstance(token, dict) else {"content": token}
 
 
-def written(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The entry of tokenizer_config.json with which transformers finds the tokens of a checkpoint as it does."""
+def _recognized(checkpoint: Checkpoint) -> tuple[list[AddedToken], dict[str, int]]:
+    """What a checkpoint recognizes in texts, in the order of the ids, and {token: id} of its vocabulary."""
     tokens = checkpoint.vocabulary or []
     ids = {token: number for number, token in enumerate(tokens)}
-    names = [name for name in dict.fromkeys([*checkpoint.added_tokens, *checkpoint.special_tokens]) if name in ids]
-    found = sorted(settings_of(tokens).found_as(names), key=lambda token: ids[token.content])
-    if all(
-        token == AddedToken(content=token.content) and token.content in KINDS[kind_of(tokens)].special.values()
-        for token in found
-    ):
+    names = dict.fromkeys([*checkpoint.added_tokens, *checkpoint.special_tokens])
+    return sorted(settings_of(tokens).found_as(names), key=lambda token: ids.get(token.content, len(ids))), ids
+
+
+def _flags_of(token: AddedToken) -> dict[str, bool]:
+    return {"special": not token.normalized, **{name: getattr(token, name) for name in FLAGS}}
+
+
+def written(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The entry of tokenizer_config.json with which transformers finds the tokens of a checkpoint as it does."""
+    found, ids = _recognized(checkpoint)
+    found = [token for token in found if token.content in ids]
+    known = KINDS[kind_of(checkpoint.vocabulary or ())].special.values()
+    if all(token == AddedToken(content=token.content) and token.content in known for token in found):
         return {}
     decoder = {
-        str(ids[token.content]): {
-            "content": spaces_for_blanks(token.content),
-            "special": not token.normalized,
-            **{name: getattr(token, name) for name in FLAGS},
-        }
-        for token in found
+        str(ids[token.content]): {"content": spaces_for_blanks(token.content), **_flags_of(token)} for token in found
     }
     return {"added_tokens_decoder": decoder}
 
@@ -187,16 +190,5 @@ def to_theirs(checkpoint: Checkpoint) -> list[Any]:
     """The recognized tokens of a checkpoint as those of `tokenizers`, which numbers new ones in this order."""
     from tokenizers import AddedToken as TheirToken
 
-    ids = {token: number for number, token in enumerate(checkpoint.vocabulary or ())}
-    names = dict.fromkeys([*checkpoint.added_tokens, *checkpoint.special_tokens])
-    found = sorted(
-        settings_of(checkpoint.vocabulary or ()).found_as(names), key=lambda token: ids.get(token.content, len(ids))
-    )
-    return [
-        TheirToken(
-            spaces_for_blanks(token.content),
-            special=not token.normalized,
-            **{name: getattr(token, name) for name in FLAGS},
-        )
-        for token in found
-    ]
+    found, _ = _recognized(checkpoint)
+    return [TheirToken(spaces_for_blanks(token.content), **_flags_of(token)) for token in found]

@@ -186,27 +186,27 @@ def _special_tokens(path: str) -> tuple[str, ...]:
 
 def _check_writable(checkpoint: Checkpoint, table: Iterable[str]) -> None:
     """Raises UserError for a checkpoint that KerasHub's BERT cannot be; warns where it computes something else."""
+    config, settings = checkpoint.config, vocabulary.settings_of(checkpoint.vocabulary or ())
     missing = [name for name in table if name.startswith("encoder/") and name not in checkpoint.weights]
-    if missing:
-        raise UserError(
-            f"KerasHub has no BERT without {missing[0]}, which the checkpoint lacks: choose another format."
-        )
-    found = vocabulary.settings_of(checkpoint.vocabulary or ()).found_as(checkpoint.special_tokens)
     plain = [AddedToken(content=token) for token in vocabulary.SPECIAL_TOKENS]
-    if others := [token.content for token in found if token not in plain]:
+    if others := [token.content for token in settings.found_as(checkpoint.special_tokens) if token not in plain]:
         raise UserError(
             f"keras_hub cannot recognize the added token {others[0]!r} in texts as this model does: choose another "
             "format, or pass special_tokens_in_strings=none."
         )
-    config = checkpoint.config
-    if not vocabulary.settings_of(checkpoint.vocabulary or ()).split_ideographs:
-        raise UserError(
-            "keras_hub has no tokenizer with tokenize_chinese_chars=False, which this model has: choose another format."
-        )
-    if config.is_causal:
-        raise UserError("KerasHub's BERT cannot be causal, which this model is: choose another format.")
-    if config.hidden_act == "relu":
-        raise UserError("KerasHub's BERT cannot have hidden_act relu, which this model has: choose another format.")
+    refused = {
+        f"KerasHub has no BERT without {', '.join(missing[:1])}, which the checkpoint lacks": missing,
+        "keras_hub has no tokenizer with tokenize_chinese_chars=False, which this model has": (
+            not settings.split_ideographs
+        ),
+        "KerasHub's BERT cannot be causal, which this model is": config.is_causal,
+        f"KerasHub's BERT cannot have hidden_act {config.hidden_act}, which this model has": (
+            not config.hidden_act.startswith("gelu_")
+        ),
+    }
+    for reason, is_so in refused.items():
+        if is_so:
+            raise UserError(f"{reason}: choose another format.")
     if config.hidden_act != "gelu_tanh" or config.layer_norm_eps != EPSILON:
         logging.getLogger("bert_tf").warning(
             "KerasHub computes with the tanh GELU and epsilon %g where this model has %s and %g: close, not equal.",

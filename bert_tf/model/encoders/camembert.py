@@ -3,13 +3,6 @@
 transformers: `CamembertModel`.
 """
 
-import keras
-
-from bert_tf.model.encoders.bert import BertEncoder
+from bert_tf.model.encoders.roberta import Encoder as Encoder
 
 TRAITS = {"like": "xlm_roberta"}
-
-
-@keras.saving.register_keras_serializable("bert_tf")
-class Encoder(BertEncoder):
-    """As RoBERTa's."""

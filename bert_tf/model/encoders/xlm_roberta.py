@@ -3,13 +3,6 @@
 transformers: `XLMRobertaModel`.
 """
 
-import keras
-
-from bert_tf.model.encoders.bert import BertEncoder
+from bert_tf.model.encoders.roberta import Encoder as Encoder
 
 TRAITS = {"like": "roberta", "tokenizer": "xlm_roberta"}
-
-
-@keras.saving.register_keras_serializable("bert_tf")
-class Encoder(BertEncoder):
-    """As RoBERTa's."""
