@@ -169,6 +169,38 @@ def test_only_backend_queries_devices():
     assert files == [PACKAGE / "runtime" / "backend.py"]
 
 
+def test_kinds_of_heads_are_compared_in_their_folder_alone():
+    """Others ask the head, or name its class: `kind == Tags.kind`."""
+    from bert_tf import heads
+
+    kinds = set(heads.known())
+    # Columns of tables, parts of the server's answers, entries of arrays: no kinds of heads.
+    others = {"model/layers.py", "reports/scoreboard.py", "serving/openapi.py", "tasks/embeddings/feature_tables.py"}
+    found = {}
+    for path in SOURCES:
+        if floor_of(path) == "heads" or path.relative_to(PACKAGE).as_posix() in others:
+            continue
+        words = set()
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Compare):
+                sides = [node.left, *node.comparators]
+                sides = [each for side in sides for each in (side.elts if hasattr(side, "elts") else [side])]
+                words |= set() if isinstance(node.ops[0], ast.In) and sides[1:] == node.comparators else named(sides)
+            elif isinstance(node, ast.IfExp | ast.BoolOp):
+                words |= named(node.values if isinstance(node, ast.BoolOp) else [node.body, node.orelse])
+            elif isinstance(node, ast.Dict):
+                keys = named(node.keys)
+                words |= keys if len(keys & kinds) > 1 else set()
+        if words & kinds:
+            found[path.relative_to(PACKAGE).as_posix()] = words & kinds
+    assert found == {}
+
+
+def named(nodes):
+    """The constants among nodes."""
+    return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+
+
 def test_json_is_read_in_one_place():
     """The others parse what this package wrote, and the server has a limit of its own."""
     own = "training/early_stopping serving/body".split()

@@ -20,6 +20,9 @@ from bert_tf.export import about_file, loaded_model, tagged_words
 from bert_tf.export.zero_shot import TEMPLATE, ZeroShot
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.answers import Answer, BaseAnswer, Entities, Entity, FilledMasks, Prediction, Tag, Token
+from bert_tf.heads.choice import MultipleChoice
+from bert_tf.heads.masked_lm import MaskedLm
+from bert_tf.heads.vectors import Vectors
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.lazy import tf
 from bert_tf.search.reranking import Reranker
@@ -542,14 +545,14 @@ class Bert:
     @functools.cached_property
     def _takes_any_number(self) -> bool:
         """Returns whether neither run nor export says how many texts an example has: the caller's number counts."""
-        kinds = (*heads.kinds("takes_any_number"), "choice")
+        kinds = (*heads.kinds("takes_any_number"), MultipleChoice.kind)
         return not self._is_made_here and self._head_kind in kinds
 
     @functools.cached_property
     def _names(self) -> list[str]:
         """The names of the texts of an example: those of the inputs, with a number where an input is several."""
         if self._takes_any_number:
-            is_choice = self._head_kind == "choice"
+            is_choice = self._head_kind == MultipleChoice.kind
             return ["text_a", *(f"choice {number}" for number in range(MAX_CHOICES))] if is_choice else list(PAIR)
         names: list[str] = []
         for name, count in self._predictor_of(None).inputs.items():
@@ -558,7 +561,7 @@ class Bert:
 
     def _expect(self, method: str) -> None:
         """Raises UserError unless the head of the model has this method."""
-        kind = self.kind if self.kind == "vectors" else self._head_kind
+        kind = self.kind if self.kind == Vectors.kind else self._head_kind
         if kind is None:
             raise UserError(
                 f"{self.path} has no head{self._loaded.why_headless}: use embed(texts), or fine-tune it first."
@@ -617,10 +620,10 @@ def live_signatures(path: str, loaded: "pretrained.Loaded", texts: int | None) -
     from bert_tf.export import live_model
     from bert_tf.recipes import trained_model
 
-    if live_model.kind_of(loaded) == "masked_lm" or not files.exists(os.path.join(path, "run.json")):
+    if live_model.kind_of(loaded) == MaskedLm.kind or not files.exists(os.path.join(path, "run.json")):
         return live_model.signatures_of(path, loaded, texts)
     task = trained_model.read_task(path)
-    windows = getattr(task, "windows", None)
+    windows = getattr(getattr(task, "head", None), "windows", None)
     if windows and hasattr(loaded.model, "window_pooling"):
         loaded.model.window_pooling = windows.pooling
     return task.signatures(loaded.model, live_model.tokenizer_of(path, loaded))

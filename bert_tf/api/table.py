@@ -10,6 +10,7 @@ from bert_tf import heads
 from bert_tf.api.texts import is_frame, is_missing
 from bert_tf.data import bad_rows
 from bert_tf.errors import UserError
+from bert_tf.heads.classes import Classes
 from bert_tf.recipes.finetuning import table_choice
 from bert_tf.runtime import atomic_files, plugins
 from bert_tf.runtime.files import make_folder
@@ -49,7 +50,7 @@ def write(
             has = ", ".join(known[0])
             raise UserError(f"Row 0 has no {lacking!r}; it has {has}: pass {lacking}=NAME, the column.") from None
     columns, label = columns or [TEXT], label or LABEL
-    label_type = options.get("label_type") or "classes"
+    label_type = options.get("label_type") or Classes.kind
     with plugins.trusting([label_type]):  # which the caller names
         missing = heads.of_texts(label_type).missing
     stops = options.get("bad_rows") == "stop"

@@ -6,6 +6,7 @@ from typing import Any
 from bert_tf import heads
 from bert_tf.checkpoints.checkpoint_files import read_settings, setting, shortened
 from bert_tf.checkpoints.sentence_transformers import CROSS_ENCODER, ENCODERS, LIBRARY, MODULES, PROMPTS
+from bert_tf.heads.regression import Regression
 from bert_tf.runtime import files
 from bert_tf.runtime.json_files import require_json
 
@@ -31,7 +32,7 @@ def kind_of(folder: str, config_file: str, kind: str) -> tuple[str, str]:
         return kind, ""
     named = about.get(ACTIVATION) if is_saved_as_one else None
     named = named or setting(config_file, ACTIVATION, str, inside=SETTINGS) or config.get(OLD_ACTIVATION)
-    is_single = kind == "regression"
+    is_single = kind == Regression.kind
     name = SINGLE if is_single else HARMLESS[0]
     if isinstance(named, str) and named.startswith("torch."):  # others are left to the default there
         name = named.rpartition(".")[2]

@@ -77,7 +77,7 @@ def write(
             module = modules[match["dense"], lora.TARGETS[match["target"]][1]]
             targets.add(module)
             arrays[f"{module}.lora_{match['matrix'].upper()}.weight"] = np.ascontiguousarray(array.T)
-    trained_heads = ("classifier/", "span/", *(() if kind in ("tags", "span") else ("encoder/pooler/",)))
+    trained_heads = ("classifier/", "span/", *(() if kind in heads.kinds("reads_tokens") else ("encoder/pooler/",)))
     trained = {name: array for name, array in weights.items() if name.startswith(trained_heads)}
     saved, _ = from_canonical_names(_table(layout, config, kind), trained, _is_matrix)
     names = {name: name if name.startswith(layout.outside) else layout.prefix + name for name in saved}
@@ -178,7 +178,7 @@ def settings_of(folder: str) -> dict[str, Any]:
 
 def _table(layout: Layout, config: BertConfig, kind: str | None) -> dict[str, tuple[str, ...]]:
     """{canonical name: their names}, of a classifier of texts unless `kind` says otherwise."""
-    of_texts = {} if kind in ("tags", "span") else layout.of_texts
+    of_texts = {} if kind in heads.kinds("reads_tokens") else layout.of_texts
     return expand({**layout.names, **of_texts}, config.layers_with_weights)
 
 

@@ -10,6 +10,7 @@ from bert_tf import heads
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint, check_rows_for_tokens
 from bert_tf.errors import UserError
+from bert_tf.heads.vectors import Vectors
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel, Pretrainer
 from bert_tf.text import special_tokens
@@ -115,5 +116,5 @@ def _check_complete(path: str, model: BertModel, report: weights.LoadReport) -> 
 def model_of(checkpoint: Checkpoint) -> BertModel:
     """Creates a model with the head of a checkpoint, newly initialized."""
     weights = checkpoint.weights
-    head = heads.of_checkpoint(checkpoint.kind, weights) or heads.get("vectors")
+    head = heads.of_checkpoint(checkpoint.kind, weights) or Vectors
     return head.model(checkpoint.config, len(weights.get("classifier/bias", ())), weights)

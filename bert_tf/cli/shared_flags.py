@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import sys
 
+from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.flag_groups import XLA_CACHE_HELP
 from bert_tf.config.train_config import JIT_CHOICES
@@ -140,14 +141,12 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
 
 def given_columns(arguments: argparse.Namespace, model: str, kind: str) -> dict[str, str | int]:
     """The columns on the command line; raises UserError for those of another kind of file than a model's."""
-    from bert_tf.recipes.finetuning import scored_export
-
     columns = {}
     for name in ("text_columns", "label_column", *TAG_COLUMNS):
         value = getattr(arguments, name)
         if value is None:
             continue
-        if kind == scored_export.QUESTIONS or (name in TAG_COLUMNS) != (kind == scored_export.TAGS):
+        if name not in heads.get(kind).labelled_columns:
             expected = "tagged words" if name in TAG_COLUMNS else "tables"
             raise UserError(f"{name} applies to {expected}, which {model} does not take: leave it out.")
         columns[name] = value

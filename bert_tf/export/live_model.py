@@ -16,18 +16,23 @@ from bert_tf.config.train_config import MaskingConfig
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.export import about_file
+from bert_tf.heads.choice import MultipleChoice
+from bert_tf.heads.classes import Classes
+from bert_tf.heads.masked_lm import MaskedLm, mask_filling
+from bert_tf.heads.span import SpanHead
 from bert_tf.heads.span.answering import Answering
 from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.span.spans import Search
+from bert_tf.heads.tags import Tags
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
+from bert_tf.heads.vectors import Vectors
 from bert_tf.model.heads import Pretrainer
 from bert_tf.runtime import plugins
 from bert_tf.runtime.atomic_files import StrPath
 from bert_tf.tasks import catalog
 from bert_tf.tasks.embeddings import sentence_choice
 from bert_tf.tasks.embeddings.extraction import Features
-from bert_tf.tasks.pretraining import mask_filling
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 
@@ -59,10 +64,10 @@ def tokenizer_of(path: str, loaded: pretrained.Loaded) -> Tokenizer:
 def kind_of(loaded: pretrained.Loaded) -> str | None:
     """The kind of the head of a model; None if nothing answers a text."""
     if isinstance(loaded.model, Pretrainer):
-        return "masked_lm" if "masked_lm/output_bias" in loaded.report.loaded else None
+        return MaskedLm.kind if "masked_lm/output_bias" in loaded.report.loaded else None
     if loaded.report.loaded and {"classifier/bias", "span/bias"} & set(loaded.report.loaded):
-        return loaded.kind or "classes"
-    return "vectors" if loaded.sentence_vectors else None
+        return loaded.kind or Classes.kind
+    return Vectors.kind if loaded.sentence_vectors else None
 
 
 def signatures(path: str, texts: int | None = None) -> dict[str, Any]:
@@ -83,7 +88,7 @@ def about(path: str) -> dict[str, Any]:
     """What about.json would say of the checkpoint at a path, but for the inputs."""
     loaded = load(path)
     kind = kind_of(loaded)
-    if kind == "masked_lm":
+    if kind == MaskedLm.kind:
         return {"task": mask_filling.task_name(loaded.config)}
     name = f"checkpoint {os.path.basename(path.rstrip('/'))}"
     return {"task": name, "kind": kind, "labels": _names(loaded) if kind in heads.kinds("is_labelled") else []}
@@ -103,17 +108,17 @@ def task_of(
     splits = splits or {}
     kind, tokenizer = kind_of(loaded), tokenizer_of(path, loaded)
     length = loaded.config.max_position_embeddings
-    if kind == "masked_lm":
+    if kind == MaskedLm.kind:
         return _masked_lm_task(loaded)
-    if kind == "tags":
+    if kind == Tags.kind:
         tag_windows, crf = TagWindows(max_seq_length=length, stride=length // 2), getattr(loaded.model, "crf", None)
         tagging = Tagging(TagSet.of(_names(loaded)), tag_windows, crf=crf is not None)
         return FineTuningTask(path, splits, tagging, tokenizer)
-    if kind == "span":
+    if kind == SpanHead.kind:
         length = min(QUESTION_TOKENS, length)
         windows = QuestionWindows(length, max(1, length // 3), min(64, length // 4), tokenizer.separators)
         return FineTuningTask(path, splits, Answering(windows, Search()), tokenizer, test_splits=("dev",))
-    if kind == "vectors":
+    if kind == Vectors.kind:
         options, recorded = sentence_choice.SentenceOptions(), loaded.sentence_vectors
         return Features(sentence_choice.choose(recorded, options, path=path, config=loaded.config), recorded)
     length = min(length, loaded.max_seq_length or length)
@@ -124,11 +129,11 @@ def task_of(
         raise UserError(f"{texts} texts were given for an example; {path} takes a text or a pair.")
     if kind in heads.kinds("is_of_pairs") and texts != 2:
         raise UserError(f"{path} takes pairs, a query and a text; {texts} texts were given for an example.")
-    if kind == "choice" and texts < 3:
+    if kind == MultipleChoice.kind and texts < 3:
         raise UserError(f"{path} takes a text and its choices, two or more: pass them.")
-    names = [str(number) for number in range(texts - 1)] if kind == "choice" else _names(loaded)
-    plugins.check_trusted(kind or "classes", path)
-    goal = heads.of_texts(kind or "classes").from_about({**stored, "labels": names, "kind": kind})
+    names = [str(number) for number in range(texts - 1)] if kind == MultipleChoice.kind else _names(loaded)
+    plugins.check_trusted(kind or Classes.kind, path)
+    goal = heads.of_texts(kind or Classes.kind).from_about({**stored, "labels": names, "kind": kind})
     head = goal.configured(max_seq_length=length, texts=texts)
     return FineTuningTask(path, splits, head, tokenizer, test_splits=())
 
@@ -151,7 +156,7 @@ def _names(loaded: pretrained.Loaded) -> list[str]:
 
 def _usual_texts(path: StrPath, kind: str | None, labels: Sequence[str]) -> int:
     """The number of texts of an example, if nobody says it."""
-    if kind == "choice":
+    if kind == MultipleChoice.kind:
         raise UserError(f"{path} takes a text and its choices: say how many texts that are, num_texts.")
     settings = read_settings(os.path.join(path, "config.json"))
     is_of_pairs = PAIR_LABEL in map(str.lower, labels) or any(name in settings for name in PAIR_SETTINGS)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from bert_tf.checkpoints import formats
-from bert_tf.data import conll_files, questions
 from bert_tf.data.examples import Example
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError, reason_of
@@ -126,10 +125,9 @@ def compare(
 
 def _with_rows_of(file: str, path: str, reads: Mapping[str, Any]) -> TrainedModel:
     """A checkpoint whose evaluation rows are those of a file."""
-    kind = scored_export.about(path)["kind"]
-    scored_export.check_file(file, kind)
-    is_of_texts = kind not in (scored_export.QUESTIONS, scored_export.TAGS)
-    texts = prediction_inputs.number_of_texts(file, reads.get("text_columns")) if is_of_texts else None
+    about = {**scored_export.about(path), "reads": reads}
+    scored_export.check_file(file, about["kind"])
+    texts = scored_export.number_of_texts(file, about)
     # the split is read when the task, which knows its inputs, is there
     run = trained_model.read(path, texts, splits={"dev": lambda: _labelled(file, run.task, reads)})
     return run
@@ -137,10 +135,8 @@ def _with_rows_of(file: str, path: str, reads: Mapping[str, Any]) -> TrainedMode
 
 def _labelled(file: str, task: Any, reads: Mapping[str, Any]) -> Any:
     """The examples, questions or tagged sentences of a file."""
-    if task.head.kind == scored_export.QUESTIONS:
-        return [question for question in questions.read(file) if question.is_answerable is not None]
-    if task.head.kind == scored_export.TAGS:
-        return conll_files.ConllFile(file, conll_files.ColumnLayout(**reads))
+    if task.head.labelled_file:
+        return task.head.content(file, reads)
     shapes = task.head.input_shapes(task.head.texts)
     inputs, _ = loaded_model.inputs_in_order(shapes, list(shapes))
     columns = [name.strip() for name in (reads.get("text_columns") or "").split(",") if name.strip()]
@@ -192,7 +188,7 @@ def _scores(function: Function, rows: Rows) -> tuple[dict[str, float], int]:
     if not isinstance(task, FineTuningTask):
         return averages(task, sums), count
     found = {name: np.concatenate(parts) for name, parts in chunks.items()}
-    return task.scores(found, rows.split), scored_export.number_of_items(task, found, rows.split)
+    return task.scores(found, rows.split), task.head.answered(found, task.split(rows.split))
 
 
 def _saved_model(run: TrainedModel, path: str, rows: Rows, count: int, row: Mapping[str, Any]) -> Deployment:

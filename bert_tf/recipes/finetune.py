@@ -10,6 +10,7 @@ import types
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from bert_tf import heads
 from bert_tf.checkpoints import sentence_transformers
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config import options as option_values
@@ -99,8 +100,7 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
             raise UserError("Pass a task: task_name=MRPC, swag, table ... and data_dir, the folder with its files.")
         for name in sorted(self.given - self.flags_of(self.task_name)):
             raise UserError(f"{name} is not for {self.task_name}: leave it out.")
-        others = ("classes", "regression", "choice", "relevance", "relevance_score")
-        if self.label_threshold and self.label_type in others:
+        if self.label_threshold and self.label_type in heads.kinds("is_exclusive"):
             raise UserError("label_threshold needs label_type=multi_label; leave it out.")
 
 

@@ -208,7 +208,7 @@ def is_finished(folder: RunFolder, options: Flags) -> bool:
 
 def create_task(options: Flags, config: BertConfig, manifest: Mapping[str, Any], tokenizer: "Tokenizer") -> "Task":
     """Masked LM, and next-sentence prediction if it has weight, on the records."""
-    from bert_tf.tasks.pretraining.mask_filling import lm_kind, task_name
+    from bert_tf.heads.masked_lm.mask_filling import lm_kind, task_name
 
     return catalog.get(task_name(config))(
         manifest,

@@ -140,7 +140,7 @@ def _options(run: Mapping[str, Any], path: str) -> Any:
 
 def _pretraining_task(options: PretrainingFlags, start: Checkpoint) -> Task:
     from bert_tf.checkpoints import pretrained
-    from bert_tf.tasks.pretraining.mask_filling import lm_kind, task_name
+    from bert_tf.heads.masked_lm.mask_filling import lm_kind, task_name
 
     task: Task = catalog.get(task_name(start.config))(
         {"wanted": {"max_seq_length": options.max_seq_length}},  # the records themselves are not needed

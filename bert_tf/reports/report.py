@@ -13,6 +13,7 @@ import jinja2
 
 from bert_tf import heads
 from bert_tf.errors import UserError
+from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.reports import curves, published, scoreboard, text_statistics
 from bert_tf.reports.wording import (
     SUBSET_ACCURACY,
@@ -168,7 +169,7 @@ def subject(run: Mapping[str, Any]) -> str:
 
 def titles(kind: str | None) -> dict[str, str]:
     """{score: what it is called} if its name alone does not say it."""
-    return {"accuracy": SUBSET_ACCURACY} if kind == "multi_label" else {}
+    return {"accuracy": SUBSET_ACCURACY} if kind == MultiLabel.kind else {}
 
 
 def data_of(run: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from bert_tf.heads.vectors import Vectors
 from bert_tf.search.reranking import POSITIVE
 from bert_tf.serving import text_size, values
 from bert_tf.serving.served import Arrays, Served, Signature
@@ -193,7 +194,7 @@ class ClientRoutes:
 
 def is_of_vectors(model: Any) -> bool:
     """Returns whether a served model returns vectors of texts."""
-    return isinstance(model, Served) and model.kind == "vectors" and model.input_names == ["text"]
+    return isinstance(model, Served) and model.kind == Vectors.kind and model.input_names == ["text"]
 
 
 def is_of_pairs(model: Any) -> bool:

@@ -57,6 +57,7 @@ class FineTuningTask(Task):
         self.test_splits, self.submissions = test_splits, submissions or {}
         self.groups_by_length = groups_by_length
         self.objectives, self.comparison = head.objectives, head.comparison
+        self.sentence_vectors = head.sentence_vectors
         # MNLI: matched_accuracy
         self.criterion = next((f"{prefix}{head.criterion}" for prefix in self.eval_splits if head.criterion), "")
         self._rows: dict[str, Rows] = {}

@@ -23,9 +23,9 @@ from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.export import saved_model as exporting
 from bert_tf.export.saved_model import export
+from bert_tf.heads.masked_lm import mask_filling
 from bert_tf.model import weights
 from bert_tf.runtime import atomic_files
-from bert_tf.tasks.pretraining import mask_filling
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
 from bert_tf.training.train_step import TrainStep

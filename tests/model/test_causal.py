@@ -12,8 +12,9 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.errors import UserError
+from bert_tf.heads.masked_lm import mask_filling
 from bert_tf.model import heads, weights
-from bert_tf.tasks.pretraining import mask_filling, pretraining_task
+from bert_tf.tasks.pretraining import pretraining_task
 from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
 from bert_tf.text.tokenizer import Tokenizer
 

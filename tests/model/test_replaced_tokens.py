@@ -13,7 +13,7 @@ from bert_tf.config.train_config import MaskingConfig
 from bert_tf.model import replaced_tokens, weights
 from bert_tf.model.replaced_tokens import Discriminator, ReplacedTokenModel
 from bert_tf.model.sequence_packing import PackingSpec
-from bert_tf.tasks.pretraining.replaced_tokens import WEIGHT, ReplacedTokenTask
+from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
 
 CONFIG = dataclasses.replace(tiny.CONFIG, encoder="electra", embedding_size=8)
 
@@ -68,10 +68,10 @@ def test_masks_are_filled_without_labels(model, batch):
 
 def test_each_loss_trains_its_model_and_a_step_of_training_both(batch):
     task = tiny.task()
-    electra = ReplacedTokenTask({}, task.tokenizer, MaskingConfig(), next_sentence_weight=0.0)
+    electra = PretrainingTask({}, task.tokenizer, MaskingConfig(), next_sentence_weight=0.0, finds_replaced=True)
     assert {name: objective.factor for name, objective in electra.objectives.items()} == {
         "masked_lm_loss": 1.0,
-        "replaced_token_loss": WEIGHT,
+        "replaced_token_loss": 50,
     }
     model = electra.create_model(CONFIG)
     weights.assign(model, tiny.random_weights(model))

@@ -14,7 +14,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_vocabulary import with_vocabulary
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.tasks.pretraining import mask_filling
+from bert_tf.heads.masked_lm import mask_filling
 from bert_tf.text import byte_level, tokenizer_kinds, vocabulary, vocabulary_learning
 from bert_tf.text.byte_bpe import ByteBpeTokenizer
 from bert_tf.text.tokenizer import pack

@@ -29,6 +29,10 @@ from bert_tf.checkpoints.checkpoint_files import (
 from bert_tf.checkpoints.huggingface_layouts import CLASSES, LAYOUTS, NOT_SUPPORTED, Layout, encoder_of
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
+from bert_tf.heads.choice import MultipleChoice
+from bert_tf.heads.masked_lm import MaskedLm
+from bert_tf.heads.span import SpanHead
+from bert_tf.heads.tags import Tags
 from bert_tf.model.weights import from_canonical_names, to_canonical_names
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.text.special_tokens import SETTING
@@ -73,7 +77,7 @@ def read(path: str) -> Checkpoint:
     arrays = layout.renamed_arrays(arrays)
     arrays.pop(CONSTANT, None)
     is_of_texts = bool(layout.of_texts) and arrays.keys() >= set(layout.of_texts.values())
-    table = layout.table(config, is_of_texts=is_of_texts, is_of_spans=kind == "span")
+    table = layout.table(config, is_of_texts=is_of_texts, is_of_spans=kind == SpanHead.kind)
     _check_whole_encoder(config, table, arrays, path, has_head=kind is not None)
     left_out, why_not = [], ""
     if kind in CLASSIFIERS:
@@ -102,7 +106,7 @@ def read(path: str) -> Checkpoint:
             config = dataclasses.replace(config, type_vocab_size=1)
             weights[SEGMENTS] = weights[SEGMENTS][:1]
     kind = kind if "classifier/bias" in weights or "span/bias" in weights else None
-    if kind not in (None, "tags") and SEGMENTS in weights and config.type_vocab_size > 1:
+    if kind not in (None, Tags.kind) and SEGMENTS in weights and config.type_vocab_size > 1:
         huggingface_rules.check_segments(path)
     return Checkpoint(
         config=config,
@@ -170,7 +174,7 @@ def _left_out(
     if config.is_causal:
         reason = "as it uses the first token of a causal model, and this package the last one"
         yield from ((prefix, reason) for prefix in (POOLER, "next_sentence/"))
-        if kind not in ("tags", "span"):
+        if kind not in heads.kinds("reads_tokens"):
             yield "classifier/", reason
         if architectures and str(architectures[0]).endswith(("ForMaskedLM", "ForPreTraining")):
             yield "masked_lm/", "as it predicts tokens that a causal model has seen"
@@ -215,7 +219,7 @@ def _kind(path: str) -> str | None:
         return None
     is_number = len(setting(file, "id2label", dict) or (0, 1)) == 1
     problem = setting(file, "problem_type", str)
-    return problem and heads.kind_with("problem_type", problem) or ("regression" if is_number else "classes")
+    return problem and heads.kind_with("problem_type", problem) or heads.of_size(1 if is_number else 2)
 
 
 def write(checkpoint: Checkpoint, folder: str) -> list[str]:
@@ -228,7 +232,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     """
     config, layout = checkpoint.config, LAYOUTS[checkpoint.config.encoder]
     weights = {name: array for name, array in checkpoint.weights.items() if _means_the_same(name, checkpoint)}
-    is_of_texts = "classifier/bias" in weights and checkpoint.kind not in ("tags", "choice")
+    is_of_texts = "classifier/bias" in weights and checkpoint.kind not in (Tags.kind, MultipleChoice.kind)
     table = layout.table(config, is_of_texts=is_of_texts, is_of_spans="span/bias" in weights)
     arrays, used = from_canonical_names(table, weights, _is_transposed)
     parts = tuple(sorted({name.split("/")[0] for name in used} - {"encoder", "crf"}))
@@ -253,7 +257,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
 
 def _architecture(parts: tuple[str, ...], config: BertConfig, layout: Layout) -> str:
     """The class of transformers that has these heads."""
-    is_language_model = config.is_causal and parts == ("masked_lm",)
+    is_language_model = config.is_causal and parts == (MaskedLm.weights,)
     return layout.classes + ("LMHeadModel" if is_language_model else layout.ends.get(parts, "ForPreTraining"))
 
 
@@ -264,13 +268,13 @@ def _means_the_same(name: str, checkpoint: Checkpoint) -> bool:
     """
     if name.startswith("masked_lm/") and any(each.startswith("generator/") for each in checkpoint.weights):
         return False
-    of_texts = ("encoder/pooler/", "next_sentence/", *(["classifier/"] if checkpoint.kind != "tags" else []))
+    of_texts = ("encoder/pooler/", "next_sentence/", *(["classifier/"] if checkpoint.kind != Tags.kind else []))
     return not (checkpoint.config.is_causal and name.startswith(of_texts))
 
 
 def _head_values(checkpoint: Checkpoint, layout: Layout, size: int) -> dict[str, Any]:
     """The entries of config.json for a head with `size` outputs."""
-    if checkpoint.kind == "choice":
+    if checkpoint.kind == MultipleChoice.kind:
         return {"architectures": [f"{layout.classes}ForMultipleChoice"]}
     names = list(checkpoint.labels or ())
     if len(names) != size:  # transformers makes the head as large as this list
@@ -279,9 +283,9 @@ def _head_values(checkpoint: Checkpoint, layout: Layout, size: int) -> dict[str,
         "id2label": {str(i): name for i, name in enumerate(names)},
         "label2id": {name: i for i, name in enumerate(names)},
     }
-    if checkpoint.kind == "tags":
+    if checkpoint.kind == Tags.kind:
         return values | {"architectures": [f"{layout.classes}ForTokenClassification"]}
-    kind = checkpoint.kind or ("regression" if size == 1 else "classes")
+    kind = checkpoint.kind or heads.of_size(size)
     return values | {"problem_type": heads.get(kind).problem_type or None, **cross_encoders.values_of(kind)}
 
 

@@ -27,6 +27,7 @@ from bert_tf.checkpoints.checkpoint_files import (
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import LoraConfig
 from bert_tf.errors import UserError
+from bert_tf.heads.choice import MultipleChoice
 from bert_tf.model import lora
 from bert_tf.model.weights import TEACHER_PROJECTION
 from bert_tf.runtime import files
@@ -103,8 +104,8 @@ def _head_of(folder: str) -> tuple[list[str] | None, str | None]:
     if kind is None:
         flags = read_settings(os.path.join(folder, "run.json")).get("flags") or {}
         is_table = str(flags.get("task_name", "")).lower() == "table"
-        kind = flags.get("label_type") if is_table else "classes" if labels else "regression"
-        kind = "choice" if flags.get("task_name") == "swag" else kind
+        kind = flags.get("label_type") if is_table else heads.of_size(2 if labels else 1)
+        kind = MultipleChoice.kind if flags.get("task_name") == "swag" else kind
     return labels, heads.current(kind)
 
 

@@ -36,7 +36,7 @@ def read(path: str) -> Checkpoint:
     size = len(merged["classifier/bias"]) if "classifier/bias" in merged else 0
     if parts and kind is None:
         kind = checkpoint.kind if checkpoint.kind in heads.kinds("is_pooled") else None
-        kind = kind or ("regression" if size == 1 else "classes")
+        kind = kind or heads.of_size(size)
     labels = checkpoint.labels if size == len(checkpoint.labels or ()) else None
     return dataclasses.replace(checkpoint, weights=merged, kind=kind or checkpoint.kind, labels=labels)
 

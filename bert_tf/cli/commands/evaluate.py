@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from bert_tf.cli import shared_flags
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model, prediction_inputs
+from bert_tf.export import loaded_model
 from bert_tf.heads.span import answer_highlights
 from bert_tf.recipes.finetuning import scored_export
 from bert_tf.runtime import process
@@ -51,9 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
     about = scored_export.about(folder)
     about["reads"] = about["reads"] | shared_flags.given_columns(arguments, arguments.model, about["kind"])
     scored_export.check_file(arguments.file, about["kind"])
-    texts = None
-    if not loaded_model.is_export(folder) and about["kind"] not in (scored_export.QUESTIONS, scored_export.TAGS):
-        texts = prediction_inputs.number_of_texts(arguments.file, about["reads"].get("text_columns"))
+    texts = None if loaded_model.is_export(folder) else scored_export.number_of_texts(arguments.file, about)
     result = scored_export.score(
         folder,
         arguments.file,

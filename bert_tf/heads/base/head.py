@@ -6,6 +6,7 @@ import abc
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from bert_tf.errors import UserError
 from bert_tf.heads.base.answers import BaseAnswer
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class Head(abc.ABC):
         problem_type: `problem_type` in config.json of transformers.
         peft_task: `task_type` of PEFT.
         is_pooled: whether it reads the vector of a text; otherwise those of tokens.
+        reads_tokens: whether it reads every token, and no vector of the text.
         is_labelled: whether its outputs have names.
         is_exclusive: whether one output of all holds.
         takes_any_number: whether one model takes a text or a pair, as the caller likes.
@@ -38,6 +40,8 @@ class Head(abc.ABC):
         pipeline_tag: what hubs call its task.
         phrase: what a model with it does: "It ...".
         method: of the Python API, with its arguments; call: an example that prints something.
+        labelled_file: what a labelled file for it holds; "" for a table of texts.
+        labelled_columns: flags that name its columns.
         signature_inputs, signature_outputs: of the default signature of its exports; the latter at least.
     """
 
@@ -49,6 +53,7 @@ class Head(abc.ABC):
     problem_type: ClassVar[str] = ""
     peft_task: ClassVar[str] = ""
     is_pooled: ClassVar[bool] = False
+    reads_tokens: ClassVar[bool] = False
     is_labelled: ClassVar[bool] = False
     is_exclusive: ClassVar[bool] = True
     takes_any_number: ClassVar[bool] = False
@@ -62,6 +67,8 @@ class Head(abc.ABC):
     phrase: ClassVar[str]
     method: ClassVar[str] = "predict(texts)"
     call: ClassVar[str]
+    labelled_file: ClassVar[str] = ""
+    labelled_columns: ClassVar[tuple[str, ...]] = ("text_columns", "label_column")
     signature_inputs: ClassVar[tuple[frozenset[str], ...]] = ()
     signature_outputs: ClassVar[frozenset[str]] = frozenset()
 
@@ -77,6 +84,11 @@ class Head(abc.ABC):
 
         sizes = [size] if cls.is_labelled else []
         return getattr(heads, cls.model_class)(config, *sizes, **options)
+
+    @classmethod
+    def tuned(cls, about: Mapping[str, Any]) -> Any:
+        """The `TunedHead` that scores an export, from what its about.json says; UserError if no file can score it."""
+        raise UserError(f"{cls.phrase}, and no file says what is right: pass a model that was fine-tuned.".capitalize())
 
     @classmethod
     @abc.abstractmethod

@@ -9,7 +9,7 @@ import abc
 import copy
 import dataclasses
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from bert_tf.config.train_config import LossSettings
@@ -17,7 +17,7 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answers import BaseAnswer
-from bert_tf.heads.base.tuned_head import Batch, Predictions, TunedHead
+from bert_tf.heads.base.tuned_head import Batch, Predictions, TunedHead, stacked
 from bert_tf.runtime.lazy import tf
 from bert_tf.text.truncation import LONGEST_FIRST
 from bert_tf.training import confidence, metrics
@@ -268,6 +268,31 @@ class TextHead(TunedHead):
     def score(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
         """{score: number} of labels and predicted labels, arrays [n, ...]."""
         return {name: function(labels, predicted) for name, function in self.score_functions.items()}
+
+    @classmethod
+    def tuned(cls, about: Mapping[str, Any]) -> Self:
+        """See `Head`."""
+        return cls.from_about(about)
+
+    def scored_by(self, names: Sequence[str]) -> Self:
+        """See `TunedHead`."""
+        head = copy.copy(self)
+        head.score_functions = _criterion_first(names or self.score_names, "", self)
+        return head
+
+    def kept(self, item: Example) -> np.ndarray:
+        """The label; UserError, with its place, without one."""
+        if item.label in self.missing:
+            raise UserError(f"There is no label in {item.location}: pass a file with a label in every row.")
+        return self.encode([item])[0]
+
+    def evaluate(self, kept: list[Any], outputs: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """See `TunedHead`; only predictions are held, [n, C]."""
+        import numpy as np
+
+        predicted = self.predicted(stacked(outputs))
+        labels = np.stack(kept)
+        return self.score(labels, predicted), self.tables(labels, predicted)
 
     @abc.abstractmethod
     def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:

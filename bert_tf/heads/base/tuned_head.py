@@ -6,8 +6,9 @@ B rows of a batch, n examples of a split.
 from __future__ import annotations
 
 import abc
+import collections
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from bert_tf.data.preprocessed_examples import ReadyRows, StoredExamples
@@ -154,6 +155,45 @@ class TunedHead(Head):
             lines.append(f"  {confidence.sentence(details['confidence'])}")
         return lines
 
+    # Scores of an export; items are labelled examples, questions or sentences
+
+    signature: ClassVar[str] = "serving_default"  # that is asked
+
+    def content(self, path: str, reads: Mapping[str, Any]) -> Any:
+        """What `rows` takes of a `labelled_file`; reads: its columns, by the flags that name them."""
+        raise NotImplementedError
+
+    def labelled(self, path: str, reads: Mapping[str, Any]) -> Sequence[Any]:
+        """The items of such a file."""
+        return self.content(path, reads)
+
+    def items(self, split: Any) -> Sequence[Any]:
+        """The items of a split."""
+        return split.examples
+
+    def answered(self, predictions: Predictions, split: Any) -> int:
+        """The number of items whose rows are all among the predictions."""
+        return len(predictions["row_numbers"])
+
+    def asked(self, item: Any, inputs: Mapping[str, int | None]) -> Iterator[Example]:
+        """Yields what an export with these inputs is asked about an item."""
+        yield item
+
+    def kept(self, item: Any) -> Any:
+        """What `evaluate` needs of an item."""
+        return item
+
+    def scored_by(self, names: Sequence[str]) -> Self:
+        """The head with other scores, where it can have such."""
+        return self
+
+    @abc.abstractmethod
+    def evaluate(self, kept: list[Any], outputs: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """{score: number}, and details as far as they apply.
+
+        kept: of every item, filled while the outputs are read. outputs: of the export for each example `asked`.
+        """
+
     # Files and exports
 
     @abc.abstractmethod
@@ -208,3 +248,15 @@ class TunedHead(Head):
     def with_calibration(self, stored: Mapping[str, float]) -> Self:
         """The head with stored thresholds, where they fit and no flag says otherwise."""
         return self
+
+
+def stacked(outputs: Iterable[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """The floating point outputs for n examples, {name: [n, ...]}."""
+    import numpy as np
+
+    columns: dict[str, list[Any]] = collections.defaultdict(list)
+    for values in outputs:
+        for name, value in values.items():
+            if np.asarray(value).dtype.kind == "f":
+                columns[name].append(value)
+    return {name: np.stack(values) for name, values in columns.items()}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bert_tf.heads.base.answers import Answer, Span
 from bert_tf.heads.base.head import Head, Outputs, as_text
@@ -14,12 +15,20 @@ class SpanHead(Head):
     kind = weights = form = "span"
     model_class = "SpanFinder"
     architecture = "ForQuestionAnswering"
-    is_named_alone = True
+    is_named_alone = reads_tokens = True
     peft_task, functional_form = "QUESTION_ANS", "SPANS"
+    labelled_file, labelled_columns = "questions in SQuAD's layout", ()
     pipeline_tag, phrase = "question-answering", "answers questions from a text"
     method, call = "answer(question, text)", 'answer("Who sings?", "Ann sings.").text'
     signature_inputs = (frozenset({"question", "context"}),)
     signature_outputs = frozenset({"answer", "start", "end", "score", "answers", "starts", "ends", "probabilities"})
+
+    @classmethod
+    def tuned(cls, about: Mapping[str, Any]) -> Any:
+        """See `Head`."""
+        from bert_tf.heads.span.answering import Answering
+
+        return Answering.from_about(about)
 
     @classmethod
     def answer(cls, outputs: Outputs, labels: Sequence[str]) -> Answer:

@@ -7,7 +7,7 @@ n answers of a question.
 import copy
 import dataclasses
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import keras
@@ -15,8 +15,10 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.data import questions
 from bert_tf.data.examples import Example
 from bert_tf.data.questions import Prediction, Question
+from bert_tf.errors import UserError
 from bert_tf.heads.base.answers import Answered
 from bert_tf.heads.base.tuned_head import Batch, Predictions, TunedHead
 from bert_tf.heads.span import (
@@ -150,6 +152,41 @@ class Answering(SpanHead, TunedHead):
         if self._is_aligned:
             return original_alignment.align_predictions(answers, split.questions, split.tokenizer)
         return answers
+
+    # Scores of an export
+
+    @classmethod
+    def from_about(cls, about: Mapping[str, Any]) -> Self:
+        """The head of an export, which makes rows by itself."""
+        has_null = about.get("reads", {}).get("version_2_with_negative", about.get("task") == "squad/v2.0")
+        return cls(QuestionWindows(), Search(has_null=bool(has_null)))
+
+    def content(self, path: str, reads: Mapping[str, Any]) -> list[Question]:
+        """The questions of a file whose answers are known."""
+        known = [question for question in questions.read(path) if question.is_answerable is not None]
+        if not known:
+            raise UserError(f"No question of {path} has a known answer: pass a file with answers.")
+        return known
+
+    def items(self, split: QuestionRows) -> list[Question]:
+        """The questions."""
+        return split.questions
+
+    def answered(self, predictions: Predictions, split: QuestionRows) -> int:
+        """See `TunedHead`: questions."""
+        return len(self.best_answers(predictions, split))
+
+    def asked(self, item: Question, inputs: Mapping[str, int | None]) -> Iterator[Example]:
+        """Yields question and context in the order of the inputs."""
+        yield Example(item.id, tuple(getattr(item, name) for name in inputs), None, item.id)
+
+    def evaluate(
+        self, kept: list[Question], outputs: Iterable[Mapping[str, Any]]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The official scores, and examples of answers."""
+        answers = [spans.from_outputs(each, has_null=self.search.has_null) for each in outputs]
+        scores = squad_files.scores_of(kept, answers, has_null=self.search.has_null)
+        return scores, {"questions": answer_highlights.details(kept, answers)}
 
     # Reports
 

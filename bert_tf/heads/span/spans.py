@@ -5,7 +5,9 @@ B rows, T positions in a row, n = n_best_size, W windows, Q questions, M candida
 
 import dataclasses
 import functools
+import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -18,6 +20,7 @@ from bert_tf.text.wordpiece import substrings
 IMPOSSIBLE = -1e9  # the score of what cannot be chosen; finite, as differences of infinities are not numbers
 CANDIDATES = ("start_scores", "end_scores", "starts", "ends", "null_scores")
 CHARACTERS_AT_ONCE = 1 << 18  # of answers whose texts are cut at once, which is faster and takes 60 bytes for each
+UNLIKELY = 1e-38  # stands for probabilities that are too small for a float32
 SPARE = 5  # candidates considered for each answer that is returned: some have the same text
 
 Tensors = dict[str, tf.Tensor]
@@ -231,3 +234,26 @@ def to_prediction(arrays: Mapping[str, np.ndarray], row: int, *, has_null: bool)
     best = next((answer for answer, index in zip(answers, valid, strict=True) if index == chosen), None)
     odds = float(arrays["score_differences"][row]) if has_null else None
     return Prediction(best or no_answer(), answers, odds)
+
+
+def from_outputs(outputs: Mapping[str, Any], *, has_null: bool) -> Prediction:
+    """The Prediction of an export for a question; the odds are those of the probabilities."""
+    columns = (outputs[name].tolist() for name in ("answers", "starts", "ends", "probabilities"))
+    n_best: list[Answer] = [
+        {"text": text.decode("utf-8", "replace"), "start": start, "end": end, "probability": probability}
+        for text, start, end, probability in zip(*columns, strict=True)
+    ]
+    answer: Answer = {
+        "text": outputs["answer"].decode("utf-8", "replace"),
+        "start": int(outputs["start"]),
+        "end": int(outputs["end"]),
+        "probability": float(outputs["score"]),
+    }
+    odds = None
+    if has_null:
+        null, other = (
+            max([answer["probability"] for answer in n_best if bool(answer["end"]) is is_answer], default=0)
+            for is_answer in (False, True)
+        )
+        odds = math.log(max(null, UNLIKELY)) - math.log(max(other, UNLIKELY))
+    return Prediction(answer, [answer for answer in n_best if answer["probability"] > 0], odds)

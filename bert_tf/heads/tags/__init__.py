@@ -15,8 +15,9 @@ class Tags(Head):
     kind = form = "tags"
     model_class = "TokenClassifier"
     architecture = "ForTokenClassification"
-    is_named_alone = is_labelled = True
+    is_named_alone = is_labelled = reads_tokens = True
     peft_task, functional_form = "TOKEN_CLS", "TOKENS"
+    labelled_file, labelled_columns = "words and tags in columns", ("word_column", "tag_column")
     pipeline_tag, phrase = "token-classification", "finds entities in texts"
     method, call = "entities(text)", 'entities("Ann sings in Ulm.")'
     signature_inputs = (frozenset({"text"}),)
@@ -27,6 +28,13 @@ class Tags(Head):
         """See `Head`."""
         crf = any(name.startswith("crf/") for name in weights)
         return super().model(config, size, weights, **{"crf": crf, **options})
+
+    @classmethod
+    def tuned(cls, about: Mapping[str, Any]) -> Any:
+        """See `Head`."""
+        from bert_tf.heads.tags.tagging import Tagging
+
+        return Tagging.from_about(about)
 
     @classmethod
     def answer(cls, outputs: Outputs, labels: Sequence[str]) -> Entities:

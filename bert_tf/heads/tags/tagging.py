@@ -5,7 +5,8 @@ B rows of a batch, T positions in a row, C labels, N words of a split, R rows of
 
 import functools
 import os
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -13,18 +14,21 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import tag_schemes
-from bert_tf.data.conll_files import ConllFile, join_words
+from bert_tf.data.conll_files import ColumnLayout, ConllFile, Sentence, join_words
+from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
+from bert_tf.errors import UserError
 from bert_tf.heads.base.prediction_files import json_line
 from bert_tf.heads.base.tuned_head import Batch, Predictions, TunedHead
 from bert_tf.heads.tags import Tags, entity_scores, tag_decoding, tag_serving
-from bert_tf.heads.tags.tag_rows import UNKNOWN, TagRows, entities_in_text, format_entities
+from bert_tf.heads.tags.tag_rows import UNKNOWN, TagRows, entities_in_text, format_entities, label_numbers
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.model import crf
 from bert_tf.runtime.atomic_files import write_lines
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training.task import Objective
 
+Item = tuple[Sentence, Sequence[int]]
 HARDEST = 12  # sentences that are shown with their errors
 
 
@@ -112,6 +116,49 @@ class Tagging(Tags, TunedHead):
             labels, predicted = self.compare(predictions, split)
             scores["accuracy"] = float(np.mean(labels == predicted)) if len(labels) else 0.0
         return scores
+
+    # Scores of an export
+
+    signature = "words"
+
+    @classmethod
+    def from_about(cls, about: Mapping[str, Any]) -> Self:
+        """The head of an export, which makes rows by itself."""
+        scheme = about.get("reads", {}).get("tag_scheme", "auto")
+        return cls(TagSet.of(about["labels"], scheme), TagWindows(max_seq_length=128, stride=64))
+
+    def content(self, path: str, reads: Mapping[str, Any]) -> ConllFile:
+        """A file of words with tags."""
+        fields = {"tag_scheme": "scheme"}
+        file = ConllFile(path, ColumnLayout(**{fields.get(name, name): value for name, value in reads.items()}))
+        if file.scheme is None:
+            raise UserError(f"{path} has words only; expected a column with their tags too.")
+        return file
+
+    def labelled(self, path: str, reads: Mapping[str, Any]) -> list[Item]:
+        """Sentences of a file, with the numbers of their labels."""
+        file = self.content(path, reads)
+        return list(zip(file.sentences, label_numbers(file, self.tag_set), strict=True))
+
+    def items(self, split: TagRows) -> list[Item]:
+        """Sentences with the numbers of their labels."""
+        return list(zip(split.sentences, split.by_sentence(split.word_labels), strict=True))
+
+    def answered(self, predictions: Predictions, split: TagRows) -> int:
+        """See `TunedHead`: sentences."""
+        return len(self.word_predictions(predictions, split)[0])
+
+    def asked(self, item: Item, inputs: Mapping[str, int | None]) -> Iterator[Example]:
+        """Yields the words as the texts of an example."""
+        yield Example("", item[0].words, None, "")
+
+    def evaluate(self, kept: list[Item], outputs: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The scores of entities, and those of each type."""
+        names, outside = dict(zip(self.labels, self.tag_set.tags, strict=True)), self.labels[self.tag_set.outside]
+        predictions = [[names[label or outside] for label in each["tags"]] for each in outputs]
+        labels = [[self.tag_set.tags[number] for number in numbers] for _, numbers in kept]
+        tags = {"labels": labels, "predictions": predictions, "is_plain": self.tag_set.scheme == "plain"}
+        return entity_scores.scores(**tags), {"per_class": entity_scores.per_type(**tags)}
 
     # Reports
 

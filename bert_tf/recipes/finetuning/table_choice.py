@@ -12,7 +12,9 @@ from typing import Any
 from bert_tf.data import tables
 from bert_tf.data.examples import HOLDS, HOLDS_NOT, label_columns, label_of
 from bert_tf.errors import UserError, listed
-from bert_tf.heads.multi_label import LIST
+from bert_tf.heads.classes import Classes
+from bert_tf.heads.multi_label import LIST, MultiLabel
+from bert_tf.heads.regression import Regression
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES
 from bert_tf.reports.wording import count_text
 
@@ -73,7 +75,7 @@ def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
         "max_seq_length": length(rows, text.split(",")),
     }
     chosen |= options
-    if separator and chosen["label_type"] == "multi_label":
+    if separator and chosen["label_type"] == MultiLabel.kind:
         chosen.setdefault("label_separator", separator)
     print(
         f"{table}: {_text_choice(chosen, options)}, {_label_choice(chosen, options, _values(rows, label))}; the run "
@@ -82,7 +84,7 @@ def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
         flush=True,
     )
     is_alone = not (options.get("eval_file") or table != path and tables.find_table(path, "dev"))
-    blank = (None,) if chosen["label_type"] == "multi_label" else (None, "")
+    blank = (None,) if chosen["label_type"] == MultiLabel.kind else (None, "")
     labels = [str(label) for label in found if label not in blank]
     return chosen | recipe(labels, chosen["label_type"], options, is_alone=is_alone)
 
@@ -115,7 +117,7 @@ def recipe(
         chosen |= {"eval_steps": max(FEWEST_STEPS, steps // EVALUATIONS), "early_stop_patience": PATIENCE}
     sizes = collections.Counter(" ".join(label.split()).lower() for label in labels)  # spellings of one are joined
     rarest, rare = min(sizes.items(), key=lambda each: each[1])
-    is_uneven = label_type == "classes" and rare * len(sizes) < UNEVEN * count
+    is_uneven = label_type == Classes.kind and rare * len(sizes) < UNEVEN * count
     if is_uneven:
         chosen |= {"class_weights": "balanced", "criterion": "macro_f1"}
     chosen = {name: value for name, value in chosen.items() if name not in given}
@@ -143,13 +145,13 @@ def _label_choice(chosen: Mapping[str, Any], given: Mapping[str, Any], values: S
     """What the labels are, and the flag that takes them otherwise if they may be something else."""
     kind, name = chosen["label_type"], chosen["label_column"]
     separator = f", separated by {chosen['label_separator']!r}" if "label_separator" in chosen else ""
-    what = {"regression": "numbers", "multi_label": "several labels"}.get(kind, "labels")
+    what = {Regression.kind: "numbers", MultiLabel.kind: "several labels"}.get(kind, "labels")
     other = ""
     if "label_type" in given:
         pass
-    elif kind == "regression" or separator:
+    elif kind == Regression.kind or separator:
         other = f" (--label_type=classes takes each {'combination' if separator else 'number'} as a class)"
-    elif kind == "classes" and _are_all_numbers(values) and len(set(values)) > 2:
+    elif kind == Classes.kind and _are_all_numbers(values) and len(set(values)) > 2:
         other = " (--label_type=regression takes them as numbers)"
     return f"{what} from {name!r}{separator}{other}"
 
@@ -183,13 +185,13 @@ def label_column(path: str, rows: Sequence[Mapping[str, Any]]) -> str:
 def label_kind(labels: Sequence[Any]) -> tuple[str, str]:
     """The kind of the head for the cells of a label column, and the separator of cells with several labels."""
     if any(isinstance(label, list) for label in labels):
-        return "multi_label", ""
+        return MultiLabel.kind, ""
     cells = [str(label) for label in labels if label not in (None, "")]
     if cells and all(LIST.fullmatch(cell.strip()) for cell in cells):
-        return "multi_label", ""
+        return MultiLabel.kind, ""
     if separator := separator_of(cells):
-        return "multi_label", separator
-    return ("regression" if _are_numbers(cells) else "classes"), ""
+        return MultiLabel.kind, separator
+    return (Regression.kind if _are_numbers(cells) else Classes.kind), ""
 
 
 def separator_of(cells: Sequence[str]) -> str:

@@ -5,7 +5,8 @@ B examples of a batch, F texts of an example, T positions in a row, D size of a 
 
 import abc
 import os
-from collections.abc import Callable, Mapping, Sequence
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import keras
@@ -20,7 +21,7 @@ from bert_tf.heads.base.answers import Answered, Similarity
 from bert_tf.heads.base.table_options import TableOptions
 from bert_tf.heads.base.text_head import MAX_COMPARED, TextHead
 from bert_tf.heads.base.text_rows import TextRows
-from bert_tf.heads.base.tuned_head import Batch, Predictions
+from bert_tf.heads.base.tuned_head import Batch, Predictions, stacked
 from bert_tf.heads.regression import numbers
 from bert_tf.heads.vectors import Vectors
 from bert_tf.model.sentence_encoder import SentenceEncoder
@@ -68,6 +69,7 @@ class VectorGoal(Vectors, TextHead):
     file_flags = ("text_columns", "label_column")
     stored_splits = ("train",)
     comparison = Comparison(VECTORS, ("labels", "row_weights", "text_keys"))
+    has_labels = True
     stride = 0  # of windows in which the export reads long texts; 0: they are truncated, as in training
 
     def __init__(self, vectors: SentenceVectors, texts: int = 2, scale: float = 20.0) -> None:
@@ -163,6 +165,25 @@ class VectorGoal(Vectors, TextHead):
             prediction_files.write_rows(each, rows)
         return [f"{len(rows):,} similarities are in {path}."]
 
+    # Scores of an export
+
+    def asked(self, item: Example, inputs: Mapping[str, int | None]) -> Iterator[Example]:
+        """Yields each text by itself."""
+        return (Example(item.id, (text,), None, item.location) for text in item.texts)
+
+    def kept(self, item: Example) -> Example:
+        """The example."""
+        return item
+
+    def evaluate(
+        self, kept: list[Example], outputs: Iterable[Mapping[str, Any]]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The scores of their vectors."""
+        vectors = stacked(outputs)[VECTORS]
+        predictions = {VECTORS: vectors.reshape(len(kept), -1, vectors.shape[-1]), "row_numbers": np.arange(len(kept))}
+        texts = np.array([example.texts for example in kept], object)
+        return self.scores(predictions, types.SimpleNamespace(labels=self.encode(kept), texts=texts)), {}
+
     # The export
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
@@ -216,6 +237,7 @@ class Positives(VectorGoal):
 
     loss_name = "in_batch_loss"
     missing = ()  # there is no label column
+    has_labels = False
     score_names = RANK_SCORES
     criteria = ()
 
@@ -292,3 +314,10 @@ class TwoDropouts(Similarities):
         """The scores, float32 [n]; zeros if no example has one."""
         is_known = any(example.label is not None for example in examples)
         return super().encode(examples) if is_known else np.zeros(len(examples), np.float32)
+
+
+def of_about(about: Mapping[str, Any], texts: int) -> VectorGoal:
+    """The head that scores an export on examples of so many texts."""
+    kind = Similarities if about.get("task") == "vectors/sts" else Positives
+    vectors = SentenceVectors(str(about.get("pooling", "mean")), bool(about.get("normalize", True)))
+    return kind(vectors, texts)

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.tasks.pretraining.mask_filling import MASK, predicted_positions
+from bert_tf.heads.masked_lm.mask_filling import MASK, predicted_positions
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, special_tokens
 

@@ -15,8 +15,9 @@ from bert_tf.data import pipeline
 from bert_tf.data.mlm_masking import mask_tokens
 from bert_tf.data.pretraining import masked_records, record_input
 from bert_tf.data.pretraining.record_files import CONTINUATIONS
-from bert_tf.model import heads
-from bert_tf.tasks.pretraining import mask_filling
+from bert_tf.heads.masked_lm import MaskedLm, mask_filling
+from bert_tf.heads.next_sentence import NextSentence
+from bert_tf.heads.replaced_tokens import ReplacedTokens
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training.task import Objective, Task
 
@@ -36,6 +37,7 @@ class PretrainingTask(Task):
         masking: how tokens are masked.
         next_sentence_weight: of its loss; 0 leaves next sentence prediction out.
         lm_kind: see `mask_filling.lm_kind`; its loss is called masked_lm_loss in any case.
+        finds_replaced: whether a generator is trained by masked LM, and the model to find the tokens that it replaces.
         masked_lm_epsilon: added to the number of predicted tokens that its loss is divided by.
     """
 
@@ -47,18 +49,25 @@ class PretrainingTask(Task):
         *,
         next_sentence_weight: float = 1.0,
         lm_kind: str = "masked",
+        finds_replaced: bool = False,
         masked_lm_epsilon: float = MASKED_LM_EPSILON,
     ) -> None:
         self.name = f"pretraining/{NAMES[lm_kind]}{'_nsp' if next_sentence_weight else ''}"
+        self.heads: list[type[MaskedLm]] = [MaskedLm]
         self.objectives = {"masked_lm_loss": Objective(epsilon=masked_lm_epsilon)}
         if next_sentence_weight:
             self.objectives["next_sentence_loss"] = Objective(factor=next_sentence_weight)
+            self.heads.append(NextSentence)
+        if finds_replaced:
+            self.name = "pretraining/replaced_tokens"
+            self.objectives["replaced_token_loss"] = Objective(factor=ReplacedTokens.loss_factor)
+            self.heads.append(ReplacedTokens)
         self.records, self.tokenizer, self.masking = records, tokenizer, masking
         self.lm_kind = lm_kind
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        """A Pretrainer."""
-        return heads.Pretrainer(config, dtype=dtype)
+        """A Pretrainer, or a ReplacedTokenModel."""
+        return self.heads[-1].pretraining_model(config, dtype)
 
     def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
         """Endless batches, in a new order every epoch and, unless masks are static, with new masks."""
@@ -144,24 +153,13 @@ class PretrainingTask(Task):
         )
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """1 for a predicted position [B, P], or a pair [B]; 0 for padding."""
-        weights = {
-            "masked_lm_loss": batch["masked_lm_weights"],
-            "next_sentence_loss": batch["next_sentence_weights"],
-        }
-        return {name: weights[name] for name in self.objectives}
+        """Those of each head."""
+        return {f"{head.weights}_loss": head.loss_weights(batch) for head in self.heads}
 
     def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
-        """Loss (negative log-likelihood) and accuracy of each objective, (values, weights) [B, P] or [B]."""
-        labels = {"masked_lm": "masked_lm_ids", "next_sentence": "next_sentence_labels"}
-        losses, accuracies = {}, {}
-        for loss, weights in self.loss_weights(batch).items():
-            name = loss.removesuffix("_loss")
-            logits, label = outputs[f"{name}_logits"], batch[labels[name]]
-            losses[loss] = tf.nn.sparse_softmax_cross_entropy_with_logits(label, logits), weights
-            is_right = tf.equal(tf.argmax(logits, -1, tf.int32), label)
-            accuracies[f"{name}_accuracy"] = tf.cast(is_right, tf.float32), weights
-        return losses | accuracies
+        """Loss and accuracy of each head, (values, weights): the losses first."""
+        found = {name: value for head in self.heads for name, value in head.metrics(outputs, batch).items()}
+        return {name: found[name] for name in sorted(found, key=lambda name: not name.endswith("_loss"))}
 
     @property
     def host_settings(self) -> dict[str, Any] | None:  # type: ignore[override]
@@ -173,7 +171,7 @@ class PretrainingTask(Task):
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """See `mask_filling.signatures`."""
-        return mask_filling.signatures(model, tokenizer, next_sentence="next_sentence_loss" in self.objectives)
+        return mask_filling.signatures(model, tokenizer, next_sentence=NextSentence in self.heads)
 
 
 def next_token_targets(pairs: Batch) -> dict[str, tf.Tensor]:

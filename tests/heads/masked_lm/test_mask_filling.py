@@ -9,7 +9,7 @@ import tensorflow as tf
 import tiny
 from mask_filling_cases import SPECIAL, TEXTS, WORDS, expected_answers
 
-from bert_tf.tasks.pretraining import mask_filling
+from bert_tf.heads.masked_lm import mask_filling
 from bert_tf.text.tokenizer import Tokenizer
 
 
