@@ -17,7 +17,6 @@ from bert_tf.runtime import files, plugins
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks import labelled_rows
 from bert_tf.tasks.catalog import glue, swag
-from bert_tf.tasks.embeddings import vector_goals
 from bert_tf.tasks.task import FineTuningTask
 
 WINDOW = 4096  # examples among which those of similar length share batches
@@ -190,6 +189,8 @@ def _glue_layout(about: Mapping[str, Any]) -> Any:
 
 def _vectors(folder: str, path: str, about: Mapping[str, Any]) -> tuple[TunedHead, list[Example]]:
     """The head that scores vectors, and the examples of a file with the columns that the model was trained on."""
+    from bert_tf.tasks.embeddings import vector_goals  # which loads TensorFlow
+
     reads, columns = about["reads"], _columns(about["reads"])
     if len(columns) < 2:
         raise UserError(f"{folder} was trained on single texts, which nothing scores: evaluate it in training.")
