@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bert_tf.reports import curves, report
+from bert_tf.reports import curves, report, wording
 from bert_tf.runtime import files
 
 TEMPLATE = "report_compare.html.jinja"
@@ -25,9 +25,10 @@ def compare(folders: Sequence[str]) -> dict[str, Any]:
     "runs": [{"name", "folder", "task", "summary", "command", "parameters", "seconds"}]; "kinds": their tasks. "scores"
     and "phases": {name: one value per run, None if it has none}; of a sweep the means of its best combination over
     the seeds, with their standard deviations in "deviations". "is_ranked": whether all were evaluated on the same rows
-    with the same labels. By the titles "Flags", "Model", "Versions", "Machine":
-    "settings", {name: one value per run} of those that differ, "same", the number of equal ones, and "missing", the
-    names that not all runs have. "notes": sentences. Raises UserError as `report.read` does.
+    with the same labels. "baselines": {criterion and model: one text per run}. By the titles "Flags", "Model",
+    "Versions", "Machine": "settings", {name: one value per run} of those that differ, "same", the number of equal
+    ones, and "missing", the names that not all runs have. "notes": sentences. Raises UserError as `report.read`
+    does.
     """
     files = [report.read(folder) for folder in folders]
     runs = [each["run"] for each in files]
@@ -54,6 +55,7 @@ def compare(folders: Sequence[str]) -> dict[str, Any]:
         ],
         "kinds": tasks,
         "scores": scores,
+        "baselines": _table(map(_baselines, runs), shared=False),
         "deviations": {name: [own.get(name) for own in deviations] for name in scores},
         "is_ranked": is_ranked,
         "settings": {
@@ -98,6 +100,13 @@ def short_names(folders: Sequence[str]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     return [f"{name} ({number})" for number, name in enumerate(names, 1)]  # the same folder was given twice
+
+
+def _baselines(run: Mapping[str, Any]) -> dict[str, str]:
+    """{"Accuracy of a simpler model": its text} by the criterion of the run."""
+    criterion = str(run.get("criterion"))
+    found = {model: scores.get(criterion) for model, scores in report.baselines_of(run).items()}
+    return {f"{wording.words(criterion)}, {model}": text for model, text in found.items() if text}
 
 
 def best_of(name: str, values: Sequence[Any]) -> list[int]:

@@ -21,7 +21,12 @@ def run_in(folder, *, name="glue/RTE", metrics=METRICS, scores=None, **changes):
 
 def two_runs(folder):
     """Two runs of one task: another learning rate, a score more in the second, another version of Keras."""
-    first = run_in(folder / "a" / "run", versions={"keras": "3.14", "numpy": "2"})
+    first = run_in(
+        folder / "a" / "run",
+        versions={"keras": "3.14", "numpy": "2"},
+        criterion="accuracy",
+        baselines=[{"name": "TF-IDF", "scores": {"accuracy": 0.65}}],
+    )
     scores = {"loss": 0.6, "cross_entropy": 0.6, "accuracy": 0.8, "macro_f1": 0.75}
     changes = {"flags": RUN["flags"] | {"learning_rate": 0.5, "output_dir": "b", "new": 1}, "phases": {"train": 90.0}}
     changes["metrics"] = [{"step": 5, "loss": 4.0}, {"step": 40, "loss": 2.0}]
@@ -35,6 +40,7 @@ def test_comparison_has_differing_settings_and_scores(tmp_path):
     assert result["settings"]["Flags"] == {"learning_rate": [0.00012345, 0.5]}
     assert result["missing"]["Flags"] == ["output_dir", "new"]
     assert (result["settings"]["Versions"], result["same"]["Versions"]) == ({"keras": ["3.14", "3.15"]}, 1)
+    assert result["baselines"] == {"Accuracy, TF-IDF": ["65.0%", None]}
     assert result["phases"] == {"prepare": [12.3, None], "train": [180.0, 90.0]}
 
 
@@ -47,6 +53,7 @@ def test_page_has_one_chart_per_metric_and_marks_the_best(tmp_path, capsys):
     for expected in (
         "2 runs compared glue/RTE Runs a/run",
         "Loss a/run 7.25 b/run 2 ",
+        "Accuracy, TF-IDF 65.0% –",
         "learning_rate 0.00012345 0.5",
         "Train a/run 3 min 0 s b/run 1 min 30 s",
         "keras 3.14 3.15 The same: 1 version, 1 setting of the machine.",
