@@ -227,7 +227,9 @@ def _composed(text: str) -> tuple[str, list[int]]:
 
     Within what is composed of several characters, or is several itself, it is the end of those.
     """
-    normal, bounds, begin = [], [], 0
+    normal: list[str] = []
+    bounds: list[int] = []
+    begin = 0
     for end in range(1, len(text) + 1):
         part, after = text[begin:end], text[end : end + 1]
         new = unicodedata.normalize("NFC", part)

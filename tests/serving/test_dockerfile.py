@@ -41,7 +41,7 @@ def test_health_check_asks_a_route_of_the_server_at_its_port():
     assert path in {route.path for route in Server([]).app().app.routes}
 
 
-@pytest.mark.parametrize("source", "pyproject.toml README.md LICENSE bert_tf".split())
+@pytest.mark.parametrize("source", "pyproject.toml README.md LICENSE requirements-serve.txt bert_tf".split())
 def test_files_are_there_and_not_ignored(source):
     assert any(name == "COPY" and source in arguments.split()[:-1] for name, arguments in STEPS)
     ignored = True

@@ -177,8 +177,8 @@ def answer_file(arguments: argparse.Namespace) -> None:
     process.assume_frozen_weights()
     shared_flags.apply_devices(arguments)
     texts = _number_of_texts(arguments, arguments.export)
-    export = _engine(arguments.export, arguments.engine) or _export(arguments.export, arguments.jit_compile, texts)
-    export = _by_labels(arguments, export)
+    found = _engine(arguments.export, arguments.engine) or _export(arguments.export, arguments.jit_compile, texts)
+    export = _by_labels(arguments, found)
     prediction_files.write_rows(arguments.output, _rows(arguments, export), shared=True)
 
 

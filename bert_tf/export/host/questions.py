@@ -67,11 +67,12 @@ class Stages:
         null = min(((x[0], y[0]) for x, y in zip(starts, ends, strict=True)), key=lambda pair: pair[0] + pair[1])
         null_score = np.float32(null[0] + null[1])
         count, width = self._search["n_best_size"], SPARE * self._search["n_best_size"]
-        totals, chosen, texts = start_scores + end_scores, [], dict[str, int]()
+        totals, texts = start_scores + end_scores, set[str]()
+        chosen: list[tuple[str, int, int, Any]] = []
         for index in np.argsort(-totals, kind="stable")[:width]:
             text = asked.context[begins[index] : stops[index]]
             if totals[index] > IMPOSSIBLE / 2 and text not in texts and len(chosen) < count:
-                texts[text] = len(chosen)
+                texts.add(text)
                 chosen.append((text, int(begins[index]), int(stops[index]), totals[index]))
         difference = null_score - (chosen[0][3] if chosen else IMPOSSIBLE)
         chosen += [("", 0, 0, 2 * IMPOSSIBLE)] * (count - len(chosen))

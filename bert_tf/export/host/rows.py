@@ -13,7 +13,7 @@ class Windows(NamedTuple):
     length: int
     size: int
     stride: int
-    count: int
+    number: int
 
     def start(self, number: int) -> int:
         """The first token of a window."""

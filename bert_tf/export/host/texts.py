@@ -41,7 +41,7 @@ class Stages:
             return [rows.pack(self._tokenizer, segments, self._length, self._truncation)]
         room = self._length - self._tokenizer.special_count(len(segments))
         plan = rows.windows([len(each) for each in segments], room, self._windows["stride"])
-        count = min(max(each.count for each in plan), self._windows["most"])
+        count = min(max(each.number for each in plan), self._windows["most"])
         return [
             rows.pack(
                 self._tokenizer,

@@ -48,7 +48,7 @@ class Stages:
         room = length - tokenizer.special_count(len(segments))
         plan = rows.windows([len(each) for each in segments], room, self._settings["stride"])
         found = []
-        for number in range(max(each.count for each in plan)):
+        for number in range(max(each.number for each in plan)):
             parts = zip(segments, plan, strict=True)
             shown = [ids[each.start(number) : each.start(number) + each.size] for ids, each in parts]
             found.append(rows.pack(tokenizer, shown, length))
@@ -56,12 +56,12 @@ class Stages:
         for number, each in enumerate(plan):
             for token in range(each.length):
                 before = (2 * token - (each.size - 1)) // (2 * max(each.stride, 1))
-                near = sorted({min(max(window, 0), each.count - 1) for window in (before, before + 1)})
+                near = sorted({min(max(window, 0), each.number - 1) for window in (before, before + 1)})
                 starts = [each.start(window) for window in near]
                 best = rows.max_context(token, starts, [each.size] * len(near))
                 places.append((near[best], offset + token - starts[best]))
             closings = tokenizer.separators if number < len(plan) - 1 else 1
-            places += [(each.count - 1, offset + each.size + closing) for closing in range(closings)]
+            places += [(each.number - 1, offset + each.size + closing) for closing in range(closings)]
             offset += each.size + closings
         return found, places
 

@@ -369,9 +369,12 @@ class TextHead(TunedHead):
         """The name of the predicted label as an output of the export: {"label": string [B]}, or {}."""
         return {}
 
-    @abc.abstractmethod
     def from_logits(self, logits: np.ndarray) -> dict[str, np.ndarray]:
-        """What the export returns, in NumPy: [B, ...] of float32 [B, size], or of the logits of choices [B, C]."""
+        """What the export returns, in NumPy: [B, ...] of float32 [B, size], or of the logits of choices [B, C].
+
+        Raises UserError for a head that does not have it, for which TensorFlow alone answers.
+        """
+        raise UserError(f"A head of the kind {self.kind} is answered by TensorFlow alone: leave engine out.")
 
     # Confidence
 
