@@ -1,4 +1,4 @@
-"""What `attribute` and `rank` of a loaded model return; answers are in `bert_tf.heads.base.answers`."""
+"""Results of `attribute` and `rank` of a loaded model; answers are in `bert_tf.heads.base.answers`."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Attribution:
-    """What the tokens of a text contributed to the logit of its prediction.
+    """Contributions of the tokens of a text to the logit of its prediction.
 
     Attributes:
         tokens: with [CLS] and [SEP].

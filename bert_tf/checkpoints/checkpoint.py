@@ -46,7 +46,7 @@ NORMALIZE = VectorLayer("normalize")
 
 @dataclasses.dataclass(frozen=True)
 class SentenceVectors:
-    """How the vectors of the tokens of a text become one, as a folder of sentence-transformers says it.
+    """Pooling of the vectors of the tokens of a text, as a folder of sentence-transformers says it.
 
     Attributes:
         pooling: one of POOLINGS, or several joined by "+", whose vectors are concatenated.

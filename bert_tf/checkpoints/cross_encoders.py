@@ -44,7 +44,7 @@ def kind_of(folder: str, config_file: str, kind: str) -> tuple[str, str]:
 
 
 def _unsupported(folder: str, about: dict[str, Any]) -> str:
-    """What a folder of version 5 or later has that changes scores, as a part of a sentence; "" for nothing."""
+    """Settings of a folder of version 5 or later that change scores, as a part of a sentence; "" for nothing."""
     path = os.path.join(folder, MODULES)
     modules = require_json(path, "a list of modules; fetch it again", kind=list) if files.is_file(path) else []
     types = [str(each.get("type")) for each in modules if isinstance(each, dict)]

@@ -1,4 +1,4 @@
-"""How `transformers` would tokenize for a Hugging Face folder: what is supported, and a UserError for what is not.
+"""Rules of `transformers` to tokenize for a Hugging Face folder: what is supported, and a UserError for what is not.
 
 AutoTokenizer of transformers 5 makes a BertTokenizer or RobertaTokenizer anew from the vocabulary and
 tokenizer_config.json; for PreTrainedTokenizerFast every step comes from tokenizer.json.

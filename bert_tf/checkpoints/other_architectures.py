@@ -68,7 +68,7 @@ OTHERS = {  # by the model_type of config.json
 
 
 def advice(model_type: str) -> str:
-    """What to take instead of a model of that type: the end of a sentence, or "" if it is not in the table."""
+    """Advice instead of a model of that type: the end of a sentence, or "" if it is not in the table."""
     other = OTHERS.get(model_type)
     return f"{other.name} is not supported, and {other.nearest} is the nearest that is" if other else ""
 

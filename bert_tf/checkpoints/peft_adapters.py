@@ -57,7 +57,7 @@ MATRIX = re.compile(r"(?P<module>.+)\.lora_(?P<matrix>[AB])\.weight")
 
 
 def check_layout(config: BertConfig) -> Layout:
-    """How transformers stores the encoder; UserError if it does not have it."""
+    """Layout of the encoder in transformers; UserError if it does not have it."""
     if config.encoder not in LAYOUTS:
         raise UserError(f"lora_rank is for {', '.join(LAYOUTS)}; encoder={config.encoder} has no adapters in PEFT.")
     return LAYOUTS[config.encoder]

@@ -38,7 +38,7 @@ class Loaded(Checkpoint):
 
     @property
     def why_headless(self) -> str:
-        """Why there is no head, to follow "has no head" in an error; "" where the file has none."""
+        """Reason why there is no head, to follow "has no head" in an error; "" where the file has none."""
         return f" ({'; '.join(self.left_out)})" if self.left_out else ""
 
 

@@ -102,7 +102,7 @@ def license_of(name: str) -> str | None:
 
 
 def suggestion(path: str) -> str:
-    """What a user may have meant by a path that does not exist: a sentence that begins with a space, or ""."""
+    """Suggestion for a path that does not exist: a sentence that begins with a space, or ""."""
     if advice := other_architectures.advice_for_name(path):
         return f" {advice}."
     if close := difflib.get_close_matches(path.lower(), _LOWER, n=3):

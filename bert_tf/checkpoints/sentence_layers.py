@@ -27,7 +27,7 @@ WEIGHTS = "model.safetensors"
 
 
 class Unsupported(Exception):
-    """What this package lacks, as a part of a sentence."""
+    """Missing features, as a part of a sentence."""
 
 
 def read(kind: str, folder: str) -> VectorLayer | None:

@@ -1,4 +1,4 @@
-"""How a model makes vectors of whole texts: the files that sentence-transformers adds to a folder.
+"""Vectors of whole texts: the files that sentence-transformers adds to a folder.
 
 `modules.json` lists what a text passes: the encoder, a pooling, and layers after it, each with a folder of its own.
 `sentence_bert_config.json` has the length of texts, `config_sentence_transformers.json` the prompts.

@@ -86,7 +86,7 @@ def gpus_of(place: Place, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def describe_end(code: int) -> str:
-    """What happened to a process with an exit code; "" if it ended well."""
+    """Description of the exit code of a process; "" if it ended well."""
     if code < 0:
         return f"was killed ({signal.Signals(-code).name})"
     return f"ended with exit code {code}" if code else ""

@@ -164,7 +164,7 @@ class BertConfig:
 
     @property
     def encoder_traits(self) -> EncoderTraits:
-        """What is known about the encoder without importing it."""
+        """Traits of the encoder, known without importing it."""
         return traits(self.encoder)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What flags, configurations, tasks and formats must know about an encoder before TensorFlow is loaded.
+"""Traits of encoders, for flags, configurations, tasks and formats, without TensorFlow.
 
 Each module in bert_tf/model/encoders, or a module from elsewhere, states it as a dictionary literal `TRAITS`, which is
 read from the source without importing the module.

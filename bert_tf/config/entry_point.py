@@ -168,7 +168,7 @@ def _parse(positional: str | None, arguments: list[str]) -> list[str]:
 
 
 def _describe(error: str) -> str:
-    """What absl says about a wrong flag, with the types in words."""
+    """Message of absl about a wrong flag, with the types in words."""
     match = re.match(r"flag --(\w+)=(.*?): ", error, re.DOTALL)
     if unknown := re.match(r"Unknown command line flag '(\w+)'", error):
         own = [each.name for each in absl_flags.FLAGS.flags_by_module_dict().get(sys.argv[0], ())]

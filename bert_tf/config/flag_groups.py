@@ -48,7 +48,7 @@ class ModelOptions(Group):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextOptions(Group):
-    """How raw text is read."""
+    """Reading of raw text."""
 
     text_layout: str = flag(
         "auto",

@@ -34,7 +34,7 @@ class ChoiceParser(absl_flags.EnumParser):
 
     @property
     def expected(self) -> str:
-        """What may be given, for error messages."""
+        """Accepted values, for error messages."""
         own = ", or a module of your own such as my_lab.my_module" if self.is_open else ""
         return f"one of {', '.join(filter(None, self.enum_values))}{own}"
 
@@ -54,7 +54,7 @@ class NumberOrWord:
 
     @property
     def expected(self) -> str:
-        """What may be given, for error messages."""
+        """Accepted values, for error messages."""
         *first, last = (self.number, *self.words)
         return " or ".join(filter(None, (", ".join(first), last)))
 

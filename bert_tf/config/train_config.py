@@ -132,7 +132,7 @@ class LongTraining(Group):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuning(Group):
-    """What is trained how far, and which weights are kept."""
+    """Length of training, and which weights are kept."""
 
     layerwise_learning_rate_decay: float = flag(
         1.0,
@@ -177,7 +177,7 @@ class FineTuning(Group):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainConfig(Optimization, FineTuning, LongTraining, Compute):
-    """How a model is trained: all that `training` reads. The scripts show some of it as flags.
+    """All settings that `training` reads. The scripts show some of it as flags.
 
     num_train_examples: the length of an epoch, which ends with an evaluation; 0: no epochs. evaluates: whether there
     is held-out data. unfreeze_steps: after which one more layer is trained, from the head down; 0: all from the start.
@@ -209,7 +209,7 @@ class TrainConfig(Optimization, FineTuning, LongTraining, Compute):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskingConfig(Group):
-    """How tokens are masked (google-research/bert `create_pretraining_data.py`)."""
+    """Masking of tokens (google-research/bert `create_pretraining_data.py`)."""
 
     masked_lm_prob: float = flag(
         0.15, "Fraction of tokens to mask.", valid=Range(lambda value: 0 < value < 1, "a share above 0 and below 1")
@@ -253,7 +253,7 @@ def _is_mix(text: str) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DistillationConfig(Group):
-    """What a student learns from its teacher, see `training.distillation`."""
+    """Distillation from a teacher, see `training.distillation`."""
 
     teacher: str = flag(
         "", "Trained model, as a run folder or any checkpoint, that training imitates; see docs/distillation.md."

@@ -1,4 +1,4 @@
-"""What is said of rows that have no text or no label, in tables and in the data of programs. Free of TensorFlow."""
+"""Messages on rows that have no text or no label, in tables and in the data of programs. Free of TensorFlow."""
 
 import logging
 from collections.abc import Sequence

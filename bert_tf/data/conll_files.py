@@ -44,7 +44,7 @@ class Sentence:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ColumnLayout:
-    """What the columns of a file are.
+    """Columns of a file.
 
     word_column, tag_column: from 1; -1 is the last. A file of one column has words only. scheme: "auto" or one of
     tag_schemes.SCHEMES. position_digits: every word ends in a digit that is not part of it (Weibo NER writes 科0 技1).
@@ -131,7 +131,7 @@ class ConllFile:
                 self.sentences.append(Sentence(tuple(words), None if tags is None else tuple(tags), 0, number))
 
     def place(self, sentence: Sentence, position: int = 0) -> str:
-        """Where a word is: "line 5 of train.txt"."""
+        """Location of a word: "line 5 of train.txt"."""
         return (
             f"row {sentence.line} of {self.path}"
             if self.is_table

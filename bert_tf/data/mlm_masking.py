@@ -128,7 +128,7 @@ def _groups(candidate: tf.Tensor, seeds: tf.Tensor, continues: tf.Tensor | None,
 
 
 def _word_starts(candidate: tf.Tensor, continues: tf.Tensor) -> tf.Tensor:
-    """Where words begin, bool [B, T].
+    """Starts of words, bool [B, T].
 
     As in the original, a token that continues a word joins the last candidate before it, even across a [SEP]; if there
     is none, it begins a word.

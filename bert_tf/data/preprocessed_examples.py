@@ -34,7 +34,7 @@ FIRST_UNIQUE_ID = 1_000_000_000  # as in run_squad.py
 
 @dataclasses.dataclass(frozen=True)
 class StoredExamples:
-    """What a source returns for a split whose examples are a file of preprocessed ones."""
+    """A split whose examples are a file of preprocessed ones."""
 
     path: str
 
@@ -91,7 +91,7 @@ def _serialize(row: Mapping[str, np.ndarray], number: int) -> bytes:
 
 
 def about_of(path: str) -> dict[str, Any]:
-    """What a file's rows were made with, {} if nothing says it."""
+    """Settings that a file's rows were made with, {} if they are unknown."""
     name = f"{path}.json"
     about = require_json(name, "a JSON object; write the examples again") if files.is_file(name) else {}
     if not isinstance(about, dict):

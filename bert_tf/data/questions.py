@@ -44,7 +44,7 @@ class Answer(TypedDict):
 
 
 class Prediction(NamedTuple):
-    """What is predicted for a question.
+    """Prediction for a question.
 
     answer: the one to give. answers: the n best, among them "no answer" where that may be one. null_odds: null score
     minus the best other, None where "no answer" is not an answer.

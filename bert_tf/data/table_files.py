@@ -81,7 +81,7 @@ def _check_in_proportion(file: IO[bytes]) -> None:
 
 
 def _cell_text(value: Any) -> str:
-    """What a cell shows, apart from its format: 3 for 3.0, a date as 2026-11-23."""
+    """Text of a cell, apart from its format: 3 for 3.0, a date as 2026-11-23."""
     if value is None:
         return ""
     if isinstance(value, float) and value.is_integer():

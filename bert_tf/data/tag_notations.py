@@ -1,4 +1,4 @@
-"""How files and models write tags: which letters, on which side of the type. Free of TensorFlow.
+"""Notations of tags in files and models: which letters, on which side of the type. Free of TensorFlow.
 
 IOB, BIOES   B-LOC I-LOC E-LOC S-LOC     what `tag_schemes` computes with
 BMES         B-LOC M-LOC E-LOC S-LOC     Chinese files

@@ -45,7 +45,7 @@ def gather_ranges(values: tf.Tensor, starts: tf.Tensor, sizes: tf.Tensor) -> tf.
 
 
 class SegmentWindows(NamedTuple):
-    """How windows pass over one segment of B texts or pairs; int32 [B] each.
+    """Windows over one segment of B texts or pairs; int32 [B] each.
 
     lengths: tokens that are read. sizes: tokens in a window. strides: tokens from one window to the next, 0 where every
     window holds the same tokens. counts: windows.

@@ -85,7 +85,7 @@ def signatures_of(path: str, loaded: pretrained.Loaded, texts: int | None = None
 
 
 def about(path: str) -> dict[str, Any]:
-    """What about.json would say of the checkpoint at a path, but for the inputs."""
+    """Content of an about.json for the checkpoint at a path, but for the inputs."""
     loaded = load(path)
     kind = kind_of(loaded)
     if kind == MaskedLm.kind:

@@ -36,7 +36,7 @@ ORDERS = (("question", "context"), ("text_a", "text_b"), ("text_a", "choices"))
 
 
 def find(path: str) -> str:
-    """What a path stands for: an export, the path itself or `export` in the folder of a run; or a checkpoint.
+    """Model that a path stands for: an export, the path itself or `export` in the folder of a run; or a checkpoint.
 
     Raises UserError if it is neither. Whether a checkpoint has a head shows when it is loaded.
     """
@@ -173,7 +173,7 @@ class Export(Signature):
 
 
 def head_of(folder: str, outputs: Collection[str], inputs: Collection[str] | None = None) -> type[Head] | None:
-    """What an export, or a checkpoint, answers: as it says, or by the tensors of its default signature.
+    """Kind of the answers of an export or a checkpoint: as it says, or by the tensors of its default signature.
 
     The latter also if the module that it names is from outside and is not trusted.
     """

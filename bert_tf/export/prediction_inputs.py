@@ -77,7 +77,7 @@ def read(
 
 
 def number_of_texts(path: str, columns: str | None) -> int | None:
-    """How many texts an example of a table has: as many as `columns` names, or as it has columns of a model's inputs.
+    """Number of texts of an example of a table: as many as `columns` names, or as it has columns of a model's inputs.
 
     None if neither says it. A list in JSON counts as one: a model of choices needs the names of the columns.
     """

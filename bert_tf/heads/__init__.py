@@ -1,4 +1,4 @@
-"""What models answer: a file for each kind of head, from the label of an example to the answer that people read.
+"""Heads: a file for each kind of head, from the label of an example to the answer that people read.
 
 The modules here are plugins (`runtime.plugins`): each ends in `HEAD`, a subclass of `base.head.Head`, whose `kind`
 is the name of the module. Checkpoints, exports, flags, reports and the server know kinds by these names alone. None of

@@ -1,4 +1,4 @@
-"""How well a text answers a query: a cross-encoder with one output, whose values are probabilities."""
+"""Relevance of a text to a query: a cross-encoder with one output, whose values are probabilities."""
 
 from __future__ import annotations
 

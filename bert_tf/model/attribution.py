@@ -99,7 +99,7 @@ def explains(model: Any) -> bool:
 
 
 def _logits(outputs: Mapping[str, tf.Tensor], lengths: tf.Tensor) -> list[tf.Tensor]:
-    """What is predicted from: [B, C] of classes, [B, V] of a mask, or [B, T] of starts and of ends."""
+    """Logits of the prediction: [B, C] of classes, [B, V] of a mask, or [B, T] of starts and of ends."""
     if "logits" in outputs:
         return [outputs["logits"]]
     if "masked_lm_logits" in outputs:

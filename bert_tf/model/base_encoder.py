@@ -19,7 +19,7 @@ from bert_tf.runtime import plugins
 
 
 class BaseEncoder(ConfiguredLayer):
-    """What encoders have in common: `call` completes its inputs and draws a seed in training, then calls `encode`.
+    """Base class of encoders: `call` completes its inputs and draws a seed in training, then calls `encode`.
 
     An encoder defines `encode`, with the arguments of `call` without `training`, and `token_table` [V, D].
 
@@ -125,7 +125,7 @@ class BaseEncoder(ConfiguredLayer):
             )
 
     def for_token_heads(self, tokens: tf.Tensor) -> tf.Tensor:
-        """What heads on tokens read of them [B, T, D]."""
+        """Input [B, T, D] of heads on tokens."""
         if not self.config.encoder_traits.shares_head:
             return tokens
         return tf.reshape(self.pooler(tf.reshape(tokens, [-1, tokens.shape[-1]])), tf.shape(tokens))

@@ -1,4 +1,4 @@
-"""How texts lie in the rows of a batch, and the tokens that are taken out of them.
+"""Layout of texts in the rows of a batch, and the tokens that are taken out of them.
 
 B rows, T positions in a row, N = B * T, D hidden size, H heads, K size of one head.
 """
@@ -15,7 +15,7 @@ from bert_tf.runtime import backend
 
 @dataclasses.dataclass(frozen=True)
 class BatchLayout:
-    """How texts lie in rows, and the seed of this pass's dropout: all that layers need besides the tokens.
+    """Layout of texts in rows, and the seed of this pass's dropout: all that layers need besides the tokens.
 
     `mask` [B, 1, 1 or T, T] is added to attention scores. `seed` [2] (int32) makes every dropout mask a function of
     itself and of the layer alone; None means no dropout. `text_numbers` [B, T]: 1, 2, ... by text of a row, 0 where

@@ -162,7 +162,7 @@ def pooled(tokens: tf.Tensor, params: Tensors, config: BertConfig, inputs: Tenso
 
 
 def for_token_heads(tokens: tf.Tensor, params: Tensors, config: BertConfig) -> tf.Tensor:  # [..., D] -> [..., D]
-    """What heads on tokens read: the tokens or, where heads share one, what the pooler makes of them."""
+    """Input of heads on tokens: the tokens or, where heads share one, what the pooler makes of them."""
     if not config.encoder_traits.shares_head:
         return tokens
     x = activation(dense(tokens, params, "encoder/pooler/dense"), config.hidden_act)
@@ -208,7 +208,7 @@ def _pretraining_outputs(params: Tensors, config: BertConfig, inputs: Tensors) -
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Head:
-    """What stands on the encoder, and its inputs.
+    """Head on the encoder, and its inputs.
 
     apply(params, config, inputs): {output: tensor}. model(config, arrays): the same in Keras, for weights of these
     shapes. token_outputs: outputs [B, T, ...], meaningless after the end of a text. optional: prefixes of names of
@@ -259,7 +259,7 @@ VECTORS = Head(
 
 
 class Checkpoint(Protocol):
-    """What is needed of a `checkpoints.checkpoint.Checkpoint`."""
+    """Needed part of a `checkpoints.checkpoint.Checkpoint`."""
 
     @property
     def config(self) -> BertConfig:

@@ -159,7 +159,7 @@ class PooledModel(BertModel):
         return self.classifier(self.dropout(self.vectors(inputs, seed, packing), seed=seed))
 
     def vectors(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> tf.Tensor:
-        """What the dense layer reads, [B, D].
+        """Input of the dense layer, [B, D].
 
         inputs: of texts in windows `token_ids`, `segment_ids` [B, W, T], `lengths` [B, W], `window_counts` [B].
         """

@@ -47,7 +47,7 @@ class LowRank(keras.layers.Layer):
 
 
 class Lora(keras.layers.Layer):
-    """What is added to the output of a dense layer: alpha / r * x a b for each target in its kernel."""
+    """Addition to the output of a dense layer: alpha / r * x a b for each target in its kernel."""
 
     def __init__(self, kernel_shape: tuple[int, int], config: LoraConfig, targets: tuple[str, ...], **options: Any):
         super().__init__(**options)

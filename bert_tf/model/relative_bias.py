@@ -25,7 +25,7 @@ def buckets(longest: int) -> np.ndarray:
 
 
 def relative_bias(table: tf.Tensor, width: tf.Tensor | int, longest: int) -> tf.Tensor:
-    """What is added to the scores of rows of `width` positions: [1, H, T, T].
+    """Bias of the scores of rows of `width` positions: [1, H, T, T].
 
     Texts that are packed into a row have it too, as only distances count.
 

@@ -18,7 +18,7 @@ TABLES = ("row_sources", "row_targets")  # entries of inputs: the sources and ta
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowCosts:
-    """How long rows take, by which the width and the number of rows are chosen. The defaults favor no processor.
+    """Cost of rows, by which the width and the number of rows are chosen. The defaults favor no processor.
 
     longest_multiples, mean_multiple: candidate widths, as multiples of the longest text and of the mean. On tasks of
         GLUE the best of them is 95% to 98% full; batches padded to their longest text are 33% to 67% full.
@@ -46,7 +46,7 @@ def local_costs() -> RowCosts:
 
 @dataclasses.dataclass(frozen=True)
 class PackingSpec:
-    """How a model packs the texts of its inputs into rows; made by `dynamic`.
+    """Packing of the texts of inputs into rows; made by `dynamic`.
 
     Rows of static shapes, as XLA needs them, are planned on the host: `model.static_shapes`.
     """
@@ -72,7 +72,7 @@ class PackingSpec:
         return {name: x[:, :longest] if name in POSITION_INPUTS else x for name, x in inputs.items()}
 
     def assign(self, inputs: Mapping[str, tf.Tensor]) -> "RowAssignment":
-        """Where the texts of trimmed inputs go."""
+        """Assignment of the texts of trimmed inputs to rows."""
         with backend.on_host():
             assign = _assign_function(self.costs)
             return RowAssignment(*assign(inputs["lengths"], tf.shape(inputs["token_ids"])[1]))

@@ -117,7 +117,7 @@ class Ladder:
 
 
 def first_fit(lengths: Sequence[int] | np.ndarray, width: int, *, rows: int, texts: int) -> np.ndarray:
-    """Where texts begin, int [n], counted through all rows; -1 for those that find no room in the given order.
+    """Starts of texts, int [n], counted through all rows; -1 for those that find no room in the given order.
 
     Each goes into the first row with room; at most `texts` of them, into `rows` rows. On texts in decreasing order it
     is what `sequence_packing.first_fit_decreasing` computes in a graph.

@@ -39,7 +39,7 @@ def jit_rowwise(
 
 @tf.function(autograph=False, reduce_retracing=True)
 def _paddings(shape: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """What fills the rows of a shape up to one of ROWS, [R, 2], and how many there are before; traced once for all."""
+    """Padding of the rows of a shape up to one of ROWS, [R, 2], and how many there are before; traced once for all."""
     sizes = tf.constant(ROWS)
     more = tf.gather(sizes, tf.searchsorted(sizes, shape[:1])) - shape[:1]
     return tf.pad(more[:, None], [[0, tf.size(shape) - 1], [1, 0]]), shape[0]

@@ -1,1 +1,1 @@
-"""What `bert-tf pretrain`, `finetune` and `squad` do, from flags to report."""
+"""Implementation of `bert-tf pretrain`, `finetune` and `squad`, from flags to report."""

@@ -1,4 +1,4 @@
-"""What a user should know before and after a run: whether model, text and steps fit, whether anything was learned."""
+"""Advice before and after a run: whether model, text and steps fit, whether anything was learned."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What a model starts from: configuration, vocabulary, casing and weights, from flags and from a checkpoint."""
+"""Starting point of a model: configuration, vocabulary, casing and weights, from flags and from a checkpoint."""
 
 import dataclasses
 import os
@@ -64,7 +64,7 @@ def demo_settings(options: Options, settings: Mapping[str, Any], question: str, 
 
 
 def resolve(run: RunOptions, *, left_to_right: bool = False, trains: bool = True) -> Checkpoint:
-    """What a model starts from by `init_checkpoint`, `bert_config_file` and `vocab_file`; nothing is written.
+    """The starting point that is given by `init_checkpoint`, `bert_config_file` and `vocab_file`; nothing is written.
 
     The checkpoint provides what no flag does; a vocabulary of None is to be learned.
     left_to_right: the model is causal. trains: as in `start_for_files`.

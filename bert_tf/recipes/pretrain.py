@@ -158,7 +158,7 @@ def run_model(
 
 
 def describe(manifest: Mapping[str, Any]) -> str:
-    """What the records hold, for the terminal."""
+    """Description of the records, for the terminal."""
     if "statistics" in manifest:
         return records.describe(manifest["statistics"])
     train, held_out = (len(manifest[f"{split}_files"]) for split in ("train", "eval"))

@@ -75,13 +75,13 @@ class Chart:
 
     @property
     def axis_title(self) -> str:
-        """What the vertical axis shows: "loss" for masked_lm_loss."""
+        """Label of the vertical axis: "loss" for masked_lm_loss."""
         name = self.name.removesuffix("_held_out")
         return next(title for end, title in AXES.items() if name.endswith(end))
 
     @property
     def data(self) -> dict[str, Any]:
-        """What the page's script needs to show the values under the pointer."""
+        """Data with which the page's script shows the values under the pointer."""
         curves = [{"label": curve.label, "style": curve.style, "points": curve.points} for curve in self.curves]
         return {"x": self.x_range, "y": self.y_range, "curves": curves, "isShare": self.is_share}
 

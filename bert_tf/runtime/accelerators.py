@@ -61,7 +61,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def why_unseen() -> str:
-    """Why TensorFlow sees no GPU, as far as the driver tells, as the end of a sentence with what to do."""
+    """Reason why TensorFlow sees no GPU, as far as the driver tells, as the end of a sentence with what to do."""
     listed = gpus()
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return "CUDA_VISIBLE_DEVICES hides them all: unset it"

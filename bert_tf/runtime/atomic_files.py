@@ -56,7 +56,7 @@ def atomic_write(path: StrPath, *, shared: bool = False, folder: StrPath | None 
 
 
 def target_of(path: str) -> str:
-    """Where a local symbolic link leads to, which stays one; any other path as it is."""
+    """Target of a local symbolic link, which stays one; any other path as it is."""
     return os.path.realpath(path) if os.path.islink(path) else path
 
 

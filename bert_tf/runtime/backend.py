@@ -126,7 +126,7 @@ def should_jit(jit_compile: str) -> bool:
 
 
 def steps_per_call() -> int:
-    """How many training steps a call of the device takes if nobody says: several where the host would be waited for.
+    """Number of training steps in a call of the device if nobody says: several where the host would be waited for.
 
     No accelerator has measured it.
     """

@@ -85,7 +85,7 @@ def _defaults(runner: str, flags: Sequence[str], num_workers: int) -> list[str]:
 
 
 def _sentence(error: BaseException, runner: str) -> str:
-    """What a step says if it raised a UserError, on whatever machine; or what the runner says."""
+    """Message of the UserError that a step raised, on whatever machine; else that of the runner."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, UserError):

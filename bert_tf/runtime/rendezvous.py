@@ -1,4 +1,4 @@
-"""Where the workers of a job on several machines meet: they learn each other's addresses, and when one has ended.
+"""Rendezvous of the workers of a job on several machines: they learn each other's addresses, and when one has ended.
 
 Worker 0 listens; the others, and itself, connect and keep the connection. Messages are lines of JSON:
 

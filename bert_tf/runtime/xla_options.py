@@ -1,4 +1,4 @@
-"""How XLA compiles for accelerators, and its cache of what it has compiled; without TensorFlow."""
+"""Options of XLA for accelerators, and its cache of compiled programs; without TensorFlow."""
 
 import os
 import sys
@@ -47,7 +47,7 @@ def _add(variable: str, flags: str) -> None:
 
 
 def _problem_of(folder: str) -> str:
-    """Why nothing can be written into a folder, which is made if need be; "" if it can."""
+    """Reason why nothing can be written into a folder, which is made if need be; "" if it can."""
     if files.is_remote(folder):
         return "it is in a store, not on this machine"
     try:

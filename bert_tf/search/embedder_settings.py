@@ -1,4 +1,4 @@
-"""How an index makes vectors. Free of TensorFlow."""
+"""Settings of the vectors of an index. Free of TensorFlow."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ COSINE, DOT = "cosine", "dot"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EmbedderSettings:
-    """How an index makes vectors; None: as the model says.
+    """Settings of the vectors of an index; None: as the model says.
 
     Attributes:
         pooling, truncate_dim, max_seq_length, long_texts: see SentenceOptions.

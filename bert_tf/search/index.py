@@ -150,7 +150,7 @@ class Index:
 
 
 def _settings(about: Mapping[str, Any]) -> EmbedderSettings:
-    """How the vectors of an index were made; older ones had neither prompts nor truncation, and do not say so."""
+    """Settings of the vectors of an index; older ones had neither prompts nor truncation, and do not say so."""
     older = {"long_texts": "windows", "prompt": "", "query_prompt": "", "similarity": "cosine"}
     names = {field.name for field in dataclasses.fields(EmbedderSettings)}
     return EmbedderSettings(**{**older, **{name: value for name, value in about.items() if name in names}})

@@ -28,7 +28,7 @@ async def wait_for_disconnect(request: Request) -> None:
 
 
 def closed() -> HTTPException:
-    """What to raise where the client has closed the connection."""
+    """Exception if the client has closed the connection."""
     return HTTPException(CLIENT_CLOSED_REQUEST, "The client closed the connection.")
 
 

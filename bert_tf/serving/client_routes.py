@@ -28,7 +28,7 @@ Body = Mapping[str, Any]
 
 
 class Computing(Protocol):
-    """What the routes need of the server."""
+    """Interface of the server for the routes."""
 
     models: dict[str, Any]
     most_instances: int

@@ -1,4 +1,4 @@
-"""What the run of an export says of it: score, date, and examples of its development set."""
+"""Facts on an export from its run: score, date, and examples of its development set."""
 
 import os
 from collections.abc import Iterator, Mapping

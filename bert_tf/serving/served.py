@@ -194,7 +194,7 @@ class Served:
         return list(self._default.inputs)
 
     def answers(self, outputs: Arrays) -> list[dict[str, Any]]:
-        """What the outputs of the default signature, {name: array [B, ...]}, say in words: as `bert-tf predict`."""
+        """The outputs of the default signature, {name: array [B, ...]}, in words: as `bert-tf predict`."""
         rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
         return [answer_of(row, self._head, self.labels).fields() for row in rows]
 

@@ -60,7 +60,7 @@ class ServedIndex:
         return rows
 
     def metadata(self) -> dict[str, Any]:
-        """What the folder of the index says of itself."""
+        """Description of the index in its folder."""
         spec = {"name": self.name, "signature_name": SEARCH, "version": self.version}
         return {"model_spec": spec, "metadata": {"index": self._index.about}}
 

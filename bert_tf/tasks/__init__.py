@@ -1,1 +1,1 @@
-"""What a model is trained to do: data, loss, metrics, predictions, serving signatures."""
+"""Tasks: data, loss, metrics, predictions, serving signatures."""

@@ -26,7 +26,7 @@ Source = Mapping[str, Callable[[], Any]]  # {split: function that reads its exam
 
 
 class FineTuningTask(Task):
-    """What is learned from labelled examples.
+    """A task with labelled examples.
 
     Args:
         name: of the task in `tasks.catalog`.
@@ -127,7 +127,7 @@ class FineTuningTask(Task):
         return self.head.write_predictions(folder, name, predictions, self.split(split), submission=submission)
 
     def about(self) -> dict[str, Any]:
-        """What the export says of itself besides its name: "labels", "kind", and what else is needed to score it."""
+        """Content of about.json besides the name: "labels", "kind", and what else is needed to score it."""
         return {"labels": list(self.head.labels), "kind": self.head.kind, **self.head.about()}
 
     def calibrated(self, predictions: Mapping[str, Predictions]) -> tuple[Self, str]:

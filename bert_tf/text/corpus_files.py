@@ -111,7 +111,7 @@ def _open_range(path: str, start: int, end: int | None) -> IO[bytes]:
 
 
 def next_boundary(path: str, position: int, pattern: bytes) -> int:
-    """Where the first match of a pattern that begins at `position` or after it ends; the size if there is none."""
+    """Start of the first match of a pattern that begins at `position` or after it ends; the size if there is none."""
     expression = re.compile(pattern)
     with files.open_binary(path) as file:
         file.seek(position)

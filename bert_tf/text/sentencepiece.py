@@ -39,7 +39,7 @@ class SentencePieceTokenizer(Tokenizer):
         return SentencePiece(self.vocabulary.rules, self._steps(), () if self.special_tokens else names)
 
     def _steps(self) -> list[Step]:
-        """How texts are normalized before the model does it."""
+        """Normalization of texts before that of the model."""
         return [with_quotes, *([Replacements(_folding())] if self.lower_case else [])]
 
     def _continuations(self) -> np.ndarray:
@@ -210,6 +210,6 @@ class SentencePiece:
 
 @functools.cache
 def _folding() -> dict[str, str]:
-    """What uncased models of ALBERT replace, {character: others}."""
+    """Replacements of uncased models of ALBERT, {character: others}."""
     codes = (*range(0xD800), *range(0xE000, 0x110000))
     return {c: folded for c in map(chr, codes) if (folded := normalize_albert(c)) != c}

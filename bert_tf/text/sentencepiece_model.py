@@ -45,7 +45,7 @@ NFC = "transformers_5_nfc"  # instead of the name of a charsmap, see UnigramMode
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UnigramModel:
-    """What a SentencePiece model of the kind unigram consists of.
+    """Content of a SentencePiece model of the kind unigram.
 
     pieces: (token, score) in the order of ids. unknown_id: that of unknown characters. charsmap: by which texts are
     normalized, as the file has it. is_nfc: texts of a DeBERTa are normalized as transformers 5 does instead.

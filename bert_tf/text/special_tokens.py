@@ -15,7 +15,7 @@ ALL, NONE = "all", "none"  # values of the flag special_tokens_in_strings
 
 
 class Recorded(Protocol):
-    """What a checkpoint says: the special tokens that its tokenizer recognizes, and those besides the five."""
+    """Special tokens of a checkpoint: the special tokens that its tokenizer recognizes, and those besides the five."""
 
     @property
     def special_tokens(self) -> tuple[str, ...]:

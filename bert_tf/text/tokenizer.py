@@ -184,7 +184,7 @@ class Tokenizer:
         return token.removeprefix("##")
 
     def _new_splitter(self) -> Any:
-        """What cuts texts, with the methods `tokenize` and `tokenize_with_offsets` of ExactWordpiece."""
+        """Object that cuts texts, with the methods `tokenize` and `tokenize_with_offsets` of ExactWordpiece."""
         settings = vocabularies.settings_of(self.vocabulary)
         return ExactWordpiece(self.vocabulary, lower_case=self.lower_case, settings=settings)
 

@@ -1,4 +1,4 @@
-"""How a tokenizer differs from the original's, kept with its vocabulary, see `vocabulary.settings_of`."""
+"""Settings in which a tokenizer differs from the original's, kept with its vocabulary, see `vocabulary.settings_of`."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ FILE = "tokenizer_settings.json"  # next to vocab.txt, where a tokenizer differs
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AddedToken:
-    """How a token that is recognized in texts is found there, as AddedToken of Hugging Face's `tokenizers`.
+    """Rules for finding a recognized token in texts, as AddedToken of Hugging Face's `tokenizers`.
 
     Attributes:
         content: the token.
@@ -55,7 +55,7 @@ class TokenizerSettings:
         return lower_case if self.strip_accents is None else self.strip_accents
 
     def found_as(self, tokens: Iterable[str]) -> list[AddedToken]:
-        """How each of some tokens is found in texts."""
+        """Rules for finding each of some tokens in texts."""
         known = {token.content: token for token in self.added_tokens}
         return [known.get(token) or AddedToken(content=token) for token in tokens]
 

@@ -75,7 +75,7 @@ class SubwordVocabulary(Vocabulary):
 
 
 def settings_of(vocabulary: Collection[str]) -> TokenizerSettings:
-    """How the tokenizer that a vocabulary is for differs from the original's."""
+    """Settings in which the tokenizer of a vocabulary differs from the original's."""
     return vocabulary.settings if isinstance(vocabulary, Vocabulary) else tokenizer_settings.DEFAULT
 
 

@@ -104,7 +104,7 @@ def learn(
 
 
 def count_words(texts: Iterable[str], *, lower_case: bool) -> Counter[str]:
-    """How often each word occurs in texts, split as the tokenizer splits them."""
+    """Counts of the words of texts, split as the tokenizer splits them."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(basic_tokenize(text, lower_case=lower_case))

@@ -1,4 +1,4 @@
-"""What normalizers of `tokenizers` do about white space, and the normalization form C, as TensorFlow ops.
+"""Normalizers of white space as in `tokenizers`, and the normalization form C, as TensorFlow ops.
 
 C characters of a batch of texts. White space is what Unicode calls so; a blank is the character U+0020.
 """

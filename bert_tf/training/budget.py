@@ -27,7 +27,7 @@ class Budget:
         self._since: float | None = None
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint must contain."""
+        """Variables that a checkpoint must contain."""
         return {"budget": self.used} if self.minutes else {}
 
     def share(self) -> tf.Tensor:

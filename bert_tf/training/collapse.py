@@ -7,7 +7,7 @@ NO_CORRELATION = 0.05  # below it predicted numbers say nothing about the labels
 
 
 def reason(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> str | None:
-    """Why predictions are worthless, in words, or None: one class for all examples, numbers that do not vary.
+    """Reason why predictions are worthless, in words, or None: one class for all examples, numbers that do not vary.
 
     labels, predictions: arrays [n] of classes, [n, C] of 0 and 1, or float [n]. Labels that do not vary themselves
     show nothing. Fine-tuning on few examples ends so now and then (Mosbach et al. 2020).

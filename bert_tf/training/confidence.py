@@ -108,7 +108,7 @@ def _likelihoods(table: np.ndarray, rows: np.ndarray, columns: np.ndarray, *, te
 
 
 def report(logits: Rows, right: Rows) -> dict[str, Any]:
-    """How far the probabilities of the predictions can be believed, without and with a temperature.
+    """Calibration of the probabilities of predictions, without and with a temperature.
 
     Args as for `fit_temperature`; the prediction of an example is its largest logit, of questions the first.
 

@@ -43,7 +43,7 @@ RECIPES: dict[str, dict[str, float]] = {
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """What a loss sees of one model: its outputs, and its inside."""
+    """Outputs and activations of one model, for the losses."""
 
     outputs: Mapping[str, tf.Tensor]
     probe: Probe
@@ -86,7 +86,7 @@ class Pair:
         return tf.reshape(tf.reduce_mean(tf.reduce_sum(values * seen, -1), 1), [-1])
 
     def keys(self) -> tf.Tensor:
-        """How many keys each query may see, at least 1: float32 [N]."""
+        """Number of keys that each query may see, at least 1: float32 [N]."""
         rows, width = tf.shape(self.student.scores(0))[0], tf.shape(self.student.scores(0))[2]
         seen = tf.broadcast_to(tf.cast(self.student.probe.mask == 0, tf.float32), [rows, 1, width, width])
         return tf.maximum(self.over_keys(seen), 1.0)

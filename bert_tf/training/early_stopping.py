@@ -109,7 +109,7 @@ class EarlyStopping:
             self.best.load(best_step)
 
     def summary(self, step: int) -> tuple[list[str], dict[str, Any]]:
-        """What was decided in a run that ended after `step`: sentences, and a dictionary for run.json."""
+        """Decisions in a run that ended after `step`: sentences, and a dictionary for run.json."""
         if not self.is_active or not self.evaluations.values:
             return [], {}
         best_step, criterion, sentences = self.best_step(step), self.task.criterion, []

@@ -53,7 +53,7 @@ class WholeInput:
         return next(self.batches)
 
     def parts(self) -> dict[str, Any]:
-        """What the checkpoint of the run must contain."""
+        """Objects that the checkpoint of the run must contain."""
         return {"data": self.batches}
 
     def save(self, prefix: str) -> None:

@@ -172,7 +172,7 @@ class TrainingLoop:
             print(f"In each step {replicas} replicas sum {size / 1e6:,.1f} MB of {precision} gradients.", flush=True)
 
     def _steps_at_once(self, step: int) -> int:
-        """How many steps to take after this one before something else is due."""
+        """Number of steps after this one until something else is due."""
         if step < self.early:
             return 1
         most = self.train_step.iterations_per_loop
@@ -258,7 +258,7 @@ class TrainingLoop:
         self.early_stopping.remove_outdated()
 
     def _explain(self, step: int) -> str:
-        """Why a step was not finite: reads its batch again and looks into its layers."""
+        """Explains why a step was not finite: reads its batch again and checks its layers."""
         names = map(os.path.basename, checkpoint_paths.newest_first(self.folder.checkpoints))
         files = f"kept: {', '.join(names) or 'no checkpoint'}"
         cause = nonfinite.Cause()

@@ -1,4 +1,4 @@
-"""What training writes to the log of a run: the means of the steps since the line before."""
+"""Log of training metrics: the means of the steps since the line before."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

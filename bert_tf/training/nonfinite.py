@@ -1,4 +1,4 @@
-"""Why a loss or gradient is not finite: the step is computed again, eagerly and layer by layer, once it has happened.
+"""Diagnosis of a loss or gradient that is not finite: the step is computed again, eagerly and layer by layer.
 
 Training itself only stops updating (`WeightUpdate.diverged`), so the weights are still those before the step.
 """
@@ -29,7 +29,7 @@ LOWER = "start again in another output_dir with a lower learning_rate, more num_
 
 @dataclasses.dataclass
 class Cause:
-    """What is not finite first in a step.
+    """First tensor of a step that is not finite.
 
     Attributes:
         kind: "batch" (an input or label), "weight" (before the step), "layer" (the output of one whose inputs are
@@ -58,7 +58,7 @@ class Cause:
 
     @property
     def remedy(self) -> str:
-        """What to do."""
+        """Remedy."""
         return "correct or remove these rows of the data and start again" if self.kind == "batch" else LOWER
 
 

@@ -21,7 +21,7 @@ STORED_LOGITS = 2  # the logits and their gradient
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Step:
-    """What decides how much memory a training step needs.
+    """Parameters that decide how much memory a training step needs.
 
     predicted: tokens of a row that are predicted. has_adapters: adapters are trained instead of the encoder. processes:
     the number of machines that share a batch. rows_per_example: the choices of a multiple choice.
@@ -108,7 +108,7 @@ def check(step: Step, devices: DeviceOptions) -> None:
 
 
 def _room(devices: DeviceOptions) -> Room | None:
-    """Where a step is computed: on the smallest GPU, or on this machine; None if that is unknown."""
+    """Device that computes a step: the smallest GPU, or on this machine; None if that is unknown."""
     if devices.device == "cpu" or not accelerators.are_there():
         return Room("this machine", *memory_estimate.machine_memory())
     gpus = accelerators.gpus()

@@ -1,4 +1,4 @@
-"""What a training step returns, for several steps as one tensor: a device then has nothing to wait for.
+"""Results of training steps, of several steps as one tensor: a device then has nothing to wait for.
 
 S steps.
 """

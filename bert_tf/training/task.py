@@ -1,4 +1,4 @@
-"""What training, evaluation and export need to know of what is learned."""
+"""Task: the interface that training, evaluation and export use."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Servable(abc.ABC):
 
 
 class Task(Servable):
-    """What is learned from which data, and how it is scored. B rows of a batch.
+    """A model to learn, its data and its scores. B rows of a batch.
 
     Attributes:
         objectives: {metric: Objective}, the metrics that the loss is made of.

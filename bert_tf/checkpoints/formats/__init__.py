@@ -81,7 +81,7 @@ def read(path: str | os.PathLike[str], format_name: str | None = None) -> Checkp
 
 
 def _reason(path: str, format_name: str | None = None) -> str:
-    """What a path holds and what was expected there, as far as its files say it."""
+    """Description of the content of a path and of what was expected there, as far as its files say it."""
     if not files.is_folder(path):
         folder = os.path.dirname(path) or "."
         return (

@@ -91,7 +91,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
 
 
 def _adapter_of(folder: str) -> LoraConfig:
-    """How the adapters of a run are scaled."""
+    """Scale of the adapters of a run."""
     flags = read_settings(os.path.join(folder, "run.json")).get("flags") or {}
     return LoraConfig(lora_rank=flags["lora_rank"], lora_alpha=flags["lora_alpha"])
 

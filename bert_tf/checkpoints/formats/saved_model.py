@@ -52,7 +52,7 @@ def read(path: str) -> Checkpoint:
 
 
 def _sentence_vectors(path: str) -> SentenceVectors | None:
-    """How an older export of vectors of the last layer makes them; None for others."""
+    """Pooling of an older export of vectors of the last layer; None for others."""
     about = read_json(os.path.join(path, "about.json"))
     if not isinstance(about, dict) or about.get("layers") not in (["last"], ["-1"]) or "pooling" not in about:
         return None

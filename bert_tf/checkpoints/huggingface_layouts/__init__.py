@@ -1,4 +1,4 @@
-"""How `transformers` stores each architecture: names of weights, classes and configuration.
+"""Layouts of the architectures of `transformers`: names of weights, classes and configuration.
 
 A module here is the layout of the encoder of that name: it ends in LAYOUT, a `base.layout.Layout`.
 """

@@ -123,7 +123,7 @@ def _read_texts(path: str) -> list[str]:
 def _as_json(
     arguments: argparse.Namespace, checkpoint: Checkpoint, report: Any, left_out: Iterable[str]
 ) -> dict[str, Any]:
-    """What was converted, with the names of all weights."""
+    """Report of a conversion, with the names of all weights."""
     paths = {"source": arguments.source, "target": arguments.target, "format": arguments.format}
     known = {"lower_case": checkpoint.lower_case, "labels": checkpoint.labels, "kind": checkpoint.kind}
     size = None if checkpoint.vocabulary is None else len(checkpoint.vocabulary)

@@ -124,7 +124,7 @@ def _labels(arguments: argparse.Namespace) -> list[str]:
 
 
 def _number_of_texts(arguments: argparse.Namespace, folder: str) -> int | None:
-    """How many texts an example has for a checkpoint: as the flags or the columns of the file say, else None."""
+    """Number of texts of an example for a checkpoint: as the flags or the columns of the file say, else None."""
     if loaded_model.is_export(folder):
         return None
     if arguments.labels is not None:

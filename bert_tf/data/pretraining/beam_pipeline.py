@@ -40,7 +40,7 @@ Statistics = tuple[dict[int, dict[str, int]], np.ndarray, dict[str, np.ndarray],
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What every worker needs: the plan without its sources, and where the files are."""
+    """Input of every worker: the plan without its sources, and where the files are."""
 
     plan: Plan
     folder: str
@@ -189,7 +189,7 @@ def _read(path: str, plan: Plan) -> Collected:
 def count_words(
     sources: Sequence[corpus.Source], folder: str, *, lower_case: bool, runner: str, flags: Sequence[str]
 ) -> dict[str, int]:
-    """How often each word occurs in all sources. The workers of the runner must see the sources and `folder`.
+    """Counts of the words of all sources. The workers of the runner must see the sources and `folder`.
 
     Raises UserError for a file that is not text, or a runner that is not installed or fails.
     """

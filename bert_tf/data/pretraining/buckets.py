@@ -89,7 +89,7 @@ class Assignment:
     first_eval_part: int
 
     def draws(self, numbers: np.ndarray) -> np.ndarray:
-        """What decides on holding out a document: below eval_fraction it is. float64 [D]."""
+        """Number of each document, which is held out if it is below eval_fraction: float64 [D]."""
         return uniforms(f"{self.seed} held out", numbers)
 
     def is_held_out(self, numbers: np.ndarray) -> np.ndarray:

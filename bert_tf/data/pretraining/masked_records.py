@@ -73,7 +73,7 @@ def open_masked(
 
 
 def _token_counts(paths: Sequence[str], size: int) -> np.ndarray:
-    """How often each id occurs in the first rows, masked ones included: int64 [V]."""
+    """Counts of each id in the first rows, masked ones included: int64 [V]."""
     counts = np.zeros(size, np.int64)
     for number, row in zip(range(COUNTED), (row for path in paths for row in _rows(path)), strict=False):
         ids = row["input_ids"][: int(row["input_mask"].sum())].copy()

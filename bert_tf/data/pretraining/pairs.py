@@ -32,7 +32,7 @@ class FlatDocuments:
 
     @functools.cached_property
     def document_begins(self) -> np.ndarray:
-        """Where each document begins, in ids: int64 [D]."""
+        """Start of each document, in ids: int64 [D]."""
         return self.sentence_starts[self.document_starts[:-1]]
 
 
@@ -63,7 +63,7 @@ class BufferedRandom:
 
 @dataclasses.dataclass(frozen=True)
 class Lengths:
-    """How long rows are: max_seq_length, or with probability short_seq_prob anything shorter, as short texts are.
+    """Lengths of rows: max_seq_length, or with probability short_seq_prob anything shorter, as short texts are.
 
     The length is drawn anew for each row, or with short_seq_per_document once per document, as in the original: a long
     document with a small length then gives thousands of tiny rows.
@@ -189,7 +189,7 @@ def _array(rows: Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def documents_inside(documents: FlatDocuments, start: int, end: int) -> np.ndarray:
-    """Where documents begin between two positions, without these: indices of ids, int64 [n]."""
+    """Starts of documents between two positions, without these: indices of ids, int64 [n]."""
     begins = documents.document_begins
     return begins[np.searchsorted(begins, start, "right") : np.searchsorted(begins, end, "left")]
 

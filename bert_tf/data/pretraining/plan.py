@@ -1,4 +1,4 @@
-"""What is to be done for a folder of records: the parts of the input, the buckets, and the jobs of both stages.
+"""Plan of a folder of records: the parts of the input, the buckets, and the jobs of both stages.
 
 No TensorFlow here. It depends on the options and the input alone, so that every engine does the same.
 """
@@ -175,7 +175,7 @@ class Plan:
 
 @dataclasses.dataclass(frozen=True)
 class Collected:
-    """What an engine returns: counts of all parts, statistics of each shard, and what of them cannot be added up.
+    """Results of an engine: counts of all parts, statistics of each shard, and what of them cannot be added up.
 
     counts: int64 [V], how often each id occurs in "train". hashes: by split, arrays of sentence hashes (uint64).
     """

@@ -86,7 +86,7 @@ def read_records(path: str) -> Iterator[bytes]:
 
 
 def _number_right(records: Sequence[tuple[bytes, int]]) -> int:
-    """How many records there are before the first whose checksum is wrong."""
+    """Number of records before the first whose checksum is wrong."""
     if not records:
         return 0
     contents, checksums = zip(*records, strict=True)

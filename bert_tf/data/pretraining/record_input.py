@@ -43,7 +43,7 @@ def read_records(
 
 
 def first_damage(files: Sequence[str]) -> str:
-    """What is wrong with the first damaged one of TFRecord files, all of which are read for it; "" for none."""
+    """Description of the first damaged one of TFRecord files, all of which are read for it; "" for none."""
     for path in files:
         records = read_records([path])
         try:

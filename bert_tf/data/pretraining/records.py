@@ -227,7 +227,7 @@ def _remove_work(folder: str | os.PathLike[str]) -> None:
 
 
 def token_counts(manifest: Mapping[str, Any]) -> np.ndarray:
-    """How often each id occurs in the training documents of records: int64 [V]."""
+    """Counts of each id in the training documents of records: int64 [V]."""
     if "token_counts" in manifest:  # of records that another program made
         return manifest["token_counts"]
     with files.open_binary(os.path.join(manifest["folder"], COUNTS)) as file:

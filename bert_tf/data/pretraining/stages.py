@@ -35,7 +35,7 @@ class PartJob:
 
 @dataclasses.dataclass(frozen=True)
 class PartResult:
-    """What became of one part.
+    """Result of one part.
 
     documents: of input_file. eval_documents: of eval_file. sentences: of both. held_out: documents of input_file.
     smallest: if nothing is held out, the smallest hash and the number of its document. damage: sentences on what could

@@ -48,7 +48,7 @@ LIMITS = {None: 1e-4, "int8": 0.5}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EngineModel:
-    """What `write` wrote, compared with TensorFlow on this machine.
+    """Result of `write`, compared with TensorFlow on this machine.
 
     Attributes:
         engine: the name of the engine.

@@ -1,1 +1,1 @@
-"""What the heads share: their base classes, answers, and files of predictions."""
+"""Shared parts of heads: base classes, answers, and files of predictions."""

@@ -1,4 +1,4 @@
-"""What models answer, a dataclass for each kind of answer, and how it is shown: as JSON, in a table, in lines.
+"""Answers of models, a dataclass for each kind, shown as JSON, in a table, in lines.
 
 K tokens for a mask or answers to a question.
 """
@@ -39,7 +39,7 @@ class BaseAnswer(abc.ABC):
         return self.fields()
 
     def cells(self) -> list[str]:
-        """What a line of text says of it, before the text."""
+        """Line about it, before the text."""
         return [self.shown]
 
     def lines(self) -> Iterator[str]:
@@ -52,7 +52,7 @@ class BaseAnswer(abc.ABC):
         return self.shown or "none"
 
     def numbers(self) -> list[float]:
-        """What a line of the original's test_results.tsv holds."""
+        """Line of the original's test_results.tsv."""
         return []
 
 
@@ -281,7 +281,7 @@ class Answer(Span, BaseAnswer):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Similarity(BaseAnswer):
-    """How similar two texts are: the cosine of their vectors."""
+    """Similarity of two texts: the cosine of their vectors."""
 
     similarity: float
 

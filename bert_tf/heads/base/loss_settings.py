@@ -1,4 +1,4 @@
-"""How the loss of a head is changed for training: smoothed labels, focal weights, weights of labels.
+"""Changes of the loss of a head for training: smoothed labels, focal weights, weights of labels.
 
 C labels.
 """

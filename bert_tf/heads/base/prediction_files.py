@@ -32,7 +32,7 @@ FORMULA = re.compile(r"(?:^|(?<=[\r\n]))(?=[=+\-@\t\r])")  # before what a formu
 
 
 class PredictionRows:
-    """What a live model answered for the examples of a split, with the labels if they are known.
+    """Predictions of a live model for the examples of a split, with the labels if they are known.
 
     A row is made when it is read: all rows of thousands of classes do not fit into memory.
     """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Rows(abc.ABC):
-    """What a head makes of the examples of a split.
+    """Examples of a split as a head sees them.
 
     Attributes:
         count: rows of an epoch.

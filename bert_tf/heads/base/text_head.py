@@ -251,7 +251,7 @@ class TextHead(TunedHead):
 
     @abc.abstractmethod
     def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Batch | None = None) -> dict[str, tf.Tensor]:
-        """What is kept of the outputs, and what the export returns: [B, ...]."""
+        """The outputs that are kept, and that the export returns: [B, ...]."""
 
     @abc.abstractmethod
     def predicted(self, predictions: Mapping[str, np.ndarray]) -> np.ndarray:

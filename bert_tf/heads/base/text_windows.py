@@ -18,7 +18,7 @@ TEXTS_AT_ONCE = 4096  # tokenized together, only to count their tokens
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Windows:
-    """How a text that does not fit into a row is read.
+    """Reading of texts that do not fit into a row.
 
     stride: tokens from the start of a window to the next. most: windows of a text; what follows the last of them is
     not read. pooling: "mean" or "max" of the windows' vectors.

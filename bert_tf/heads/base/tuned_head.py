@@ -120,7 +120,7 @@ class TunedHead(Head):
 
     @abc.abstractmethod
     def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
-        """What is kept of the outputs for each row: {name: [B, ...]}."""
+        """Outputs that are kept for each row: {name: [B, ...]}."""
 
     # Scores and reports; predictions are those of the first rows of a split
 
@@ -133,12 +133,12 @@ class TunedHead(Head):
         """Labels and predicted labels, arrays of one length."""
 
     def collapse(self, predictions: Predictions, split: Any) -> str | None:
-        """Why the predictions are worthless, in words, or None: see `training.collapse`."""
+        """Reason why the predictions are worthless, in words, or None: see `training.collapse`."""
         return collapse.reason(*self.compare(predictions, split))
 
     @abc.abstractmethod
     def details(self, predictions: Predictions, split: Any) -> dict[str, Any]:
-        """What eval_details.json holds of a split, as far as it applies.
+        """Content of eval_details.json for a split, as far as it applies.
 
         {"per_class", "confusion" or "most_confused", "hardest"}, see `training.metrics` and `reports.scoreboard`, or
         {"questions"}; and "confidence", see `training.confidence.report`.
@@ -231,7 +231,7 @@ class TunedHead(Head):
         return f"{text}  ->  {predicted or 'none'}{true_label}"
 
     def about(self) -> dict[str, Any]:
-        """What about.json says besides labels and kind."""
+        """Content of about.json besides labels and kind."""
         return {}
 
     # Thresholds and temperature

@@ -31,7 +31,7 @@ class Judgement(NamedTuple):
 
 
 def details(questions: Sequence[Question], predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """What eval_details.json holds of a split's questions: counts and examples.
+    """Content of eval_details.json for a split's questions: counts and examples.
 
     Args:
         questions: only those with known answers count.

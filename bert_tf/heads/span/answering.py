@@ -198,7 +198,7 @@ class Answering(SpanHead, TunedHead):
         return np.array(labels, object), np.array([prediction.answer["text"] for prediction in answers], object)
 
     def collapse(self, predictions: Predictions, split: QuestionRows) -> str | None:
-        """Why the answers are worthless, in words, or None: they are all the same."""
+        """Reason why the answers are worthless, in words, or None: they are all the same."""
         texts = {prediction.answer["text"] for prediction in self.best_answers(predictions, split)}
         count = len(self.best_answers(predictions, split))
         return f"all {count} answers are {next(iter(texts))!r}" if count > 1 and len(texts) == 1 else None

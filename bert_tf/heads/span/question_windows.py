@@ -15,7 +15,7 @@ from bert_tf.text.tokenizer import Tokenizer, pack
 
 @dataclasses.dataclass(frozen=True)
 class QuestionWindows:
-    """How contexts are cut: windows of as many tokens as fit next to the question, `doc_stride` tokens apart.
+    """Windows of contexts: as many tokens as fit next to the question, `doc_stride` tokens apart.
 
     Questions are truncated to `max_query_length` tokens. `separators` is that of the tokenizer. Raises UserError for
     lengths that leave no room for a context.

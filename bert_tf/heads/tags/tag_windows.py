@@ -38,7 +38,7 @@ class RowPlan(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TagWindows:
-    """How sentences are laid out in rows.
+    """Layout of sentences in rows.
 
     stride: tokens from the start of a window to the next, for sentences that do not fit into one row.
     document_context: fill rows with the tokens around the sentence in its document, as many on both sides.

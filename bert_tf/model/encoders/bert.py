@@ -82,7 +82,7 @@ class BertEncoder(BaseEncoder):
             self.embeddings.one_hot = one_hot != "false"
 
     def new_pooler(self) -> ConfiguredLayer:
-        """What maps the token that represents a text to the vector that heads read."""
+        """Layer from the token that represents a text to the vector that heads read."""
         return self.new_dense(self.config.hidden_size, self.config.hidden_size, self.pooler_activation)
 
     def layer_at(self, number: int, layout: BatchLayout) -> tuple[TransformerLayer, BatchLayout]:
@@ -90,7 +90,7 @@ class BertEncoder(BaseEncoder):
         return self.layers[number], layout
 
     def after_layers(self, x: tf.Tensor) -> tf.Tensor:
-        """What is applied to the output [N, D] of the last layer."""
+        """Transformation of the output [N, D] of the last layer."""
         return x
 
     @property
@@ -99,7 +99,7 @@ class BertEncoder(BaseEncoder):
         return tf.cast(self.embeddings.token_table.value, self.compute_dtype)
 
     def layout(self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor | None = None) -> BatchLayout:
-        """How the texts of `inputs` lie in their rows."""
+        """Layout of the texts of `inputs` in their rows."""
         options = {"heads": self.config.num_attention_heads, "dtype": self.compute_dtype, "seed": seed}
         options |= {"is_causal": self.config.is_causal, "text_mask": inputs.get("text_mask")}
         if "text_numbers" in inputs:
@@ -142,7 +142,7 @@ class BertEncoder(BaseEncoder):
         return outputs
 
     def pooled_tokens(self, tokens: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """What the pooler reads [B, D] of the tokens [B, T, D]."""
+        """Input [B, D] of the pooler, from the tokens [B, T, D]."""
         return pooled_tokens(tokens, inputs, is_causal=self.config.is_causal)
 
     def _through_layers(

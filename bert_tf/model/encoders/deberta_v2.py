@@ -76,7 +76,7 @@ def rows_of_width(config: BertConfig, width: tf.Tensor | int) -> tuple[Any, Any,
 def position_scores(
     query: tf.Tensor, key: tf.Tensor, position_query: tf.Tensor | None, position_key: tf.Tensor | None
 ) -> tf.Tensor:
-    """What the distance of two tokens adds to their score: [B, H, T, T].
+    """Bias of scores by the distance of two tokens: [B, H, T, T].
 
     query, key: [B, H, T, K]. position_query, position_key: [H, 2 T - 1, K], of the distances query - key in ascending
     order, scaled; None: the key, or the query, does not look at positions.
@@ -140,7 +140,7 @@ class DisentangledAttention(SelfAttention):
 
 
 class Convolution(ConfiguredLayer):
-    """What each token and its neighbors in a text add to the output of the first layer, normalised again."""
+    """Convolution over each token and its neighbors, added to the output of the first layer and normalised."""
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)

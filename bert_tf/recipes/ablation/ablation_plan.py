@@ -57,7 +57,7 @@ def parse_task(text: str, previous: Sequence[AblationTask] = ()) -> AblationTask
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What to run. pretraining, fine_tuning: {flag: value} of all such runs."""
+    """Plan of the runs. pretraining, fine_tuning: {flag: value} of all such runs."""
 
     folder: str
     tables: Mapping[str, Table]

@@ -113,7 +113,7 @@ def compare(options: FineTuningFlags, task: FineTuningTask, results: Mapping[str
 
 
 def advice(options: FineTuningFlags, task: FineTuningTask) -> str:
-    """What to try if fine-tuning does not beat a simpler model."""
+    """Advice if fine-tuning does not beat a simpler model."""
     values, flags = options.values(), []
     if task.head.is_exclusive and task.head.is_labelled and values.get("class_weights") == "none":
         flags.append("--class_weights=balanced --criterion=macro_f1 (classes of uneven size)")

@@ -21,7 +21,7 @@ EPOCHS = Range(lambda value: 0 < value < 1e6, "more than 0")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Training(TrainConfig):
-    """How a model is fine-tuned."""
+    """Training settings of fine-tuning."""
 
     HIDDEN: ClassVar[tuple[type, ...]] = (LongTraining,)
 
@@ -102,7 +102,7 @@ class FineTuningFlags(TaskOptions):
         return super().free_flags() - ({"save_checkpoints_steps"} if selects else set())
 
     def train_config(self, examples: int, steps: int, *, new_head_rate: float = 0.0) -> TrainConfig:
-        """How this number of examples is trained in this number of steps."""
+        """The TrainConfig for this number of examples and steps."""
         training, optimizer = self.training, self.training.optimizer
         if optimizer == "auto":
             optimizer = "adamw_corrected" if examples < FEW_EXAMPLES else "adamw"

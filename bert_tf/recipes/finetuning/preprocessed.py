@@ -80,7 +80,7 @@ def _check(path: str, task: FineTuningTask, options: FineTuningFlags, start: Che
 
 
 def _about(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) -> dict[str, Any]:
-    """What the rows of a task are made with."""
+    """Settings that the rows of a task are made with."""
     values = options.values() | {"task_name": options.task_name}
     return {
         "task": task.name,

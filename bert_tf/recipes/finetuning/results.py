@@ -135,7 +135,7 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
 
 
 def about_export(options: FineTuningFlags, task: FineTuningTask) -> dict[str, Any]:
-    """What an export says of itself besides the name of its task: about its head, and how a labelled file is read."""
+    """Content of about.json besides the name of the task: about its head, and how a labelled file is read."""
     values = options.values()
     reads = {name: values[name] for name in task.head.file_flags if name in values}
     return {**task.about(), "reads": reads}

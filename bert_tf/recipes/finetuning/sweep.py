@@ -170,13 +170,13 @@ def _release(registered: Collection[str]) -> None:
 
 
 def outcome_of(folder: str) -> Outcome:
-    """What a run left: {"results": {name: number}, "collapsed": the reason, or None}."""
+    """Outcome of a run: {"results": {name: number}, "collapsed": the reason, or None}."""
     run = read_json(os.path.join(folder, "run.json")) or {}
     return {"results": read_json(os.path.join(folder, "eval_results.json")), "collapsed": run.get("collapsed")}
 
 
 def summary(runs: Mapping[str, FineTuningFlags], outcomes: Mapping[str, Outcome], criterion: str) -> dict[str, Any]:
-    """What sweep.json holds, from {name: options}, {name: outcome} and the result that decides.
+    """Content of sweep.json, from {name: options}, {name: outcome} and the result that decides.
 
     "runs" as they were planned, with their outcomes; "combinations", one for each combination of the grids: of every
     result the mean and the sample standard deviation over its seeds (None for one), of all that did not fail and, if

@@ -1,4 +1,4 @@
-"""What a table that is given alone is fine-tuned with: columns, run folder, checkpoint, and for how long."""
+"""Defaults for fine-tuning on a table that is given alone: columns, run folder, checkpoint, and for how long."""
 
 import collections
 import itertools

@@ -1,4 +1,4 @@
-"""What pre-training needs before TensorFlow starts: a vocabulary, a configuration, records."""
+"""Inputs of pre-training, made before TensorFlow starts: a vocabulary, a configuration, records."""
 
 import dataclasses
 import itertools
@@ -210,7 +210,7 @@ def _number_of_workers(options: Flags) -> int:
 
 
 def _pairs(config: BertConfig, options: Flags) -> str:
-    """What rows hold, see `data.pretraining.pairs.KINDS`."""
+    """Kind of the rows, see `data.pretraining.pairs.KINDS`."""
     traits = config.encoder_traits
     if traits.full_sentences and not options.keep_pairs:
         return pair_kinds.FULL_SENTENCES
@@ -270,7 +270,7 @@ def _take_characters(texts: Iterable[str], limit: int) -> Iterator[str]:
 
 
 def records_folder(options: Flags, folder: RunFolder) -> str:
-    """Where the records of a run are: in its folder, or where several runs share them."""
+    """Folder of the records of a run: in its own, or one that several runs share."""
     return options.records_dir or folder.file("records")
 
 

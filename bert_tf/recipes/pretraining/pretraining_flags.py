@@ -64,7 +64,7 @@ class Model(ModelOptions):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Training(TrainConfig):
-    """How it is pre-trained."""
+    """Training settings of pre-training."""
 
     HIDDEN: ClassVar[tuple[type, ...]] = (FineTuning,)
 

@@ -1,4 +1,4 @@
-"""What is taken from an encoder: vectors of layers, combined; of tokens, of words, of whole texts.
+"""Features from an encoder: vectors of layers, combined; of tokens, of words, of whole texts.
 
 B rows, T positions in a row, M tokens of all texts, D hidden size, L layers, K vectors of a token, E numbers of a
 vector.

@@ -17,7 +17,7 @@ SEARCH_PROMPTS = QUERY, DOCUMENT = "query", "document"  # names of the prompts o
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SentenceOptions:
-    """What a user asks for, by the names that sentence-transformers uses; None: as the model says.
+    """Choices of a user, by the names that sentence-transformers uses; None: as the model says.
 
     Attributes:
         pooling: one of `vector_choice.POOLINGS`, or several of `checkpoint.POOLINGS` joined by "+".
@@ -93,7 +93,7 @@ def choose(
 
 
 def as_recorded(choice: VectorChoice, recorded: SentenceVectors | None) -> SentenceVectors | None:
-    """What an export of a choice says of itself; None if no such file can say it."""
+    """Content of the about.json of an export of a choice; None if no such file can say it."""
     pooling = choice.pooling.replace("mean_max", "mean+max")
     if not set(pooling.split("+")) <= set(POOLINGS) or choice.layers.names not in ((-1,), ("last",)):
         return None

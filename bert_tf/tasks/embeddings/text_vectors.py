@@ -28,7 +28,7 @@ class TextVectors:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shape:
-    """What a file of vectors holds of each text. layers: the names of the K vectors. has_ids: texts have ids."""
+    """Format of a file of vectors of texts. layers: the names of the K vectors. has_ids: texts have ids."""
 
     unit: str
     layers: tuple[int | str, ...]

@@ -1,4 +1,4 @@
-"""What sentence vectors are trained on: texts that belong together, or pairs with a score.
+"""Training objectives of sentence vectors: texts that belong together, or pairs with a score.
 
 B examples of a batch, F texts of an example, T positions in a row, D size of a vector, n examples.
 """
@@ -220,7 +220,7 @@ class VectorGoal(Vectors, TextHead):
         return f"{example.texts[0][:90]}  ->  a vector of {len(row.answer.fields()[VECTORS]):,} numbers"
 
     def about(self) -> dict[str, Any]:
-        """How vectors are made, as `bert-tf extract --export` says it."""
+        """Settings of the vectors, as `bert-tf extract --export` says it."""
         return {
             "layers": ["last"],
             "pooling": self.vectors.pooling,

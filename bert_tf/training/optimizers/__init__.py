@@ -13,7 +13,7 @@ from bert_tf.training.learning_rates import Schedule
 
 
 class Optimizer(Protocol):
-    """What the training step calls.
+    """Interface of optimizers.
 
     Attributes:
         step: int64 variable, the number of steps so far; the training step counts it.

@@ -1,1 +1,1 @@
-"""What layouts are made of."""
+"""Parts of layouts."""

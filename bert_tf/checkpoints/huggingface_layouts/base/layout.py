@@ -1,4 +1,4 @@
-"""How an architecture of `transformers` is described: names of weights, classes and configuration."""
+"""Description of an architecture of `transformers`: names of weights, classes and configuration."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
@@ -179,5 +179,5 @@ def check_one_of(values: Mapping[str, Any], name: str, default: Any, expected: t
 
 
 def not_supported(name: str, value: Any, expected: str) -> UserError:
-    """What is raised for an entry of config.json."""
+    """Error for an entry of config.json."""
     return UserError(f"config.json: {name} is {shortened(value)}, which is not supported; supported is {expected}.")
