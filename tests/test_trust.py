@@ -225,9 +225,7 @@ def test_trust_is_given_for_one_call(evil, trust):
 
 
 def test_trusted_encoder_works_from_a_folder(evil, classifier):
-    (evil / "evil" / "payload.py").write_text(
-        "from bert_tf.model.encoders.bert import TRAITS, BertEncoder as Encoder\n"
-    )
+    (evil / "evil" / "payload.py").write_text("from bert_tf.model.encoders.bert import BertEncoder as Encoder\n")
     checkpoint = formats.read(classifier)
     config = dataclasses.replace(checkpoint.config, encoder=MODULE)  # an argument of this program
     formats.write(dataclasses.replace(checkpoint, config=config), evil / "model", "native")

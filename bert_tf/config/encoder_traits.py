@@ -1,13 +1,10 @@
 """Traits of encoders, for flags, configurations, tasks and formats, without TensorFlow.
 
-Each module in bert_tf/model/encoders, or a module from elsewhere, states it as a dictionary literal `TRAITS`, which is
-read from the source without importing the module.
+A module in bert_tf/model/encoders has a row in `TRAITS` here; one from elsewhere has a dictionary of that name.
 """
 
-import ast
 import dataclasses
 import functools
-import importlib.abc
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,9 +16,9 @@ PACKAGE = "bert_tf.model.encoders"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EncoderTraits:
-    """The properties of an encoder that other modules depend on; a module's TRAITS has those that differ.
+    """The properties of an encoder that other modules depend on; a row of TRAITS has those that differ.
 
-    They may begin with {"like": another encoder}: those that differ from its.
+    A dictionary may begin with {"like": another encoder}: it has those that differ from its.
 
     Attributes:
         is_functional: `model.functional_bert` computes it too, so other engines can hold it.
@@ -76,24 +73,93 @@ class EncoderTraits:
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-@functools.cache
+_bert = functools.partial(EncoderTraits, is_functional=True, has_attention=True, pretraining="masked")
+_roberta = functools.partial(  # position_offset: padding_id + 1, from where fairseq numbers positions
+    _bert, sentence_pairs="", full_sentences=True, may_be_sinusoidal=True, padding_id=1, position_offset=2
+)
+TRAITS: Mapping[str, EncoderTraits] = {  # of the modules in PACKAGE
+    "albert": _bert(
+        sentence_pairs="order",
+        may_be_sinusoidal=True,
+        shares_layers=True,
+        has_narrow_embeddings=True,
+        tokenizer="sentencepiece",
+    ),
+    "bert": _bert(initialized_from=("bilstm_on_top",), may_be_sinusoidal=True),
+    "bilstm_on_top": EncoderTraits(
+        has_attention=True,
+        needs_even_hidden_size=True,
+        extra_layers=1,  # the BiLSTM's last
+        initialized_from=("bert",),
+    ),
+    "camembert": _roberta(tokenizer="xlm_roberta"),
+    "deberta_v2": _bert(
+        may_be_causal=False,
+        may_drop_tokens=False,
+        sentence_pairs="",
+        full_sentences=True,
+        tokenizer="deberta_v2",
+        settings={
+            "pos_att_type": ["p2c|c2p", "c2p|p2c", "c2p", "p2c"],
+            "share_att_key": True,
+            "position_buckets": 256,
+            "max_relative_positions": 512,
+            "norm_rel_ebd": ["layer_norm", "none"],
+            "position_biased_input": False,
+            "conv_kernel_size": 0,
+            "conv_act": ["tanh", "gelu_erf", "gelu_tanh", "relu"],
+        },
+    ),
+    "distilbert": _bert(sentence_pairs="", may_be_sinusoidal=True),
+    "electra": _bert(
+        pretraining="replaced_tokens",
+        sentence_pairs="",
+        may_be_causal=False,
+        may_be_sinusoidal=True,
+        has_narrow_embeddings=True,
+    ),
+    "lstm": EncoderTraits(pretraining="both_ways", may_be_causal=False, needs_even_hidden_size=True),
+    "modern_bert": _bert(
+        may_be_causal=False,
+        sentence_pairs="",
+        full_sentences=True,
+        tokenizer="bert_byte_bpe",
+        has_layer_biases=False,
+        has_norm_biases=False,
+        shares_head=True,
+        settings={
+            "local_attention": 128,
+            "global_attn_every_n_layers": 3,
+            "global_rope_theta": 160000.0,
+            "local_rope_theta": 10000.0,
+            "classifier_pooling": ["cls", "mean"],
+            "pad_token_id": 0,
+        },
+    ),
+    "mpnet": _roberta(may_be_causal=False, may_be_sinusoidal=False, tokenizer="mpnet"),
+    "nomic_bert": _bert(
+        may_be_causal=False,
+        sentence_pairs="",
+        has_layer_biases=False,
+        activations=("silu",),
+        settings={"rotary_emb_base": 1000.0},
+    ),
+    "pre_ln_bert": _bert(may_be_sinusoidal=True),
+    "roberta": _roberta(tokenizer="byte_bpe"),
+    "static": EncoderTraits(has_layers=False, initialized_from=("bert", "bilstm_on_top")),
+    "xlm_roberta": _roberta(tokenizer="xlm_roberta"),
+}
+
+
 def traits(name: str) -> EncoderTraits:
-    """Reads the TRAITS of an encoder: a module in PACKAGE, or one from elsewhere by its dotted name.
+    """The traits of an encoder: a row of TRAITS, or the dictionary of that name in a module from elsewhere.
 
-    Raises UserError if there is no such module.
+    Raises UserError if there is no such encoder.
     """
-    source = _source(f"{PACKAGE}.{name}") if name in plugins.names(PACKAGE) else _source(name) if "." in name else None
-    if source is None:
-        raise UserError(f"There is no encoder {name!r}. Known: {', '.join(plugins.names(PACKAGE))}.")
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["TRAITS"]:
-            values = ast.literal_eval(node.value)
-            like = values.pop("like", None)
-            return dataclasses.replace(traits(like) if like else EncoderTraits(), **values)
-    return EncoderTraits()
-
-
-def _source(module: str) -> str | None:
-    """The source of a module, None if there is none."""
-    spec = plugins.find_outside(module)
-    return spec.loader.get_source(spec.name) if spec and isinstance(spec.loader, importlib.abc.InspectLoader) else None
+    if name in TRAITS:
+        return TRAITS[name]
+    module = plugins.import_outside(name) if "." in name else None
+    if module is None:
+        raise UserError(f"There is no encoder {name!r}. Known: {', '.join(TRAITS)}.")
+    values = dict(getattr(module, "TRAITS", {}))
+    return dataclasses.replace(traits(values.pop("like")) if "like" in values else EncoderTraits(), **values)

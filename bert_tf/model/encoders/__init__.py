@@ -1,6 +1,6 @@
 """Encoders, one module each, so that every head and task can be compared on them.
 
-A module has `Encoder`, an BaseEncoder with `token_table` and `encode`, and `TRAITS` (see `config.encoder_traits`). A
+A module has `Encoder`, a BaseEncoder with `token_table` and `encode`; its traits are in `config.encoder_traits`. A
 module from elsewhere is an encoder too, by its dotted name.
 """
 
@@ -10,7 +10,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.encoder_traits import PACKAGE
 from bert_tf.runtime import plugins
 
-if TYPE_CHECKING:  # a configuration looks for traits here before TensorFlow is loaded
+if TYPE_CHECKING:
     from bert_tf.model.base_encoder import BaseEncoder
 
 

@@ -12,17 +12,6 @@ from bert_tf.model.batch_layout import BatchLayout
 from bert_tf.model.encoders.bert import BertEncoder
 from bert_tf.model.layers import TransformerLayer
 
-TRAITS = {
-    "is_functional": True,
-    "has_attention": True,
-    "pretraining": "masked",
-    "sentence_pairs": "order",
-    "may_be_sinusoidal": True,
-    "shares_layers": True,
-    "has_narrow_embeddings": True,
-    "tokenizer": "sentencepiece",
-}
-
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Encoder(BertEncoder):

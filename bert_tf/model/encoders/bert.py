@@ -19,14 +19,6 @@ from bert_tf.model.layers import ConfiguredLayer, TransformerLayer
 from bert_tf.model.sequence_packing import PackingSpec, RowAssignment
 from bert_tf.model.token_dropping import KeptTokens
 
-TRAITS = {
-    "is_functional": True,
-    "has_attention": True,
-    "pretraining": "masked",
-    "initialized_from": ("bilstm_on_top",),
-    "may_be_sinusoidal": True,
-}
-
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertEncoder(BaseEncoder):

@@ -16,12 +16,6 @@ from bert_tf.model.ragged_lstm import Recurrence, lstm
 from bert_tf.model.sequence_packing import PackingSpec
 
 LAYERS = 2
-TRAITS = {
-    "has_attention": True,
-    "needs_even_hidden_size": True,
-    "extra_layers": 1,  # the BiLSTM's last
-    "initialized_from": ("bert",),
-}
 
 
 class BiLstm(ConfiguredLayer):

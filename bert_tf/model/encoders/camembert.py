@@ -4,5 +4,3 @@ transformers: `CamembertModel`.
 """
 
 from bert_tf.model.encoders.roberta import Encoder as Encoder
-
-TRAITS = {"like": "xlm_roberta"}

@@ -21,27 +21,6 @@ from bert_tf.model.encoders.bert import BertEncoder
 from bert_tf.model.heads import LogitsHead
 from bert_tf.model.layers import ConfiguredLayer, SelfAttention, TransformerLayer, activate
 
-TRAITS = {
-    "is_functional": True,
-    "has_attention": True,
-    "pretraining": "masked",
-    "may_be_causal": False,
-    "may_drop_tokens": False,
-    "sentence_pairs": "",
-    "full_sentences": True,
-    "tokenizer": "deberta_v2",
-    "settings": {
-        "pos_att_type": ["p2c|c2p", "c2p|p2c", "c2p", "p2c"],
-        "share_att_key": True,
-        "position_buckets": 256,
-        "max_relative_positions": 512,
-        "norm_rel_ebd": ["layer_norm", "none"],
-        "position_biased_input": False,
-        "conv_kernel_size": 0,
-        "conv_act": ["tanh", "gelu_erf", "gelu_tanh", "relu"],
-    },
-}
-
 
 @functools.cache
 def rows_by_distance(buckets: int, most: int, longest: int) -> np.ndarray:

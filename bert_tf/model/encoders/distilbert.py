@@ -4,14 +4,6 @@ import keras
 
 from bert_tf.model.encoders.bert import BertEncoder
 
-TRAITS = {
-    "is_functional": True,
-    "has_attention": True,
-    "pretraining": "masked",
-    "sentence_pairs": "",
-    "may_be_sinusoidal": True,
-}
-
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Encoder(BertEncoder):

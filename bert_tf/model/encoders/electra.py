@@ -8,16 +8,6 @@ import keras
 
 from bert_tf.model.encoders.bert import BertEncoder
 
-TRAITS = {
-    "is_functional": True,
-    "has_attention": True,
-    "pretraining": "replaced_tokens",
-    "sentence_pairs": "",
-    "may_be_causal": False,
-    "may_be_sinusoidal": True,
-    "has_narrow_embeddings": True,
-}
-
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Encoder(BertEncoder):

@@ -17,8 +17,6 @@ from bert_tf.model.layers import ConfiguredLayer
 from bert_tf.model.ragged_lstm import Recurrence, lstm
 from bert_tf.model.sequence_packing import PackingSpec
 
-TRAITS = {"pretraining": "both_ways", "may_be_causal": False, "needs_even_hidden_size": True}
-
 
 class Directions(ConfiguredLayer):
     """One layer of both models, [B, T, D] -> [B, T, D]: a forward LSTM on half of D, a backward one on the other half.

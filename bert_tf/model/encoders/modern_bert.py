@@ -17,27 +17,6 @@ from bert_tf.model.layers import ConfiguredLayer, PreNormLayer
 from bert_tf.model.rotary import GatedFeedForward, RotaryAttention, with_positions
 from bert_tf.model.sequence_packing import PackingSpec
 
-TRAITS = {
-    "is_functional": True,
-    "has_attention": True,
-    "pretraining": "masked",
-    "may_be_causal": False,
-    "sentence_pairs": "",
-    "full_sentences": True,
-    "tokenizer": "bert_byte_bpe",
-    "has_layer_biases": False,
-    "has_norm_biases": False,
-    "shares_head": True,
-    "settings": {
-        "local_attention": 128,
-        "global_attn_every_n_layers": 3,
-        "global_rope_theta": 160000.0,
-        "local_rope_theta": 10000.0,
-        "classifier_pooling": ["cls", "mean"],
-        "pad_token_id": 0,
-    },
-}
-
 
 class Layer(PreNormLayer):
     """A PreNormLayer without a LayerNorm before the first attention, as that comes after the embeddings."""

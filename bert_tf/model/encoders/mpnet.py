@@ -15,8 +15,6 @@ from bert_tf.model.batch_layout import BatchLayout
 from bert_tf.model.encoders.bert import BertEncoder
 from bert_tf.model.relative_bias import BUCKETS, relative_bias
 
-TRAITS = {"like": "roberta", "may_be_causal": False, "may_be_sinusoidal": False, "tokenizer": "mpnet"}
-
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Encoder(BertEncoder):

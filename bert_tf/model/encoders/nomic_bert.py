@@ -14,17 +14,6 @@ from bert_tf.model.functional_rotary import encode_nomic_bert
 from bert_tf.model.layers import TransformerLayer
 from bert_tf.model.rotary import GatedFeedForward, RotaryAttention, with_positions
 
-TRAITS = {
-    "is_functional": True,
-    "has_attention": True,
-    "pretraining": "masked",
-    "may_be_causal": False,
-    "sentence_pairs": "",
-    "has_layer_biases": False,
-    "activations": ("silu",),
-    "settings": {"rotary_emb_base": 1000.0},
-}
-
 
 class Layer(TransformerLayer):
     """A TransformerLayer of these parts."""

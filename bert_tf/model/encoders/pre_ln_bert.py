@@ -12,8 +12,6 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.encoders.bert import BertEncoder
 from bert_tf.model.layers import PreNormLayer
 
-TRAITS = {"is_functional": True, "has_attention": True, "pretraining": "masked", "may_be_sinusoidal": True}
-
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Encoder(BertEncoder):

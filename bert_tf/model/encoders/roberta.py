@@ -7,18 +7,6 @@ import keras
 
 from bert_tf.model.encoders.bert import BertEncoder
 
-TRAITS = {
-    "is_functional": True,
-    "has_attention": True,
-    "pretraining": "masked",
-    "sentence_pairs": "",
-    "full_sentences": True,
-    "may_be_sinusoidal": True,
-    "tokenizer": "byte_bpe",
-    "padding_id": 1,
-    "position_offset": 2,  # padding_id + 1: fairseq numbers positions from there
-}
-
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Encoder(BertEncoder):

@@ -14,8 +14,6 @@ from bert_tf.model.base_encoder import BaseEncoder
 from bert_tf.model.layers import ConfiguredLayer
 from bert_tf.model.sequence_packing import PackingSpec
 
-TRAITS = {"has_layers": False, "initialized_from": ("bert", "bilstm_on_top")}
-
 
 class Table(ConfiguredLayer):
     """The token embeddings [V, D], which are not trained."""

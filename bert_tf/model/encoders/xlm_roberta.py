@@ -4,5 +4,3 @@ transformers: `XLMRobertaModel`.
 """
 
 from bert_tf.model.encoders.roberta import Encoder as Encoder
-
-TRAITS = {"like": "roberta", "tokenizer": "xlm_roberta"}
