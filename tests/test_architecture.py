@@ -37,7 +37,7 @@ LOCAL_PATHS = {
     "runtime/backend.py": "/proc/cpuinfo",
     "runtime/tensorflow_c.py": "TensorFlow's own library",
     "runtime/accelerators.py": "devices",
-    "runtime/memory_estimate.py": "control groups",
+    "runtime/machine_memory.py": "control groups",
     "recipes/ablation/ablation.py": "the log that a process writes to",
     "data/pretraining/beam_pipeline.py": "the temporary file of atomic_write",
     "data/pretraining/record_files.py": "the temporary file of atomic_write",

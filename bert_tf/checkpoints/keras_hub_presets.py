@@ -8,7 +8,7 @@ from bert_tf import heads
 from bert_tf.checkpoints.checkpoint_files import read_settings, setting, shortened
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.runtime import files, memory_estimate
+from bert_tf.runtime import files
 
 LEAST_BYTES, LARGEST_HEADER = 2, 1 << 20  # weights in a byte, of 4 bits each; and of what a file of few holds
 CLASSIFIERS = (">BertTextClassifier", ">BertClassifier")  # the second is that of older presets
@@ -120,7 +120,7 @@ def _check_weights_of_all_layers(path: str) -> None:
     except KeyError as error:
         raise UserError(f"{file} has no {error} of a BertBackbone: fetch it again.") from None
     held = sum(files.size(each) for each in files.walk(path) if each.endswith(".h5"))
-    count = memory_estimate.num_weights(config)
+    count = config.num_weights
     if count > LEAST_BYTES * held + LARGEST_HEADER:
         raise UserError(
             f"{file} describes a model of {count:,} weights, and the files of weights have {held:,} bytes: pass the "

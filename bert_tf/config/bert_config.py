@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from bert_tf.config.encoder_traits import EncoderTraits, traits
 from bert_tf.errors import UserError
-from bert_tf.runtime import atomic_files, json_files, plugins
+from bert_tf.runtime import atomic_files, json_files, machine_memory, plugins
 
 # Layers and hidden size of the published models (google-research/bert README).
 SIZES = {
@@ -144,6 +144,27 @@ class BertConfig:
     def layers_with_weights(self) -> int:
         """The number of layers with weights of their own."""
         return self.num_hidden_groups if self.encoder_traits.shares_layers else self.num_hidden_layers
+
+    @property
+    def num_embeddings(self) -> int:
+        """The number of weights of the embeddings."""
+        return (self.vocab_size + self.max_position_embeddings + self.type_vocab_size) * self.embedding_width
+
+    @property
+    def num_weights(self) -> int:
+        """The number of weights of the encoder, which are nearly all of a model."""
+        layer = 4 * self.hidden_size**2 + 2 * self.hidden_size * self.intermediate_size
+        return self.num_embeddings + self.layers_with_weights * layer
+
+    def check_room_for_weights(self) -> None:
+        """Raises UserError if the weights alone, in float32, need more memory than the machine has."""
+        required, (total, _) = 4 * self.num_weights, machine_memory.machine_memory()
+        if required > total:
+            raise UserError(
+                f"A model of this configuration has {self.num_weights:,} weights, which need "
+                f"{required / 2**30:,.1f} GiB of memory, and this machine has {total / 2**30:,.1f} GiB: use the "
+                "configuration that belongs to the checkpoint, or a smaller model."
+            )
 
     @property
     def middle_layers(self) -> range:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bert_tf.config.bert_config import SIZES, BertConfig
-from bert_tf.runtime import memory_estimate
 
 if TYPE_CHECKING:
     from bert_tf.recipes.pretraining.pretraining_flags import Flags
@@ -37,7 +36,7 @@ def _trainable_parameters(tokens: int) -> float:
 
 
 def _layer_parameters(config: BertConfig) -> int:
-    return memory_estimate.num_weights(config) - memory_estimate.num_embeddings(config)
+    return config.num_weights - config.num_embeddings
 
 
 def before_pretraining(config: BertConfig, options: "Flags", tokens: int) -> list[str]:
@@ -47,7 +46,7 @@ def before_pretraining(config: BertConfig, options: "Flags", tokens: int) -> lis
     """
     positions = options.training.num_train_steps * options.training.train_batch_size * options.max_seq_length
     passes = positions / max(tokens, 1)
-    parameters = memory_estimate.num_weights(config)
+    parameters = config.num_weights
     chosen = "" if "num_train_steps" in options.given or not options.input_file else ", chosen for this text,"
     lines = [
         f"{tokens:,} tokens of text, {parameters:,} parameters; {options.training.num_train_steps:,} steps{chosen} are "

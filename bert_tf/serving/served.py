@@ -16,7 +16,7 @@ import numpy as np
 from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor, loaded_model
 from bert_tf.heads.base.answering import answer_of
-from bert_tf.runtime import files, memory_estimate
+from bert_tf.runtime import files, machine_memory
 from bert_tf.runtime.lazy import tf
 from bert_tf.runtime.progress import progress
 from bert_tf.serving import run_results
@@ -260,7 +260,7 @@ def _check_memory(folder: str) -> None:
     """Raises UserError if the weights need more than the free memory."""
     weights = os.path.join(folder, "variables")
     needed = MEMORY_FACTOR * sum(map(files.size, files.walk(weights) if files.is_folder(weights) else ()))
-    _, free = memory_estimate.machine_memory()
+    _, free = machine_memory.machine_memory()
     if needed > free:
         raise UserError(
             f"{folder} needs about {needed / 2**30:.1f} GiB of memory and {free / 2**30:.1f} GiB are free: "

@@ -10,7 +10,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.flag_groups import DeviceOptions
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
-from bert_tf.runtime import accelerators, memory_estimate
+from bert_tf.runtime import accelerators, machine_memory
 
 # Bytes per weight: itself, its gradient and the two moments of Adam, in float32.
 BYTES_PER_WEIGHT, BYTES_PER_FROZEN_WEIGHT = 16, 4
@@ -45,7 +45,7 @@ class Step:
         activations = rows * self.max_seq_length * self._stored_per_token * width
         logits = rows * self.predicted * config.vocab_size * 4 * STORED_LOGITS
         if self.has_adapters or training.freeze == "encoder":
-            frozen = BYTES_PER_FROZEN_WEIGHT * memory_estimate.num_weights(config)
+            frozen = BYTES_PER_FROZEN_WEIGHT * config.num_weights
             return frozen + (activations if training.freeze == "none" else 0)
         return _bytes_of_weights(config, training.num_frozen_layers) + activations + logits
 
@@ -61,11 +61,11 @@ class Step:
 
 
 def _bytes_of_weights(config: BertConfig, num_frozen_layers: int) -> int:
-    total = memory_estimate.num_weights(config)
+    total = config.num_weights
     if not num_frozen_layers:
         return BYTES_PER_WEIGHT * total
     without = dataclasses.replace(config, num_hidden_layers=config.num_hidden_layers - num_frozen_layers)
-    trained = memory_estimate.num_weights(without) - memory_estimate.num_embeddings(without)
+    trained = without.num_weights - without.num_embeddings
     return BYTES_PER_WEIGHT * trained + BYTES_PER_FROZEN_WEIGHT * (total - trained)
 
 
@@ -110,7 +110,7 @@ def check(step: Step, devices: DeviceOptions) -> None:
 def _room(devices: DeviceOptions) -> Room | None:
     """Device that computes a step: the smallest GPU, or on this machine; None if that is unknown."""
     if devices.device == "cpu" or not accelerators.are_there():
-        return Room("this machine", *memory_estimate.machine_memory())
+        return Room("this machine", *machine_memory.machine_memory())
     gpus = accelerators.gpus()
     if not gpus or devices.distribution_strategy == "tpu":
         return None

@@ -19,7 +19,7 @@ from bert_tf.model.sequence_packing import TABLES, PackingSpec, local_costs
 from bert_tf.model.static_shapes import FITS
 from bert_tf.runtime import backend
 from bert_tf.runtime.process import check_changing_weights
-from bert_tf.training import learning_rates, optimizers, step_results
+from bert_tf.training import learning_rates, optimizers
 from bert_tf.training.budget import Budget
 from bert_tf.training.distillation import DistilledTask
 from bert_tf.training.distribute import (
@@ -42,7 +42,7 @@ from bert_tf.training.gradients import (
     sum_over_parts,
     to_dense,
 )
-from bert_tf.training.metric_sums import Sums, loss_of, sum_metrics
+from bert_tf.training.metric_sums import Sums, flatten_result, loss_of, split_results, sum_metrics
 from bert_tf.training.task import Batch, Comparison, Task
 from bert_tf.training.weight_average import WeightAverage
 
@@ -158,7 +158,7 @@ class TrainStep:
         batches = [self.with_rows(batch) for batch in batches]
         stacked = {name: tf.stack([batch[name] for batch in batches]) for name in batches[0]}
         numbers = self._loop(shard_batch(self.strategy, stacked, axis=1), tf.constant(len(batches)), *stop)
-        return step_results.split(numbers, self._result, len(batches))
+        return split_results(numbers, self._result, len(batches))
 
     def _several_on_replicas(self, batches: Any, count: tf.Tensor, *stop: tf.Tensor) -> tf.Tensor:
         """`_on_replica` on each of [S, B, ...]: float32 [S, all numbers of a result]."""
@@ -168,7 +168,7 @@ class TrainStep:
 
         def add(number: tf.Tensor, numbers: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
             results = self.strategy.run(one, args=(batches, number, *stop))
-            self._result, flat = step_results.flatten(on_first_replica(self.strategy, results))
+            self._result, flat = flatten_result(on_first_replica(self.strategy, results))
             return number + 1, numbers.write(number, flat)
 
         numbers = tf.TensorArray(tf.float32, count, element_shape=[None])

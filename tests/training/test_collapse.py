@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_tf.training import collapse
+from bert_tf.training import metrics
 
 LABELS, NUMBERS = [0, 1, 1, 0], [1.0, 2.0, 3.0, 4.0]
 
@@ -24,5 +24,5 @@ LABELS, NUMBERS = [0, 1, 1, 0], [1.0, 2.0, 3.0, 4.0]
     ],
 )
 def test_worthless_predictions_are_detected(labels, predictions, expected):
-    reason = collapse.reason(np.array(labels), np.array(predictions))
+    reason = metrics.collapse_reason(np.array(labels), np.array(predictions))
     assert reason is None if expected is None else expected in reason

@@ -11,7 +11,7 @@ from bert_tf.config.flag_groups import DeviceOptions
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
-from bert_tf.runtime import accelerators, memory_estimate
+from bert_tf.runtime import accelerators, machine_memory
 from bert_tf.training import step_memory
 from bert_tf.training.step_memory import Step
 
@@ -33,13 +33,13 @@ def check(**training):
 def a_machine_without_accelerator(monkeypatch):
     monkeypatch.setattr(accelerators, "DEVICE_FILES", ())
     monkeypatch.setattr(logging.getLogger("bert_tf"), "propagate", True)
-    monkeypatch.setattr(memory_estimate, "machine_memory", lambda: (16 * GIB, 8 * GIB))
+    monkeypatch.setattr(machine_memory, "machine_memory", lambda: (16 * GIB, 8 * GIB))
 
 
 def test_counted_weights_are_nearly_all_of_the_model():
     config = BertConfig.of_size("tiny", vocab_size=1000)
     real = sum(variable.shape.num_elements() for variable in weights.variables(heads.Pretrainer(config)).values())
-    assert 0.93 * real < memory_estimate.num_weights(config) <= real
+    assert 0.93 * real < config.num_weights <= real
 
 
 def test_too_large_batch_is_refused_with_numbers_and_flags():
@@ -53,7 +53,7 @@ def test_too_large_batch_is_refused_with_numbers_and_flags():
 
 def test_micro_batches_processes_and_low_precision_need_less():
     whole = step(train_batch_size=1024).minimum_bytes
-    fixed = step_memory.BYTES_PER_WEIGHT * memory_estimate.num_weights(BASE)
+    fixed = step_memory.BYTES_PER_WEIGHT * BASE.num_weights
     parts = step(train_batch_size=1024, num_accumulation_steps=4).minimum_bytes
     assert parts - fixed == pytest.approx((whole - fixed) / 4)
     assert step(train_batch_size=1024, processes=4).minimum_bytes == parts

@@ -16,7 +16,7 @@ from bert_tf.errors import UserError
 from bert_tf.heads.base.head import Head
 from bert_tf.heads.base.rows import Rows, StoredRows
 from bert_tf.runtime.lazy import tf
-from bert_tf.training import collapse, confidence
+from bert_tf.training import confidence, metrics
 from bert_tf.training.task import Comparison, Objective
 
 if TYPE_CHECKING:
@@ -133,8 +133,8 @@ class TunedHead(Head):
         """Labels and predicted labels, arrays of one length."""
 
     def collapse(self, predictions: Predictions, split: Any) -> str | None:
-        """Reason why the predictions are worthless, in words, or None: see `training.collapse`."""
-        return collapse.reason(*self.compare(predictions, split))
+        """Reason why the predictions are worthless, in words, or None: see `metrics.collapse_reason`."""
+        return metrics.collapse_reason(*self.compare(predictions, split))
 
     @abc.abstractmethod
     def details(self, predictions: Predictions, split: Any) -> dict[str, Any]:
