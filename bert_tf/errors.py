@@ -51,7 +51,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def what_to_do(error: BaseException) -> str:
-    """What lets a write that failed succeed: room where the disk is full, else what its reason says."""
+    """Remedy for a write that failed: room where the disk is full, else what its reason says."""
     full = [os.strerror(number) for number in NO_SPACE]
     is_full = any(each in str(error) for each in full) or "Resource exhausted" in str(error)
     return "Free some space" if is_full else "Fix that"
@@ -117,7 +117,7 @@ class UserError(ValueError):
     exit_code = 2
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows instead of a traceback."""
+        """Text that a notebook shows instead of a traceback."""
         return [f"{type(self).__name__}: {self}"]
 
 

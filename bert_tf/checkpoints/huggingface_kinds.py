@@ -1,4 +1,4 @@
-"""How `transformers` stores each kind of tokenizer: its classes, special tokens and steps, a row of KINDS each."""
+"""Tokenizers of `transformers`: their classes, special tokens and steps, a row of KINDS each."""
 
 import dataclasses
 from collections.abc import Callable, Mapping

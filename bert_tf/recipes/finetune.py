@@ -105,7 +105,7 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
 
 
 class Setup(NamedTuple):
-    """What all runs of a sweep share: checkpoint, task with its tokenizer, devices, and the teacher if there is one.
+    """Values that all runs of a sweep share: checkpoint, task with its tokenizer, devices, and the teacher if any.
 
     data: {"splits": lines on what they hold, "notes": what was warned of as they were read}, for the report.
     """

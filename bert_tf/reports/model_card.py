@@ -294,7 +294,7 @@ def _data(
     statistics: Mapping[str, Any],
     said: Mapping[str, Sequence[str]],
 ) -> str:
-    """What the model was trained on: files, numbers of examples or tokens, shares of the classes, rows left out."""
+    """Training data of the model: files, numbers of examples or tokens, shares of the classes, rows left out."""
     named = [wording.code(f"--{flag}={flags[flag]}") for flag in DATA_FLAGS if flags.get(flag)]
     lines = [f"Files: {', '.join(named)}." if named else "The demonstration: the documentation that comes with Python."]
     if any(said.values()):

@@ -1,4 +1,4 @@
-"""How labels of a table are read, in training and in evaluation alike: what is no value, spellings of a label."""
+"""Reading of the labels of a table, in training and in evaluation alike: what is no value, spellings of a label."""
 
 import collections
 import dataclasses

@@ -1,4 +1,4 @@
-"""What a SentencePiece model says about normalization, its `precompiled_charsmap`. Free of TensorFlow.
+"""Normalization of a SentencePiece model, its `precompiled_charsmap`. Free of TensorFlow.
 
 It is a trie from strings to their replacements (`normalizer.cc` of google/sentencepiece), as in `double_array`. Hugging
 Face's `tokenizers` looks up extended grapheme clusters of up to five bytes, then characters (`Precompiled`): `JOINS`
@@ -42,7 +42,7 @@ def _members(ranges: str) -> list[int]:
 
 @functools.cache
 def cluster_bits() -> tuple[np.ndarray, np.ndarray]:
-    """What every code point joins to in a grapheme cluster, and what it is joined by: bits, uint8 [0x110000] each."""
+    """Joining properties of every code point in grapheme clusters: bits, uint8 [0x110000] each."""
     return bits_of(np.arange(0x110000))
 
 

@@ -111,7 +111,7 @@ def _boundary(source: Source) -> bytes | None:
 
 
 def _exact_range(source: Source) -> tuple[int, int | None]:
-    """Where the first document begins that begins in the range, and the first after it."""
+    """Starts of the first document that begins in the range, and of the first after it."""
     pattern = _boundary(source)
     if pattern is None or source.end is None:
         return 0, None

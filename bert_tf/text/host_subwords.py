@@ -169,7 +169,7 @@ class XlmRoberta(SentencePiece):
 
 
 class _Folding(dict[str, str]):
-    """What uncased models of ALBERT replace, {character: others}."""
+    """Replacements of uncased models of ALBERT, {character: others}."""
 
     def get(self, key: str, default: str | None = None) -> str | None:  # type: ignore[override]
         """The replacement of a character; the default for one that stays, and for several."""

@@ -125,7 +125,7 @@ def all_characters() -> list[str]:
 
 @functools.cache
 def _kernel_classes() -> dict[str, KernelClass]:
-    """How the fast WordPiece kernel (its ICU, its ranges) classifies each character."""
+    """Class of each character to the fast WordPiece kernel (its ICU, its ranges)."""
     characters = all_characters()
     with tf.init_scope(), tf.device("CPU:0"):
         probe = tf_text.FastWordpieceTokenizer(["[UNK]", "a"], token_out_type=tf.int32)

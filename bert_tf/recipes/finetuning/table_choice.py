@@ -142,7 +142,7 @@ def _text_choice(chosen: Mapping[str, Any], given: Mapping[str, Any]) -> str:
 
 
 def _label_choice(chosen: Mapping[str, Any], given: Mapping[str, Any], values: Sequence[str]) -> str:
-    """What the labels are, and the flag that takes them otherwise if they may be something else."""
+    """Kind of the labels, and the flag that takes them otherwise if they may be something else."""
     kind, name = chosen["label_type"], chosen["label_column"]
     separator = f", separated by {chosen['label_separator']!r}" if "label_separator" in chosen else ""
     what = {Regression.kind: "numbers", MultiLabel.kind: "several labels"}.get(kind, "labels")
@@ -195,7 +195,7 @@ def label_kind(labels: Sequence[Any]) -> tuple[str, str]:
 
 
 def separator_of(cells: Sequence[str]) -> str:
-    """What separates the labels in cells such as "acting;humor"; "" if each holds one.
+    """Separator of the labels in cells such as "acting;humor"; "" if each holds one.
 
     The parts between separators are few and short, and in more combinations than there are parts.
     """

@@ -130,7 +130,7 @@ class PretrainingTask(Task):
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(2)
 
     def _targets(self, pairs: Batch, seeds: tf.Tensor, continues: tf.Tensor | None) -> dict[str, tf.Tensor]:
-        """What to predict, in the form of `mlm_masking.mask_tokens`; continues: its `continues_word`."""
+        """Targets, in the form of `mlm_masking.mask_tokens`; continues: its `continues_word`."""
         if self.lm_kind == "left_to_right":
             return next_token_targets(pairs)
         if self.lm_kind == "both_ways":
