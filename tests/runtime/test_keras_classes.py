@@ -24,7 +24,7 @@ def test_every_class_is_found_in_the_sources():
     found = list(keras_classes.classes())
     assert {"BertEncoder", "Encoder", "Classifier", "SentenceEncoder"} <= {name for _, name in found}
     modules = {module.rpartition(".")[2] for module, _ in found if ".encoders." in module}
-    assert modules == set(plugins.names(encoders.PACKAGE)) == encoder_traits.TRAITS.keys()
+    assert modules <= set(plugins.names(encoders.PACKAGE)) == encoder_traits.TRAITS.keys()
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "bert_tf").rglob("*.py")]
     assert sum(text.count("\n@keras.saving.register_keras_serializable(") for text in sources) == len(found)
 
