@@ -62,7 +62,7 @@ def absent(config: BertConfig) -> tuple[str, ...]:
     parts = {
         "encoder/embeddings/position_table": settings["position_biased_input"],
         "encoder/relative_norm": settings["norm_rel_ebd"] == "layer_norm",
-        "encoder/layers/0/convolution": settings["conv_kernel_size"] > 0,
+        "encoder/convolution": settings["conv_kernel_size"] > 0,
     }
     for kind, name in (("c2p", "key"), ("p2c", "query")):
         has_own = not settings["share_att_key"] and kind in settings["pos_att_type"]
@@ -94,8 +94,8 @@ LAYOUT = Layout(
         ),
         **module("encoder/layers/{i}/attention/position_query", "encoder.layer.{i}.attention.self.pos_query_proj"),
         **module("encoder/layers/{i}/attention/position_key", "encoder.layer.{i}.attention.self.pos_key_proj"),
-        **module("encoder/layers/0/convolution", "encoder.conv.conv"),
-        **module("encoder/layers/0/convolution/norm", "encoder.conv.LayerNorm"),
+        **module("encoder/convolution", "encoder.conv.conv"),
+        **module("encoder/convolution/norm", "encoder.conv.LayerNorm"),
         **module("encoder/pooler", "pooler.dense"),
         **{ours: theirs for ours, theirs in BERT_HEADS.items() if "masked_lm" in ours},
         **module("replaced_token/norm", "mask_predictions.LayerNorm"),

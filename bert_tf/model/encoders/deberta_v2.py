@@ -152,12 +152,9 @@ def convolved(x: tf.Tensor, numbers: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
 
 
 class Layer(TransformerLayer):
-    """A TransformerLayer with this attention, and in some models a convolution after the first one."""
+    """A TransformerLayer with this attention, and in some models the encoder's convolution after the first one."""
 
-    def __init__(self, config: BertConfig | dict, number: int, **options: Any):
-        super().__init__(config, number, **options)
-        if number == 0 and self.config.settings["conv_kernel_size"]:
-            self.convolution = Convolution(self.config, dtype=self.dtype_policy)
+    _convolution: Convolution | None = None  # with an underscore: its weights are the encoder's
 
     def new_attention(self, stream: str) -> DisentangledAttention:
         """With relative positions."""
@@ -167,10 +164,10 @@ class Layer(TransformerLayer):
         self, x: tf.Tensor, *, layout: BatchLayout, indices: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """As TransformerLayer."""
-        if not hasattr(self, "convolution"):
+        if self._convolution is None:
             return super().call(x, layout=layout, indices=indices)
         y, probabilities = super().call(x, layout=layout)
-        return gather_tokens(self.convolution(x, y, layout=layout), indices), probabilities
+        return gather_tokens(self._convolution(x, y, layout=layout), indices), probabilities
 
 
 class ReplacedTokenHead(ConfiguredLayer):
@@ -224,9 +221,9 @@ def encode_functionally(params: functional_bert.Tensors, config: BertConfig, inp
         y = functional_bert.layer_norm(y, params, f"{name}/feed_forward_norm", config)
         if number == 0 and settings["conv_kernel_size"]:
             numbers = tf.cast(tf.sequence_mask(inputs["lengths"], width), tf.int32)
-            near = convolved(x, numbers, params[f"{name}/convolution/kernel"]) + params[f"{name}/convolution/bias"]
+            near = convolved(x, numbers, params["encoder/convolution/kernel"]) + params["encoder/convolution/bias"]
             y += functional_bert.activation(near, settings["conv_act"])
-            y = functional_bert.layer_norm(y, params, f"{name}/convolution/norm", config)
+            y = functional_bert.layer_norm(y, params, "encoder/convolution/norm", config)
         x = y
     return x
 
@@ -247,6 +244,10 @@ class Encoder(BertEncoder):
         self.relative_table = self.new_table("relative_table", rows)
         if settings["norm_rel_ebd"] == "layer_norm":
             self.relative_norm = self.new_norm()
+        if settings["conv_kernel_size"]:
+            self.convolution = Convolution(self.config, dtype=self.dtype_policy)
+            for layer in self.layers[:1]:
+                layer._convolution = self.convolution
 
     @property
     def embedding_options(self) -> Mapping[str, bool]:  # type: ignore[override]
