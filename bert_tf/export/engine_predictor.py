@@ -275,6 +275,11 @@ def _load(folder: str, engine: str, *, exact: bool) -> Callable[[dict[str, np.nd
     return function
 
 
+def are_calibrated(names: Sequence[str]) -> bool:
+    """Whether one of these engines learns the ranges of numbers in 8 bits from texts."""
+    return any(engines.engine_of(name.removesuffix(INT8)).CALIBRATES for name in names if name.endswith(INT8))
+
+
 def names_of(text: str) -> list[str]:
     """The engines that a flag of `bert-tf export` or of a training command names, separated by commas.
 

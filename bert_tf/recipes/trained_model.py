@@ -185,7 +185,7 @@ def write_export(
 
     task, model, about = trained
     calibration: list[Any] = []
-    if any(name.endswith(engine_predictor.INT8) for name in engine_names):
+    if engine_predictor.are_calibrated(engine_names):
         if not isinstance(task, FineTuningTask):
             raise UserError("8 bits need the texts that a model was fine-tuned on: leave them out of engine.")
         calibration = [example.texts for example in task.head.demo_examples(task.split("train"), MAX_CALIBRATION)]

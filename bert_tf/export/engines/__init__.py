@@ -1,7 +1,7 @@
 """Models for other inference engines, plugins: OpenVINO, ONNX Runtime, LiteRT.
 
-A module has PACKAGES, {quantize: the packages that `write` imports}; RUNTIME, the one that `load` imports; FILES, the
-names of what it writes; and
+A module has PACKAGES, {quantize: the packages that `write` imports}; RUNTIME, the one that `load` imports; CALIBRATES,
+whether int8 learns from samples; FILES, the names of what it writes; and
 
   write(saved_model, folder, *, quantize, samples)
       converts the SavedModel of a `functional_bert.FunctionalModel`; samples: inputs to calibrate with, maybe none

@@ -9,6 +9,7 @@ import numpy as np
 from bert_tf.runtime.lazy import tf
 
 PACKAGES = {None: ("ai_edge_litert",), "int8": ("ai_edge_litert",)}
+CALIBRATES = False
 RUNTIME = "ai_edge_litert"
 FILES = ("model.tflite",)
 

@@ -10,6 +10,7 @@ import numpy as np
 from bert_tf.runtime.lazy import tf
 
 PACKAGES = {None: ("tf2onnx", "onnx", "onnxruntime"), "int8": ("tf2onnx", "onnx", "onnxruntime")}
+CALIBRATES = False
 RUNTIME = "onnxruntime"
 FILES = ("model.onnx",)
 OPSET = 18  # with an older one tf2onnx turns means into average pools, in which ONNX Runtime finds no LayerNorm

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 PACKAGES = {None: ("openvino",), "int8": ("openvino", "nncf")}
+CALIBRATES = True  # int8 learns the ranges of numbers from samples
 RUNTIME = "openvino"
 FILES = ("model.xml", "model.bin")
 
