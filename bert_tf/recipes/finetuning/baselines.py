@@ -100,16 +100,24 @@ def _table(scores: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
 
 def compare(options: FineTuningFlags, task: FineTuningTask, results: Mapping[str, float], folder: RunFolder) -> None:
     """Notes and says which baselines the model does not beat by the criterion, with flags that may help."""
-    recorded = (read_json(folder.file("run.json")) or {}).get("baselines") or []
+    run = read_json(folder.file("run.json")) or {}
+    recorded = [
+        each for each in run.get("baselines") or () if each["name"] != baseline.FROZEN or not is_frozen(options, run)
+    ]
     ours = results.get(task.criterion)
     theirs = {each["name"]: each["scores"][task.criterion] for each in recorded if task.criterion in each["scores"]}
-    better = {name: value for name, value in theirs.items() if ours is not None and value > ours}
+    better = {name: value for name, value in theirs.items() if ours is not None and value >= ours}
     folder.update(not_beaten=list(better))
     if better:
         named = ", ".join(f"{name} ({value:.4f})" for name, value in better.items())
         log.warning(
             "%s does not beat %s: %s is %.4f. %s", folder.path, named, task.criterion, ours, advice(options, task)
         )
+
+
+def is_frozen(options: FineTuningFlags, run: Mapping[str, Any]) -> bool:
+    """Returns whether a run, by its run.json, ended with the linear head on frozen vectors itself."""
+    return options.start == FROZEN or (run.get("selection") or {}).get("taken_step") == 0
 
 
 def advice(options: FineTuningFlags, task: FineTuningTask) -> str:
