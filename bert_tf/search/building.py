@@ -18,11 +18,11 @@ from bert_tf.errors import UserError
 from bert_tf.export import prediction_inputs
 from bert_tf.export.engine_predictor import AUTO
 from bert_tf.runtime import atomic_files, files, folder_lock
-from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime.json_files import parse, read_json
 from bert_tf.runtime.progress import progress
-from bert_tf.search import neighbors
+from bert_tf.search import neighbors, words
 from bert_tf.search.embedder_settings import EmbedderSettings
-from bert_tf.search.index_files import ABOUT, GRAPH, OFFSETS, SETTINGS, TEXTS, VECTORS, VERSION
+from bert_tf.search.index_files import ABOUT, GRAPH, OFFSETS, SETTINGS, TEXTS, VECTORS, VERSION, WORDS
 
 if TYPE_CHECKING:
     from bert_tf.search.embedder import Embedder
@@ -39,6 +39,7 @@ def build(
     columns: Sequence[str] = (),
     id_column: str | None = None,
     approximate: str = "auto",
+    bm25: bool = False,
     batch_size: int = 64,
     overwrite: bool = False,
     engine: str = AUTO,
@@ -53,6 +54,7 @@ def build(
         columns: the column of a table with the text; by default "text".
         id_column: the column with the id; by default the number of the row.
         approximate: "true" also makes a graph for approximate search, "auto" above a million vectors.
+        bm25: also prepare search by words.
         batch_size: texts that are computed at once.
         overwrite: whether to replace an index.
         engine: see `engine_predictor.choose`.
@@ -61,7 +63,7 @@ def build(
     Raises:
         UserError: a file cannot be read, the folder exists, or another process is writing it.
     """
-    prepare(texts, folder, approximate, columns, overwrite=overwrite)
+    prepare(texts, folder, approximate, columns, overwrite=overwrite, bm25=bm25)
     from bert_tf.search.embedder import Embedder
 
     target = atomic_files.target_of(folder.rstrip(os.sep))
@@ -88,7 +90,7 @@ def build(
         count = _write_rows(partial, embedder, _examples(texts, columns, id_column))
         if not count:
             raise UserError(f"{texts} holds no text: pass one with a text in a line.")
-        about = _finish(partial, count, embedder, flags, approximate)
+        about = _finish(partial, count, embedder, flags, approximate, bm25=bm25)
         atomic_files.replace_folder(partial, target)
         return about
     except UserError:
@@ -99,7 +101,9 @@ def build(
         lock.release()
 
 
-def prepare(texts: str, folder: str, approximate: str, columns: Sequence[str], *, overwrite: bool) -> None:
+def prepare(
+    texts: str, folder: str, approximate: str, columns: Sequence[str], *, overwrite: bool, bm25: bool = False
+) -> None:
     """Raises UserError, before a model is loaded, for what cannot be read or written."""
     prediction_inputs.check_readable(texts)
     if len(columns) > 1:
@@ -108,6 +112,8 @@ def prepare(texts: str, folder: str, approximate: str, columns: Sequence[str], *
         raise UserError(f"approximate is {approximate!r}; expected one of {', '.join(CHOICES)}.")
     if approximate == "true":
         neighbors.faiss()
+    if bm25:
+        words.bm25s()
     if files.is_remote(folder):
         raise UserError(f"{folder} is in a store, and an index is mapped into memory: pass a folder on a disk.")
     if not overwrite or not files.is_file(os.path.join(folder, ABOUT)):
@@ -205,7 +211,7 @@ def _line_ends(path: str) -> np.ndarray:
 
 
 def _finish(
-    partial: str, count: int, embedder: "Embedder", flags: Mapping[str, Any], approximate: str
+    partial: str, count: int, embedder: "Embedder", flags: Mapping[str, Any], approximate: str, *, bm25: bool
 ) -> dict[str, Any]:
     """Writes the other files; returns the content of the JSON file."""
     ends = _line_ends(os.path.join(partial, TEXTS))
@@ -217,6 +223,11 @@ def _finish(
         vectors = np.memmap(os.path.join(partial, VECTORS), "<f4", "r", shape=shape)
         with progress("linking", count) as report:
             graph = neighbors.build_graph(vectors, os.path.join(partial, GRAPH), report)
+    if bm25:
+        names["words"] = WORDS
+        with open(os.path.join(partial, TEXTS), "rb") as lines:
+            texts = (parse(line.decode(), lone_surrogates=True)["text"] for line in lines)
+            words.build(texts, os.path.join(partial, WORDS))
     is_cosine = embedder.settings.similarity == "cosine"
     about = {
         "version": VERSION,

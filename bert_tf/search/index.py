@@ -12,15 +12,16 @@ import numpy as np
 
 from bert_tf.errors import UserError
 from bert_tf.export.engine_predictor import AUTO
-from bert_tf.search import neighbors
+from bert_tf.search import neighbors, words
 from bert_tf.search.building import build
 from bert_tf.search.embedder import Embedder
 from bert_tf.search.embedder_settings import EmbedderSettings
-from bert_tf.search.index_files import GRAPH, IndexFiles
+from bert_tf.search.index_files import GRAPH, WORDS, IndexFiles
 from bert_tf.search.reranking import Reranker
 
 SAME = 0.999  # least cosine of the vectors of one text, now and when the index was made
-RERANKED = 100  # texts that are looked at again
+RERANKED = FUSED = 100  # texts that are looked at again, and those of each ranking that are fused
+METHODS = ("vectors", "bm25", "hybrid")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Hit:
         number: of the text in the index, from 0.
         id: as in the table, else the number of its row.
         text: the text.
-        score: similarity with the query, or what the reranker says.
+        score: similarity with the query, its score of BM25 or of the fusion, or what the reranker says.
         other: the other columns of its row.
     """
 
@@ -56,6 +57,7 @@ class Index:
     Args:
         folder: of the index.
         model: of other vectors than the index records; "" for that one.
+        method: "vectors", "bm25" (words), or "hybrid", both fused; "auto": hybrid if the index has words, else vectors.
         exact: whether to compare with every vector even if there is a graph for approximate search.
         reranker: the path of a model of pairs; "" for none.
         reranker_label: see `Reranker`.
@@ -65,6 +67,8 @@ class Index:
     Attributes:
         about: what the folder says of itself: model, pooling, count, dimensions, ...
         is_exact: whether every vector is compared.
+        method: how texts are found.
+        reranker: what orders them anew; None: nothing.
     """
 
     build = staticmethod(build)
@@ -74,6 +78,7 @@ class Index:
         folder: str,
         *,
         model: str = "",
+        method: str = "auto",
         exact: bool = False,
         reranker: str = "",
         reranker_label: str = "",
@@ -83,6 +88,15 @@ class Index:
         """Loads the model. Raises UserError if a file is damaged, or the model makes other vectors."""
         self._files = IndexFiles(folder)
         self.folder, self.about = folder, self._files.about
+        has_words = "words" in self.about["files"]
+        self.method = ("hybrid" if has_words else "vectors") if method == "auto" else method
+        if self.method not in METHODS:
+            raise UserError(f"method is {method!r}; expected auto or one of {', '.join(METHODS)}.")
+        if self.method != "vectors" and not has_words:
+            raise UserError(f"{folder} has no words for method={method}: make it again with `bert-tf index --bm25`.")
+        self._words = None
+        if self.method != "vectors":
+            self._words = words.Words(self._files.path(WORDS), len(self._files.vectors))
         self.is_exact = exact or "graph" not in self.about["files"]
         self._graph = None if self.is_exact else neighbors.Graph(self._files.path(GRAPH), self._files.vectors.shape)
         if self.is_exact:
@@ -94,7 +108,7 @@ class Index:
         except UserError as error:
             raise UserError(f"The model of {folder} cannot be used: {error}") from None
         self._check_same_vectors(path)
-        self._reranker = Reranker.load(reranker, reranker_label) if reranker else None
+        self.reranker = Reranker.load(reranker, reranker_label) if reranker else None
         self._lock = threading.Lock()  # one at a time compares with all vectors: each uses all cores
 
     def _check_same_vectors(self, path: str) -> None:
@@ -119,12 +133,29 @@ class Index:
             raise UserError(f"count is {count}; expected 1 or more.")
         if not all(query.strip() for query in queries):
             raise UserError("A query is empty; expected some words.")
-        most = max(count, RERANKED) if self._reranker else count
-        vectors = self._embedder.queries(queries)
-        with self._lock:
-            numbers, scores = self.nearest(vectors, most)
+        numbers, scores = self._found(queries, max(count, RERANKED) if self.reranker else count)
         found = [self.hits(*each) for each in zip(numbers, scores, strict=True)]
         return [self._reranked(*each)[:count] for each in zip(queries, found, strict=True)]
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Vectors of texts, as the index holds them, float32 [n, E]."""
+        return self._embedder.texts(texts)
+
+    def embed_queries(self, queries: Sequence[str]) -> np.ndarray:
+        """Vectors of queries, float32 [q, E]."""
+        return self._embedder.queries(queries)
+
+    def _found(self, queries: Sequence[str], count: int) -> neighbors.Found:
+        """As `nearest`, by the method; numbers are words.NONE where there are fewer texts."""
+        if self._words is not None and self.method == "bm25":
+            return self._words(queries, count)
+        most = count if self._words is None else max(count, FUSED)
+        vectors = self._embedder.queries(queries)
+        with self._lock:
+            nearest = self.nearest(vectors, most)
+        if self._words is None:
+            return nearest
+        return words.fused([nearest[0], self._words(queries, most)[0]], count)
 
     def nearest(self, vectors: np.ndarray, count: int) -> neighbors.Found:
         """Numbers int64 [q, k] and similarities [q, k] of the nearest texts of vectors of queries, float32 [q, E]."""
@@ -142,9 +173,9 @@ class Index:
         ]
 
     def _reranked(self, query: str, found: list[Hit]) -> list[Hit]:
-        if self._reranker is None or not found:
+        if self.reranker is None or not found:
             return found
-        scores = self._reranker(query, [hit.text for hit in found])
+        scores = self.reranker(query, [hit.text for hit in found])
         scored = [dataclasses.replace(hit, score=float(score)) for hit, score in zip(found, scores, strict=True)]
         return sorted(scored, key=lambda hit: -hit.score)
 

@@ -14,6 +14,7 @@ from bert_tf.runtime import files
 from bert_tf.runtime.json_files import parse, require_json
 
 ABOUT, VECTORS, TEXTS, OFFSETS, GRAPH = "index.json", "vectors.f32", "texts.jsonl", "offsets.i64", "graph.faiss"
+WORDS = "bm25"  # a folder
 SETTINGS = "settings.json"  # of an index that is not whole
 VERSION = 1
 KEYS = {"model": str, "pooling": str, "max_seq_length": int, "count": int, "dimensions": int, "files": dict}

@@ -19,21 +19,7 @@ from bert_tf.search.index import Index
 from bert_tf.search.index_files import IndexFiles
 from bert_tf.search.reranking import Reranker
 
-WORDS = "red green blue one two three".split()
 TEXTS = ["red", "green blue", "one two", "three", "blue red green", "two"]
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    """A checkpoint of a tiny model."""
-    folder = tmp_path_factory.mktemp("model")
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-    config = {**tiny.CONFIG.to_dict(), "vocab_size": len(tokens)}
-    arrays = tiny.random_weights(heads.BertModel(config))
-    save_file(arrays, folder / "model.safetensors")
-    (folder / "bert_config.json").write_text(json.dumps(config))
-    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
-    return str(folder)
 
 
 @pytest.fixture(scope="module")
@@ -267,11 +253,11 @@ def test_reranker_orders_by_its_class(folder, index, tmp_path):
     export = quick_exports.saved(tmp_path, longer, ("text_a", tf.string, []), ("text_b", tf.string, []))
     with pytest.raises(UserError, match="pass one of short, long as reranker_label"):
         Reranker.load(str(export))
-    index._reranker = Reranker.load(str(export), "long")
+    index.reranker = Reranker.load(str(export), "long")
     try:
         hits = index.search("red", 3)
     finally:
-        index._reranker = None
+        index.reranker = None
     assert [hit.text for hit in hits] == ["blue red green", "green blue", "one two"]
     assert hits[0].score == pytest.approx(14 / 15)
 

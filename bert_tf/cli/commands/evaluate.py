@@ -10,6 +10,11 @@ data: a table with labels (.tsv, .csv, .jsonl, GLUE or SWAG files), questions in
 columns. Columns are those of the training data by default. The scores are the ones printed in training; for questions
 with the no-answer threshold of the export.
 
+Of an index, FILE is a table of queries and the ids of the texts that answer them (--text_columns=query and
+--label_column=id by default); the scores are nDCG@10, MRR@10 and recall@k of `bert-tf search`:
+
+  bert-tf evaluate my_index --file=queries.csv --reranker=runs/reranker
+
 An export is a program: load only what you trust. Those that read or write files are refused.
 """
 
@@ -18,15 +23,18 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from bert_tf.cli import shared_flags
+from bert_tf.cli import search_flags, shared_flags
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.heads.span import answer_highlights
 from bert_tf.recipes.finetuning import scored_export
 from bert_tf.runtime import process
 from bert_tf.runtime.progress import progress
+from bert_tf.search import retrieval_scores
+from bert_tf.search.index_files import is_index
 
 Row = TypeVar("Row")
+AT_ONCE = 64  # queries
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_flags.add_devices(parser)
     shared_flags.add_trust(parser)
     parser.add_argument("--batch_size", type=int, help="examples per batch (32; 2048 compiled by XLA)")
+    search_flags.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -45,6 +54,10 @@ def run(arguments: argparse.Namespace) -> None:
     """Prints the scores."""
     process.assume_frozen_weights()
     shared_flags.apply_devices(arguments)
+    if is_index(arguments.model):
+        _evaluate_index(arguments)
+        return
+    search_flags.check_unused(arguments)
     folder = loaded_model.find(arguments.model)
     if arguments.batch_size is not None and arguments.batch_size < 1:
         raise UserError(f"batch_size is {arguments.batch_size}; expected 1 or more.")
@@ -66,6 +79,26 @@ def run(arguments: argparse.Namespace) -> None:
         print(json.dumps({"model": folder, "file": arguments.file, **vars(result)}, ensure_ascii=False))
     else:
         print(*_lines(result, arguments.file), sep="\n")
+
+
+def _evaluate_index(arguments: argparse.Namespace) -> None:
+    """Prints how well an index finds texts."""
+    relevant = retrieval_scores.read(arguments.file, arguments.text_columns or "query", arguments.label_column or "id")
+    index = search_flags.index_of(arguments, arguments.model)
+    queries = list(relevant)
+    found: list[list[str]] = []
+    with progress("evaluating", len(queries)) as report:
+        for first in range(0, len(queries), AT_ONCE):
+            hits = index.search_all(queries[first : first + AT_ONCE], retrieval_scores.DEPTH)
+            found += [[hit.id for hit in each] for each in hits]
+            report(len(found))
+    scores = retrieval_scores.scores(found, list(relevant.values()))
+    if arguments.json:
+        row = {"index": arguments.model, "file": arguments.file, "queries": len(queries), "method": index.method}
+        print(json.dumps({**row, "scores": scores}, ensure_ascii=False))
+        return
+    print(f"{arguments.model}, {index.method}, on {len(queries):,} queries of {arguments.file}:")
+    print(*(f"  {name:26} {value:.4f}" for name, value in scores.items()), sep="\n")
 
 
 def _report_progress(rows: Iterable[Row]) -> Iterator[Row]:

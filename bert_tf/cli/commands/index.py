@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="prepare approximate search, by a graph of neighbors (auto: above a million texts)",
     )
+    parser.add_argument("--bm25", action="store_true", help="prepare search by words too, which is fused with vectors")
     parser.add_argument("--batch_size", type=int, default=64, help="texts per batch (64)")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing index")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -73,6 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
             columns=[name.strip() for name in arguments.text_columns.split(",") if name.strip()],
             id_column=arguments.id_column,
             approximate=arguments.approximate,
+            bm25=arguments.bm25,
             batch_size=arguments.batch_size,
             overwrite=arguments.overwrite,
             engine=arguments.engine,
@@ -85,6 +87,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(json.dumps(about, ensure_ascii=False))
         return
     graph = ", with a graph for approximate search" if about["graph"] else ""
+    graph += ", with words for BM25" if arguments.bm25 else ""
     print(
         f"{arguments.index} holds {about['count']:,} texts, vectors of {about['dimensions']} numbers{graph}; "
         f"{time.monotonic() - start:.0f} s."

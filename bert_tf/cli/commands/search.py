@@ -14,11 +14,10 @@ import json
 import textwrap
 from collections.abc import Iterator
 
-from bert_tf.cli import shared_flags
+from bert_tf.cli import search_flags, shared_flags
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model, prediction_inputs
+from bert_tf.export import prediction_inputs
 from bert_tf.runtime import process
-from bert_tf.search.index_files import IndexFiles
 
 WIDTH = 100  # of a text that is printed
 AT_ONCE = 64  # queries
@@ -31,10 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--file", help="several queries: .txt, a table, or - for standard input")
     parser.add_argument("--text_columns", default="", metavar="NAME", help="column of a table with the query (text)")
     parser.add_argument("--top", type=int, default=10, help="texts to print for a query (10)")
-    parser.add_argument("--exact", action="store_true", help="compare every text, even if there is a graph")
+    search_flags.add_arguments(parser)
     parser.add_argument("--model", default="", help="where the model of the index lies, if it has moved")
-    parser.add_argument("--reranker", default="", metavar="MODEL", help="export or run of a model of pairs")
-    parser.add_argument("--reranker_label", default="", metavar="LABEL", help="its class that means a match")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
     shared_flags.add_engine(parser)
     shared_flags.add_devices(parser)
@@ -53,19 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
         prediction_inputs.check_readable(arguments.file)
     elif not arguments.query.strip():
         raise UserError("The query is empty; expected some words.")
-    IndexFiles(arguments.index)  # an error in the folder is reported before TensorFlow is loaded
-    if arguments.reranker:
-        loaded_model.find(arguments.reranker)
-    from bert_tf.search.index import Index
-
-    index = Index(
-        arguments.index,
-        model=arguments.model,
-        exact=arguments.exact,
-        reranker=arguments.reranker,
-        reranker_label=arguments.reranker_label,
-        engine=arguments.engine,
-    )
+    index = search_flags.index_of(arguments, arguments.index, arguments.model)
     for queries in _batches(arguments):
         for query, hits in zip(queries, index.search_all(queries, arguments.top), strict=True):
             if arguments.json:

@@ -1,0 +1,87 @@
+"""Hard negatives: texts of an index that are near a query and do not answer it, for training (Xiong et al. 2021).
+
+k texts of the index that are looked at.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from bert_tf.errors import UserError
+
+if TYPE_CHECKING:
+    from bert_tf.search.index import Index
+    from bert_tf.search.reranking import Reranker
+
+AT_ONCE = 64  # pairs
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MiningOptions:
+    """Which texts count as negatives.
+
+    Attributes:
+        negatives: texts for each pair.
+        margin: how much smaller than that of the positive their score must be.
+        skip: the nearest texts that are left out, as they may be answers that nobody marked.
+        depth: the nearest texts that are looked at, k.
+    """
+
+    negatives: int = 1
+    margin: float = 0.0
+    skip: int = 0
+    depth: int = 100
+
+    def check(self) -> None:
+        """Raises UserError for numbers that are too small."""
+        for name, least in (("negatives", 1), ("skip", 0), ("margin", 0)):
+            if not getattr(self, name) >= least:
+                raise UserError(f"{name} is {getattr(self, name)}; expected {least} or more.")
+        if self.depth < self.skip + self.negatives:
+            raise UserError(f"depth is {self.depth}; expected skip and negatives together or more.")
+
+
+def mine(
+    index: "Index", pairs: Sequence[tuple[str, str]], options: MiningOptions, reranker: "Reranker | None" = None
+) -> Iterator[tuple[str, ...]]:
+    """Yields (query, positive, negatives...) for each pair that has so many, in order.
+
+    Scores are the similarities of vectors, or what a reranker says.
+
+    Args:
+        index: where negatives are found.
+        pairs: (query, positive); a query may have several.
+        options: which texts count.
+        reranker: scores query and text again; None: without.
+    """
+    options.check()
+    positives: dict[str, set[str]] = {}
+    for query, positive in pairs:
+        positives.setdefault(query, set()).add(positive.strip())
+    for first in range(0, len(pairs), AT_ONCE):
+        block = pairs[first : first + AT_ONCE]
+        asked, answers = index.embed_queries([query for query, _ in block]), index.embed([text for _, text in block])
+        numbers, scores = index.nearest(asked, options.depth + options.skip)
+        own = (asked * answers).sum(1)
+        for row, (query, positive) in enumerate(block):
+            hits = index.hits(numbers[row], scores[row])
+            hits = [hit for hit in hits if hit.text.strip() not in positives[query]][options.skip :]
+            found, least = [(hit.text, hit.score) for hit in hits], float(own[row])
+            if reranker is not None and hits:
+                again = reranker(query, [positive, *(hit.text for hit in hits)]).tolist()
+                found, least = list(zip([hit.text for hit in hits], again[1:], strict=True)), again[0]
+            kept = [text for text, score in found if score <= least - options.margin][: options.negatives]
+            if len(kept) == options.negatives:
+                yield query, positive, *kept
+
+
+def columns(rows: Iterable[tuple[str, ...]], names: tuple[str, str]) -> Iterator[Mapping[str, str]]:
+    """Rows of a table for the task triplets: query, positive, negative_1, negative_2, ..."""
+    for query, positive, *negatives in rows:
+        yield {names[0]: query, names[1]: positive} | {f"negative_{n}": text for n, text in enumerate(negatives, 1)}
+
+
+def judged(rows: Iterable[tuple[str, ...]], names: tuple[str, str]) -> Iterator[Mapping[str, object]]:
+    """Rows of a table for a reranker: query, text, and label, 1 for a positive and 0 for a negative."""
+    for query, *texts in rows:
+        yield from ({names[0]: query, names[1]: text, "label": int(not place)} for place, text in enumerate(texts))
