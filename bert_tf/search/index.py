@@ -21,7 +21,7 @@ from bert_tf.search.reranking import Reranker
 
 SAME = 0.999  # least cosine of the vectors of one text, now and when the index was made
 RERANKED = FUSED = 100  # texts that are looked at again, and those of each ranking that are fused
-METHODS = ("vectors", "bm25", "hybrid")
+METHODS = BY_VECTORS, BY_WORDS, HYBRID = ("vectors", "bm25", "hybrid")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,13 +89,13 @@ class Index:
         self._files = IndexFiles(folder)
         self.folder, self.about = folder, self._files.about
         has_words = "words" in self.about["files"]
-        self.method = ("hybrid" if has_words else "vectors") if method == "auto" else method
+        self.method = (HYBRID if has_words else BY_VECTORS) if method == "auto" else method
         if self.method not in METHODS:
             raise UserError(f"method is {method!r}; expected auto or one of {', '.join(METHODS)}.")
-        if self.method != "vectors" and not has_words:
+        if self.method != BY_VECTORS and not has_words:
             raise UserError(f"{folder} has no words for method={method}: make it again with `bert-tf index --bm25`.")
         self._words = None
-        if self.method != "vectors":
+        if self.method != BY_VECTORS:
             self._words = words.Words(self._files.path(WORDS), len(self._files.vectors))
         self.is_exact = exact or "graph" not in self.about["files"]
         self._graph = None if self.is_exact else neighbors.Graph(self._files.path(GRAPH), self._files.vectors.shape)
@@ -147,7 +147,7 @@ class Index:
 
     def _found(self, queries: Sequence[str], count: int) -> neighbors.Found:
         """As `nearest`, by the method; numbers are words.NONE where there are fewer texts."""
-        if self._words is not None and self.method == "bm25":
+        if self._words is not None and self.method == BY_WORDS:
             return self._words(queries, count)
         most = count if self._words is None else max(count, FUSED)
         vectors = self._embedder.queries(queries)
