@@ -162,8 +162,11 @@ def _replaces(step: Mapping[str, Any]) -> list[str]:
 
 def _metaspace(step: Mapping[str, Any]) -> list[str]:
     scheme = step.get("prepend_scheme", "always" if step.get("add_prefix_space", True) else "never")
-    values: dict[str, tuple[Any, Any]] = {"replacement": (step.get("replacement"), SPACE), "prepend_scheme": (scheme, "always")}
-    values |= {"split": (step.get("split") is not False, True)}
+    values: dict[str, tuple[Any, Any]] = {
+        "replacement": (step.get("replacement"), SPACE),
+        "prepend_scheme": (scheme, "always"),
+        "split": (step.get("split") is not False, True),
+    }
     return [f"{name}={value!r}" for name, (value, usual) in values.items() if value != usual]
 
 

@@ -175,12 +175,14 @@ class Export(Signature):
 def head_of(folder: str, outputs: Collection[str], inputs: Collection[str] | None = None) -> type[Head] | None:
     """Kind of the answers of an export or a checkpoint: as it says, or by the tensors of its default signature.
 
-    The latter also if the module that it names is from outside and is not trusted.
+    The latter also if the module that it names is from outside and is not trusted, or its answers are made of other
+    tensors than the outputs.
     """
     kind = about(folder).get("kind")
     with contextlib.suppress(UserError):
-        if kind:
-            return heads.get(kind)
+        head = heads.get(kind) if kind else None
+        if head and (not outputs or head.answers_signature(None, outputs)):
+            return head
     return heads.of_signature(inputs, outputs)
 
 

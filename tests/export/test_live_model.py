@@ -93,6 +93,12 @@ def _choice_logit(model, first, choice):
     return model.model({name: x[:, None] for name, x in rows.items()})["logits"].numpy()[0, 0]
 
 
+def test_kind_that_an_export_cannot_answer_as_is_not_believed(tmp_path):
+    (tmp_path / "about.json").write_text(json.dumps({"kind": "classes", "labels": ["a", "b"]}))
+    kinds = [loaded_model.head_of(str(tmp_path), outputs) for outputs in (["probabilities"], ["x"], ["values"])]
+    assert [head and head.kind for head in kinds] == ["classes", None, "regression"]
+
+
 def test_texts_are_read_as_far_as_the_model_has_positions(folders):
     long = " ".join("abcdefgh"[number % 8] for number in range(60))
     expected = softmax(logits_of(folders["classes"], long))
