@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from bert_tf.heads.base.tuned_head import Batch
 from bert_tf.heads.multi_label import sigmoid
 from bert_tf.heads.regression import Regression
 from bert_tf.runtime.lazy import tf
+
+if TYPE_CHECKING:
+    from bert_tf.heads.base.table_options import TableOptions
 
 
 class Relevance(Regression):
@@ -30,7 +33,7 @@ class Relevance(Regression):
     loss_name: ClassVar[str] = "binary_cross_entropy"
 
     @classmethod
-    def check_columns(cls, columns: Sequence[str], options: Any) -> None:
+    def check_columns(cls, columns: Sequence[str], options: TableOptions) -> None:
         """Raises UserError unless the columns of a table are a query and a text, and a label."""
         if len(columns) != len(INPUTS) or not options.label_column:
             raise UserError(
