@@ -138,8 +138,9 @@ def linear_head(task: FineTuningTask, vectors: Vectors) -> LinearHead | None:
     if not _can_learn(task):
         return None
     known = vectors("train", MAX_VECTORS)
-    labels, is_balanced = task.split("train").labels[: len(known)], task.head.weighting == BALANCED
-    return fit_vectors(known, labels, task.head.size, is_balanced=is_balanced)
+    head: Any = task.head  # a TextHead
+    labels = task.split("train").labels[: len(known)]
+    return fit_vectors(known, labels, head.size, is_balanced=head.weighting == BALANCED)
 
 
 def _can_learn(task: FineTuningTask) -> bool:
@@ -158,7 +159,8 @@ def of_task(
     vectors(split, most): those that the head reads [n, D], of the first `most` examples of a split, by the encoder as
     it is; None: it has learned nothing yet.
     """
-    head, linear = task.head, None
+    head: Any = task.head
+    linear: LinearHead | None = None
     if not _can_learn(task):
         return {}, None
     prefix, split = next(iter(task.eval_splits.items()))

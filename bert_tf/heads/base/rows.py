@@ -64,11 +64,12 @@ class StoredRows(Rows):
     is_known = True
 
     def __init__(self, stored: ReadyRows, max_seq_length: int) -> None:
-        self.stored, self.count, self._max_seq_length = stored, stored.count, max_seq_length
+        self.stored, self._rows = stored, stored
+        self.count, self._max_seq_length = stored.count, max_seq_length
 
     def describe(self, name: str) -> list[str]:
         """See `Rows`."""
-        stored = self.stored
+        stored = self._rows
         return [
             f"{name}: {self.count:,} preprocessed examples of {stored.path}, the longest of {stored.lengths.max()} "
             "tokens."
@@ -78,7 +79,7 @@ class StoredRows(Rows):
         """See `Rows`."""
         from bert_tf.heads.base import text_lengths
 
-        return text_lengths.statistics(self.stored.lengths, self._max_seq_length)
+        return text_lengths.statistics(self._rows.lengths, self._max_seq_length)
 
     def batches(self, batch_size: int, *, seed: int | None = None, by_length: bool = False) -> tf.data.Dataset:
         """See `Rows`."""
@@ -87,10 +88,10 @@ class StoredRows(Rows):
         def batch_of(numbers: tf.Tensor) -> dict[str, tf.Tensor]:
             weights = tf.ones_like(numbers, tf.float32)
             return {
-                **self.stored.gather(numbers),
+                **self._rows.gather(numbers),
                 "row_weights": weights,
                 "row_numbers": tf.cast(numbers + 1, tf.int32),
             }
 
-        lengths = self.stored.lengths if by_length else None
+        lengths = self._rows.lengths if by_length else None
         return pipeline.indexed_batches(self.count, batch_size, batch_of, seed=seed, lengths=lengths)

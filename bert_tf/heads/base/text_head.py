@@ -230,7 +230,7 @@ class TextHead(TunedHead):
         return None
 
     @property
-    def objectives(self) -> dict[str, Objective]:
+    def objectives(self) -> dict[str, Objective]:  # type: ignore[override]
         """See `training.task.Task`."""
         return {self.objective: Objective()}
 
@@ -280,7 +280,7 @@ class TextHead(TunedHead):
         head.score_functions = _criterion_first(names or self.score_names, "", self)
         return head
 
-    def kept(self, item: Example) -> np.ndarray:
+    def kept(self, item: Example) -> Any:
         """The label; UserError, with its place, without one."""
         if item.label in self.missing:
             raise UserError(f"There is no label in {item.location}: pass a file with a label in every row.")

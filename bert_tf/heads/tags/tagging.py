@@ -142,7 +142,8 @@ class Tagging(Tags, TunedHead):
 
     def items(self, split: TagRows) -> list[Item]:
         """Sentences with the numbers of their labels."""
-        return list(zip(split.sentences, split.by_sentence(split.word_labels), strict=True))
+        labels: list[Any] = split.by_sentence(split.word_labels)
+        return list(zip(split.sentences, labels, strict=True))
 
     def answered(self, predictions: Predictions, split: TagRows) -> int:
         """See `TunedHead`: sentences."""
@@ -157,7 +158,11 @@ class Tagging(Tags, TunedHead):
         names, outside = dict(zip(self.labels, self.tag_set.tags, strict=True)), self.labels[self.tag_set.outside]
         predictions = [[names[label or outside] for label in each["tags"]] for each in outputs]
         labels = [[self.tag_set.tags[number] for number in numbers] for _, numbers in kept]
-        tags = {"labels": labels, "predictions": predictions, "is_plain": self.tag_set.scheme == "plain"}
+        tags: dict[str, Any] = {
+            "labels": labels,
+            "predictions": predictions,
+            "is_plain": self.tag_set.scheme == "plain",
+        }
         return entity_scores.scores(**tags), {"per_class": entity_scores.per_type(**tags)}
 
     # Reports
@@ -200,7 +205,7 @@ class Tagging(Tags, TunedHead):
         if self.crf:
             best = self._decoded(predictions, split, np.flatnonzero(has_token))
         else:
-            best = tuple(predictions[name][rows, positions][has_token] for name in ("labels", "probabilities"))
+            best: Any = tuple(predictions[name][rows, positions][has_token] for name in ("labels", "probabilities"))
         labels[has_token], probabilities[has_token] = best
         return split.by_sentence(labels), split.by_sentence(probabilities)
 

@@ -88,10 +88,10 @@ def score(
     know.
     """
     kind = heads.get(about["kind"])
-    export = engine_predictor.load(folder, engine)
-    export = export or loaded_model.Export(folder, jit_compile=jit_compile, texts=texts)
+    by_engine = engine_predictor.load(folder, engine)
+    export: Any = by_engine or loaded_model.Export(folder, jit_compile=jit_compile, texts=texts)
     if issubclass(kind, Vectors):
-        head, items = _vectors(folder, path, about)
+        head, items = _vectors(folder, path, about)  # type: tuple[TunedHead, Iterable[Any]]
     else:
         outputs = [str(number) for number in range(sum(count or 0 for count in export.inputs.values()))]
         head = kind.tuned({**about, "labels": about["labels"] or outputs}).scored_by(_score_names(about))

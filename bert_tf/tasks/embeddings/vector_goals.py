@@ -171,7 +171,7 @@ class VectorGoal(Vectors, TextHead):
         """Yields each text by itself."""
         return (Example(item.id, (text,), None, item.location) for text in item.texts)
 
-    def kept(self, item: Example) -> Example:
+    def kept(self, item: Example) -> Any:
         """The example."""
         return item
 
