@@ -37,8 +37,10 @@ def read_sets(folder: pathlib.Path) -> dict[str, list[tuple[tuple[str, ...], str
         lines = (folder / "glue" / name / "train.tsv").read_text("utf-8-sig").splitlines()[header:]
         rows = [line.split("\t") for line in lines]
         sets[name] = [(tuple(row[at] for at in texts), f"class {row[label]}") for row in rows]
-    novels = sorted((folder / "text_en" / "100_english_novels").glob("*.txt"))[:6]
-    sets["novels"] = [((text,), path.stem.split("_")[0]) for path in novels for text in _paragraphs(path)]
+    novels = {path.stem: _paragraphs(path) for path in (folder / "text_en" / "100_english_novels").glob("*.txt")}
+    novels = dict(sorted(novels.items(), key=lambda novel: -len(novel[1]))[:6])
+    fewest = min(map(len, novels.values()))
+    sets["novels"] = [((text,), novel.split("_")[0]) for novel, texts in novels.items() for text in texts[:fewest]]
     sets["entities"] = list(_sentences(folder / "conll2003" / "eng.train"))
     return sets
 

@@ -75,6 +75,15 @@ def test_classes_have_accuracy_f1_and_confusion_matrix(exports, capsys, tmp_path
     ]
 
 
+def test_rows_that_training_leaves_out_are_left_out_and_spellings_joined(exports, tmp_path, capsys, caplog):
+    rows = f"{SHORT},Short \n{LONG},long\n{LONG},\n{LONG},nan\n,long\n{LONG},long,more\n"
+    (tmp_path / "a.csv").write_text("text_a,label\n" + rows)
+    actual = scored(capsys, exports["single"], f"--file={tmp_path / 'a.csv'}")
+    assert (actual["examples"], actual["scores"]["accuracy"]) == (2, 1)
+    assert f"4 rows of {tmp_path / 'a.csv'} are left out: line 7" in caplog.text and "line 4" in caplog.text
+    assert "line 6" in caplog.text and "has no text" in caplog.text
+
+
 def test_regression_has_correlations_and_too_many_choices_are_refused(exports, capsys, tmp_path):
     (tmp_path / "n.csv").write_text("text_a,label\n123,1\n123456,2\n123456789,4\n")
     scores = scored(capsys, exports["number"], f"--file={tmp_path / 'n.csv'}")["scores"]

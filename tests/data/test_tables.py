@@ -377,3 +377,10 @@ def test_text_that_is_a_list_of_words_is_joined(write_table):
     assert [example.texts for example in examples.read(path, texts=["t"])] == [("EU rejects .",), ("one text",), ("",)]
     with pytest.raises(UserError, match=r"In line 1 of .* a text is \(\['EU', 1\],\); expected strings in t"):
         examples.read(write_table("b.jsonl", '{"t": ["EU", 1]}\n'), texts=["t"])
+
+
+def test_label_in_several_columns_is_the_list_of_those_that_hold():
+    row = {"text": "a", "sport": "1", "news": "0", "art,music": "x"}
+    assert examples.label_of("sport, news", row) == ["sport"]
+    assert examples.label_of("art,music", row) == "x" and examples.label_of(None, row) is None
+    assert examples.label_of("sport,news", {"sport": "", "news": None}) is None
