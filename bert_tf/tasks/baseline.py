@@ -173,6 +173,7 @@ def of_task(
         predicted |= {} if texts is None else {TF_IDF: texts}
     if vectors:
         linear = linear_head(task, vectors)
+    if vectors and linear:
         predicted[FROZEN] = linear.predict(vectors(split, held_out.count), train.labels)
     scores = {name: head.score(held_out.labels, each) for name, each in predicted.items()}
     return {name: {f"{prefix}{score}": value for score, value in each.items()} for name, each in scores.items()}, linear

@@ -203,9 +203,9 @@ class Tagging(Tags, TunedHead):
         has_token = rows >= 0
         labels, probabilities = np.full(count, self.tag_set.outside, np.int32), np.ones(count, np.float32)
         if self.crf:
-            best = self._decoded(predictions, split, np.flatnonzero(has_token))
+            best: Any = self._decoded(predictions, split, np.flatnonzero(has_token))
         else:
-            best: Any = tuple(predictions[name][rows, positions][has_token] for name in ("labels", "probabilities"))
+            best = tuple(predictions[name][rows, positions][has_token] for name in ("labels", "probabilities"))
         labels[has_token], probabilities[has_token] = best
         return split.by_sentence(labels), split.by_sentence(probabilities)
 

@@ -182,7 +182,8 @@ class VectorGoal(Vectors, TextHead):
         vectors = stacked(outputs)[VECTORS]
         predictions = {VECTORS: vectors.reshape(len(kept), -1, vectors.shape[-1]), "row_numbers": np.arange(len(kept))}
         texts = np.array([example.texts for example in kept], object)
-        return self.scores(predictions, types.SimpleNamespace(labels=self.encode(kept), texts=texts)), {}
+        split: Any = types.SimpleNamespace(labels=self.encode(kept), texts=texts)
+        return self.scores(predictions, split), {}
 
     # The export
 
@@ -238,7 +239,7 @@ class Positives(VectorGoal):
     loss_name = "in_batch_loss"
     missing = ()  # there is no label column
     has_labels = False
-    score_names = RANK_SCORES
+    score_names: Any = RANK_SCORES
     criteria = ()
 
     def compare(self, predictions: Predictions, split: TextRows) -> tuple[np.ndarray, np.ndarray]:
