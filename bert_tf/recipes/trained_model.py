@@ -83,10 +83,10 @@ def _of_run(path: str, run: Mapping[str, Any], with_attention: bool) -> TrainedM
         from bert_tf.export import attention_signature
 
         attention_signature.check(start.config)
-    about: dict[str, Any] = {"attention": with_attention}
+    about: dict[str, Any] = {"attention": True} if with_attention else {}
     task: Task
     if run.get("name") == PRETRAINING:
-        task = _pretraining_task(options, start)
+        task, about = _pretraining_task(options, start), {"attention": with_attention}
     else:
         folder = RunFolder(path, is_chief=False)
         options = _for_trained_model(options, folder, start)
@@ -197,7 +197,7 @@ def write_export(
         examples=examples_of(task.signatures(model, task.tokenizer)),
         about=about,
         precision=precision,
-        with_attention=about["attention"],
+        with_attention=about.get("attention", False),
         engine_names=engine_names,
         calibration=calibration,
     )
