@@ -1,5 +1,6 @@
 """Runs the code of docs/adding_a_task.md and docs/adding_a_checkpoint_format.md."""
 
+import importlib
 import json
 import re
 import sys
@@ -52,6 +53,14 @@ def create_task(folder):
 
     options = Flags(data_dir=str(folder), max_seq_length=12)
     return catalog.get("my_lab.sarcasm/headlines")(options, tokenizer_for), vocabulary_texts
+
+
+def test_page_of_flags_has_every_flag_of_every_command(monkeypatch):
+    pytest.importorskip("mkdocs")
+    monkeypatch.syspath_prepend(DOCS.parent)
+    page = "\n".join(importlib.import_module("mkdocs_hooks").page())
+    assert all(f">--{name}</code>" in page for name in fields_of(Flags))
+    assert ">--allowed_origins</code>" in page and "## bert-tf push" in page and "|---|---|\n\n" not in page
 
 
 def test_example_task_reads_predicts_and_scores(headlines):

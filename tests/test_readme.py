@@ -228,6 +228,8 @@ def anchors_of(text):
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_has_a_target(path):
     for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", path.read_text(encoding="utf-8")):
+        if target == "flags.md":  # which mkdocs_hooks.py makes
+            continue
         page = path.parent / target if target else path
         assert page.exists(), target
         assert not anchor or anchor in anchors_of(page.read_text(encoding="utf-8")), f"{target}#{anchor}"

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from bert_tf.api import table
+from bert_tf.api import python_words, table
 from bert_tf.api import texts as given_texts
 from bert_tf.api.options import FineTuneOptions, PretrainOptions
 from bert_tf.errors import UserError
@@ -55,7 +55,7 @@ def fine_tune(
     folder = os.fspath(output_dir)
     columns: Sequence[str] = [text] if isinstance(text, str) else list(text or ())
     values: dict[str, Any] = {"output_dir": folder}
-    with notebook.plain_warnings():
+    with notebook.plain_warnings(), python_words.spoken():
         for flag, each, name in (("train_file", data, "train"), ("eval_file", eval_data, "eval")):
             if isinstance(each, str | os.PathLike):
                 values[flag] = os.fspath(each)
@@ -92,7 +92,7 @@ def pretrain(
         source = os.path.join(folder, "data", "texts.jsonl")
     values = {"input_file": source, "output_dir": folder, **options}
     given = pretrain_recipe.Flags.of_program(values)
-    with given.trusting(), calling(callbacks), notebook.plain_warnings():
+    with given.trusting(), calling(callbacks), notebook.plain_warnings(), python_words.spoken():
         if texts is not None:
             rows = enumerate(given_texts.elements(texts, "texts"))
             lines = ({"text": given_texts.as_text(each, f"Text {number}")} for number, each in rows)

@@ -63,7 +63,7 @@ def _shown(kind: type, arguments: Sequence[str]) -> Collection[str]:
 
 def _print_help(kind: type, shown: Collection[str], description: str) -> None:
     lines, fields = [description.rstrip()], fields_of(kind)
-    for title, every in _help_groups(kind).items():
+    for title, every in help_groups(kind).items():
         if not (names := [name for name in every if name in shown]):
             continue
         lines += ["", f"{title}:", *(_help_of(name, fields[name].metadata["help"]) for name in names)]
@@ -74,7 +74,7 @@ def _print_help(kind: type, shown: Collection[str], description: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's flush at exit would fail
 
 
-def _help_groups(kind: type) -> dict[str, list[str]]:
+def help_groups(kind: type) -> dict[str, list[str]]:
     """{title: flags}: those in MOST_USED of the dataclass, then those of each class it inherits or holds."""
     most_used = list(getattr(kind, "MOST_USED", ()))
     groups = {"Flags used most": most_used}

@@ -45,26 +45,26 @@ def before_pretraining(config: BertConfig, options: "Flags", tokens: int) -> lis
     options: the flags of `bert-tf pretrain`. tokens: of the training text.
     """
     positions = options.training.num_train_steps * options.training.train_batch_size * options.max_seq_length
-    passes = positions / max(tokens, 1)
-    parameters = config.num_weights
+    passes, dashes = positions / max(tokens, 1), "" if options.from_program else "--"
     chosen = "" if "num_train_steps" in options.given or not options.input_file else ", chosen for this text,"
     lines = [
-        f"{tokens:,} tokens of text, {parameters:,} parameters; {options.training.num_train_steps:,} steps{chosen} are "
+        f"{tokens:,} tokens of text; {options.training.num_train_steps:,} steps{chosen} are "
         f"{_rounded(passes)} passes over the text"
     ]
     if not options.model.init_checkpoint and _layer_parameters(config) > TOO_LARGE * _trainable_parameters(tokens):
         smaller = model_size(tokens)
-        fits = f"--model_size={smaller} fits it better, " if smaller != options.model.model_size else "more text, "
+        is_smaller = smaller != options.model.model_size
+        fits = f"{dashes}model_size={smaller} fits it better, " if is_smaller else "more text, "
         lines.append(
             f"Warning: the model is too large for this little text and will learn it by heart: {fits}or start from a "
-            "published model, as with --init_checkpoint=bert-base-uncased."
+            f"published model, as with {dashes}init_checkpoint=bert-base-uncased."
         )
     if passes > 5 * PASSES:
         steps = number_of_steps(tokens, options.training.train_batch_size * options.max_seq_length)
         if steps < options.training.num_train_steps:
             lines.append(
                 f"Warning: {_rounded(passes)} passes are many; BERT made {PASSES} over its text, which here are "
-                f"{'' if options.from_program else '--'}num_train_steps={steps}."
+                f"{dashes}num_train_steps={steps}."
             )
     return lines
 
@@ -80,5 +80,5 @@ def after_pretraining(results: Mapping[str, float]) -> list[str]:
         return []
     return [
         f"Warning: the loss, {loss:.4f}, is not below {unigram:.4f}, that of guessing tokens by their frequency: "
-        "the model has not learned to use the context. Train longer (--num_train_steps), or raise --learning_rate."
+        "the model has not learned to use the context. Train longer (num_train_steps), or raise the learning rate."
     ]

@@ -24,7 +24,7 @@ def test_model_size_grows_with_the_text(tokens, size):
 
 def test_fitting_model_gets_no_warning():
     (line,) = advice.before_pretraining(TINY, options(), 400_000)
-    assert line == "400,000 tokens of text, 587,008 parameters; 100 steps are 0.25 passes over the text"
+    assert line == "400,000 tokens of text; 100 steps are 0.25 passes over the text"
 
 
 def test_too_large_model_warning_names_a_fitting_size():

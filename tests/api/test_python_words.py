@@ -1,0 +1,40 @@
+"""Messages that name arguments in place of flags."""
+
+import logging
+
+import pytest
+
+from bert_tf.api import python_words
+from bert_tf.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "Try --class_weights=balanced --criterion=macro_f1, --learning_rate=0.002.",
+            'Try class_weights="balanced" criterion="macro_f1", learning_rate=0.002.',
+        ),
+        ("--nojoin_labels undoes that", "join_labels=False undoes that"),
+        ("name it with --text_field.", "name it with text_field."),
+        (
+            "export it: `bert-tf export RUN --overwrite`, --keep_best=true",
+            "export it: `bert-tf export RUN --overwrite`, keep_best=True",
+        ),
+        ("a -- b, well--known", "a -- b, well--known"),
+    ],
+)
+def test_flags_become_arguments(text, expected):
+    assert python_words.as_arguments(text) == expected
+
+
+def test_warnings_and_errors_name_arguments_within_it(caplog):
+    log = logging.getLogger("bert_tf")
+    with pytest.raises(UserError, match='^Pass pooling="mean"\\.$'), python_words.spoken():
+        log.warning("%s are left out (--bad_rows=stop refuses them)", "2 rows")
+        raise UserError("Pass --pooling=mean.")
+    log.warning("--bad_rows=stop")
+    assert [record.getMessage() for record in caplog.records] == [
+        '2 rows are left out (bad_rows="stop" refuses them)',
+        "--bad_rows=stop",
+    ]
