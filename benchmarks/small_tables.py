@@ -131,7 +131,7 @@ def trainer(train, test, names, checkpoint, *, several):
     data = [
         {
             **{name: inputs[name][row] for name in inputs},
-            "label": torch.tensor(labels[row], dtype=torch.float32 if several else torch.int64),
+            "labels": labels[row].tolist(),
         }
         for row in range(len(train))
     ]
