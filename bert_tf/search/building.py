@@ -90,7 +90,7 @@ def build(
         count = _write_rows(partial, embedder, _examples(texts, columns, id_column))
         if not count:
             raise UserError(f"{texts} holds no text: pass one with a text in a line.")
-        about = _finish(partial, count, embedder, flags, approximate, bm25=bm25)
+        about = _finish(partial, count, embedder, flags, approximate, bm25)
         atomic_files.replace_folder(partial, target)
         return about
     except UserError:
@@ -211,7 +211,7 @@ def _line_ends(path: str) -> np.ndarray:
 
 
 def _finish(
-    partial: str, count: int, embedder: "Embedder", flags: Mapping[str, Any], approximate: str, *, bm25: bool
+    partial: str, count: int, embedder: "Embedder", flags: Mapping[str, Any], approximate: str, bm25: bool
 ) -> dict[str, Any]:
     """Writes the other files; returns the content of the JSON file."""
     ends = _line_ends(os.path.join(partial, TEXTS))
