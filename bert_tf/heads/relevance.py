@@ -48,7 +48,7 @@ class Relevance(Regression):
         if wrong.size:
             example = examples[wrong[0]]
             raise UserError(
-                f"In {example.location} the label is {example.label!r}; expected a number from 0 to 1, or give "
+                f"In {example.location} the label is {example.label!r}; expected a number from 0 to 1, or pass "
                 "label_type=relevance_score for other scores."
             )
         return found

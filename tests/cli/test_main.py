@@ -47,7 +47,7 @@ def test_outside_command_is_called_by_its_dotted_name(my_lab, capsys):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("cuont", "There is no command 'cuont'. Known: ablate, "),
+        ("cuont", "There is no command 'cuont'. Did you mean convert? Known: ablate, "),
         ("my_lab.cuont", "There is no command 'my_lab.cuont'. Known: ablate, "),
         ("my_lab.notes", "my_lab.notes is not a command: it needs add_arguments(parser) and run(arguments), or "),
     ],

@@ -15,6 +15,7 @@ from bert_tf.checkpoints.checkpoint import NORMALIZE
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.export import host
 from bert_tf.export.engine_predictor import inputs_of
+from bert_tf.heads.masked_lm import mask_filling
 from bert_tf.heads.span.answering import Answering
 from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.span.spans import Search
@@ -23,7 +24,6 @@ from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.model import weights
 from bert_tf.tasks.embeddings.extraction import Features
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice, choose_layers
-from bert_tf.tasks.pretraining import mask_filling
 from bert_tf.text.host_tokenizer_kinds import create
 from bert_tf.text.tokenizer import Tokenizer
 

@@ -152,7 +152,7 @@ def test_changed_config_is_refused_with_the_flag_that_differs(whole_run):
     assert code == 2
     assert errors == [
         f"run_pretraining.py: {run} holds a run of another configuration (learning_rate: 5e-05 there, 0.5 now). "
-        "Choose another output_dir, or the same flags to continue it."
+        f"Choose another output_dir, such as {run}-2, or the same flags to continue it."
     ]
 
 
@@ -234,9 +234,9 @@ ERRORS = {
     ),
     "no configuration": ({"bert_config_file": "{texts}/nothing.json"}, "expected a BERT configuration"),
     "both ways from the left": ({"encoder": "lstm", "left_to_right": True}, "leave out left_to_right"),
-    "too long": ({"max_seq_length": 513}, "the model has 512 positions: choose a shorter length, or give"),
+    "too long": ({"max_seq_length": 513}, "the model has 512 positions: choose a shorter length, or pass"),
     "too short": ({"max_seq_length": 4, "max_predictions_per_seq": 2}, "max_seq_length=4 was given"),
-    "unknown flag": ({"learning_rat": 1}, "Did you mean: learning_rate?"),
+    "unknown flag": ({"learning_rat": 1}, "Did you mean learning_rate?"),
     "wrong type": ({"vocab_size": "many"}, "--vocab_size=many was given; expected a whole number."),
     "wrong choice": (
         {"optimizer": "sgd"},
@@ -246,7 +246,7 @@ ERRORS = {
     "seed of 64 bits": ({"random_seed": 2**40}, "random_seed is 1099511627776; expected a whole number from 0"),
     "negative weight": ({"next_sentence_weight": -1}, "next_sentence_weight is -1.0"),
     "words without whole words": ({"chinese_word_segmentation": True}, "do_whole_word_mask or max_span_words too"),
-    "minutes and steps": ({"budget_minutes": 1}, "ends by itself: leave num_train_steps out, or give"),
+    "minutes and steps": ({"budget_minutes": 1}, "ends by itself: leave num_train_steps out, or pass"),
     "no processes": ({"num_workers": -1}, "num_workers is -1"),
     "no devices": ({"num_logical_devices": 0}, "num_logical_devices is 0"),
     "uneven micro-batches": ({"num_accumulation_steps": 3}, "choose num_accumulation_steps that divides it"),

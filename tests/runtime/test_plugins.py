@@ -49,7 +49,8 @@ def test_member_is_loaded_by_name_and_outside_module_by_dotted_name(tools):
 def test_unknown_name_error_lists_known_names(tools, name):
     with pytest.raises(UserError) as error:
         plugins.load("toolbox", name, kind="tool")
-    assert str(error.value) == f"There is no tool {name!r}. Known: broken, hammer."
+    hint = "Did you mean hammer? " if name == ".hammer" else ""
+    assert str(error.value) == f"There is no tool {name!r}. {hint}Known: broken, hammer."
 
 
 @pytest.mark.parametrize("name, missing", [("broken", "a_package"), ("my_lab.broken", "my_lab.part")])

@@ -159,19 +159,19 @@ def test_compiled_update_matches_plain_one_and_leaves_all_as_it_was_where_the_no
         parts = ours.trainable, ours.optimizer.state(), ours.average.state()
         return [variable.numpy() for variable in tf.nest.flatten(parts)]
 
-    results = [ours._update(gradients) for ours in (plain, compiled, plain, compiled)][2:]
+    results = [ours._compiled(ours.update)(gradients) for ours in (plain, compiled, plain, compiled)][2:]
     np.testing.assert_allclose(*([float(norm) for norm, _ in results][i : i + 1] for i in (0, 1)), rtol=1e-6)
     for expected, actual in zip(*map(numbers, (plain, compiled)), strict=True):
         np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=2e-6)
     before = [dict(zip(compiled.trainable, map(tf.identity, compiled.trainable.values()), strict=True))]
     before += [tf.nest.map_structure(tf.identity, compiled.optimizer.state())]
-    norm, diverged = compiled._update([gradients[0] * np.inf, *gradients[1:]])
+    norm, diverged = compiled._compiled(compiled.update)([gradients[0] * np.inf, *gradients[1:]])
     assert not np.isfinite(norm) and diverged
     assert int(compiled.optimizer.step) == int(before[1].pop("step")) + 1, "the step after which it diverged counts"
     after = [compiled.trainable, compiled.optimizer.state()]
     after[1].pop("step")
     tf.nest.map_structure(np.testing.assert_array_equal, after, before)
-    assert np.isnan(compiled._update(gradients)[0]), "training has ended"
+    assert np.isnan(compiled._compiled(compiled.update)(gradients)[0]), "training has ended"
     tf.nest.map_structure(np.testing.assert_array_equal, after, before)
 
 

@@ -239,7 +239,7 @@ class Positives(VectorGoal):
     loss_name = "in_batch_loss"
     missing = ()  # there is no label column
     has_labels = False
-    score_names: Any = RANK_SCORES
+    score_names: ClassVar[Any] = RANK_SCORES
     criteria = ()
 
     def compare(self, predictions: Predictions, split: TextRows) -> tuple[np.ndarray, np.ndarray]:

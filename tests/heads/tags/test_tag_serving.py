@@ -51,7 +51,7 @@ def test_export_tags_given_words_like_file_prediction(exported):
     (words,) = task.head.serving_examples(task.split("dev"))["words"].values()
     served = tf.saved_model.load(folder).signatures["words"](words=tf.constant([*words, [""] * len(words[0])]))
     tags = [[tag.decode() for tag in row] for row in served["tags"].numpy()]
-    labels, probabilities = task.word_predictions(predicted_by(task)[1], "dev")
+    labels, probabilities = task.head.word_predictions(predicted_by(task)[1], task.split("dev"))
     for row, (sentence, numbers, scores) in enumerate(zip(words, labels, probabilities, strict=True)):
         assert tags[row] == [TAG_SET.labels[n] for n in numbers] + [""] * (len(sentence) - len(numbers))
         np.testing.assert_allclose(served["scores"][row, : len(scores)], scores, atol=1e-5)

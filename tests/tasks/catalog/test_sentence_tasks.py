@@ -218,7 +218,7 @@ def test_regression_and_multi_label_tables_are_read(folder):
 def test_relevance_table_has_a_query_and_a_text(tmp_path):
     (tmp_path / "train.csv").write_text("q,t,l\nWho?,fox,1\nWhy?,x,0.5\n")
     task = task_of("table", tmp_path, text_columns="q,t", label_type="relevance")
-    assert (task.split("train").labels.tolist(), task.kind) == ([1, 0.5], "relevance")
+    assert (task.split("train").labels.tolist(), task.head.kind) == ([1, 0.5], "relevance")
     with pytest.raises(UserError, match="label_type=relevance is for pairs: pass text_columns=QUERY,TEXT"):
         task_of("table", tmp_path, text_columns="q", label_type="relevance")
 
