@@ -227,7 +227,10 @@ def test_missing_shard_is_reported(tmp_path, arrays):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"model_type": "xlnet"}, "a model of type 'xlnet': XLNet is not supported, and deberta-v3-base is the nearest"),
+        (
+            {"model_type": "xlnet"},
+            "a model of type 'xlnet': XLNet is not supported, and deberta-v3-base is the nearest",
+        ),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'; expected 'absolute'"),
         ({"hidden_size": 15}, "hidden_size 15 cannot be split among"),
         ({"hidden_act": "swish"}, "hidden_act is 'swish'"),

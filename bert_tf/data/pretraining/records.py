@@ -200,7 +200,12 @@ def _finish(folder: str | os.PathLike[str], plan: Plan, collected: Collected) ->
     has_next = plan.options.nsp and plan.options.pairs == "next"
     warnings = find_problems(statistics, nsp=has_next, evaluates_on_training_text=in_both)
     warnings += result.damage
-    manifest: dict[str, Any] = {"wanted": plan.request, "shards": shards, "statistics": statistics, "warnings": warnings}
+    manifest: dict[str, Any] = {
+        "wanted": plan.request,
+        "shards": shards,
+        "statistics": statistics,
+        "warnings": warnings,
+    }
     manifest["evaluates_on_training_text"] = in_both
     atomic_files.write_json(os.path.join(folder, MANIFEST), manifest, shared=True)
     _remove_work(folder)

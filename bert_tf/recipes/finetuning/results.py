@@ -138,4 +138,4 @@ def about_export(options: FineTuningFlags, task: FineTuningTask) -> dict[str, An
     """Content of about.json besides the name of the task: about its head, and how a labelled file is read."""
     values = options.values()
     reads = {name: values[name] for name in task.head.file_flags if name in values}
-    return {**task.about(), "reads": reads}
+    return {**({"attention": True} if options.export_attention else {}), **task.about(), "reads": reads}
