@@ -135,7 +135,7 @@ def test_tags_and_questions_are_trained_on_as_from_their_files(tmp_path):
     for name, make in (("tags", lambda: tag_task(str(tmp_path / "some.txt"))), ("questions", question_task)):
         source, task = make(), make()
         split = "dev" if name == "tags" else "train"  # the file of the tagger's cases
-        source._rows["train"] = source.split(split)
+        source = source.replaced(source={"train": source.source[split]})
         preprocessed.write(source, options_of(tmp_path / name), start_of(), ["train"])
         task = preprocessed.attach(task, options_of(train_file=f"{tmp_path}/{name}/train.tf_record"), start_of())
         expected = list(source.train_batches(4, 3).take(6))

@@ -112,7 +112,7 @@ def test_vectors_are_cached_until_weights_or_data_change(make, monkeypatch, tmp_
     np.testing.assert_array_equal(vectors("concat_last_four"), first)
     assert [name.rsplit("-", 1)[0] for name in written] == ["train.txt_-4_-3_-2_-1"]
     np.testing.assert_array_equal(vectors("last")[:, :, 0], first[:, :, 3])
-    assert [name.rsplit("-", 1)[0] for name in written[1:]] == ["dev_last"]
+    assert [name.rsplit("-", 1)[0] for name in written[1:]] == ["train.txt_last"]
     assert np.abs(vectors("last", seed=1)[0, 0] - first[0, 0, 3:]).max() > 0.1 and len(written) == 3
     (tmp_path / "train.txt").write_text(FILE.replace("ca", "cab"), encoding="utf-8")
     vectors("last", seed=1)
