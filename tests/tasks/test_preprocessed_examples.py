@@ -138,10 +138,10 @@ def test_tags_and_questions_are_trained_on_as_from_their_files(tmp_path):
         source = source.replaced(source={"train": source.source[split]})
         preprocessed.write(source, options_of(tmp_path / name), start_of(), ["train"])
         task = preprocessed.attach(task, options_of(train_file=f"{tmp_path}/{name}/train.tf_record"), start_of())
-        expected = list(source.train_batches(4, 3).take(6))
-        for batch in expected:  # of whole batches
+        expected, stored = (list(ours.train_batches(4, 3).take(6)) for ours in (source, task))
+        for batch in (*expected, *stored):  # of whole batches
             assert np.all(batch.pop("row_weights", np.ones(1)) == 1)
-        assert_same(task.train_batches(4, 3).take(6), expected)
+        assert_same(stored, expected)
         assert (
             task.split("train").count == source.split("train").count
             and "preprocessed examples of" in task.split("train").describe("train")[0]
