@@ -8,8 +8,8 @@ import contextlib
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 
@@ -36,6 +36,16 @@ class Signature:
     function: Callable[..., Mapping[str, Any]]
     inputs: Mapping[str, Spec]
     outputs: Mapping[str, Spec]
+
+    @classmethod
+    def of(cls, function: Any, declared: Sequence[str]) -> Self:
+        """That of one of `loaded_model.signatures`, its inputs and outputs in the same order in every process.
+
+        declared: inputs in order, as an export says; a SavedModel itself has none.
+        """
+        inputs, outputs = _specs(_inputs_of(function)), _specs(function.structured_outputs)
+        order, _ = loaded_model.inputs_in_order({name: shape or () for name, (_, shape) in inputs.items()}, declared)
+        return cls(function, {name: inputs[name] for name in order}, dict(sorted(outputs.items())))
 
     def __call__(self, arrays: Arrays) -> Arrays:
         """Computes the outputs {name: array [B, ...]} of the inputs; runs in the calling thread."""
@@ -134,7 +144,7 @@ class Served:
                 _check_memory(self.folder)
             functions = loaded_model.signatures(self.folder, jit_compile=jit_compile, texts=texts)
             self.signatures = {
-                key: Signature(function, _specs(_inputs_of(function)), _specs(function.structured_outputs))
+                key: Signature.of(function, loaded_model.declared_inputs(self.folder))
                 for key, function in functions.items()
             }
         if "serving_default" not in self.signatures:

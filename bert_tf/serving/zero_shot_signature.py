@@ -13,7 +13,7 @@ from bert_tf.serving.served import Arrays, Signature
 if TYPE_CHECKING:
     from bert_tf.serving.served import Served
 
-MOST_LABELS = 64
+MAX_LABELS = 64
 ROWS = 64  # pairs that are computed at once
 
 
@@ -34,8 +34,8 @@ def added(model: "Served") -> dict[str, Signature]:
 
     def answer(text: np.ndarray, labels: np.ndarray) -> Arrays:
         count = labels.shape[1]
-        if not 1 <= count <= MOST_LABELS:
-            raise ValueError(f"there are {count} labels; expected 1 to {MOST_LABELS}")
+        if not 1 <= count <= MAX_LABELS:
+            raise ValueError(f"there are {count} labels; expected 1 to {MAX_LABELS}")
         texts = np.repeat(text, count)
         names = [[label.decode("utf-8", "replace") for label in row] for row in labels.tolist()]
         hypotheses = [text.encode() for row in names for text in zero_shot.hypotheses(row, zero_shot.TEMPLATE)]

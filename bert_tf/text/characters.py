@@ -201,6 +201,9 @@ def wordpiece(
 
 
 def normalize_albert(text: str) -> str:
-    """The normalization of uncased models of ALBERT before SentencePiece's own: quotes, NFKD, accents, lower case."""
+    """The normalization of uncased models of ALBERT before SentencePiece's own: quotes, NFKD, no marks, lower case.
+
+    As `tokenizers` does it (StripAccents): marks are all characters of the categories M*.
+    """
     decomposed = unicodedata.normalize("NFKD", text.replace("``", '"').replace("''", '"'))
-    return "".join(character.lower() for character in decomposed if not is_accent(character))
+    return "".join(c.lower() for c in decomposed if not unicodedata.category(c).startswith("M"))

@@ -158,7 +158,7 @@ class Albert(SentencePiece):
                 found = "".join(characters)
                 at = found.find(quote, at + 1)
         if self.lower_case:
-            characters, places = _replaced(characters, places, FOLDING)
+            characters, places = _replaced(characters, places, FOLDING, in_clusters=False)
         return _replaced(characters, places, self._table)
 
 
@@ -172,9 +172,7 @@ class _Folding(dict[str, str]):
     """Replacements of uncased models of ALBERT, {character: others}."""
 
     def get(self, key: str, default: str | None = None) -> str | None:  # type: ignore[override]
-        """The replacement of a character; the default for one that stays, and for several."""
-        if len(key) > 1:
-            return default
+        """The replacement of a character; the default for one that stays."""
         if key not in self:
             self[key] = normalize_albert(key)
         return default if self[key] == key else self[key]
@@ -183,29 +181,38 @@ class _Folding(dict[str, str]):
 FOLDING = _Folding()
 
 
-def _replaced(characters: list[str], places: list[int], table: Mapping[str, str]) -> tuple[list[str], list[int]]:
+def _replaced(
+    characters: list[str], places: list[int], table: Mapping[str, str], *, in_clusters: bool = True
+) -> tuple[list[str], list[int]]:
     """Characters, and grapheme clusters of a few bytes, replaced as `text.replacements` does it."""
-    if not table and table is not FOLDING:
+    if in_clusters and not table:
         return characters, places
     found: list[str] = []
     sources: list[int] = []
-    at, joined = 0, _joined(characters)
+    at, joined = 0, _joined(characters) if in_clusters else [False] * len(characters)
     while at < len(characters):
         size = 1
         while at + size < len(characters) and joined[at + size]:
             size += 1
-        new = table.get(characters[at])
-        if 1 < size < 4 and len("".join(characters[at : at + size]).encode()) <= charsmap.LONGEST_CLUSTER:
-            new = new if new is not None else table.get("".join(characters[at : at + 2]))
-            new = new if new is not None or size < 3 else table.get("".join(characters[at : at + 3]))
-            size = 1 if new is None else size
+        whole = _of_cluster(characters[at : at + size], table) if 1 < size < 4 else None
+        if whole is not None:
+            found += whole
+            sources += [places[at + min(inside, size - 1)] for inside in range(len(whole))]
         else:
-            size = 1
-        new = characters[at] if new is None else new
-        found += new
-        sources += [places[at + min(inside, size - 1)] for inside in range(len(new))]
+            for place in range(at, at + size):
+                new = table.get(characters[place], characters[place])
+                found += new
+                sources += [places[place]] * len(new)
         at += size
     return found, sources
+
+
+def _of_cluster(cluster: Sequence[str], table: Mapping[str, str]) -> str | None:
+    """What replaces a cluster: what belongs to the shortest key that it begins with; None if it is long or has none."""
+    text = "".join(cluster)
+    if len(text.encode()) > charsmap.LONGEST_CLUSTER:
+        return None
+    return next((table[text[:size]] for size in range(1, len(text) + 1) if text[:size] in table), None)
 
 
 def _joined(characters: Sequence[str]) -> list[bool]:

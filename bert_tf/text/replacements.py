@@ -29,11 +29,12 @@ class Replacements:
     """Replaces strings by others: single characters, and grapheme clusters as `tokenizers` looks them up.
 
     Args:
-        table: {string: replacement}. A longer string is replaced if it is a cluster of at most five bytes, of which
-            the shortest key that it begins with counts.
+        table: {string: replacement}.
+        in_clusters: whether a cluster of at most five bytes is replaced as a whole by what belongs to the shortest key
+            that it begins with; otherwise all keys are single characters.
     """
 
-    def __init__(self, table: Mapping[str, str]) -> None:
+    def __init__(self, table: Mapping[str, str], *, in_clusters: bool = True) -> None:
         singles = sorted(key for key in table if len(key) == 1)
         clusters = sorted((_cluster_key(key), table[key]) for key in table if len(key) > 1)
         rows = [*(table[key] for key in singles), *(value for _, value in clusters), ""]
@@ -48,7 +49,7 @@ class Replacements:
             to, by = charsmap.cluster_bits()
             self._pages, self._bits = map(tf.constant, paged(to.astype(np.int32) << 8 | by))
             self._cluster_node = as_single_node(self._clusters)
-        self._has_clusters = bool(singles or clusters)
+        self._in_clusters = in_clusters
 
     def __call__(self, characters: Characters) -> Characters:
         """The characters with all that is replaced."""
@@ -56,6 +57,8 @@ class Replacements:
         place = tf.minimum(tf.searchsorted(self._changed, x), tf.size(self._changed) - 1)
         rows = tf.where(tf.equal(tf.gather(self._changed, place), x), place, -1)  # of each character, -1: it stays
         sizes = tf.ones_like(x)  # characters of the cluster that is replaced
+        if not self._in_clusters:
+            return self._replaced(characters, rows, sizes)
         bits = tf.gather(self._bits, tf.gather(self._pages, x // BLOCK) * BLOCK + x % BLOCK)
         text = row_numbers(characters.points)
         joined = tf.not_equal(tf.bitwise.bitwise_and(shift(bits, 1) // 256, bits % 256), 0)

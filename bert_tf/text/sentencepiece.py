@@ -40,7 +40,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     def _steps(self) -> list[Step]:
         """Normalization of texts before that of the model."""
-        return [with_quotes, *([Replacements(_folding())] if self.lower_case else [])]
+        return [with_quotes, *([Replacements(_folding(), in_clusters=False)] if self.lower_case else [])]
 
     def _continuations(self) -> np.ndarray:
         return np.array([not token.startswith(SPACE) for token in self.vocabulary])

@@ -5,6 +5,7 @@ import json
 import re
 import signal
 import socket
+import types
 from pathlib import Path
 
 import httpx
@@ -20,6 +21,7 @@ from bert_tf.cli.commands import serve
 from bert_tf.cli.main import main
 from bert_tf.runtime import machine_memory
 from bert_tf.serving.app import PAGE, Server
+from bert_tf.serving.served import Signature
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -262,3 +264,15 @@ def test_model_above_free_memory_is_refused(exports, monkeypatch, capsys):
 
 def test_run_gives_its_name_to_its_export():
     assert serve.default_name("runs/sst2/export") == serve.default_name("runs/sst2") == "sst2"
+
+
+@pytest.mark.parametrize("names", [("text_a", "text_b"), ("text_b", "text_a")])
+def test_inputs_are_in_the_order_of_an_example_whatever_that_of_the_file(names):
+    texts = tf.TensorSpec([None], tf.string)
+    numbers = {name: tf.TensorSpec([None, 2]) for name in ("probabilities", "logits")}
+    function = types.SimpleNamespace(
+        structured_input_signature=((), dict.fromkeys(names, texts)), structured_outputs=numbers
+    )
+    signature = Signature.of(function, [])
+    assert (list(signature.inputs), list(signature.outputs)) == (["text_a", "text_b"], ["logits", "probabilities"])
+    assert list(Signature.of(function, ["text_b", "text_a"]).inputs) == ["text_b", "text_a"], "as the export says"

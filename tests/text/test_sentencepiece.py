@@ -61,6 +61,19 @@ def test_ids_are_those_of_sentencepiece(tokenizer, tokens):
     assert tokenizer(["[CLS]"]).to_list() == tokenizer(["[cls]"]).to_list()  # as text, unless tokens are recognized
 
 
+def test_uncased_texts_are_normalized_as_tokenizers_does(tokenizer, tokens):
+    """Marks of all kinds go, and a character that is replaced takes nothing of its cluster with it."""
+    steps = tokenizers.normalizers
+    model = steps.Precompiled(sentencepiece_model.parse(tokens.rules).charsmap)
+    theirs = steps.Sequence([steps.NFKD(), steps.StripAccents(), steps.Lowercase(), model])
+    assigned = [
+        chr(code) for code in range(1, 0x30000) if unicodedata.ucd_3_2_0.category(chr(code)) not in ("Cn", "Cs")
+    ]
+    chosen = {*assigned[::29], *(c for c in assigned if unicodedata.category(c) in ("Mc", "Me", "Cf"))} - {"`", "'"}
+    texts = [f"A{c}b字\u0327{c}x{c}\u0301{c}" for c in sorted(chosen)]
+    assert tokenizer._splitter.normal(texts) == [theirs.normalize_str(text) for text in texts]
+
+
 def test_offsets_are_of_the_original_text_without_spaces(tokenizer):
     text = " the \u0301\u0301 caf\u00e9 e\u0301 fox "
     ids, starts, ends = (x.to_list()[0] for x in tokenizer.with_offsets([text]))
