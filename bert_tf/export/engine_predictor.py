@@ -3,10 +3,11 @@
 B examples, R rows, T positions of the longest row of a block.
 """
 
+import contextlib
 import copy
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,13 +55,15 @@ class EnginePredictor(TextFunction):
             )
         about, self._settings = about_file.read(folder), settings_of(folder)
         self._tokenizer = tokenizer_of(folder)
-        self._stages = host.stages(self._settings, about, self._tokenizer)
+        with _refusing_damage(folder):
+            self._stages = host.stages(self._settings, about, self._tokenizer)
         self.inputs, self.has_order = self._stages.inputs, True
         self.labels, self.task = tuple(about.get("labels") or ()), str(about.get("task") or "")
         self.head = loaded_model.head_of(folder, getattr(self._stages, "outputs", ()))
         self._lock = threading.Lock()
         self._network = _load(folder, engine, exact=exact or self._settings["precision"] == "float32")
-        self._check()
+        with _refusing_damage(folder):
+            self._check()
         self.word_tagger = _WordTagger(self) if hasattr(self._stages, "read_words") else None
 
     def predict(self, examples: Sequence[Example]) -> dict[str, np.ndarray]:
@@ -175,6 +178,16 @@ class _WordTagger:
             example.encode()  # raises for half a surrogate pair
         tags, scores = zip(*self._predictor.tagged([example.texts for example in examples]), strict=True)
         return {"tags": tags, "scores": scores}
+
+
+@contextlib.contextmanager
+def _refusing_damage(folder: str) -> Iterator[None]:
+    """Raises UserError for settings that lack something, or hold something else than they should."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        path = os.path.join(folder, FOLDER, SETTINGS)
+        raise UserError(f"{path} or about.json is damaged ({error!r}): export it again with --engine.") from None
 
 
 def load(folder: str, engine: str = AUTO) -> EnginePredictor | None:

@@ -203,6 +203,17 @@ def test_damaged_and_other_models_are_refused(classifier, tmp_path):
     (folder / "engines" / "host.json").write_text(json.dumps(settings))
     with pytest.raises(UserError, match="openvino gives other numbers for .*: logits differs by 2 of the largest"):
         engine_predictor.load(str(folder), "openvino")
+    for damage in ({"stages": "rows"}, {"stages": 3}, {"precision": "half"}, {"check": []}, {"max_seq_length": "a"}):
+        (folder / "engines" / "host.json").write_text(json.dumps({**settings, **damage}))
+        with pytest.raises(
+            UserError, match=r"host.json or about.json is damaged \(.*\): export it again with --engine"
+        ):
+            engine_predictor.load(str(folder), "openvino")
+    for stages, message in (("os.path", "names code outside of this package"), ("none", "There is no module 'none'")):
+        (folder / "engines" / "host.json").write_text(json.dumps({**settings, "stages": stages}))
+        with pytest.raises(UserError, match=message):
+            engine_predictor.load(str(folder), "openvino")
+    (folder / "engines" / "host.json").write_text(json.dumps(settings))
     (folder / "engines" / "openvino" / "model.xml").write_text("<net")
     with pytest.raises(UserError, match="model in .* cannot be loaded .*: a file of it is damaged or missing"):
         engine_predictor.load(str(folder), "openvino")

@@ -10,11 +10,12 @@ about.json. An instance has
                             {output of the network: a list of R arrays, of tokens without padding}
 """
 
-import importlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from bert_tf.runtime import plugins
 
 Numbers = dict[str, list[np.ndarray]]
 
@@ -28,6 +29,6 @@ class Row(NamedTuple):
 
 
 def stages(settings: dict[str, Any], about: dict[str, Any], tokenizer: Any) -> Any:
-    """The stages of an export."""
-    module = importlib.import_module(f"{__name__}.{settings['stages']}")
-    return module.Stages(settings, about, tokenizer)
+    """The stages of an export; UserError for a module from outside that is not trusted."""
+    plugins.check_trusted(settings["stages"], "The export's host.json")
+    return plugins.load(__name__, settings["stages"]).Stages(settings, about, tokenizer)
