@@ -4,7 +4,8 @@
     python benchmarks/start_up.py --export=runs/classifier
 
 Runs each command ROUNDS times, in turns, and writes the table to benchmarks/README.md. With --export it only predicts a
-text, by TensorFlow's C library and after `import tensorflow`, and prints the table.
+text, by TensorFlow's C library, after `import tensorflow` and by each engine that the export has a model for, and
+prints the table.
 """
 
 import argparse
@@ -17,6 +18,8 @@ import time
 
 import race
 import training_step
+
+from bert_tf.export import engine_predictor, loaded_model
 
 ROUNDS = 5
 LIMITS = {"command": 0.5, "text": 3.0, "first step": 10.0}  # seconds
@@ -31,7 +34,9 @@ def main():
     arguments = parser.parse_args()
     if arguments.export:
         predict = ["predict", arguments.export, "--text=A text."]
-        print(table(timed([predict, [*predict, "--jit_compile=false"]])))
+        engines = [f"--engine={name}" for name in engine_predictor.available(loaded_model.find(arguments.export))]
+        plain = [*predict, "--engine=tensorflow"]
+        print(table(timed([plain, [*plain, "--jit_compile=false"], *([*predict, engine] for engine in engines)])))
         return
     arguments.work_dir.mkdir(parents=True, exist_ok=True)
     seconds_by_name = timed([command.split() for command in COMMANDS])

@@ -28,6 +28,7 @@ from bert_tf.runtime.lazy import tf
 from bert_tf.search.reranking import Reranker
 from bert_tf.tasks.embeddings import sentence_choice
 from bert_tf.tasks.embeddings.sentence_choice import SentenceOptions
+from bert_tf.tasks.embeddings.vector_choice import VectorChoice
 from bert_tf.training.run_directory import recorded_flags
 
 if TYPE_CHECKING:
@@ -182,8 +183,6 @@ class Bert:
             UserError: unknown layers, pooling or prompt, the folder has modules that are not supported, or the
                 checkpoint has no vocabulary.
         """
-        from bert_tf.tasks.embeddings.extraction import Extractor
-
         options = SentenceOptions(
             pooling=pooling,
             normalize=normalize,
@@ -196,7 +195,7 @@ class Bert:
         choice = sentence_choice.choose(
             self.sentence_vectors, options, path=self.path, config=self.config, layers=layers
         )
-        extractor = Extractor(self.model, self._tokenizer(), choice, splits_pairs=False)
+        extractor = self._extractor(choice)
         read = self._read(texts, ["text"], is_split_into_words)
         rows = loaded_model.predict_in_order(extractor, _examples(read), batch_size=batch_size, window=WINDOW)
         width = choice.width(self.config.hidden_size) * len(choice.layers.names)
@@ -205,6 +204,12 @@ class Bert:
         if as_frame:
             return frames.of_vectors(stacked, read.index)
         return stacked[0] if read.is_single else stacked
+
+    def _extractor(self, choice: VectorChoice) -> loaded_model.Predictor:
+        """A predictor of "vectors" of single texts."""
+        from bert_tf.tasks.embeddings.extraction import Extractor
+
+        return Extractor(self.model, self._tokenizer(), choice, splits_pairs=False)
 
     @overload
     def predict(  # type: ignore[overload-overlap]  # a tuple is one example

@@ -5,8 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 from bert_tf.api.bert import MAX_SHOWN, Bert
+from bert_tf.checkpoints.checkpoint import SentenceVectors
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor, loaded_model
+from bert_tf.tasks.embeddings.vector_choice import VectorChoice
 
 
 class EngineBert(Bert):
@@ -26,13 +29,28 @@ class EngineBert(Bert):
         return f"<Bert {self.path}: {self.kind}{f' of {labels}' if labels else ''}; computed by {self.engine}>"
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("model", "tokenizer", "config", "report", "sentence_vectors", "_loaded"):
+        if name in ("model", "tokenizer", "report", "_loaded"):
             raise UserError(f"{self.path} was loaded by {self.engine}, without a Keras model: leave engine out.")
         raise AttributeError(f"'EngineBert' object has no attribute {name!r}")
 
     @property
     def _head_kind(self) -> str | None:
         return self.kind
+
+    @property
+    def config(self) -> BertConfig:  # type: ignore[override]
+        """The configuration of the encoder."""
+        return self._predictor.config
+
+    @property
+    def sentence_vectors(self) -> SentenceVectors | None:  # type: ignore[override]
+        """What the export says of its vectors."""
+        return self._predictor.sentence_vectors
+
+    def _extractor(self, choice: VectorChoice) -> Any:
+        if not self._predictor.makes_vectors:
+            raise UserError(f"{self.path} makes no vectors by {self.engine}: load it without engine.")
+        return self._predictor.extractor(choice)
 
     @property
     def _predictor_of(self) -> Callable[[int | None], Any]:  # type: ignore[override]

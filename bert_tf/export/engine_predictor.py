@@ -5,6 +5,7 @@ B examples, R rows, T positions of the longest row of a block.
 
 import contextlib
 import copy
+import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf.checkpoints import sentence_transformers
+from bert_tf.checkpoints.checkpoint import SentenceVectors
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import about_file, engines, host, loaded_model
@@ -76,6 +80,17 @@ class EnginePredictor(TextFunction):
     def makes_vectors(self) -> bool:
         """Whether its answers are vectors of texts."""
         return bool(self._settings["stages"] == "vectors")
+
+    @functools.cached_property
+    def config(self) -> BertConfig:
+        """The configuration of the encoder."""
+        return BertConfig.from_json_file(os.path.join(self.source, EXTRA, "bert_config.json"))
+
+    @functools.cached_property
+    def sentence_vectors(self) -> SentenceVectors | None:
+        """What the export says of its vectors."""
+        extra = os.path.join(self.source, EXTRA)
+        return sentence_transformers.read(extra, self.config.max_position_embeddings, has_length=False)
 
     def extractor(self, choice: Any) -> "_Vectors":
         """A predictor of other vectors of single texts, of the same network. choice: a VectorChoice.

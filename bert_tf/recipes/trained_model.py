@@ -41,8 +41,9 @@ MAX_CALIBRATION = 128  # texts from which engines learn the ranges of numbers in
 class TrainedModel(NamedTuple):
     """A model of a run or a checkpoint, in float32, its task, and what an export of it says of itself."""
 
-    task: Any  # a Task
+    task: Any  # a Servable
     model: Any
+    tokenizer: Any  # a Tokenizer
     about: dict[str, Any]
 
 
@@ -72,7 +73,8 @@ def read(
     if with_attention:
         attention_signature.check(loaded.config)
     about = {**live_model.about(path), "attention": with_attention}
-    return TrainedModel(live_model.task_of(path, loaded, texts, splits), loaded.model, about)
+    task = live_model.task_of(path, loaded, texts, splits)
+    return TrainedModel(task, loaded.model, live_model.tokenizer_of(path, loaded), about)
 
 
 def _of_run(path: str, run: Mapping[str, Any], with_attention: bool) -> TrainedModel:
@@ -93,7 +95,7 @@ def _of_run(path: str, run: Mapping[str, Any], with_attention: bool) -> TrainedM
         task = _fine_tuned_task(options, folder, start)
         start = starting_point.match_head(options, start, task)
         about |= results.about_export(options, task)
-    return TrainedModel(task, _create_model(task, start), about)
+    return TrainedModel(task, _create_model(task, start), task.tokenizer, about)
 
 
 def read_task(path: str) -> FineTuningTask:
@@ -183,7 +185,7 @@ def write_export(
     """
     from bert_tf.export.saved_model import export
 
-    task, model, about = trained
+    task, model, tokenizer, about = trained
     calibration: list[Any] = []
     if engine_predictor.are_calibrated(engine_names):
         if not isinstance(task, FineTuningTask):
@@ -192,9 +194,9 @@ def write_export(
     export(
         task,
         model,
-        task.tokenizer,
+        tokenizer,
         target,
-        examples=examples_of(task.signatures(model, task.tokenizer)),
+        examples=examples_of(task.signatures(model, tokenizer)),
         about=about,
         precision=precision,
         with_attention=about.get("attention", False),

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_tf.checkpoints import sentence_transformers
 from bert_tf.checkpoints.checkpoint import SentenceVectors
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data.examples import Example
@@ -124,10 +123,7 @@ def _model(path: str, engine: str) -> Model:
     folder = next((each for each in (path, os.path.join(path, "export")) if loaded_model.is_export(each)), "")
     predictor = engine_predictor.load(folder, engine) if folder else None
     if predictor and predictor.makes_vectors:
-        extra = os.path.join(folder, engine_predictor.EXTRA)
-        config = BertConfig.from_json_file(os.path.join(extra, "bert_config.json"))
-        recorded = sentence_transformers.read(extra, config.max_position_embeddings, has_length=False)
-        return Model(recorded, config, predictor.extractor)
+        return Model(predictor.sentence_vectors, predictor.config, predictor.extractor)
     if engine not in (engine_predictor.AUTO, engine_predictor.TENSORFLOW):
         raise UserError(f"{path} makes no vectors by {engine}: give an export that `bert-tf export --engine` wrote.")
     start_if_silenced()

@@ -11,7 +11,7 @@ import tiny
 
 import bert_tf
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
 from bert_tf.cli import main
 from bert_tf.errors import UserError
 from bert_tf.export import engines, loaded_model
@@ -276,6 +276,17 @@ def test_what_zero_shot_refuses(folders):
         bert_tf.load(folders["classes"]).zero_shot("a", ["b"])
     assert zero_shot_signature.added(Served("classes", folders["classes"])) == {}
     assert main.main(["predict", folders["nli"], "--text=a", "--multi_label"]) == 2
+
+
+@pytest.mark.slow
+def test_checkpoint_of_vectors_is_exported_with_its_engines(folders, tmp_path, capsys):
+    checkpoint = dataclasses.replace(formats.read(folders["headless"]), sentence_vectors=SentenceVectors("mean"))
+    formats.write(checkpoint, tmp_path / "vectors", "huggingface")
+    command = ["export", str(tmp_path / "vectors"), str(tmp_path / "export"), "--engine=onnx"]
+    assert main.main(command) == 0 and capsys.readouterr().err == ""
+    expected = bert_tf.load(tmp_path / "vectors").embed(TEXTS)
+    for engine in ("tensorflow", "onnx"):
+        np.testing.assert_allclose(bert_tf.load(tmp_path / "export", engine=engine).embed(TEXTS), expected, atol=1e-5)
 
 
 CROSS_ENCODERS = [  # two files, the kind, and what `CrossEncoder` 6.2 predicts for PAIRS

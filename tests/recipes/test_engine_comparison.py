@@ -37,7 +37,7 @@ def run(tmp_path, monkeypatch):
     task = task_of(["short", "short", "long", "short", "short"])
     model = task.create_model(tiny.CONFIG)
     weights.assign(model, tiny.random_weights(model))
-    finished = trained_model.TrainedModel(task, model, {"attention": False})
+    finished = trained_model.TrainedModel(task, model, task.tokenizer, {"attention": False})
     length = tf.strings.length
     export = quick_exports.saved(
         tmp_path / "export",
