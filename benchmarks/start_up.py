@@ -3,23 +3,26 @@
     python benchmarks/start_up.py --work_dir=FOLDER
     python benchmarks/start_up.py --export=runs/classifier
 
-Runs each command ROUNDS times, in turns, and writes the table to benchmarks/README.md. With --export it only predicts a
-text, by TensorFlow's C library, after `import tensorflow` and by each engine that the export has a model for, and
-prints the table.
+Runs each command ROUNDS times, in turns, and writes the table to benchmarks/README.md. With --export it prints how long
+an answer takes by TensorFlow and by each engine that the export has a model for: the first of a server, with its
+memory, the first in Python, and one from the shell; for TensorFlow also without its C library.
 """
 
 import argparse
 import json
 import pathlib
+import socket
 import statistics
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 
 import race
 import training_step
 
-from bert_tf.export import engine_predictor, loaded_model
+from bert_tf.export import about_file, engine_predictor, loaded_model
 
 ROUNDS = 5
 LIMITS = {"command": 0.5, "text": 3.0, "first step": 10.0}  # seconds
@@ -33,10 +36,7 @@ def main():
     place.add_argument("--export", help="folder of an export or a run that takes one text")
     arguments = parser.parse_args()
     if arguments.export:
-        predict = ["predict", arguments.export, "--text=A text."]
-        engines = [f"--engine={name}" for name in engine_predictor.available(loaded_model.find(arguments.export))]
-        plain = [*predict, "--engine=tensorflow"]
-        print(table(timed([plain, [*plain, "--jit_compile=false"], *([*predict, engine] for engine in engines)])))
+        compare_engines(loaded_model.find(arguments.export))
         return
     arguments.work_dir.mkdir(parents=True, exist_ok=True)
     seconds_by_name = timed([command.split() for command in COMMANDS])
@@ -49,6 +49,62 @@ def main():
     text = table(seconds_by_name)
     print(text)
     race.save_section("Start-up", text)
+
+
+def compare_engines(export):
+    """Prints first answers of an export by each of its engines."""
+    names = ["tensorflow", *engine_predictor.available(export)]
+    print("| engine | server, s | its memory, MB | `bert_tf.load` and a text, s |\n|---|---:|---:|---:|")
+    for name in names:
+        call = "embed" if export_makes_vectors(export) else "predict"
+        code = f"import bert_tf; bert_tf.load({export!r}, engine={name!r}).{call}('A text.')"
+        python, (first, memory) = [], zip(*(first_of_server(export, name) for _ in range(ROUNDS)), strict=True)
+        for _ in range(ROUNDS):
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+            python.append(time.perf_counter() - start)
+        first, memory, python = map(statistics.median, (first, memory, python))
+        print(f"| {name} | {first:.2f} | {memory:.0f} | {python:.2f} |", flush=True)
+    if not export_makes_vectors(export):
+        predict = ["predict", export, "--text=A text."]
+        commands = [[*predict, f"--engine={name}"] for name in names]
+        print(table(timed([*commands, [*commands[0], "--jit_compile=false"]])))
+
+
+def export_makes_vectors(export):
+    """Whether an export answers with vectors."""
+    return about_file.read(export).get("kind") == "vectors"
+
+
+def first_of_server(export, engine):
+    """Seconds from the start of `bert-tf serve` to its first answer, and its resident memory then, MB."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = ["serve", f"m={export}", f"--engine={engine}", f"--port={port}"]
+    start = time.perf_counter()
+    server = subprocess.Popen(
+        [sys.executable, "-m", "bert_tf", *command], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    body = json.dumps({"instances": ["A text."]}).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/models/m:predict", data=body)
+    request.add_header("Content-Type", "application/json")
+    while server.poll() is None:
+        try:
+            with urllib.request.urlopen(request) as answer:
+                answer.read()
+            break
+        except urllib.error.HTTPError as error:
+            server.kill()
+            sys.exit(error.read().decode())
+        except OSError:
+            time.sleep(0.01)
+    seconds = time.perf_counter() - start
+    lines = pathlib.Path(f"/proc/{server.pid}/status").read_text().splitlines()
+    (resident,) = (int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
+    server.kill()
+    server.wait()
+    return seconds, resident
 
 
 def timed(commands):
