@@ -13,7 +13,7 @@ COMMAND = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 FLAGS = "--headless --no-sandbox --disable-gpu --remote-debugging-pipe --no-first-run --disable-extensions".split()
 KEYS = {"Tab": 9, "Enter": 13, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
 CONTROL = 2  # the modifier's bit
-SECONDS = 10.0
+SECONDS = 60  # on a busy machine Chromium may take that long to open a page
 
 
 class Browser:
