@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -42,9 +42,35 @@ PAIR, MAX_CHOICES = ("text_a", "text_b"), 64  # of checkpoints from elsewhere
 WINDOW = 4096  # texts among which those of similar length share a batch
 
 Found = TypeVar("Found", bound=BaseAnswer)
-Words = Sequence[str]  # a text that is split into words
 One = str | tuple[Any, ...]  # the texts of one example
 Many = Iterable[Any]  # of several: a list, Series, DataFrame, array, tf.data.Dataset, generator
+
+
+class Reading(TypedDict, total=False):
+    """How the texts of a call are read; see `Bert.predict`."""
+
+    is_split_into_words: bool
+    batch_size: int
+
+
+class Embedding(Reading, total=False):
+    """Options of `Bert.embed`."""
+
+    layers: str
+    pooling: str | None
+    normalize: bool | None
+    prompt_name: str | None
+    prompt: str | None
+    truncate_dim: int | None
+    max_seq_length: int | None
+    long_texts: str | None
+
+
+class Hypotheses(TypedDict, total=False):
+    """Options of `Bert.zero_shot`."""
+
+    multi_label: bool
+    hypothesis_template: str
 
 
 def load(
@@ -105,39 +131,11 @@ class Bert:
 
     @overload
     def embed(
-        self,
-        texts: str | Many,
-        *,
-        as_frame: Literal[False] = False,
-        is_split_into_words: bool = False,
-        layers: str = "last",
-        pooling: str | None = None,
-        normalize: bool | None = None,
-        prompt_name: str | None = None,
-        prompt: str | None = None,
-        truncate_dim: int | None = None,
-        max_seq_length: int | None = None,
-        long_texts: str | None = None,
-        batch_size: int = 256,
+        self, texts: str | Many, *, as_frame: Literal[False] = False, **options: Unpack[Embedding]
     ) -> np.ndarray: ...
 
     @overload
-    def embed(
-        self,
-        texts: str | Many,
-        *,
-        as_frame: Literal[True],
-        is_split_into_words: bool = False,
-        layers: str = "last",
-        pooling: str | None = None,
-        normalize: bool | None = None,
-        prompt_name: str | None = None,
-        prompt: str | None = None,
-        truncate_dim: int | None = None,
-        max_seq_length: int | None = None,
-        long_texts: str | None = None,
-        batch_size: int = 256,
-    ) -> "pd.DataFrame": ...
+    def embed(self, texts: str | Many, *, as_frame: Literal[True], **options: Unpack[Embedding]) -> "pd.DataFrame": ...
 
     def embed(
         self,
@@ -213,28 +211,16 @@ class Bert:
 
     @overload
     def predict(  # type: ignore[overload-overlap]  # a tuple is one example
-        self,
-        texts: One,
-        *,
-        as_frame: Literal[False] = False,
-        is_split_into_words: bool = False,
-        batch_size: int = 32,
+        self, texts: One, *, as_frame: Literal[False] = False, **options: Unpack[Reading]
     ) -> Prediction: ...
 
     @overload
     def predict(
-        self,
-        texts: Many,
-        *,
-        as_frame: Literal[False] = False,
-        is_split_into_words: bool = False,
-        batch_size: int = 32,
+        self, texts: Many, *, as_frame: Literal[False] = False, **options: Unpack[Reading]
     ) -> list[Prediction]: ...
 
     @overload
-    def predict(
-        self, texts: One | Many, *, as_frame: Literal[True], is_split_into_words: bool = False, batch_size: int = 32
-    ) -> "pd.DataFrame": ...
+    def predict(self, texts: One | Many, *, as_frame: Literal[True], **options: Unpack[Reading]) -> "pd.DataFrame": ...
 
     def predict(
         self, texts: One | Many, *, as_frame: bool = False, is_split_into_words: bool = False, batch_size: int = 32
@@ -262,35 +248,17 @@ class Bert:
 
     @overload
     def zero_shot(
-        self,
-        texts: str,
-        labels: Sequence[str],
-        *,
-        as_frame: Literal[False] = False,
-        multi_label: bool = False,
-        hypothesis_template: str = TEMPLATE,
+        self, texts: str, labels: Sequence[str], *, as_frame: Literal[False] = False, **options: Unpack[Hypotheses]
     ) -> Prediction: ...
 
     @overload
     def zero_shot(
-        self,
-        texts: Many,
-        labels: Sequence[str],
-        *,
-        as_frame: Literal[False] = False,
-        multi_label: bool = False,
-        hypothesis_template: str = TEMPLATE,
+        self, texts: Many, labels: Sequence[str], *, as_frame: Literal[False] = False, **options: Unpack[Hypotheses]
     ) -> list[Prediction]: ...
 
     @overload
     def zero_shot(
-        self,
-        texts: str | Many,
-        labels: Sequence[str],
-        *,
-        as_frame: Literal[True],
-        multi_label: bool = False,
-        hypothesis_template: str = TEMPLATE,
+        self, texts: str | Many, labels: Sequence[str], *, as_frame: Literal[True], **options: Unpack[Hypotheses]
     ) -> "pd.DataFrame": ...
 
     def zero_shot(
@@ -410,9 +378,7 @@ class Bert:
         questions = self._read(question, ["question"], is_split_into_words, name="question")
         texts = self._read(text, ["context"], is_split_into_words)
         pairs = given_texts.paired(questions, texts)
-        if (
-            next(iter(self._predictor_of(None).inputs)) != "question"
-        ):  # the order of an example's texts is that of the inputs
+        if next(iter(self._predictor_of(None).inputs)) != "question":  # texts have the order of the inputs
             pairs = dataclasses.replace(pairs, rows=[(text, question) for question, text in pairs.rows])
         results = self._each(pairs, Answer, 32)
         if as_frame:
@@ -420,19 +386,15 @@ class Bert:
         return results[0] if pairs.is_single else results
 
     @overload
-    def entities(
-        self, texts: str, *, as_frame: Literal[False] = False, is_split_into_words: bool = False, batch_size: int = 32
-    ) -> list[Entity]: ...
+    def entities(self, texts: str, *, as_frame: Literal[False] = False, **options: Unpack[Reading]) -> list[Entity]: ...
 
     @overload
     def entities(
-        self, texts: Many, *, as_frame: Literal[False] = False, is_split_into_words: bool = False, batch_size: int = 32
+        self, texts: Many, *, as_frame: Literal[False] = False, **options: Unpack[Reading]
     ) -> list[list[Entity]]: ...
 
     @overload
-    def entities(
-        self, texts: str | Many, *, as_frame: Literal[True], is_split_into_words: bool = False, batch_size: int = 32
-    ) -> "pd.DataFrame": ...
+    def entities(self, texts: str | Many, *, as_frame: Literal[True], **options: Unpack[Reading]) -> "pd.DataFrame": ...
 
     def entities(
         self, texts: str | Many, *, as_frame: bool = False, is_split_into_words: bool = False, batch_size: int = 32

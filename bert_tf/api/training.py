@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from bert_tf.api import python_words, table
+from bert_tf.api import bert, python_words, table
 from bert_tf.api import texts as given_texts
 from bert_tf.api.options import FineTuneOptions, PretrainOptions
 from bert_tf.errors import UserError
@@ -35,8 +35,6 @@ class Run:
 
     def load(self) -> "Bert":
         """The trained model."""
-        from bert_tf.api import bert
-
         return bert.load(self.path)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from safetensors import SafetensorError, numpy
 
 from bert_tf import heads
 from bert_tf.checkpoints import tf_index
@@ -97,8 +98,6 @@ def shortened(value: Any) -> str:
 
 def read_safetensors(path: StrPath) -> dict[str, np.ndarray]:
     """{name: array} of a safetensors file; UserError if it is damaged or another file."""
-    from safetensors import SafetensorError, numpy
-
     try:
         with files.local_copy(path) as local:
             return numpy.load_file(local)
@@ -114,8 +113,6 @@ def read_safetensors(path: StrPath) -> dict[str, np.ndarray]:
 
 def write_safetensors(path: StrPath, arrays: Mapping[str, np.ndarray], *, framework: str) -> None:
     """Writes {name: contiguous array}; `framework` goes into the metadata ("pt" for names of Hugging Face)."""
-    from safetensors import SafetensorError, numpy
-
     try:
         numpy.save_file(dict(arrays), path, metadata={"format": framework})
         os.chmod(path, 0o644)  # the library writes files that nobody else can read

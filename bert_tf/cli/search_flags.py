@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.export.engine_predictor import AUTO
+from bert_tf.search.index import Index
 from bert_tf.search.index_files import IndexFiles
 
 if TYPE_CHECKING:
@@ -39,7 +40,5 @@ def index_of(arguments: argparse.Namespace, folder: str, model: str = "") -> "In
     IndexFiles(folder)  # an error in the folder is reported before TensorFlow is loaded
     if arguments.reranker:
         loaded_model.find(arguments.reranker)
-    from bert_tf.search.index import Index
-
     flags = {name: getattr(arguments, name) for name in NAMES}
     return Index(folder, model=model, engine=getattr(arguments, "engine", AUTO), **flags)

@@ -10,7 +10,9 @@ import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
+from absl import app
 from absl import flags as absl_flags
+from absl import logging as absl_logging
 
 from bert_tf.config import flags
 from bert_tf.config.flag_parsers import ChoiceParser, NumberOrWord
@@ -39,8 +41,6 @@ def run(
     arguments: the flags, by default those of the command line. description: shown by --help, by default the docstring
     of the script.
     """
-    from absl import app
-
     flags.define(kind)
     if arguments is None:
         arguments = sys.argv[1:]
@@ -120,8 +120,6 @@ def _words_of(known: Any) -> Mapping[str, float]:
 
 def _set_up_logging() -> None:
     """Shows our own log as bare lines; of the libraries' only errors."""
-    from absl import logging as absl_logging
-
     log = logging.getLogger("bert_tf")
     handler = logging.StreamHandler()
     handler.setFormatter(terminal.Formatter())

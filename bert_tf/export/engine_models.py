@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from google.protobuf import json_format
+from tensorflow.core.protobuf import saved_model_pb2
 
 from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
@@ -92,9 +94,6 @@ def write(
 
 def _signature_def(folder: str) -> dict[str, Any]:
     """The SignatureDef of the default signature of a SavedModel as JSON, with all fields."""
-    from google.protobuf import json_format
-    from tensorflow.core.protobuf import saved_model_pb2
-
     with files.open_binary(os.path.join(folder, "saved_model.pb")) as file:
         (graph,) = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs
     options = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}

@@ -17,7 +17,7 @@ from bert_tf import heads
 from bert_tf.checkpoints import formats
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
-from bert_tf.export import about_file, graph_operations
+from bert_tf.export import about_file, graph_operations, older_exports
 from bert_tf.heads.base.head import Head
 from bert_tf.runtime import atomic_files, files, stopping
 from bert_tf.runtime.lazy import tf
@@ -196,7 +196,6 @@ def signatures(folder: str, *, jit_compile: str = "auto", texts: int | None = No
     texts: of an example, for a checkpoint, which does not say it: see `live_model.signatures`.
     """
     start_if_silenced()
-    from bert_tf.export import older_exports
     from bert_tf.export.static_signature import static_signatures
 
     if not is_export(folder) and _is_checkpoint(folder):

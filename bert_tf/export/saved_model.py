@@ -14,7 +14,7 @@ import tensorflow as tf
 from bert_tf.checkpoints import sentence_transformers
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import TrainingError, UserError, reason_of
-from bert_tf.export import attention_signature, attribution_signature
+from bert_tf.export import attention_signature, attribution_signature, engine_models
 from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.model import attribution, weights
 from bert_tf.model.heads import BertModel
@@ -122,8 +122,6 @@ def export(
 
 def _add_engines(partial: str, exported: Any, names: Sequence[str], *, precision: str, **options: Any) -> None:
     """Adds models for other engines; UserError if their answers differ from those of the SavedModel."""
-    from bert_tf.export import engine_models
-
     inputs = options["about"]["inputs"]
     texts = [[TEXTS[(number + place) % len(TEXTS)] for place in range(_count(inputs))] for number in range(len(TEXTS))]
     found = engine_models.write(partial, names, texts=texts, precision=precision, **options)

@@ -9,6 +9,8 @@ B texts, L labels, C classes of the model. Free of TensorFlow.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bert_tf.errors import UserError
 from bert_tf.export.loaded_model import TextFunction
 from bert_tf.heads.classes import Classes
@@ -87,8 +89,6 @@ class ZeroShot(TextFunction):
         self._hypotheses = [text.encode() for text in hypotheses(labels, hypothesis_template)]
 
     def _run(self, columns: dict[str, list]) -> "dict[str, np.ndarray]":
-        import numpy as np
-
         rows = [(text, hypothesis) for text in columns["text"] for hypothesis in self._hypotheses]
         parts = []
         for first in range(0, len(rows), self.batch_size):
@@ -124,8 +124,6 @@ def probabilities(logits: "np.ndarray", classes: Sequence[str], *, multi_label: 
     Labels exclude each other. With multi_label, or if there is one, each is decided by itself: entailment against
     contradiction.
     """
-    import numpy as np
-
     entailed, contradicted = numbers_in(classes) or (0, None)
     scores = logits[:, :, entailed].astype(np.float64)
     if contradicted is not None and (multi_label or logits.shape[1] == 1):

@@ -20,6 +20,7 @@ from typing import IO, Any, NoReturn
 
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime.lazy import tf
+from bert_tf.runtime.tensorflow_startup import start_if_silenced
 
 StrPath = str | os.PathLike[str]
 
@@ -323,8 +324,6 @@ class _RemoteReader(io.RawIOBase):
 
 
 def _gfile() -> Any:
-    from bert_tf.runtime.tensorflow_startup import start_if_silenced
-
     start_if_silenced()
     return tf.io.gfile
 

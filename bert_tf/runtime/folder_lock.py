@@ -15,6 +15,8 @@ import threading
 import time
 from collections.abc import Iterator
 
+import psutil
+
 from bert_tf.runtime import files, json_files
 
 PATIENCE = 5.0  # seconds: a large process that was killed holds its lock until its memory is freed
@@ -96,8 +98,6 @@ def _content(path: str) -> dict:
 
 
 def _is_running(process: int) -> bool:
-    import psutil
-
     return bool(psutil.pid_exists(process))
 
 

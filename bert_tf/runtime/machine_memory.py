@@ -1,12 +1,12 @@
 """The memory of this machine."""
 
+import psutil
+
 CONTROL_GROUP = "/sys/fs/cgroup/memory.max"
 
 
 def machine_memory() -> tuple[int, int]:
     """Returns (bytes of memory, bytes of it that are free), within the limit of the container if there is one."""
-    import psutil
-
     memory = psutil.virtual_memory()
     limit = memory.total
     try:

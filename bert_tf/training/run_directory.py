@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import psutil
+
 from bert_tf.errors import UserError, of_os_error
 from bert_tf.runtime import atomic_files, files, folder_lock
 from bert_tf.runtime.json_files import parse, read_json
@@ -262,8 +264,6 @@ def _versions() -> dict[str, str]:
 
 
 def _machine() -> dict[str, Any]:
-    import psutil
-
     return {
         "system": platform.platform(),
         "processor": platform.processor() or platform.machine(),

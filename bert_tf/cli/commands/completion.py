@@ -8,6 +8,8 @@ fish: bert-tf completion fish > ~/.config/fish/completions/bert-tf.fish
 import argparse
 import re
 
+from bert_tf.cli import main
+
 SHELLS = ("bash", "fish", "zsh")
 # Destinations of arguments that take a folder or a file, besides those that end in _dir or _file.
 FOLDERS = {"model", "source", "target", "folder", "runs", "export", "exports", "init_checkpoint", "feature_cache"}
@@ -42,8 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Prints the script."""
     import shtab
-
-    from bert_tf.cli import main
 
     parser = main.parser()
     (subparsers,) = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]

@@ -27,6 +27,7 @@ from bert_tf.cli import shared_flags
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import loaded_model
 from bert_tf.runtime import access_token, files, process
+from bert_tf.search.index import Index
 from bert_tf.search.index_files import IndexFiles, is_index
 from bert_tf.serving import versions, zero_shot_signature
 from bert_tf.serving.served import Served
@@ -134,8 +135,6 @@ def _load(arguments: argparse.Namespace, name: str, path: str, version: str, *, 
         model = Served(name, path, version=version, jit_compile=arguments.jit_compile, texts=texts, predictor=predictor)
         model.signatures |= zero_shot_signature.added(model)
         return model
-    from bert_tf.search.index import Index
-
     options = {"reranker": arguments.reranker, "reranker_label": arguments.reranker_label}
     index = Index(path, **options, engine=arguments.engine)
     return ServedIndex(name, index, version)

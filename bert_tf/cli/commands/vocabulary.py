@@ -18,8 +18,9 @@ import shlex
 
 from bert_tf.cli import recipe_flags
 from bert_tf.config.flag_groups import ModelOptions, TextOptions
+from bert_tf.data import text_lines
 from bert_tf.errors import UserError
-from bert_tf.runtime import files
+from bert_tf.runtime import beam_runner, files
 from bert_tf.text import vocabulary, vocabulary_learning
 
 
@@ -40,8 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes the vocabulary and prints its size."""
-    from bert_tf.data import text_lines
-
     output = arguments.output
     lower_case = arguments.do_lower_case == "true" and "byte_bpe" not in arguments.kind
     if files.is_folder(output) or not files.has_folder(output):
@@ -86,7 +85,6 @@ def _read_as(arguments: argparse.Namespace) -> dict[str, str]:
 
 def _learn_on_beam(arguments: argparse.Namespace, lower_case: bool) -> list[str]:
     """Learns a vocabulary from all of the text; raises UserError if the runner is not installed."""
-    from bert_tf.runtime import beam_runner
     from bert_tf.text import corpus
 
     flags = shlex.split(arguments.runner_flags)

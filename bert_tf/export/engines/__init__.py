@@ -24,6 +24,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from bert_tf import heads
+from bert_tf.checkpoints import checkpoint_files, huggingface_tokenizers
+from bert_tf.checkpoints.resize_positions import with_position_table
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import engine_parity
 from bert_tf.runtime import files, plugins
@@ -122,8 +124,6 @@ def load(folder: StrPath, *, exact: bool = False, engine: str | None = None) -> 
     Returns:
         A function {input: int32 array} -> {output: float32 array}.
     """
-    from bert_tf.checkpoints import checkpoint_files
-
     name = engine or checkpoint_files.read_settings(os.path.join(folder, ABOUT)).get("engine")
     if engine is None and name not in names():  # data does not choose code outside of this package
         raise UserError(f"{folder} holds no model for {', '.join(names())}: `bert-tf convert` writes one.")
@@ -147,8 +147,6 @@ def write(
         UserError: a package is missing, the model cannot be converted, or its outputs differ.
     """
     engine = engine_of(name, quantize)
-    from bert_tf.checkpoints import checkpoint_files
-    from bert_tf.checkpoints.resize_positions import with_position_table
     from bert_tf.model import functional_bert
 
     checkpoint = with_position_table(checkpoint)
@@ -228,8 +226,6 @@ def table(models: Sequence[EngineModel]) -> Iterator[str]:
 
 def _write_text_files(folder: str, checkpoint: "Checkpoint") -> Any:
     """Writes configuration, vocabulary and tokenizer; returns the latter, None without vocabulary or casing."""
-    from bert_tf.checkpoints import checkpoint_files, huggingface_tokenizers
-
     checkpoint.config.write(os.path.join(folder, "bert_config.json"))
     checkpoint_files.write_tokenizer_files(folder, checkpoint)
     if checkpoint.vocabulary is None or checkpoint.lower_case is None:

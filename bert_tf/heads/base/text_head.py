@@ -12,6 +12,8 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
+
 from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
@@ -288,8 +290,6 @@ class TextHead(TunedHead):
 
     def evaluate(self, kept: list[Any], outputs: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
         """See `TunedHead`; only predictions are held, [n, C]."""
-        import numpy as np
-
         predicted = self.predicted(stacked(outputs))
         labels = np.stack(kept)
         return self.score(labels, predicted), self.tables(labels, predicted)

@@ -11,6 +11,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
+
 from bert_tf.data.preprocessed_examples import ReadyRows, StoredExamples
 from bert_tf.errors import UserError
 from bert_tf.heads.base.head import Head
@@ -252,8 +254,6 @@ class TunedHead(Head):
 
 def stacked(outputs: Iterable[Mapping[str, Any]]) -> dict[str, np.ndarray]:
     """The floating point outputs for n examples, {name: [n, ...]}."""
-    import numpy as np
-
     columns: dict[str, list[Any]] = collections.defaultdict(list)
     for values in outputs:
         for name, value in values.items():

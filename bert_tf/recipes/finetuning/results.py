@@ -3,6 +3,7 @@
 import logging
 from typing import TYPE_CHECKING, Any
 
+from bert_tf.export import engine_predictor
 from bert_tf.export.loaded_model import Signature, declared_inputs
 from bert_tf.heads.base.answering import answered, texts_by_input
 from bert_tf.recipes.finetuning import baselines, starting_point
@@ -105,7 +106,6 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
 
     The examples are written too: the page of the server shows them.
     """
-    from bert_tf.export import engine_predictor
     from bert_tf.export.saved_model import export
 
     path, splits = folder.file("export"), [*task.eval_splits.values(), *task.test_splits]
