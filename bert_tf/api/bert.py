@@ -27,7 +27,7 @@ from bert_tf.runtime import files, plugins
 from bert_tf.runtime.lazy import tf
 from bert_tf.search.reranking import Reranker
 from bert_tf.tasks.embeddings import sentence_choice
-from bert_tf.tasks.embeddings.sentence_choice import SentenceOptions
+from bert_tf.tasks.embeddings.sentence_choice import DOCUMENT, QUERY, SentenceOptions
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice
 from bert_tf.training.run_directory import recorded_flags
 
@@ -202,6 +202,17 @@ class Bert:
         if as_frame:
             return frames.of_vectors(stacked, read.index)
         return stacked[0] if read.is_single else stacked
+
+    def encode_query(self, texts: str | Many, *, prompt: str | None = None, **options: Any) -> Any:
+        """`embed` with the prompt "query" of the folder, if it has one, as sentence-transformers' `encode_query`.
+
+        prompt: another one. options: of `embed`.
+        """
+        return self.embed(texts, prompt_name=QUERY if prompt is None else None, prompt=prompt, **options)
+
+    def encode_documents(self, texts: str | Many, *, prompt: str | None = None, **options: Any) -> Any:
+        """The same with the prompt "document", as `encode_document`."""
+        return self.embed(texts, prompt_name=DOCUMENT if prompt is None else None, prompt=prompt, **options)
 
     def _extractor(self, choice: VectorChoice) -> loaded_model.Predictor:
         """A predictor of "vectors" of single texts."""

@@ -81,6 +81,7 @@ class FineTuneOptions(TypedDict, total=False):
     lora_rank: int  # Train adapters of this rank instead of the encoder (LoRA), such as 8; exports contain them. 0: none.
     lora_targets: str  # With lora_rank: modules to adapt: query, key, value, project_out, expand, contract.
     lstm_size: int  # With feature_layers: output size of each BiLSTM layer, both directions together.
+    matryoshka_dims: str  # Sentence vectors: sizes, such as 384,128,64, that vectors can be truncated to afterwards: the loss is the sum of those of the first so many numbers. Default: the whole vectors alone.
     max_seq_length: int  # Tokens per row, including [CLS] and [SEP].
     max_windows: int  # Maximum number of windows per text; the rest is not read.
     model_size: Literal["tiny", "mini", "small", "medium", "base", "large"]  # Model size when training from scratch.

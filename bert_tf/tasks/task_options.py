@@ -63,6 +63,11 @@ class VectorOptions(RowOptions, LongTextOptions):
     similarity_scale: float = flag(
         20.0, "Sentence vectors: factor of cosines in losses that compare examples.", valid=POSITIVE
     )
+    matryoshka_dims: str = flag(
+        "",
+        "Sentence vectors: sizes, such as 384,128,64, that vectors can be truncated to afterwards: the loss is the sum "
+        "of those of the first so many numbers. Default: the whole vectors alone.",
+    )
     similarity_loss: str = flag("cosent", "Loss of --task_name=sts.", ("cosent", "cosine"))
     largest_score: float = flag(
         1.0,

@@ -136,6 +136,13 @@ def test_arguments_override_what_the_folder_says(model):
         np.testing.assert_allclose(bert.embed(TEXTS, **options), right, atol=1e-5, err_msg=str(options))
 
 
+def test_queries_and_documents_have_their_prompts(model):
+    bert = bert_tf.load(model[0])
+    for encode, name in ((bert.encode_query, "query"), (bert.encode_documents, "document")):
+        np.testing.assert_array_equal(encode(TEXTS[:2], truncate_dim=4), bert.embed(TEXTS[:2], prompt_name=name)[:, :4])
+    np.testing.assert_array_equal(bert.encode_query("1", prompt="b "), bert.embed("1", prompt="b "))
+
+
 def test_truncation_and_a_last_normalization_can_be_asked_for(model):
     bert = bert_tf.load(model[0])
     windows = bert.embed(TEXTS, long_texts="windows")

@@ -30,7 +30,7 @@ def task(options: VectorOptions, tokenizer_for: TokenizerFor, *, name: str) -> F
         texts, and in label_column how similar they are), or "simcse" (one text, which belongs to itself; also a file
         with one text per line).
     options: the tables as for the task table, pooling, normalize_vectors, similarity_scale, similarity_loss,
-        largest_score, eval_text_columns.
+        largest_score, matryoshka_dims, eval_text_columns.
     """
     columns = _columns(options, name)
     partial = functools.partial(_read, options, columns=columns, name=name)
@@ -48,6 +48,7 @@ def task(options: VectorOptions, tokenizer_for: TokenizerFor, *, name: str) -> F
         criterion=options.criterion,
         loss=options.loss,
     )
+    head.sizes = _sizes(options.matryoshka_dims)
     head.stride = (options.doc_stride or options.max_seq_length // 2) if options.long_texts == "windows" else 0
     eval_splits = {"": "dev"} if name != "simcse" or has_dev else {}
     return FineTuningTask(f"vectors/{name}", read, head, tokenizer, eval_splits=eval_splits)
@@ -62,6 +63,14 @@ def _columns(options: VectorOptions, name: str) -> list[str]:
     if not least <= len(columns) <= most:
         raise UserError(f"text_columns is {options.text_columns!r}; expected text_columns={example} for {name}.")
     return columns
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    """The numbers in matryoshka_dims, the largest first."""
+    sizes = [size.strip() for size in text.split(",") if size.strip()]
+    if not all(size.isdecimal() and int(size) > 0 for size in sizes):
+        raise UserError(f"matryoshka_dims is {text!r}; expected whole numbers above 0, such as 384,128,64.")
+    return tuple(sorted(map(int, sizes), reverse=True))
 
 
 def _head(options: VectorOptions, name: str, columns: int) -> VectorGoal:

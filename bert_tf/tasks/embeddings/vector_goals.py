@@ -62,6 +62,10 @@ class VectorGoal(Vectors, TextHead):
         vectors: how tokens become the vector of a text.
         texts: F.
         scale: factor of cosines in losses that compare examples.
+
+    Attributes:
+        sizes: of truncated vectors, the largest first, on which the loss is taken too (Kusupati et al. 2022,
+            arXiv:2205.13147; sentence-transformers' MatryoshkaLoss); () for whole vectors.
     """
 
     size = 0
@@ -70,6 +74,7 @@ class VectorGoal(Vectors, TextHead):
     stored_splits = ("train",)
     comparison = Comparison(VECTORS, ("labels", "row_weights", "text_keys"))
     has_labels = True
+    sizes: tuple[int, ...] = ()
     stride = 0  # of windows in which the export reads long texts; 0: they are truncated, as in training
 
     def __init__(self, vectors: SentenceVectors, texts: int = 2, scale: float = 20.0) -> None:
@@ -94,6 +99,8 @@ class VectorGoal(Vectors, TextHead):
             raise UserError(
                 "pooling is cls, but [CLS] of a left-to-right model sees no other token: pass pooling=last."
             )
+        if max(self.sizes, default=0) > config.hidden_size:
+            raise UserError(f"matryoshka_dims has {self.sizes[0]}, but vectors have {config.hidden_size} numbers.")
         return SentenceEncoder(config, self.vectors.pooling, self.vectors.normalize, dtype=dtype)
 
     def inputs(self, tokenizer: Tokenizer, texts: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -115,8 +122,11 @@ class VectorGoal(Vectors, TextHead):
         return [f"{number:.3f}" for number in predicted]
 
     def metrics(self, outputs: Mapping[str, tf.Tensor], batch: Batch) -> Metrics:
-        """The losses of the batch."""
-        return self.losses_of(outputs[VECTORS], batch)
+        """The losses of the batch; with `sizes` their sum, and other metrics of the largest."""
+        vectors = outputs[VECTORS]
+        each = [self.losses_of(vectors[..., :size], batch) for size in self.sizes or (None,)]
+        weights = each[0][self.loss_name][1]
+        return each[0] | {self.loss_name: (tf.add_n([one[self.loss_name][0] for one in each]), weights)}
 
     @abc.abstractmethod
     def losses_of(self, vectors: tf.Tensor, batch: Batch) -> Metrics:
@@ -129,6 +139,15 @@ class VectorGoal(Vectors, TextHead):
     def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Batch | None = None) -> dict[str, tf.Tensor]:
         """The vectors, float32 [B, F, D]."""
         return {VECTORS: outputs[VECTORS]}
+
+    def scores(self, predictions: Predictions, split: TextRows) -> dict[str, float]:
+        """Those of whole vectors, and "SCORE_SIZE" of truncated ones."""
+        vectors, found = predictions[VECTORS], super().scores(predictions, split)
+        for size in self.sizes:
+            if size < vectors.shape[-1]:
+                cut = super().scores({**predictions, VECTORS: vectors[..., :size]}, split)
+                found |= {f"{name}_{size}": value for name, value in cut.items()}
+        return found
 
     def predicted(self, predictions: Mapping[str, np.ndarray]) -> np.ndarray:
         """The cosine of the first two texts, [n]."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from bert_tf.errors import UserError
 from bert_tf.model import weights
 from bert_tf.model.sentence_encoder import pool_tokens
 from bert_tf.recipes.finetuning import scored_export
+from bert_tf.tasks.catalog import vectors as catalog
 from bert_tf.tasks.embeddings import features, vector_losses
 from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities, TwoDropouts
 from bert_tf.tasks.task import FineTuningTask
@@ -59,6 +61,20 @@ def test_cosent_sums_over_all_pairs_in_wrong_order():
         np.exp(20 * (found[i] - found[j])) for i in range(4) for j in range(4) if labels[i] < labels[j]
     ]  # the last row only pads
     np.testing.assert_allclose(vector_losses.cosent(found, labels, weights, 20.0), np.log(1 + sum(terms)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("goal", [Positives(MEAN), Similarities(MEAN)])
+def test_matryoshka_losses_are_the_sum_over_truncated_vectors(goal):
+    vectors = random(4, 2, 6)
+    batch = {"text_keys": np.arange(8).reshape(4, 2), "row_weights": tf.ones(4), "labels": tf.constant([0.0, 3, 1, 2])}
+    right = [goal.metrics({"vectors": tf.constant(vectors[..., :n])}, batch) for n in (5, 2)]
+    goal.sizes = (5, 2)
+    found = goal.metrics({"vectors": tf.constant(vectors)}, batch)
+    np.testing.assert_allclose(found[goal.loss_name][0], sum(each[goal.loss_name][0] for each in right), rtol=1e-5)
+    assert all(np.all(found[name][0] == value) for name, (value, _) in right[0].items() if name != goal.loss_name)
+    split = SimpleNamespace(labels=np.array([0.0, 3, 1, 2]), texts=np.arange(8).reshape(4, 2).astype(str))
+    scores = goal.configured(max_seq_length=8).scores({"vectors": vectors, "row_numbers": np.arange(4)}, split)
+    assert {name.rpartition("_")[2] for name in scores if name not in goal.score_names} >= {"5", "2"}
 
 
 def test_ranks_count_different_texts_once():
@@ -201,6 +217,16 @@ def test_simcse_learns_from_texts_and_is_scored_on_pairs():
     train_step, _ = step_of(ours, config)
     vectors = train_step._forward(next(iter(ours.train_batches(8, 3))), tf.constant([1, 2])).numpy()
     assert np.abs(vectors[:, 0] - vectors[:, 1]).max() > 0.01  # equal texts, different masks
+
+
+def test_sizes_of_truncated_vectors_are_checked():
+    with pytest.raises(UserError, match="matryoshka_dims is '8,x'; expected whole numbers"):
+        catalog._sizes("8,x")
+    goal = Positives(MEAN)
+    goal.sizes = catalog._sizes("8, 4096,16")
+    ours, config = task(goal)
+    with pytest.raises(UserError, match="matryoshka_dims has 4096, but vectors have"):
+        ours.create_model(config)
 
 
 def test_first_token_of_a_left_to_right_model_is_refused():
