@@ -78,9 +78,14 @@ def chosen_engine(arguments: argparse.Namespace, folder: str) -> str:
     if arguments.engine == AUTO and arguments.jit_compile == "true":
         return TENSORFLOW
     name = engine_predictor.choose(folder, arguments.engine)
+    say_engine(arguments, name)
+    return name
+
+
+def say_engine(arguments: argparse.Namespace, name: str) -> None:
+    """Prints which engine computes, if the flag leaves it open."""
     if arguments.engine == AUTO and name != TENSORFLOW:
         print(f"Computed by {name}; --engine={TENSORFLOW} uses TensorFlow.", file=sys.stderr)
-    return name
 
 
 def load_engine(arguments: argparse.Namespace, folder: str) -> EnginePredictor | None:

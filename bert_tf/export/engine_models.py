@@ -17,7 +17,7 @@ from bert_tf.export import engine_predictor, engines, host
 from bert_tf.export.engine_predictor import FOLDER, SETTINGS, EnginePredictor, inputs_of, sample
 from bert_tf.export.host import Row
 from bert_tf.model import functional_bert, weights
-from bert_tf.runtime import files
+from bert_tf.runtime import files, json_arrays
 from bert_tf.runtime.atomic_files import write_json
 
 TIMED_TOKENS, TIMED_CALLS = 64, 5
@@ -63,7 +63,12 @@ def write(
         for name, variable in weights.variables_by_name(model).items()
     }
     checkpoint, kind = Checkpoint(config=model.config, weights=arrays), about.get("kind")
-    live = functional_bert.CheckpointModel(checkpoint, heads.functional_form(kind, arrays))
+    form = heads.functional_form(kind, arrays)
+    if (settings.get("windows") or {}).get("pooling") == "max":  # of vectors, before the last layer
+        form = functional_bert.VECTORS
+        last = {name.removeprefix("classifier/"): x for name, x in arrays.items() if name.startswith("classifier/")}
+        settings["last_layer"] = json_arrays.as_json(last)
+    live = functional_bert.CheckpointModel(checkpoint, form)
     rows = _rows(stages, texts)
     settings = {
         **settings,

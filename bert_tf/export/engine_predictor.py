@@ -4,7 +4,6 @@ B examples, R rows, T positions of the longest row of a block.
 """
 
 import contextlib
-import copy
 import functools
 import os
 import threading
@@ -92,17 +91,15 @@ class EnginePredictor(TextFunction):
         extra = os.path.join(self.source, EXTRA)
         return sentence_transformers.read(extra, self.config.max_position_embeddings, has_length=False)
 
-    def extractor(self, choice: Any) -> "_Vectors":
-        """A predictor of other vectors of single texts, of the same network. choice: a VectorChoice.
+    def extractor(self, choice: Any, *, splits_pairs: bool = False) -> "_Vectors":
+        """A predictor of other vectors of the same network. choice: a VectorChoice. splits_pairs: as of `Extractor`.
 
         Raises UserError where the host has no such vectors.
         """
         settings = choice.host_settings()
         if settings is None:
-            raise UserError(f"{self.engine} does not make such vectors: use --engine={TENSORFLOW}.")
-        predictor = copy.copy(self)
-        predictor._stages = host.stages({**settings, "splits_pairs": False}, {}, self._tokenizer)
-        return _Vectors(predictor)
+            raise UserError(f"{self.engine} has the last layer alone: leave layers out, or use --engine={TENSORFLOW}.")
+        return _Vectors(self, host.stages({**settings, "splits_pairs": splits_pairs}, {}, self._tokenizer))
 
     @property
     def signature_def(self) -> dict[str, Any]:
@@ -132,23 +129,25 @@ class EnginePredictor(TextFunction):
     def outputs(self, examples: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
         """The outputs of the signature for the texts of examples, {name: array [B, ...]}."""
         rows, rest = self._stages.read(examples)
-        try:
-            numbers = self.numbers(rows)
-        except RuntimeError as error:
-            raise UserError(f"{self.engine} cannot compute {self.source} ({reason_of(error)}).") from None
-        answers: dict[str, np.ndarray] = self._stages.answer(numbers, rest)
+        answers: dict[str, np.ndarray] = self._stages.answer(self.numbers(rows), rest)
         return answers
 
     def numbers(self, rows: Sequence[Row]) -> host.Numbers:
-        """What the network returns for rows: {output: R arrays}, those of tokens without padding."""
+        """What the network returns for rows: {output: R arrays}, those of tokens without padding.
+
+        Raises UserError where the engine cannot compute them.
+        """
         order = sorted(range(len(rows)), key=lambda number: -len(rows[number].ids))
         found: dict[str, list[Any]] = {}
         while order:
             count = max(1, POSITIONS_AT_ONCE // len(rows[order[0]].ids))
             block, order = order[:count], order[count:]
             stopping.check()
-            with self._lock:
-                outputs = self._network(inputs_of([rows[number] for number in block], self._settings))
+            try:
+                with self._lock:
+                    outputs = self._network(inputs_of([rows[number] for number in block], self._settings))
+            except RuntimeError as error:
+                raise UserError(f"{self.engine} cannot compute {self.source} ({reason_of(error)}).") from None
             for name, values in outputs.items():
                 of_tokens = name in self._settings["token_outputs"]
                 places = found.setdefault(name, [None] * len(rows))
@@ -171,14 +170,17 @@ class EnginePredictor(TextFunction):
 
 
 class _Vectors:
-    """A `loaded_model.Predictor` of vectors of whole texts, as `tasks.embeddings.extraction.Extractor`."""
+    """A `loaded_model.Predictor` of vectors, as `tasks.embeddings.extraction.Extractor`."""
 
-    def __init__(self, predictor: EnginePredictor) -> None:
-        self._predictor = predictor
+    def __init__(self, predictor: EnginePredictor, stages: Any) -> None:
+        self._predictor, self._stages = predictor, stages
 
-    def predict(self, examples: Sequence[Example]) -> dict[str, Any]:
+    def predict(self, examples: Sequence[Example]) -> dict[str, list[TextVectors]]:
         """{"vectors": TextVectors of each example}."""
-        return {"vectors": [TextVectors(vector[None, None]) for vector in self._predictor.predict(examples)["vectors"]]}
+        for example in examples:
+            example.encode()  # raises for half a surrogate pair
+        rows, rest = self._stages.read([example.texts for example in examples])
+        return {"vectors": self._stages.vectors(self._predictor.numbers(rows), rest)}
 
 
 class _WordTagger:
@@ -209,6 +211,22 @@ def load(folder: str, engine: str = AUTO) -> EnginePredictor | None:
     """The export by an engine: one of CHOICES; None for TensorFlow. See `choose`."""
     chosen = choose(folder, engine)
     return None if chosen == TENSORFLOW else EnginePredictor(folder, chosen)
+
+
+def load_for_vectors(path: str, engine: str = AUTO) -> EnginePredictor | None:
+    """The export at a path, or that of the run there, by an engine that makes vectors of texts; None for TensorFlow.
+
+    Raises UserError where the engine is named and makes none.
+    """
+    folder = next((each for each in (path, os.path.join(path, "export")) if loaded_model.is_export(each)), "")
+    chosen = choose(folder, engine) if folder else TENSORFLOW
+    if chosen != TENSORFLOW and (not available(folder) or settings_of(folder)["stages"] == "vectors"):
+        return EnginePredictor(folder, chosen)
+    if engine not in (AUTO, TENSORFLOW):
+        raise UserError(
+            f"{path} makes no vectors by {engine}: pass an export of vectors that `bert-tf export --engine` wrote."
+        )
+    return None
 
 
 def choose(folder: str, engine: str = AUTO) -> str:

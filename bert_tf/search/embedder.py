@@ -5,7 +5,6 @@ n texts, E numbers of a vector.
 
 import dataclasses
 import functools
-import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -120,12 +119,9 @@ def _prompt(name: str | None, text: str | None, default: str) -> dict[str, Any]:
 
 def _model(path: str, engine: str) -> Model:
     """The model at a path, by an engine if it is an export with a model for it."""
-    folder = next((each for each in (path, os.path.join(path, "export")) if loaded_model.is_export(each)), "")
-    predictor = engine_predictor.load(folder, engine) if folder else None
-    if predictor and predictor.makes_vectors:
+    predictor = engine_predictor.load_for_vectors(path, engine)
+    if predictor:
         return Model(predictor.sentence_vectors, predictor.config, predictor.extractor)
-    if engine not in (engine_predictor.AUTO, engine_predictor.TENSORFLOW):
-        raise UserError(f"{path} makes no vectors by {engine}: give an export that `bert-tf export --engine` wrote.")
     start_if_silenced()
     from bert_tf.checkpoints import pretrained
     from bert_tf.tasks.embeddings.extraction import Extractor

@@ -1,5 +1,6 @@
 """Exports answered by other engines: the SavedModel's answers without TensorFlow, and what is refused."""
 
+import dataclasses
 import json
 import pathlib
 import subprocess
@@ -41,6 +42,7 @@ GOALS = {  # goal, texts, options
     "classes": (Classes(LABELS), 1, {"temperature": "1.7"}),
     "pairs": (Classes(LABELS), 2, {"truncation": "only_second"}),
     "windows": (Classes(LABELS), 1, {"windows": Windows(stride=3, most=3)}),
+    "windows_max": (Classes(LABELS), 1, {"windows": Windows(stride=3, most=3, pooling="max")}),
     "multi_label": (MultiLabel(LABELS, thresholds=[0.4, 0.5, 0.6]), 1, {}),
     "regression": (Regression(), 2, {}),
     "choice": (MultipleChoice(2), 3, {}),
@@ -123,7 +125,8 @@ def test_other_heads_are_answered_as_by_the_saved_model(kind, tmp_path, capsys):
     head, rows = OTHERS[kind]
     is_head = kind != "vectors"
     task = FineTuningTask("tiny", {}, head, TOKENIZER, test_splits=()) if is_head else head
-    model, folder = task.create_model(tiny.CONFIG), str(tmp_path / "export")
+    config = dataclasses.replace(tiny.CONFIG, vocab_size=TOKENIZER.size)
+    model, folder = task.create_model(config), str(tmp_path / "export")
     weights.assign(model, tiny.random_weights(model))
     export(
         task, model, TOKENIZER, folder, examples={}, about=task.about() if is_head else {}, engine_names=["openvino"]
@@ -145,6 +148,27 @@ def test_other_heads_are_answered_as_by_the_saved_model(kind, tmp_path, capsys):
     if kind == "vectors":
         queries = [Embedder(folder, engine=name).queries(TEXTS) for name in ("openvino", "tensorflow")]
         np.testing.assert_allclose(*queries, atol=1e-5)
+        (tmp_path / "texts.txt").write_text("\n".join([*TEXTS, "the fox ||| ann sings", ""]))
+        command = ["extract", folder, f"--file={tmp_path / 'texts.txt'}", "--unit=word", "--doc_stride=4"]
+        paths = [tmp_path / f"{name}.npz" for name in ("engine", "tensorflow")]
+        subprocess.run(
+            [sys.executable, "-c", EXTRACT, *command, f"--output={paths[0]}"], check=True, cwd=ROOT, timeout=100
+        )
+        assert main.main([*command, "--engine=tensorflow", f"--output={paths[1]}"]) == 0
+        by_engine, right = map(np.load, paths)
+        assert by_engine.files == right.files
+        for name in right.files:
+            if right[name].dtype.kind == "f":
+                np.testing.assert_allclose(by_engine[name], right[name], atol=1e-5)
+            else:
+                np.testing.assert_array_equal(by_engine[name], right[name])
+        capsys.readouterr()
+        for flags, message in (
+            (["--layers=0"], "layers requires engine=tensorflow: leave one of the two out."),
+            (["--precision=bfloat16"], "precision requires engine=tensorflow"),
+        ):
+            assert main.main(["extract", folder, "--text=a", "--engine=openvino", *flags]) == 2
+            assert message in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -165,6 +189,15 @@ code = main.main(["predict", sys.argv[1], "--text=The fox ran.", "--json"])
 print(bert_tf.load(sys.argv[1], engine="auto").predict("The fox ran.").label)
 assert not {"tensorflow", "keras", "tensorflow_text", "sklearn", "scipy"} & set(sys.modules)
 sys.exit(code)
+"""
+
+
+EXTRACT = """
+import sys
+from bert_tf.cli import main
+
+assert main.main(sys.argv[1:]) == 0
+assert not {"tensorflow", "keras"} & set(sys.modules)
 """
 
 

@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf.checkpoints.checkpoint import NORMALIZE
+from bert_tf.checkpoints.checkpoint import NORMALIZE, VectorLayer
+from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.export import host
 from bert_tf.export.engine_predictor import inputs_of
@@ -22,7 +23,7 @@ from bert_tf.heads.span.spans import Search
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.model import weights
-from bert_tf.tasks.embeddings.extraction import Features
+from bert_tf.tasks.embeddings.extraction import Extractor, Features
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice, choose_layers
 from bert_tf.text.host_tokenizer_kinds import create
 from bert_tf.text.tokenizer import Tokenizer
@@ -38,7 +39,24 @@ TEXTS = [
     "the fox the fox the fox",
 ]
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+RANDOM = np.random.default_rng(0)
+AFTER = (
+    VectorLayer("dense", "gelu", arrays={"kernel": RANDOM.normal(size=[16, 6]).astype("f4"), "bias": np.ones(6, "f4")}),
+    VectorLayer("layer_norm", arrays={"gamma": np.arange(6, dtype="f4"), "beta": np.ones(6, "f4")}),
+    VectorLayer("dense", "silu", True, {"kernel": np.eye(6, 5, dtype="f4"), "residual": np.ones([6, 5], "f4")}),
+    NORMALIZE,
+)
 CONFIG = dataclasses.replace(tiny.CONFIG, max_position_embeddings=16, vocab_size=TOKENIZER.size)
+
+
+def numbers_of(model, rows, has_masks=False):
+    """What an engine would return for rows."""
+    numbers = {}
+    for row in rows:
+        inputs = inputs_of([row], {"pad_id": 0, "has_masks": has_masks})
+        for name, values in model({name: tf.constant(x) for name, x in inputs.items()}).items():
+            numbers.setdefault(name, []).append(values.numpy()[0])
+    return numbers
 
 
 def check(task, config, texts, about=()):
@@ -52,12 +70,7 @@ def check(task, config, texts, about=()):
     stages = host.stages(settings, dict(about), create(TOKENIZER.vocabulary))
     assert list(stages.inputs) == [spec.name for spec in signature.input_signature]
     rows, rest = stages.read(texts)
-    settings |= {"pad_id": 0, "has_masks": settings["stages"] == "masks"}
-    numbers = {}
-    for row in rows:
-        inputs = {name: tf.constant(x) for name, x in inputs_of([row], settings).items()}
-        for name, values in model(inputs).items():
-            numbers.setdefault(name, []).append(values.numpy()[0])
+    numbers = numbers_of(model, rows, has_masks=settings["stages"] == "masks")
     outputs = stages.answer(numbers, rest)
     assert outputs.keys() == expected.keys()
     for name, values in expected.items():
@@ -88,11 +101,7 @@ def test_tags(crf):
     padded = tf.constant([words + [""] * (most - len(words)) for words in sentences])
     expected = task.signatures(model, TOKENIZER)["words"](padded)
     rows, rest = stages.read_words(sentences)
-    numbers = {}
-    for row in rows:
-        for name, values in model(inputs_of([row], {"pad_id": 0, "has_masks": False})).items():
-            numbers.setdefault(name, []).append(values.numpy()[0])
-    for number, (tags, scores) in enumerate(stages.tags(numbers, rest)):
+    for number, (tags, scores) in enumerate(stages.tags(numbers_of(model, rows), rest)):
         size = len(sentences[number])
         assert tags == [tag.decode() for tag in expected["tags"][number].numpy()[:size]]
         np.testing.assert_allclose(scores, expected["scores"][number][:size], rtol=1e-4)
@@ -123,11 +132,26 @@ def test_masks(is_causal):
         {"pooling": "mean_sqrt_len", "stride": 0, "prompt": "the fox "},
         {"pooling": "mean_max", "stride": 2},
         {"pooling": "pooled"},
-        {"pooling": "last"},
+        {"pooling": "last", "after": AFTER},
+        {"pooling": "cls+mean+weighted_mean", "prompt": "the fox ran ", "include_prompt": False},
+        {"unit": "token", "normalize": ("token",)},
+        {"unit": "word"},
+        {"unit": "word", "word_vectors": "mean", "words": "spaces", "normalize": ("word",)},
     ],
 )
 def test_vectors(options):
     layers = choose_layers("last", CONFIG.num_hidden_layers)
     choice = VectorChoice(**{"layers": layers, "unit": "sentence", "max_seq_length": 9, "stride": 3, **options})
 
-    check(Features(choice), CONFIG, [(text,) for text in TEXTS])
+    if choice.unit == "sentence":
+        check(Features(choice), CONFIG, [(text,) for text in TEXTS])
+    model = Features(choice).create_model(CONFIG)
+    weights.assign(model, tiny.random_weights(model))
+    for texts in ([[text] for text in TEXTS], [["the fox", "dog ran & sat"], ["who", ""]]):
+        expected = Extractor(model, TOKENIZER, choice).predict([Example("", tuple(each)) for each in texts])["vectors"]
+        stages = host.stages(choice.host_settings(), {}, create(TOKENIZER.vocabulary))
+        rows, rest = stages.read(texts)
+        for vectors, right in zip(stages.vectors(numbers_of(model, rows), rest), expected, strict=True):
+            np.testing.assert_allclose(vectors.vectors, right.vectors, rtol=1e-4, atol=1e-5)
+            for name in ("names", "starts", "ends", "segments"):
+                assert np.array_equal(getattr(vectors, name), getattr(right, name)), name

@@ -24,7 +24,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import NORMALIZE, Checkpoint, SentenceVectors
@@ -33,7 +33,9 @@ from bert_tf.cli.text_progress import report_texts
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model, prediction_inputs
+from bert_tf.export import engine_predictor, loaded_model, prediction_inputs
+from bert_tf.export.engine_predictor import AUTO, TENSORFLOW, EnginePredictor
+from bert_tf.export.loaded_model import Predictor
 from bert_tf.recipes import trained_model
 from bert_tf.runtime import files, json_files, process
 from bert_tf.tasks.embeddings import feature_files, sentence_choice, vector_choice
@@ -41,9 +43,6 @@ from bert_tf.tasks.embeddings.sentence_choice import SentenceOptions
 from bert_tf.tasks.embeddings.text_vectors import Shape
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice
 from bert_tf.training import precision
-
-if TYPE_CHECKING:
-    from bert_tf.tasks.embeddings.extraction import Extractor
 
 WINDOW = 4096  # texts that are sorted by length before batching
 WINDOW_BYTES = 256 << 20  # and the memory their embeddings may take
@@ -80,6 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_flags.add_checkpoint(parser)
     parser.add_argument("--precision", choices=(*EXPORT_PRECISIONS, "auto"), default="float32", help="(float32)")
     shared_flags.add_devices(parser)
+    shared_flags.add_engine(parser)
     shared_flags.add_trust(parser)
     parser.add_argument("--batch_size", type=int, default=256, help="texts per batch (256)")
 
@@ -96,7 +96,8 @@ def run(arguments: argparse.Namespace) -> None:
         bulk_files.run("extract", arguments, source=_shared_path(arguments.source))
         return
     check(arguments)
-    checkpoint = shared_flags.complete_checkpoint(formats.read(arguments.source), arguments)
+    predictor = _engine(arguments)
+    checkpoint = _checkpoint(arguments, predictor)
     choice = choose(arguments, checkpoint)
     if arguments.export is not None:
         choice = dataclasses.replace(choice, unit="sentence")
@@ -106,7 +107,29 @@ def run(arguments: argparse.Namespace) -> None:
     examples = _single(arguments) if arguments.file is None else _from_file(arguments)
     first = next(examples)  # report errors in the file before making the model
     examples = (example for part in ([first], examples) for example in part)
-    write(arguments, checkpoint, choice, examples)
+    write(arguments, checkpoint, choice, examples, predictor)
+
+
+def _engine(arguments: argparse.Namespace) -> EnginePredictor | None:
+    """The export by the engine of the flags; None for TensorFlow, which alone has some of them."""
+    others = dict.fromkeys(("layer_weights", "vocab_file", "do_lower_case", "special_tokens_in_strings"), ("", None))
+    usual = {"layers": ("last", "-1"), "precision": ("float32",), "export": (None,), **others}
+    given = [name for name, values in usual.items() if getattr(arguments, name) not in values]
+    if arguments.engine in (AUTO, TENSORFLOW) and (given or arguments.jit_compile == "true"):
+        return None
+    if given:
+        raise UserError(f"{given[0]} requires engine={TENSORFLOW}: leave one of the two out.")
+    predictor = engine_predictor.load_for_vectors(arguments.source, arguments.engine)
+    if predictor:
+        shared_flags.say_engine(arguments, predictor.engine)
+    return predictor
+
+
+def _checkpoint(arguments: argparse.Namespace, predictor: EnginePredictor | None) -> Checkpoint:
+    """The checkpoint of the flags; of an engine what it says of its vectors."""
+    if predictor:
+        return Checkpoint(config=predictor.config, sentence_vectors=predictor.sentence_vectors)
+    return shared_flags.complete_checkpoint(formats.read(arguments.source), arguments)
 
 
 def _shared_path(path: str) -> str:
@@ -126,12 +149,13 @@ def answer_file(arguments: argparse.Namespace) -> None:
 
 
 @functools.lru_cache(maxsize=1)
-def _ready(settings: str) -> "tuple[Checkpoint, VectorChoice, Extractor]":
+def _ready(settings: str) -> tuple[Checkpoint, VectorChoice, Predictor]:
     """The model of the flags, kept for the next file of this process."""
     arguments = argparse.Namespace(**json_files.parse(settings))
-    checkpoint = shared_flags.complete_checkpoint(formats.read(arguments.source), arguments)
+    predictor = _engine(arguments)
+    checkpoint = _checkpoint(arguments, predictor)
     choice = choose(arguments, checkpoint)
-    return checkpoint, choice, _extractor(arguments, checkpoint, choice)
+    return checkpoint, choice, _extractor(arguments, checkpoint, choice, predictor)
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -237,11 +261,15 @@ def _from_file(arguments: argparse.Namespace) -> Iterator[Example]:
 
 
 def write(
-    arguments: argparse.Namespace, checkpoint: Checkpoint, choice: VectorChoice, examples: Iterator[Example]
+    arguments: argparse.Namespace,
+    checkpoint: Checkpoint,
+    choice: VectorChoice,
+    examples: Iterator[Example],
+    predictor: EnginePredictor | None = None,
 ) -> None:
     """Writes the embeddings of the texts, in order."""
     shape = _shape(arguments, checkpoint, choice)
-    rows = _vectors(arguments, choice, shape, _extractor(arguments, checkpoint, choice), examples)
+    rows = _vectors(arguments, choice, shape, _extractor(arguments, checkpoint, choice, predictor), examples)
     if arguments.output is None:
         for number, vectors, identifier in rows:
             sys.stdout.write(feature_files.json_line(number, vectors, shape, identifier))
@@ -272,7 +300,7 @@ def _vectors(
     arguments: argparse.Namespace,
     choice: VectorChoice,
     shape: Shape,
-    extractor: "Extractor",
+    extractor: Predictor,
     examples: Iterator[Example],
 ) -> Iterator[tuple[int, Any, str]]:
     """Yields (number, embeddings, id) of each text, in order."""
@@ -289,7 +317,11 @@ def _sizes(arguments: argparse.Namespace, choice: VectorChoice, shape: Shape) ->
     return WINDOW if choice.unit == "sentence" else min(WINDOW, limit), min(arguments.batch_size, limit)
 
 
-def _extractor(arguments: argparse.Namespace, checkpoint: Checkpoint, choice: VectorChoice) -> "Extractor":
+def _extractor(
+    arguments: argparse.Namespace, checkpoint: Checkpoint, choice: VectorChoice, predictor: EnginePredictor | None
+) -> Predictor:
+    if predictor:
+        return predictor.extractor(choice, splits_pairs=True)
     from bert_tf.tasks.embeddings.extraction import Extractor
 
     model, tokenizer = _model_and_tokenizer(arguments, checkpoint, choice)

@@ -10,16 +10,20 @@ import numpy as np
 
 from bert_tf import heads
 from bert_tf.export.host import Numbers, Row, rows
+from bert_tf.runtime import json_arrays
 from bert_tf.text.truncation import LONGEST_FIRST
 
 
 class Stages:
-    """See `export.host`. settings: "max_seq_length", "texts", "truncation", "windows" as of TextClassification."""
+    """See `export.host`.
+
+    settings: "max_seq_length", "texts", "truncation", "windows" as of TextHead, and "last_layer" for their maximum.
+    """
 
     def __init__(self, settings: dict[str, Any], about: dict[str, Any], tokenizer: Any) -> None:
         self._tokenizer, self._head = tokenizer, heads.of_texts(about["kind"]).from_about(about)
         self._length, self._truncation = settings["max_seq_length"], settings.get("truncation", LONGEST_FIRST)
-        self._windows = settings.get("windows")
+        self._windows, self._last = settings.get("windows"), json_arrays.from_json(settings.get("last_layer", {}))
         shapes = self._head.input_shapes(settings["texts"])
         self.inputs = {name: shape[0] if shape else None for name, shape in shapes.items()}
 
@@ -55,11 +59,17 @@ class Stages:
         ]
 
     def answer(self, numbers: Numbers, counts: list[int]) -> dict[str, np.ndarray]:
-        """The outputs of the signature; the logits of windows are averaged, as their vectors are before the head."""
+        """The outputs of the signature; the logits of windows are averaged, as their vectors are before the head.
+
+        The maximum is that of vectors, which pass the last layer here.
+        """
+        firsts = np.cumsum([0, *counts[:-1]])
+        if self._windows and self._windows["pooling"] == "max":
+            vectors = np.maximum.reduceat(np.stack(numbers["pooled"]), firsts)
+            return self._head.from_logits(vectors @ self._last["kernel"] + self._last["bias"])
         logits = np.stack(numbers["logits"])  # [R, C]
         if self._head.rows_per_example > 1:
             logits = logits.reshape(len(counts), -1)
         elif self._windows is not None:
-            firsts = np.cumsum([0, *counts[:-1]])
             logits = np.add.reduceat(logits, firsts) / np.array(counts, np.float32)[:, None]
         return self._head.from_logits(logits)

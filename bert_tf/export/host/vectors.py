@@ -1,25 +1,45 @@
-"""Texts to vectors of whole texts: `tasks.embeddings.extraction` in NumPy, of the last layer and without dense layers.
+"""Texts to vectors of texts, words or tokens: `tasks.embeddings.extraction` in NumPy, of the last layer.
 
-n tokens of a text, D hidden size.
+n tokens of a text, D hidden size, E numbers of a vector.
 """
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from bert_tf.checkpoints.checkpoint import VectorLayer
 from bert_tf.export.host import Numbers, Row, rows
+from bert_tf.runtime import json_arrays
+from bert_tf.tasks.embeddings.text_vectors import TextVectors
+from bert_tf.tasks.embeddings.vector_choice import EPSILON, SMALLEST
+from bert_tf.text.host_tokenizer import Tokens
 
 PAIR = re.compile(r"(?s)(.*\S.*) \|\|\| (.*)", re.ASCII)  # split at the last bar
-SMALLEST = 1e-12  # smallest length that a vector is divided by
+NO_OFFSET = -1  # start and end of [CLS] and [SEP], which are in no text
+ACTIVATIONS = {
+    "identity": lambda x: x,
+    "tanh": np.tanh,
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+}
 
 
 class Read(NamedTuple):
-    """A text in rows: how many, and the row and position that show each of its tokens with most context."""
+    """A text: its parts, rows and tokens, and the row and position that show each token with most context.
 
+    segments: the part of each token.
+    """
+
+    parts: list[str]
     rows: int
     places: list[tuple[int, int]]
+    tokens: Tokens
+    segments: list[int]
 
 
 class Stages:
@@ -30,29 +50,36 @@ class Stages:
 
     def __init__(self, settings: dict[str, Any], about: dict[str, Any], tokenizer: Any) -> None:
         self._tokenizer, self._settings = tokenizer, settings
+        self._after = [VectorLayer(**{**x, "arrays": json_arrays.from_json(x["arrays"])}) for x in settings["after"]]
+        self._skipped = 0  # first tokens of a text that are not pooled, [CLS] among them
+        if settings["prompt"] and not settings["include_prompt"] and settings["pooling"] != "pooled":
+            size = len(tokenizer(settings["prompt"])) + tokenizer.special_count(1)
+            self._skipped = min(size, settings["max_seq_length"]) - 1
 
     def read(self, examples: Sequence[Sequence[str]]) -> tuple[list[Row], list[Read]]:
-        """Rows of texts, "first ||| second" being a pair."""
+        """Rows of texts and pairs, "first ||| second" being a pair."""
         found, texts = [], []
-        for (text,) in examples:
-            match = PAIR.fullmatch(text.rstrip(" \t\n\r\f")) if self._settings.get("splits_pairs", True) else None
-            parts = [match[1], match[2]] if match else [text]
-            segments = [self._tokenizer(part) for part in (self._settings["prompt"] + parts[0], *parts[1:])]
-            own = self._rows(segments)
-            found += own[0]
-            texts.append(Read(len(own[0]), own[1]))
+        for parts in examples:
+            text = parts[0]
+            is_split = len(parts) == 1 and self._settings.get("splits_pairs", True)
+            match = PAIR.fullmatch(text.rstrip(" \t\n\r\f")) if is_split else None
+            own, read = self._read([match[1], match[2]] if match else list(parts))
+            found += own
+            texts.append(read)
         return found, texts
 
-    def _rows(self, segments: list[list[int]]) -> tuple[list[Row], list[tuple[int, int]]]:
+    def _read(self, parts: list[str]) -> tuple[list[Row], Read]:
         length, tokenizer = self._settings["max_seq_length"], self._tokenizer
+        segments = [tokenizer.with_offsets(text) for text in (self._settings["prompt"] + parts[0], *parts[1:])]
         room = length - tokenizer.special_count(len(segments))
-        plan = rows.windows([len(each) for each in segments], room, self._settings["stride"])
+        plan = rows.windows([len(each.ids) for each in segments], room, self._settings["stride"])
         found = []
         for number in range(max(each.number for each in plan)):
-            parts = zip(segments, plan, strict=True)
-            shown = [ids[each.start(number) : each.start(number) + each.size] for ids, each in parts]
+            whole = zip(segments, plan, strict=True)
+            shown = [part.ids[each.start(number) : each.start(number) + each.size] for part, each in whole]
             found.append(rows.pack(tokenizer, shown, length))
         places, offset = [(0, 0)], 1
+        framed, numbers = [Tokens([tokenizer.cls_id], [NO_OFFSET], [NO_OFFSET])], [0]
         for number, each in enumerate(plan):
             for token in range(each.length):
                 before = (2 * token - (each.size - 1)) // (2 * max(each.stride, 1))
@@ -63,37 +90,88 @@ class Stages:
             closings = tokenizer.separators if number < len(plan) - 1 else 1
             places += [(each.number - 1, offset + each.size + closing) for closing in range(closings)]
             offset += each.size + closings
-        return found, places
+            framed.append(Tokens(*(column[: each.length] for column in segments[number])))
+            framed.append(Tokens([tokenizer.sep_id] * closings, [NO_OFFSET] * closings, [NO_OFFSET] * closings))
+            numbers += [number] * (each.length + 1) + [0] * (closings - 1)
+        return found, Read(parts, len(found), places, Tokens.joined(framed), numbers)
 
     def answer(self, numbers: Numbers, texts: Sequence[Read]) -> dict[str, np.ndarray]:
         """The outputs of the signature."""
+        return {"vectors": np.stack([each.vectors[0, 0] for each in self.vectors(numbers, texts)])}
+
+    def vectors(self, numbers: Numbers, texts: Sequence[Read]) -> list[TextVectors]:
+        """The vectors of each text, of its words or of its tokens."""
         found, first = [], 0
         for read in texts:
-            if self._settings["pooling"] == "pooled":
-                vector = numbers["pooled"][first]
+            if self._settings["unit"] == "sentence" and self._settings["pooling"] == "pooled":
+                states = numbers["pooled"][first][None]
             else:
                 own = numbers["tokens"][first : first + read.rows]
-                tokens = own[0] if read.rows == 1 else np.stack([own[row][position] for row, position in read.places])
-                pools = self._settings["pooling"].replace("mean_max", "mean+max").split("+")
-                vector = np.concatenate([_pooled(tokens, name) for name in pools])
-            found.append(vector)
+                states = own[0] if read.rows == 1 else np.stack([own[row][position] for row, position in read.places])
+            found.append(self._of_unit(states, read))
             first += read.rows
-        vectors = np.stack(found)
-        vectors = _unit(vectors) if self._settings["is_normalized"] else vectors
-        vectors = vectors[:, : self._settings["truncate_dim"]]
-        return {"vectors": _unit(vectors) if self._settings["is_normalized_last"] else vectors}
+        return found
+
+    def _of_unit(self, states: np.ndarray, read: Read) -> TextVectors:
+        """States of the tokens of a text [n, D] -> its vectors."""
+        unit = self._settings["unit"]
+        ids, starts, ends, segments = (np.array(column, np.int32) for column in (*read.tokens, read.segments))
+        finish = _unit if self._settings["is_normalized_last"] else np.asarray
+        if unit == "sentence":
+            vector = _through_layers(self._pooled(states), self._after)[: self._settings["truncate_dim"]]
+            return TextVectors(finish(vector)[None, None])
+        if unit == "token":
+            names = np.array(self._tokenizer.vocabulary, object)[ids]
+            return TextVectors(finish(states)[:, None], names, starts, ends, segments)
+        in_text = starts != NO_OFFSET
+        begins = in_text & ~self._tokenizer.continues_word(read.tokens)
+        if self._settings["words"] == "spaces":
+            begins &= starts > np.roll(ends, 1)
+        firsts = np.flatnonzero(begins)
+        lasts = np.flatnonzero(in_text & np.append(begins | ~in_text, True)[1:])  # before a word, or [SEP]
+        vectors = states[firsts]
+        if self._settings["word_vectors"] == "mean" and firsts.size:
+            ranks = np.cumsum(begins[in_text]) - 1
+            vectors = np.stack([states[in_text][ranks == number].mean(0) for number in range(len(firsts))])
+        offsets = starts[firsts], ends[lasts], segments[firsts]
+        names = tuple(read.parts[segment][start:end] for start, end, segment in zip(*offsets, strict=True))
+        return TextVectors(finish(vectors)[:, None], names, *offsets)
+
+    def _pooled(self, tokens: np.ndarray) -> np.ndarray:
+        """Tokens [n, D] -> one vector of all poolings, [E]."""
+        if self._settings["pooling"] == "pooled":
+            return tokens[0]
+        skipped = min(self._skipped, len(tokens) - 1)
+        pools = self._settings["pooling"].replace("mean_max", "mean+max").split("+")
+        return np.concatenate([_pooled(tokens[skipped:], name, skipped) for name in pools])
 
 
-def _pooled(tokens: np.ndarray, pooling: str) -> np.ndarray:
-    """Tokens [n, D] -> one vector [D]."""
+def _pooled(tokens: np.ndarray, pooling: str, before: int) -> np.ndarray:
+    """Tokens [n, D] -> one vector [D]. before: tokens of the text before these."""
     if pooling == "weighted_mean":
-        ranks = np.arange(1, len(tokens) + 1, dtype=np.float32)
+        ranks = np.arange(before + 1, before + 1 + len(tokens), dtype=np.float32)
         return (tokens * ranks[:, None]).sum(0) / ranks.sum()
     if pooling == "mean_sqrt_len":
         return tokens.sum(0) / np.sqrt(np.float32(len(tokens)))
     if pooling in ("cls", "last"):
         return tokens[0 if pooling == "cls" else -1]
     return tokens.mean(0) if pooling == "mean" else tokens.max(0)
+
+
+def _through_layers(vector: np.ndarray, layers: Sequence[VectorLayer]) -> np.ndarray:
+    """`tasks.embeddings.features.through_layers` of one vector."""
+    for layer in layers:
+        arrays: Mapping[str, np.ndarray] = layer.arrays
+        if layer.kind == "normalize":
+            vector = _unit(vector)
+        elif layer.kind == "layer_norm":
+            vector = (vector - vector.mean()) / np.sqrt(vector.var() + np.float32(EPSILON))
+            vector = vector * arrays["gamma"] + arrays["beta"]
+        else:
+            output = ACTIVATIONS[layer.activation](vector @ arrays["kernel"] + arrays.get("bias", np.float32(0)))
+            residual = vector @ arrays["residual"] if "residual" in arrays else vector
+            vector = output.astype(np.float32) + (residual if layer.is_residual else np.float32(0))
+    return vector
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:

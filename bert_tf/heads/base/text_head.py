@@ -335,9 +335,7 @@ class TextHead(TunedHead):
 
     @property
     def host_settings(self) -> dict[str, Any] | None:
-        """See `export.host.texts`; None for the maximum of windows, which is taken before the last layer."""
-        if self.windows and self.windows.pooling != "mean":
-            return None
+        """See `export.host.texts`."""
         return {
             "stages": "texts",
             "texts": self.texts,

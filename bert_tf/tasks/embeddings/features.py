@@ -10,10 +10,8 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from bert_tf.checkpoints.checkpoint import VectorLayer
-from bert_tf.tasks.embeddings.vector_choice import LayerChoice
+from bert_tf.tasks.embeddings.vector_choice import EPSILON, SMALLEST, LayerChoice
 
-SMALLEST = 1e-12  # smallest length that a vector is divided by
-EPSILON = 1e-5  # added to the variance by the LayerNorm of sentence-transformers
 ACTIVATIONS = {
     "identity": tf.identity,
     "tanh": tf.tanh,

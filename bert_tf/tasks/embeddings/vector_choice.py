@@ -10,7 +10,10 @@ from typing import Any
 from bert_tf.checkpoints.checkpoint import VectorLayer
 from bert_tf.config.flag_parsers import finite
 from bert_tf.errors import UserError
+from bert_tf.runtime import json_arrays
 
+SMALLEST = 1e-12  # smallest length that a vector is divided by
+EPSILON = 1e-5  # added to the variance by the LayerNorm of sentence-transformers
 UNITS = ("token", "word", "sentence")
 POOLINGS = ("cls", "mean", "max", "mean_max", "mean_sqrt_len", "weighted_mean", "last", "pooled")
 WORDS = ("text", "spaces")
@@ -170,22 +173,17 @@ class VectorChoice:
             width = after
         return min(width, self.truncate_dim or width)
 
-    def host_settings(
-        self,
-    ) -> dict[str, Any] | None:
-        """See `export.host.vectors`; None for other layers than the last, and dense layers after the pooling."""
-        kinds = [layer.kind for layer in self.after]
-        if self.prompt and not self.include_prompt:
+    def host_settings(self) -> dict[str, Any] | None:
+        """See `export.host.vectors`; None for other layers than the last, all that engines return."""
+        if self.layers.names not in ((-1,), ("last",)):
             return None
-        if self.layers.names not in ((-1,), ("last",)) or self.unit != "sentence" or kinds not in ([], ["normalize"]):
-            return None
+        names = ("unit", "pooling", "word_vectors", "words", "max_seq_length", "stride", "truncate_dim")
+        of_texts = self.unit == "sentence"
         return {
             "stages": "vectors",
-            "pooling": self.pooling,
-            "max_seq_length": self.max_seq_length,
-            "stride": self.stride,
-            "prompt": self.prompt,
-            "is_normalized": bool(kinds),
-            "truncate_dim": self.truncate_dim,
-            "is_normalized_last": "sentence" in self.normalize,
+            **{name: getattr(self, name) for name in names},
+            "prompt": self.prompt if of_texts else "",
+            "include_prompt": self.include_prompt,
+            "after": [vars(layer) | {"arrays": json_arrays.as_json(layer.arrays)} for layer in self.after],
+            "is_normalized_last": self.unit in self.normalize,
         }
