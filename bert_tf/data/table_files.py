@@ -1,16 +1,17 @@
 """Excel workbooks, Parquet files and folders of texts as rows of tables. Free of TensorFlow."""
 
 import collections
+import contextlib
 import importlib
 import math
 import os
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from bert_tf.data import text_lines
 from bert_tf.errors import UserError, listed, reason_of
-from bert_tf.runtime import files
+from bert_tf.runtime import files, json_files
 
 MAX_UNPACKED = 200  # bytes of a workbook for each byte of its file
 MAX_ROWS = 1 << 20  # of a sheet
@@ -92,6 +93,8 @@ def _cell_text(value: Any) -> str:
 def parquet_rows(path: str) -> Iterator[dict[str, Any]]:
     """Yields the rows of a Parquet file as {column: value}: bytes as text, NaN as None, dates and the like as text.
 
+    Classes that the library datasets wrote as numbers have their names.
+
     UserError, with row and column, for bytes that are not UTF-8.
     """
     pyarrow = require("pyarrow")
@@ -100,8 +103,11 @@ def parquet_rows(path: str) -> Iterator[dict[str, Any]]:
         try:
             table = pyarrow.parquet.ParquetFile(file)
             check_different(path, table.schema_arrow.names)
+            classes = _classes_of_datasets(table.schema_arrow.metadata or {})
             for batch in table.iter_batches(batch_size=1024):
                 columns = {name: _values(path, name, batch.column(name)) for name in batch.schema.names}
+                for name in classes.keys() & columns.keys():
+                    columns[name] = _named(columns[name], name, classes[name], path)
                 for row in range(batch.num_rows):
                     number += 1
                     yield {name: _plain(values[row], name, number, path) for name, values in columns.items()}
@@ -125,6 +131,29 @@ def _values(path: str, name: str, column: Any) -> list[Any]:
             f"The values in the column {name!r} of {path} cannot be read ({reason_of(error)}): leave it out, or "
             "store it as text."
         ) from None
+
+
+def _classes_of_datasets(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
+    """{column: names of its classes} in the metadata that the library datasets writes, of lists of classes too."""
+    found = {}
+    with contextlib.suppress(ValueError, TypeError, AttributeError, KeyError):  # written by something else
+        for name, feature in json_files.parse(metadata[b"huggingface"].decode())["info"]["features"].items():
+            while isinstance(feature, list) or "feature" in feature:
+                feature = feature[0] if isinstance(feature, list) else feature["feature"]
+            if feature.get("_type") == "ClassLabel" and feature.get("names"):
+                found[name] = list(map(str, feature["names"]))
+    return found
+
+
+def _named(value: Any, column: str, names: Sequence[str], path: str) -> Any:
+    """The name of a class, None for -1, which stands for an unknown one; of lists those of each."""
+    if isinstance(value, list):
+        return [_named(each, column, names, path) for each in value]
+    if value is None or value == -1:
+        return None
+    if not isinstance(value, int) or not 0 <= value < len(names):
+        raise UserError(f"{path} holds {value!r} in the column {column!r}, whose {len(names)} classes start at 0.")
+    return names[value]
 
 
 def _plain(value: Any, column: str, number: int, path: str) -> Any:

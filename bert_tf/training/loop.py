@@ -75,10 +75,13 @@ class TrainingLoop:
     Attributes:
         candidate: see `train`.
         saves_at: on the clock, when a checkpoint is due whatever the step.
+        saved: the step of the last checkpoint, 0 before the first.
     """
 
     candidate: Callable[[], contextlib.AbstractContextManager[None]] | None = None
     saves_at = math.inf
+    saved = 0
+    _compiled: frozenset[tuple[Any, ...]] = frozenset()
 
     def __init__(
         self,
@@ -105,7 +108,7 @@ class TrainingLoop:
 
     def run(self, signals: Sequence[int], report: Callable[..., None]) -> int:
         """Trains to the last step and returns it; `signals` receives the signals to stop for."""
-        step = self.state.restore()
+        step = self.saved = self.state.restore()
         if step:
             self.batches.restore(checkpoint_paths.path_of(self.folder.checkpoints, step))
         while self.train_step.micro_batches < self.folder.run.get("micro_batches", 1):  # as before it was stopped
@@ -128,11 +131,12 @@ class TrainingLoop:
                 self._evaluate(0)
         self.log.restart_clock()
         self.saves_at = time.monotonic() + FIRST_SAVE_SECONDS
-        start = step
         while not self._is_last(step):
             self.train_step.unfreeze(step)
-            with self._interruptible(step) if step == start else contextlib.nullcontext():  # compiled for a while
-                before, results = step, self._steps(step, self._steps_at_once(step), stop_requested=bool(signals))
+            count = self._steps_at_once(step)
+            compiles = self._compiles(step, min(count, 2), *self.train_step.active)
+            with self._interruptible(step) if compiles else contextlib.nullcontext():
+                before, results = step, self._steps(step, count, stop_requested=bool(signals))
             self.budget.count()
             for step, result in enumerate(results, before + 1):
                 self.log.add(step, result)
@@ -140,7 +144,8 @@ class TrainingLoop:
             try:
                 is_saved = self._after(step, before, report, is_stopping=bool(stops))
             except Interrupted as stop:  # in an evaluation
-                self._save(step, awaits_evaluation=True)
+                if step != self.saved:
+                    self._save(step, awaits_evaluation=True)
                 stops = [stop.exit_code - 128]
             else:
                 if signals and not stops and not spans_processes(self.train_step.strategy):  # it came since
@@ -152,12 +157,18 @@ class TrainingLoop:
                 raise _interrupted(step, stops)
         return step
 
+    def _compiles(self, step: int, *form: Any) -> bool:
+        """Returns whether something of this form comes for the first time; saves, as to compile it may take minutes."""
+        if form in self._compiled or spans_processes(self.train_step.strategy):
+            return False
+        self._compiled |= {form}
+        if step != self.saved:
+            self._save(step, awaits_evaluation=self.early_stopping.was_interrupted(step))
+        return True
+
     @contextlib.contextmanager
     def _interruptible(self, step: int) -> Iterator[None]:
-        """Stops for a signal at once, as nothing is lost: `step` is saved. Not of several processes, which all step."""
-        if spans_processes(self.train_step.strategy):
-            yield
-            return
+        """Stops for a signal at once, as nothing is lost: `step` is saved."""
         try:
             with stop_signals.undeferred():
                 yield
@@ -221,7 +232,7 @@ class TrainingLoop:
             report(step)
         if evaluates:
             self._evaluate(step)
-        saves |= self._is_last(step)
+        saves |= self._is_last(step) or self.saved == step  # without the results of the evaluation
         if saves:
             self._save(step, awaits_evaluation=is_due and is_stopping)
         if evaluates or saves:
@@ -234,8 +245,10 @@ class TrainingLoop:
         return time.monotonic() > self.saves_at and not spans_processes(self.train_step.strategy)
 
     def _evaluate(self, step: int) -> None:
+        compiles = self._compiles(step, "evaluation")
         with self.train_step.average.in_model() if step else contextlib.nullcontext():
-            results = self.evaluate()
+            with self._interruptible(step) if compiles else contextlib.nullcontext():
+                results = self.evaluate()
             self.early_stopping.add(step, results)  # which may save the weights
         self.folder.log(step, {f"eval_{name}": value for name, value in results.items()})
         names = [name for name in results if not name.endswith(tuple(self.task.objectives))]
@@ -252,6 +265,7 @@ class TrainingLoop:
             self.batches.save(checkpoint_paths.path_of(self.folder.checkpoints, step))
             barrier(self.train_step.strategy)
         self.state.save(step)
+        self.saved = step
         self.saves_at = time.monotonic() + SAVE_SECONDS
         if self.budget.minutes:
             self.folder.update(budget_seconds=round(float(self.budget.used.numpy()), 3))

@@ -93,6 +93,32 @@ def test_huggingface_labels_are_in_output_order(values, expected, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "named, labels, problem, without_pooler, expected",
+    [
+        (None, ["bad", "good"], None, False, "classes"),
+        ("MyModel", ["bad", "good"], "multi_label_classification", False, "multi_label"),
+        ("BertForMultiLabelClassification", ["bad", "good"], None, False, "multi_label"),
+        ("BertForNer", ["O", "B-X"], None, False, "tags"),
+        ("BertSoftmax", ["NOUN", "VERB"], None, True, "tags"),
+    ],
+)
+def test_labels_of_huggingface_count_whatever_the_class_is_called(
+    named, labels, problem, without_pooler, expected, tmp_path, caplog
+):
+    arrays = tiny.random_weights(heads.Classifier(CONFIG, 2))
+    if without_pooler:
+        arrays = {name: x for name, x in arrays.items() if "pooler" not in name}
+    folder = tmp_path / "model"
+    formats.write(dataclasses.replace(checkpoint(), weights=arrays, labels=labels, kind="class"), folder, "huggingface")
+    values = json.loads((folder / "config.json").read_text())
+    values |= {"architectures": named and [named], "problem_type": problem}
+    (folder / "config.json").write_text(json.dumps(values))
+    loaded = formats.read(folder)
+    assert (loaded.labels, loaded.kind) == (labels, expected)
+    assert (f"the class {named}, whose head is unknown" in caplog.text) == bool(named)
+
+
+@pytest.mark.parametrize(
     "name, kernel, bias",
     [
         ("google_tf", "cls/squad/output_weights", "cls/squad/output_bias"),  # [2, D], as google-research/bert has it

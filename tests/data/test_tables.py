@@ -1,6 +1,7 @@
 """Tables: all rows of valid files, one sentence with the line for invalid ones."""
 
 import datetime
+import json
 import os
 import zipfile
 
@@ -225,6 +226,32 @@ def test_parquet_keeps_numbers_and_lists(tmp_path):
     rows = [{"text": "A film.", "label": 1, "tags": ["a"]}, {"text": None, "label": 0, "tags": []}]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     assert list(tables.read(path)) == [(f"row {number} of {path}", row) for number, row in enumerate(rows, 1)]
+
+
+def test_parquet_of_datasets_has_the_names_of_its_classes(tmp_path):
+    path = str(tmp_path / "a.parquet")
+    classes = {"names": ["neg", "pos"], "_type": "ClassLabel"}
+    features = {
+        "label": classes,
+        "tags": {"feature": classes, "_type": "List"},
+        "old": [classes],
+        "n": {"dtype": "int64"},
+    }
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    rows = [
+        {"label": 1, "tags": [0, 1], "old": [1], "n": 1},
+        {"label": -1, "tags": [], "old": None, "n": 0},
+        {"label": 2, "tags": [], "old": None, "n": 0},
+    ]
+    table = pyarrow.Table.from_pylist(rows[:2]).replace_schema_metadata(metadata)
+    pyarrow.parquet.write_table(table, path)
+    assert [row for _, row in tables.read(path)] == [
+        {"label": "pos", "tags": ["neg", "pos"], "old": ["pos"], "n": 1},
+        {"label": None, "tags": [], "old": None, "n": 0},
+    ]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows).replace_schema_metadata(metadata), path)
+    with pytest.raises(UserError, match=r"a.parquet holds 2 in the column 'label', whose 2 classes start at 0"):
+        list(tables.read(path))
 
 
 @pytest.mark.parametrize("cell", ["XFD1048576", "A1048576"])

@@ -4,6 +4,8 @@ import contextlib
 import dataclasses
 import json
 import math
+import os
+import signal
 import types
 
 import pytest
@@ -13,7 +15,7 @@ import warm
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data import pipeline
-from bert_tf.runtime import cluster
+from bert_tf.runtime import cluster, stop_signals
 from bert_tf.training import distribute, loop, metrics_log
 from bert_tf.training.budget import Budget
 from bert_tf.training.evaluator import Evaluator
@@ -161,7 +163,7 @@ def test_tokens_per_second_exclude_evaluation_and_saving(tmp_path, monkeypatch):
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     rates = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
     assert rates == [number / 2 for number in tokens] and len(rates) == 5
-    assert clock[0] == 5 * 2 + 100 + 3 * 100, "steps, an evaluation after step 3, checkpoints after steps 2, 4 and 5"
+    assert clock[0] == 5 * 2 + 100 + 5 * 100, "steps, the first evaluation, checkpoints: 2, before and after it, 4, 5"
 
 
 @pytest.mark.parametrize(
@@ -178,14 +180,14 @@ def test_workers_stop_after_the_same_step_on_a_signal(received, requests, expect
     assert loop._agree_to_stop(received, result() if requests is None else result(stop_requests=requests)) == expected
 
 
-@pytest.mark.parametrize("is_saved", [True, False])
-def test_signal_after_a_step_stops_before_the_next(monkeypatch, is_saved):
-    """As while a checkpoint is saved, which is not saved again."""
-    training, signals, done = loop.TrainingLoop.__new__(loop.TrainingLoop), [], []
+@pytest.fixture
+def loop_alone(monkeypatch):
+    """A loop of one process without anything to train, and what it has done: steps and saves, by their step."""
+    training, done = loop.TrainingLoop.__new__(loop.TrainingLoop), []
 
-    def after(step, before, report, *, is_stopping):
-        signals.append(15)
-        return is_saved
+    def save(step, **_):
+        training.saved = step
+        done.append(f"save {step}")
 
     strategy = types.SimpleNamespace(num_replicas_in_sync=1, extended=None)
     monkeypatch.setattr(loop, "spans_processes", lambda strategy: False)
@@ -195,14 +197,55 @@ def test_signal_after_a_step_stops_before_the_next(monkeypatch, is_saved):
     training.state = types.SimpleNamespace(restore=lambda: 0)
     training.early_stopping = types.SimpleNamespace(was_interrupted=lambda step: False, should_stop=False)
     training.folder = types.SimpleNamespace(run={}, forget_metrics_after=id, is_chief=True)
-    training.train_step = types.SimpleNamespace(strategy=strategy, micro_batches=1, unfreeze=id)
+    training.train_step = types.SimpleNamespace(strategy=strategy, micro_batches=1, unfreeze=id, active={})
     training.log = types.SimpleNamespace(restart_clock=lambda: None, add=lambda step, result: done.append(step))
-    for name, value in {"_after": after, "_save": done.append, "_report_all_reduce": lambda: None}.items():
-        setattr(training, name, value)
+    training._report_all_reduce, training._save = lambda: None, save
     training._steps = lambda step, count, stop_requested: [result()]
+    return training, done
+
+
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_signal_after_a_step_stops_before_the_next(loop_alone, is_saved):
+    """As while a checkpoint is saved, which is not saved again."""
+    (training, done), signals = loop_alone, []
+
+    def after(step, before, report, *, is_stopping):
+        signals.append(15)
+        return is_saved
+
+    training._after = after
     with pytest.raises(loop.Interrupted, match="Stopped after step 1, which is saved") as stop:
         training.run(signals, lambda step: None)
-    assert stop.value.exit_code == 143 and done == [1] + [1] * (not is_saved)
+    assert stop.value.exit_code == 143 and done == [1] + ["save 1"] * (not is_saved)
+
+
+@pytest.mark.parametrize("of_evaluation", [True, False])
+def test_signal_while_something_is_compiled_stops_at_once(loop_alone, of_evaluation):
+    """As after layers were unfrozen, or in the first evaluation: the step before is saved first."""
+    training, done = loop_alone
+
+    def compile_(*_, **__):
+        if training.train_step.active or of_evaluation:
+            os.kill(os.getpid(), signal.SIGTERM)
+            done.append("compiled")
+        return [result()]
+
+    def after(step, before, report, *, is_stopping):
+        if step == 2 and of_evaluation:
+            training._evaluate(step)
+        return False
+
+    training._after, training.evaluate = after, compile_
+    training.train_step.average = types.SimpleNamespace(in_model=contextlib.nullcontext)
+    if not of_evaluation:
+        training._steps = compile_
+        training.train_step.unfreeze = lambda step: training.train_step.active.update({"layer": 0} if step == 2 else {})
+    with (
+        pytest.raises(loop.Interrupted, match="Stopped after step 2, which is saved"),
+        stop_signals.deferred() as signals,
+    ):
+        training.run(signals, lambda step: None)
+    assert done == [1, 2, "save 2"]
 
 
 def test_failing_loop_is_closed(monkeypatch):

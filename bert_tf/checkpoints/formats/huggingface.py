@@ -1,6 +1,7 @@
 """Hugging Face folders: `config.json` with `model.safetensors`, `pytorch_model.bin`, or shards of either."""
 
 import dataclasses
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.masked_lm import MaskedLm
+from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.heads.span import SpanHead
 from bert_tf.heads.tags import Tags
 from bert_tf.model.weights import from_canonical_names, to_canonical_names
@@ -80,6 +82,8 @@ def read(path: str) -> Checkpoint:
     table = layout.table(config, is_of_texts=is_of_texts, is_of_spans=kind == SpanHead.kind)
     _check_whole_encoder(config, table, arrays, path, has_head=kind is not None)
     left_out, why_not = [], ""
+    if kind is None and arrays.keys() >= set(table["classifier/bias"]):
+        kind = _kind_without_class(path, has_pooler=arrays.keys() >= set(table.get(f"{POOLER}kernel", ("",))))
     if kind in CLASSIFIERS:
         kind, why_not = cross_encoders.kind_of(path, _config_file(path), kind)
     reasons = _left_out(config, layout, arrays, kind, setting(_config_file(path), "architectures", list))
@@ -215,8 +219,31 @@ def _kind(path: str) -> str | None:
     task = architecture.removeprefix(layout.classes)
     if kind := heads.of_architecture(task):
         return kind
-    if task != CLASSES["classifier",]:
-        return None
+    return _kind_of_texts(path) if task == CLASSES["classifier",] else None
+
+
+def _kind_without_class(path: str, *, has_pooler: bool) -> str:
+    """The kind of a classifier whose class is unknown, by the names of class and labels and by the weights beside it.
+
+    A warning names the class, which may compute something else.
+    """
+    file = _config_file(path)
+    named = str((setting(file, "architectures", list) or [""])[0])
+    kind = _kind_of_texts(path)
+    if not has_pooler or any(name[:2] in ("B-", "I-") for name in _labels(path)):
+        kind = Tags.kind
+    elif "multilabel" in named.lower() and not setting(file, "problem_type", str):
+        kind = MultiLabel.kind
+    if named:
+        logging.getLogger("bert_tf").warning(
+            "%s names the class %s, whose head is unknown: it is taken for one of the kind %s.", file, named, kind
+        )
+    return kind
+
+
+def _kind_of_texts(path: str) -> str:
+    """The kind of a classifier of texts, by its problem_type or the number of its labels."""
+    file = _config_file(path)
     is_number = len(setting(file, "id2label", dict) or (0, 1)) == 1
     problem = setting(file, "problem_type", str)
     return problem and heads.kind_with("problem_type", problem) or heads.of_size(1 if is_number else 2)
