@@ -174,8 +174,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Runs the cells that are missing and adds a line for each."""
     done = {tuple(cell[name] for name in ("system", "set", "rows", "seed")) for cell in read_cells(arguments.cells)}
     sets = read_sets(pathlib.Path(arguments.data))
-    for seed in range(arguments.seeds):
-        for size in map(int, arguments.rows.split(",")):
+    for size in map(int, arguments.rows.split(",")):
+        for seed in range(arguments.seeds or (5 if size <= 64 else 3)):
             for name, rows in sets.items():
                 rows = random.Random(seed).sample(rows, size + TESTED)
                 train, test, names = rows[TESTED:], rows[:TESTED], labels_of(rows)
@@ -227,7 +227,7 @@ def main() -> None:
     for each in (running, showing):
         each.add_argument("cells", help="JSON lines, one for each cell")
     running.add_argument("--systems", default=",".join(SYSTEMS))
-    running.add_argument("--seeds", type=int, default=2)
+    running.add_argument("--seeds", type=int, default=0, help="default: 5 up to 64 rows, else 3")
     running.add_argument("--rows", default=",".join(map(str, SIZES)))
     running.set_defaults(call=run)
     showing.set_defaults(call=table)

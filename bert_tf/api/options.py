@@ -97,7 +97,7 @@ class FineTuneOptions(TypedDict, total=False):
     optimizer: str  # adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches; muon: LAMB with orthogonal updates; auto: adamw_corrected below 10,000 training examples, else adamw.
     packed_rows: int  # Under XLA: rows of max_seq_length per micro-batch, with several texts packed into a row; a micro-batch that does not fit is padded. 0: one text per row. Without XLA the number of rows is dynamic.
     parity: Literal["", "google", "fixed"]  # Set every flag in docs/parity.md that is not given: to the original's quirks, or to their remedies.
-    pooling: Literal["", "cls", "mean", "max", "mean_sqrt_len", "weighted_mean", "last"]  # Sentence vectors: how the vectors of tokens become one. Default: as in init_checkpoint, else mean.
+    pooling: Literal["", "cls", "mean", "max", "mean_sqrt_len", "weighted_mean", "last"]  # How the vectors of tokens become that of a text; before labels cls, which goes through the pooler, or mean. Default: as in init_checkpoint, else cls before labels and mean for sentence vectors.
     pos_weight: str  # Weights of the labels that hold in the loss (--label_type=multi_label): balanced, texts without a label for each with it; a number; numbers in the order of the labels; or of some labels, urgent=3.
     position_digits: bool  # Tagging: strip the digit that ends every word, as in Weibo NER.
     precision: Literal["auto", "float32", "tf32", "bfloat16", "float16"]  # Compute precision; auto: bfloat16 where the hardware supports it; tf32: float32 with TF32 products on GPUs.

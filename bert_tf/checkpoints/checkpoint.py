@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
+from bert_tf.heads.tags import Tags
 
 if TYPE_CHECKING:
     import numpy as np
-
-POOLINGS = ("cls", "mean", "max", "mean_sqrt_len", "weighted_mean", "last")  # of token vectors to one vector of a text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +119,12 @@ class Checkpoint:
     def lowers_case(self) -> bool:
         """Returns whether the tokenizer lower-cases; unknown casing means that it does."""
         return self.lower_case is not False
+
+    @property
+    def reads_mean(self) -> bool:
+        """Whether its head on whole texts reads the mean of their tokens, without a pooler."""
+        is_of_texts = "classifier/kernel" in self.weights and self.kind != Tags.kind
+        return is_of_texts and self.config.pooling == "mean"
 
 
 def check_rows_for_tokens(checkpoint: Checkpoint, path: object) -> None:

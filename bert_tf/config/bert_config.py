@@ -28,6 +28,7 @@ GELUS = {
     "gelu_python": "gelu_erf",
     **dict.fromkeys(("gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh", "gelu_python_tanh"), "gelu_tanh"),
 }
+POOLINGS = ("cls", "mean", "max", "mean_sqrt_len", "weighted_mean", "last")  # of token vectors to one vector of a text
 POSITIONS = ("absolute", "sinusoidal")  # learned vectors; fixed sines and cosines (Vaswani et al. 2017, section 3.5)
 BETWEEN = ("lstm/", "mix/")  # prefixes of weights between encoder and head, see tasks.embeddings.bilstm_tagger
 
@@ -56,6 +57,7 @@ class BertConfig:
     encoder: str = "bert"  # a module in bert_tf.model.encoders, or elsewhere: "my_lab.my_encoder"
     position_embedding_type: str = "absolute"
     embedding_size: int | None = None  # width of the embeddings; None: hidden_size
+    pooling: str = "cls"  # vector of a text for heads: "cls", by the pooler; "mean" of the tokens, without a pooler
     num_hidden_groups: int = 1  # layers with weights of their own, of encoders that share them
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)  # of this encoder alone
 
@@ -70,6 +72,7 @@ class BertConfig:
         self._expect("initializer_range", int | float, lambda width: 0 <= width < math.inf, "a number, 0 or more")
         self._expect("layer_norm_eps", int | float, lambda least: 0 < least < math.inf, "a number above 0")
         self._expect("is_causal", bool, lambda _: True, "true or false")
+        self._expect("pooling", str, ("cls", "mean").__contains__, "cls or mean")
         self._expect("encoder", str, bool, "the name of a module in bert_tf/model/encoders or elsewhere")
         activations = (*ACTIVATIONS, *self.encoder_traits.activations)
         self._expect("hidden_act", str, activations.__contains__, f"one of {', '.join(activations)}")
@@ -78,6 +81,8 @@ class BertConfig:
             raise UserError(
                 f"The encoder {self.encoder} has no sinusoidal positions: choose position_embedding_type=absolute."
             )
+        if self.pooling == "mean" and not self.encoder_traits.may_pool_mean:
+            raise UserError(f"The encoder {self.encoder} has a pooling of its own: choose pooling=cls.")
         most_groups = max(self.num_hidden_layers, 1)
         self._expect(
             "num_hidden_groups", int, lambda n: 0 < n <= most_groups, f"a whole number from 1 to {most_groups}"
@@ -129,6 +134,11 @@ class BertConfig:
         is_kind = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)  # to Python True is an int
         if not (is_kind and holds(value)):
             raise UserError(f"{name} is {value!r} in the BERT configuration; expected {expected}.")
+
+    @property
+    def pools_mean(self) -> bool:
+        """Whether the vector of a text is made of the mean of its tokens."""
+        return "mean" in (self.pooling, self.settings.get("classifier_pooling"))
 
     @property
     def head_size(self) -> int:

@@ -72,6 +72,11 @@ class EncoderTraits:
     shares_head: bool = False
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
+    @property
+    def may_pool_mean(self) -> bool:
+        """Whether heads may read the mean of the tokens without a pooler, see `BertConfig.pooling`."""
+        return self.is_functional and not self.shares_head
+
 
 _bert = functools.partial(EncoderTraits, is_functional=True, has_attention=True, pretraining="masked")
 _roberta = functools.partial(  # position_offset: padding_id + 1, from where fairseq numbers positions

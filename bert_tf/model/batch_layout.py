@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.model import attention, fused_ops
 from bert_tf.model.activation_probe import Probe
 from bert_tf.runtime import backend
@@ -119,14 +120,16 @@ def pooled_positions(inputs: Mapping[str, tf.Tensor], *, is_causal: bool) -> tf.
     return tf.zeros([size_of(inputs["token_ids"], 0)], tf.int32)
 
 
-def pooled_tokens(tokens: tf.Tensor, inputs: Mapping[str, tf.Tensor], *, is_causal: bool) -> tf.Tensor:
-    """The tokens [B, D] among [B, T, D] that have seen their whole text."""
-    if is_causal:
+def vectors_of_texts(tokens: tf.Tensor, inputs: Mapping[str, tf.Tensor], config: BertConfig) -> tf.Tensor:
+    """Input [B, D] of the pooler: of the tokens [B, T, D] those that have seen their whole text, or the means."""
+    if config.pools_mean:
+        return _mean_of_texts(tokens, inputs)
+    if config.is_causal:
         return tf.gather(tokens, pooled_positions(inputs, is_causal=True), batch_dims=1)
     return tokens[:, 0]
 
 
-def mean_of_texts(tokens: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:  # [B, T, D] -> [B, D]
+def _mean_of_texts(tokens: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:  # [B, T, D] -> [B, D]
     """The mean of the tokens of each text, without those that `text_mask` [B, T] leaves out."""
     used = tf.sequence_mask(inputs["lengths"], size_of(tokens, 1), tf.float32)
     if "text_mask" in inputs:

@@ -18,7 +18,7 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model import attention, encoders, heads, weights
-from bert_tf.model.batch_layout import mean_of_texts, pooled_tokens
+from bert_tf.model.batch_layout import vectors_of_texts
 from bert_tf.model.layers import activate
 from bert_tf.model.relative_bias import relative_bias
 from bert_tf.runtime import tensorflow_startup
@@ -152,12 +152,13 @@ def activation(x: tf.Tensor, kind: str) -> tf.Tensor:
 
 
 def pooled(tokens: tf.Tensor, params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, D]
-    """The pooled vector of each text: [CLS], or of a causal model the last token, through the encoder's pooler."""
+    """The vector of each text, see `BertConfig`: of [CLS], of the last token of a causal model, or of all."""
+    x = vectors_of_texts(tokens, inputs, config)
     if config.encoder_traits.shares_head:
-        is_mean = config.settings.get("classifier_pooling") == "mean"
-        x = mean_of_texts(tokens, inputs) if is_mean else pooled_tokens(tokens, inputs, is_causal=config.is_causal)
         return for_token_heads(x, params, config)
-    x = dense(pooled_tokens(tokens, inputs, is_causal=config.is_causal), params, "encoder/pooler")
+    if config.pooling == "mean":
+        return x
+    x = dense(x, params, "encoder/pooler")
     return activation(x, getattr(encoders.class_of(config), "pooler_activation", "tanh"))
 
 
@@ -171,7 +172,7 @@ def for_token_heads(tokens: tf.Tensor, params: Tensors, config: BertConfig) -> t
 
 def _encoder_outputs(params: Tensors, config: BertConfig, inputs: Tensors) -> dict[str, tf.Tensor]:
     tokens = encode(params, config, inputs)
-    has_pooler = any(name.startswith(POOLER) for name in params)
+    has_pooler = config.pooling == "mean" or any(name.startswith(POOLER) for name in params)
     return {"tokens": tokens} | ({"pooled": pooled(tokens, params, config, inputs)} if has_pooler else {})
 
 

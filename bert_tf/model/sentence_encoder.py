@@ -20,7 +20,7 @@ SMALLEST = 1e-12  # smallest length that a vector is divided by
 class SentenceEncoder(BertModel):
     """An encoder whose token vectors are pooled, as in sentence-transformers (Reimers & Gurevych 2019).
 
-    pooling: one of `checkpoints.checkpoint.POOLINGS`. normalize: whether vectors have length 1.
+    pooling: one of `config.bert_config.POOLINGS`. normalize: whether vectors have length 1.
     """
 
     unread = ("encoder/pooler/kernel", "encoder/pooler/bias")

@@ -200,6 +200,7 @@ def prepare(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags], folde
 def create_task(options: FineTuningFlags, start: Checkpoint, folder: RunFolder) -> tuple[Checkpoint, FineTuningTask]:
     """The task that the flags name, and the starting point with the size of the vocabulary that it may have learned."""
     task = starting_point.create_task(options, start, folder)
+    start = starting_point.with_pooling(options, start, task)
     task = preprocessed.attach(task, options, start).replaced(groups_by_length=options.group_by_length)
     config = dataclasses.replace(start.config, vocab_size=task.tokenizer.size)
     return dataclasses.replace(start, config=config), task

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-from bert_tf.checkpoints.checkpoint import POOLINGS
 from bert_tf.config.options import POSITIVE, flag
 from bert_tf.data import tag_schemes
 from bert_tf.heads.base.table_options import (
@@ -52,11 +51,6 @@ class TagOptions(LabelOptions):
 class VectorOptions(RowOptions, LongTextOptions):
     """Sentence vectors."""
 
-    pooling: str = flag(
-        "",
-        "Sentence vectors: how the vectors of tokens become one. Default: as in init_checkpoint, else mean.",
-        ("", *POOLINGS),
-    )
     normalize_vectors: str = flag(
         "", "Sentence vectors of length 1. Default: as in init_checkpoint, else true.", ("", "true", "false")
     )

@@ -31,6 +31,17 @@ def test_task_head_and_labels_survive_every_format(kind, tmp_path):
         assert (loaded.labels, loaded.kind, formats.labels(folder)) == (labels, kind, labels)
 
 
+def test_head_on_means_is_refused_by_formats_of_others(tmp_path):
+    config = dataclasses.replace(CONFIG, pooling="mean")
+    arrays = tiny.random_weights(heads.Classifier(config, 2))
+    source = dataclasses.replace(checkpoint(), config=config, weights=arrays, labels=["no", "yes"], kind="class")
+    formats.write(source, str(tmp_path / "native"), "native")
+    assert_equal(formats.read(str(tmp_path / "native")), source)
+    for name in set(FORMATS) - {"native"}:
+        with pytest.raises(UserError, match=f"{name} has classifiers of .CLS., .* train it with --pooling=cls"):
+            formats.write(source, str(tmp_path / name), name)
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_head_on_extra_layers_is_kept_with_them_or_dropped(name, tmp_path):
     tagger = dataclasses.replace(checkpoint(), labels=["O", "B-X"], kind="tags")

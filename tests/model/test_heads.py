@@ -10,8 +10,9 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.errors import UserError
-from bert_tf.model import weights
-from bert_tf.model.heads import SpanFinder, TokenClassifier
+from bert_tf.model import functional_bert, weights
+from bert_tf.model.heads import Classifier, SpanFinder, TokenClassifier
+from bert_tf.model.sequence_packing import CPU_COSTS, PackingSpec
 
 
 @pytest.mark.parametrize("activation", ["gelu_erf", "gelu_tanh", "relu"])
@@ -38,6 +39,26 @@ def test_logits_of_both_heads_match_reference():
     assert actual["masked_lm_logits"].shape == (4, 3, 30)
     for name in ("masked_lm_logits", "next_sentence_logits"):
         np.testing.assert_allclose(actual[name], expected[name], atol=2e-5)
+
+
+@pytest.mark.parametrize("packing", [None, PackingSpec.dynamic(CPU_COSTS)])
+def test_head_on_means_reads_the_mean_of_all_tokens_without_a_pooler(packing):
+    config = dataclasses.replace(tiny.CONFIG, pooling="mean")
+    model = Classifier(config, 2)
+    arrays = tiny.random_weights(Classifier(tiny.CONFIG, 2))
+    unread = {"encoder/pooler/kernel", "encoder/pooler/bias"}
+    assert set(weights.assign(model, arrays).unused) == unread
+    batch = {name: x for name, x in tiny.batch().items() if name in ("token_ids", "segment_ids", "lengths")}
+    tokens = oracle.encode(arrays, tiny.CONFIG, *batch.values())["hidden_states"][-1]
+    used = np.arange(12)[:, None] < batch["lengths"][:, None, None]  # [B, T, 1]
+    expected = (tokens * used).sum(1) / batch["lengths"][:, None] @ arrays["classifier/kernel"]
+    expected += arrays["classifier/bias"]
+    inputs = tiny.tensors(batch)
+    plain = functional_bert.TEXTS.apply(functional_bert.parameters(arrays), config, inputs)["logits"]
+    np.testing.assert_allclose(plain, expected, atol=1e-5)
+    np.testing.assert_allclose(model(inputs, packing=packing)["logits"], expected, atol=1e-5)
+    with pytest.raises(UserError, match="encoder lstm has a pooling of its own: choose pooling=cls"):
+        dataclasses.replace(config, encoder="lstm")
 
 
 def test_packed_texts_match_separate_texts():

@@ -186,6 +186,11 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike[str], format_name: s
                 f"{format_name} has no encoder {encoder!r}, which this model has, but {', '.join(known)}: choose the "
                 "format native."
             )
+        if checkpoint.reads_mean:
+            raise UserError(
+                f"{format_name} has classifiers of [CLS], and that of this model reads the mean of the tokens: choose "
+                "the format native, or train it with --pooling=cls."
+            )
         written = with_position_table(checkpoint)
     if not getattr(module, "HOLDS_ANY_WEIGHT", False):
         written = _without_layers_between(written)

@@ -181,6 +181,7 @@ def _write_arrays(prefix: str, arrays: dict[str, np.ndarray]) -> None:
 def _config_values(config: BertConfig) -> dict[str, Any]:
     """The content of `bert_config.json` for the original's code, which has one GELU and one epsilon."""
     values = config.to_dict()
+    del values["pooling"]  # "cls", or of an encoder alone
     if config.encoder == "albert":
         values["embedding_size"], values["inner_group_num"] = config.embedding_width, 1
     if config.hidden_act == google_layouts.GELUS[config.encoder]:

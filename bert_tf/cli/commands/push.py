@@ -74,9 +74,9 @@ def _show(folder: str, names: Sequence[str], arguments: argparse.Namespace) -> N
 
 
 def _converted(run: str, folder: str) -> str:
-    """The model of a run in Hugging Face's layout, or in this package's own if that has no such encoder."""
+    """The model of a run in Hugging Face's layout, or in this package's own if that has no such encoder or pooling."""
     checkpoint = formats.read(run)
-    has_layout = checkpoint.config.encoder in formats.load("huggingface").ENCODERS
+    has_layout = checkpoint.config.encoder in formats.load("huggingface").ENCODERS and not checkpoint.reads_mean
     formats.write(checkpoint, folder, "huggingface" if has_layout else "native")
     model_card.write_of_run(run, [folder])
     return folder

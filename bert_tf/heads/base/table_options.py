@@ -3,6 +3,7 @@
 import dataclasses
 
 from bert_tf import heads
+from bert_tf.config.bert_config import POOLINGS
 from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.options import flag, group
 from bert_tf.config.train_config import LossSettings
@@ -56,6 +57,12 @@ class LongTextOptions(FileOptions):
 
     long_texts: str = flag(
         "cut", "Texts longer than a row: truncate, or read whole in overlapping windows.", ("cut", "windows")
+    )
+    pooling: str = flag(
+        "",
+        "How the vectors of tokens become that of a text; before labels cls, which goes through the pooler, or mean. "
+        "Default: as in init_checkpoint, else cls before labels and mean for sentence vectors.",
+        ("", *POOLINGS),
     )
     loss: LossSettings = group(LossSettings)
 

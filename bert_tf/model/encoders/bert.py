@@ -13,7 +13,13 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.activation_probe import Probe
 from bert_tf.model.base_encoder import BaseEncoder
-from bert_tf.model.batch_layout import BatchLayout, gather_tokens, pooled_positions, pooled_tokens, size_of
+from bert_tf.model.batch_layout import (
+    BatchLayout,
+    gather_tokens,
+    pooled_positions,
+    size_of,
+    vectors_of_texts,
+)
 from bert_tf.model.embeddings import Embeddings, SharedEmbeddings
 from bert_tf.model.layers import ConfiguredLayer, TransformerLayer
 from bert_tf.model.sequence_packing import PackingSpec, RowAssignment
@@ -58,7 +64,7 @@ class BertEncoder(BaseEncoder):
             self.layer_class(self.config, number, dtype=self.dtype_policy)
             for number in range(self.config.layers_with_weights)
         ]
-        self.pooler = self.new_pooler()
+        self.pooler = self.new_pooler() if self.config.pooling == "cls" else None
         self.built = True
 
     def configure_training(
@@ -107,7 +113,10 @@ class BertEncoder(BaseEncoder):
         return_attention: bool,
         packing: PackingSpec | None,
     ) -> dict[str, Any]:
-        """As `BaseEncoder.call`."""
+        """As `BaseEncoder.call`; a mean needs all tokens of the last layer."""
+        if positions is not None and self.config.pools_mean:
+            outputs = self.encode(inputs, seed, None, return_hidden_states, return_attention, packing)
+            return {"tokens_at": tf.gather(outputs["tokens"], positions, batch_dims=1), "pooled": outputs["pooled"]}
         assignment = RowAssignment.given(inputs)
         if packing and assignment is None and "text_numbers" not in inputs:
             inputs = packing.trim(inputs)
@@ -122,20 +131,19 @@ class BertEncoder(BaseEncoder):
         if positions is not None:
             x = x if self.layers else gather_tokens(x, indices)
             x = tf.reshape(x, [-1, 1 + size_of(positions, 1), self.config.hidden_size])  # [B, 1 + P, D]
-            return {"tokens_at": x[:, 1:], "pooled": self.pooler(x[:, 0])}
+            return {"tokens_at": x[:, 1:], "pooled": self.pool(x[:, 0])}
         as_texts = assignment.unpack if assignment else layout.as_rows
         tokens = as_texts(x)  # [B, T, D]
-        pooled = self.pooler(self.pooled_tokens(tokens, inputs))
-        outputs = {"tokens": tokens, "pooled": pooled}
+        outputs = {"tokens": tokens, "pooled": self.pool(vectors_of_texts(tokens, inputs, self.config))}
         if return_hidden_states:
             outputs["hidden_states"] = tuple(map(as_texts, hidden_states))
         if return_attention:
             outputs["attention_probabilities"] = tuple(attention)
         return outputs
 
-    def pooled_tokens(self, tokens: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Input [B, D] of the pooler, from the tokens [B, T, D]."""
-        return pooled_tokens(tokens, inputs, is_causal=self.config.is_causal)
+    def pool(self, x: tf.Tensor) -> tf.Tensor:
+        """What the pooler, if there is one, makes of its input [B, D]."""
+        return x if self.pooler is None else self.pooler(x)
 
     def _through_layers(
         self, x: tf.Tensor, layout: BatchLayout, indices: tf.Tensor | None

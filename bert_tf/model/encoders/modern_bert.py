@@ -10,12 +10,11 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.model.batch_layout import BatchLayout, mean_of_texts
+from bert_tf.model.batch_layout import BatchLayout
 from bert_tf.model.encoders.bert import BertEncoder
 from bert_tf.model.functional_rotary import encode_modern_bert
 from bert_tf.model.layers import ConfiguredLayer, PreNormLayer
 from bert_tf.model.rotary import GatedFeedForward, RotaryAttention, with_positions
-from bert_tf.model.sequence_packing import PackingSpec
 
 
 class Layer(PreNormLayer):
@@ -82,24 +81,3 @@ class Encoder(BertEncoder):
     def layout(self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor | None = None) -> BatchLayout:
         """As BertEncoder, with positions."""
         return with_positions(super().layout(inputs, seed), inputs)
-
-    def pooled_tokens(self, tokens: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """[CLS], or the mean of the text."""
-        if self.config.settings["classifier_pooling"] == "cls":
-            return super().pooled_tokens(tokens, inputs)
-        return mean_of_texts(tokens, inputs)
-
-    def encode(
-        self,
-        inputs: Mapping[str, tf.Tensor],
-        seed: tf.Tensor | None,
-        positions: tf.Tensor | None,
-        return_hidden_states: bool,
-        return_attention: bool,
-        packing: PackingSpec | None,
-    ) -> dict[str, Any]:
-        """As BertEncoder; a mean needs all tokens of the last layer."""
-        if positions is None or self.config.settings["classifier_pooling"] == "cls":
-            return super().encode(inputs, seed, positions, return_hidden_states, return_attention, packing)
-        outputs = super().encode(inputs, seed, None, return_hidden_states, return_attention, packing)
-        return {"tokens_at": tf.gather(outputs["tokens"], positions, batch_dims=1), "pooled": outputs["pooled"]}

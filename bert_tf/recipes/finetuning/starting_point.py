@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import POOLINGS, Checkpoint
-from bert_tf.config.bert_config import check_layers
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config.bert_config import POOLINGS, check_layers
 from bert_tf.data import tables
 from bert_tf.data.examples import label_columns
 from bert_tf.errors import UserError
 from bert_tf.heads.base.table_options import LabelOptions
+from bert_tf.heads.base.text_head import TextHead
 from bert_tf.recipes.finetuning import sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime import files
@@ -80,6 +81,30 @@ def _with_recorded_pooling(options: FineTuningFlags, start: Checkpoint) -> FineT
         "normalize_vectors": options.normalize_vectors or str(recorded.normalize).lower(),
     }
     return options.replace(**values)
+
+
+def with_pooling(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> Checkpoint:
+    """The starting point with the pooling that a head on whole texts reads: that of the flag, else its own.
+
+    A checkpoint of sentence-transformers has an untrained pooler, and often vectors that are means of the tokens; a
+    classifier reads these too. Adapters are written as PEFT's files, which have the pooler.
+    """
+    config, recorded = start.config, start.sentence_vectors
+    if not isinstance(task.head, TextHead) or task.head.kernel is None:
+        return start
+    given = options.values().get("pooling")
+    has_means = recorded is not None and recorded.pooling == "mean" and not recorded.unsupported
+    is_free = "classifier/kernel" not in start.weights and not options.lora.lora_rank
+    pooling = given or ("mean" if has_means and is_free and config.encoder_traits.may_pool_mean else config.pooling)
+    if pooling == "mean" and options.lora.lora_rank:
+        raise UserError("lora_rank is for heads of [CLS], as PEFT's files have them: pass pooling=cls.")
+    if pooling != config.pooling and not given:
+        print(
+            f"The head reads the mean of the tokens, as {options.model.init_checkpoint} makes vectors; --pooling=cls "
+            "makes a model that transformers can read.",
+            flush=True,
+        )
+    return dataclasses.replace(start, config=dataclasses.replace(config, pooling=pooling))
 
 
 def _create_tokenizer(

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
-from bert_tf.checkpoints.checkpoint import NORMALIZE, POOLINGS, SentenceVectors
-from bert_tf.config.bert_config import BertConfig
+from bert_tf.checkpoints.checkpoint import NORMALIZE, SentenceVectors
+from bert_tf.config.bert_config import POOLINGS, BertConfig
 from bert_tf.errors import UserError
 from bert_tf.tasks.embeddings import vector_choice
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice
@@ -20,7 +20,7 @@ class SentenceOptions:
     """Choices of a user, by the names that sentence-transformers uses; None: as the model says.
 
     Attributes:
-        pooling: one of `vector_choice.POOLINGS`, or several of `checkpoint.POOLINGS` joined by "+".
+        pooling: one of `vector_choice.POOLINGS`, or several of `bert_config.POOLINGS` joined by "+".
         normalize: whether vectors get length 1; without it they do as the model says.
         prompt_name: of the prompt that is put before each text.
         prompt: the prompt itself.

@@ -11,6 +11,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors, VectorLa
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import AUTO, TrainConfig
 from bert_tf.errors import UserError
+from bert_tf.heads.classes import Classes
 from bert_tf.model import heads, weights
 from bert_tf.recipes import finetune
 from bert_tf.recipes.finetuning import results, starting_point
@@ -125,6 +126,27 @@ def test_head_is_new_where_an_encoder_has_none_of_that_size():
     assert is_new(encoder) and is_new(encoder | {"classifier/kernel": np.zeros([4, 3])})
     assert not is_new(encoder | {"classifier/kernel": np.zeros([4, 2])})
     assert not is_new(None) and not is_new(encoder, kernel=None)
+
+
+@pytest.mark.parametrize(
+    "recorded, flags, arrays, expected",
+    [
+        ("mean", {}, {}, "mean"),
+        ("mean", {"pooling": "cls"}, {}, "cls"),
+        ("mean", {"lora_rank": 2}, {}, "cls"),
+        ("mean", {}, {"classifier/kernel": np.zeros([4, 2])}, "cls"),  # a classifier goes on as it is
+        ("cls", {}, {}, "cls"),
+        ("cls", {"pooling": "mean"}, {}, "mean"),
+        (None, {}, {}, "cls"),
+    ],
+)
+def test_head_pools_as_the_checkpoint_was_trained_to(recorded, flags, arrays, expected):
+    vectors = SentenceVectors(recorded) if recorded else None
+    start = Checkpoint(config=tiny.CONFIG, weights=arrays, sentence_vectors=vectors)
+    task = types.SimpleNamespace(head=Classes(["no", "yes"]))
+    assert starting_point.with_pooling(options(**flags), start, task).config.pooling == expected
+    with pytest.raises(UserError, match="lora_rank is for heads of .CLS., .*: pass pooling=cls"):
+        starting_point.with_pooling(options(lora_rank=2, pooling="mean"), start, task)
 
 
 def task(known=True, **changes):

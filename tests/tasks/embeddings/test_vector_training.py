@@ -11,7 +11,8 @@ import tensorflow as tf
 import tiny
 from training_steps import CONFIG, ONE_LAYER
 
-from bert_tf.checkpoints.checkpoint import POOLINGS, SentenceVectors
+from bert_tf.checkpoints.checkpoint import SentenceVectors
+from bert_tf.config.bert_config import POOLINGS
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.model import weights
