@@ -4,8 +4,10 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.errors import UserError
 from bert_tf.heads.base.answers import Prediction
+from bert_tf.runtime.lazy import module
+
+pandas = module("pandas", "as_frame=True needs the package pandas: pip install pandas.")
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +35,7 @@ def of_lists(results: Sequence[Iterable[Any]], index: Any, kind: type) -> "pd.Da
     numbers = range(len(results)) if index is None else index
     pairs = [(number, each) for number, found in zip(numbers, results, strict=True) for each in found]
     frame = of_records([each for _, each in pairs], None, kind)
-    frame.index = _pandas().Index([number for number, _ in pairs], name=getattr(index, "name", None))
+    frame.index = pandas.Index([number for number, _ in pairs], name=getattr(index, "name", None))
     return frame
 
 
@@ -44,12 +46,4 @@ def of_records(results: Sequence[Any], index: Any, kind: type) -> "pd.DataFrame"
 
 
 def _frame(rows: Any, index: Any, columns: Sequence[str] | None = None) -> "pd.DataFrame":
-    return _pandas().DataFrame(rows, index=index, columns=columns)
-
-
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise UserError("as_frame=True needs the package pandas: pip install pandas.") from None
-    return pandas
+    return pandas.DataFrame(rows, index=index, columns=columns)

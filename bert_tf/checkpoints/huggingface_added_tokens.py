@@ -20,10 +20,12 @@ from bert_tf.checkpoints.huggingface_rules import (
 )
 from bert_tf.checkpoints.huggingface_wordpiece import OLDER
 from bert_tf.errors import UserError
+from bert_tf.runtime.lazy import module
 from bert_tf.text.byte_level import blanks_for_spaces, spaces_for_blanks
 from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.vocabulary import BYTE_BPE, DEBERTA_V2, kind_of, settings_of, with_settings, with_tokens
 
+tokenizers = module("tokenizers")
 FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
 EXTRA = ("additional_special_tokens", "extra_special_tokens")
 
@@ -188,7 +190,5 @@ def written(checkpoint: Checkpoint) -> dict[str, Any]:
 
 def to_theirs(checkpoint: Checkpoint) -> list[Any]:
     """The recognized tokens of a checkpoint as those of `tokenizers`, which numbers new ones in this order."""
-    from tokenizers import AddedToken as TheirToken
-
     found, _ = _recognized(checkpoint)
-    return [TheirToken(spaces_for_blanks(token.content), **_flags_of(token)) for token in found]
+    return [tokenizers.AddedToken(spaces_for_blanks(token.content), **_flags_of(token)) for token in found]

@@ -19,6 +19,7 @@ from bert_tf.checkpoints.huggingface_kinds import KINDS
 from bert_tf.errors import UserError
 from bert_tf.runtime import files, json_files
 from bert_tf.runtime.atomic_files import write_bytes, write_json
+from bert_tf.runtime.lazy import module
 from bert_tf.text import byte_level, sentencepiece_model
 from bert_tf.text.special_tokens import SETTING
 from bert_tf.text.vocabulary import (
@@ -35,6 +36,8 @@ from bert_tf.text.vocabulary import (
     special_tokens,
     with_tokens,
 )
+
+tokenizers = module("tokenizers")
 
 
 def read(path: str) -> tuple[list[str] | None, bool | None]:
@@ -171,29 +174,28 @@ def _write_sentencepiece(
 
 
 def _write_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[str, Any], added: list[Any]) -> None:
-    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-
     names = KINDS[tokens.kind].special
     ids = {byte_level.spaces_for_blanks(token): number for number, token in enumerate(tokens)}
-    tokenizer = Tokenizer(models.BPE(ids, byte_level.parse_merges(tokens.rules)))
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(ids, byte_level.parse_merges(tokens.rules)))
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.add_tokens(added)
     special = [
-        AddedToken(text, lstrip=text == names["mask"], normalized=False) for text in SPECIAL_TOKENS_OF[tokens.kind]
+        tokenizers.AddedToken(text, lstrip=text == names["mask"], normalized=False)
+        for text in SPECIAL_TOKENS_OF[tokens.kind]
     ]
     known = {token.content for token in added}
     tokenizer.add_special_tokens([token for token in special if token.content not in known])
     sep, cls = ((names[name], ids[names[name]]) for name in ("sep", "cls"))
     if tokens.kind == BYTE_BPE:
-        tokenizer.post_processor = processors.RobertaProcessing(sep, cls, add_prefix_space=False)
+        tokenizer.post_processor = tokenizers.processors.RobertaProcessing(sep, cls, add_prefix_space=False)
         write_json(os.path.join(folder, "vocab.json"), ids)
         write_bytes(os.path.join(folder, RULES[BYTE_BPE]), tokens.rules)
         about: dict[str, Any] = {"tokenizer_class": "RobertaTokenizer"}
     else:
-        tokenizer.normalizer = normalizers.NFC()
+        tokenizer.normalizer = tokenizers.normalizers.NFC()
         rows = {"single": "[CLS] $A [SEP]", "pair": "[CLS] $A [SEP] $B [SEP]"}
-        tokenizer.post_processor = processors.TemplateProcessing(**rows, special_tokens=[cls, sep])
+        tokenizer.post_processor = tokenizers.processors.TemplateProcessing(**rows, special_tokens=[cls, sep])
         about = {**_by_file(tokens.kind), "model_input_names": ["input_ids", "attention_mask"]}
     tokenizer.save(os.path.join(folder, huggingface_rules.JSON))
     write_json(os.path.join(folder, huggingface_rules.CONFIG), {**about, **settings})
@@ -207,14 +209,12 @@ def _by_file(kind: str) -> dict[str, str]:
 
 def tokenizer_of(checkpoint: Checkpoint) -> Any:
     """The WordPiece tokenizer of a checkpoint, which has a vocabulary and a casing, as `tokenizers` has it."""
-    from tokenizers import BertWordPieceTokenizer, Tokenizer, processors
-
     tokens = checkpoint.vocabulary or []
     ids = {token: number for number, token in enumerate(_without_added(tokens))}
     settings = settings_of(tokens)
     names = dict(zip(("pad", "unk", "cls", "sep", "mask"), special_tokens(tokens), strict=True))
     theirs: Any = {f"{name}_token": token for name, token in names.items()}
-    tokenizer = BertWordPieceTokenizer(
+    tokenizer = tokenizers.BertWordPieceTokenizer(
         ids,
         **theirs,
         lowercase=checkpoint.lower_case,
@@ -223,9 +223,9 @@ def tokenizer_of(checkpoint: Checkpoint) -> Any:
     )
     content = json_files.parse(tokenizer.to_str())
     content["model"]["max_input_chars_per_word"] = settings.max_word_characters  # there is no argument for it
-    tokenizer = Tokenizer.from_str(json.dumps(content))
+    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(content))
     if settings.is_mpnet:
         sep, cls = ((names[name], ids[names[name]]) for name in ("sep", "cls"))
-        tokenizer.post_processor = processors.RobertaProcessing(sep, cls, add_prefix_space=False)
+        tokenizer.post_processor = tokenizers.processors.RobertaProcessing(sep, cls, add_prefix_space=False)
     tokenizer.add_tokens(huggingface_added_tokens.to_theirs(checkpoint))
     return tokenizer

@@ -7,9 +7,11 @@ from typing import Any
 from bert_tf import heads
 from bert_tf.checkpoints.checkpoint_files import read_settings, setting, shortened
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import files
+from bert_tf.runtime.lazy import module
 
+kagglehub = module("kagglehub")
 LEAST_BYTES, LARGEST_HEADER = 2, 1 << 20  # weights in a byte, of 4 bits each; and of what a file of few holds
 CLASSIFIERS = (">BertTextClassifier", ">BertClassifier")  # the second is that of older presets
 KAGGLE = "kaggle://"
@@ -43,15 +45,12 @@ def fetched(name: str) -> str:
         known = ", ".join(sorted(each for each in presets if each.startswith("bert_")))
         raise UserError(f"{name} is neither a folder nor a preset of KerasHub for BERT, such as {known}.")
     handle = name if "://" in name else presets[name]["kaggle_handle"]
-    import kagglehub
-
     try:
         return str(kagglehub.model_download(handle.removeprefix(KAGGLE)))
     except Exception as error:  # of the network, the hub or the cache
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"{name} could not be fetched ({reason}): check the name and the network; without one, download the preset "
-            "elsewhere and pass its folder."
+            f"{name} could not be fetched ({reason_of(error)}): check the name and the network; without one, "
+            "download the preset elsewhere and pass its folder."
         ) from None
 
 

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from bert_tf.runtime import files
-from bert_tf.runtime.lazy import tf
+from bert_tf.runtime.lazy import module, tf
 
+tensor_bundle_pb2 = module("tensorflow.core.protobuf.tensor_bundle_pb2")
 MAGIC = struct.pack("<Q", 0xDB4775248B80FB57)
 FOOTER, TRAILER = 48, 5  # bytes at the end of the table and after each block
 MAX_SIZE = 2**63 - 1  # TensorFlow counts in int64
@@ -25,8 +26,6 @@ MAX_DIMENSIONS = 254  # tensorflow::TensorShape::MaxDimensions
 
 def check(prefix: str) -> None:
     """Raises ValueError unless TensorFlow can read every entry of `prefix`.index within the size of the data files."""
-    from tensorflow.core.protobuf import tensor_bundle_pb2
-
     with files.open_binary(f"{prefix}.index") as file:
         entries = list(_entries(file.read()))
     keys = [key for key, _ in entries]

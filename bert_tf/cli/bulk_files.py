@@ -15,7 +15,9 @@ from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, beam_runner, files, json_files, plugins
+from bert_tf.runtime.lazy import module
 
+beam = module("apache_beam")
 SETTINGS = "settings.json"  # in the folder of the answers: what they were made with
 OF_THIS_CALL = ("runner", "runner_flags", "num_workers", "input", "run", "file", "output")
 Pair = tuple[str, str]  # a file of rows, and the file of their answers
@@ -79,8 +81,6 @@ def _claim(folder: str, settings: dict[str, Any]) -> None:
 
 
 def _build(every: list[Pair], command: str, settings: dict[str, Any], pipeline: Any) -> None:
-    import apache_beam as beam
-
     chunks = pipeline | "Files" >> beam.Create(every) | "Spread" >> beam.Reshuffle()
     chunks | "Answer" >> beam.Map(_answer, command, json.dumps(settings))
 

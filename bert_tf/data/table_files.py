@@ -12,7 +12,9 @@ from typing import IO, Any
 from bert_tf.data import text_lines
 from bert_tf.errors import UserError, listed, reason_of
 from bert_tf.runtime import files, json_files
+from bert_tf.runtime.lazy import module
 
+pyarrow_types = module("pyarrow.types")
 MAX_UNPACKED = 200  # bytes of a workbook for each byte of its file
 MAX_ROWS = 1 << 20  # of a sheet
 
@@ -119,11 +121,9 @@ def parquet_rows(path: str) -> Iterator[dict[str, Any]]:
 
 def _values(path: str, name: str, column: Any) -> list[Any]:
     """A column of a batch as Python's values; times that Python lacks, in nanoseconds or zones, as text."""
-    from pyarrow import types
-
     kind = column.type
     try:
-        if not types.is_timestamp(kind) or (kind.unit != "ns" and kind.tz is None):
+        if not pyarrow_types.is_timestamp(kind) or (kind.unit != "ns" and kind.tz is None):
             return list(column.to_pylist())
         return list(column.cast("string").to_pylist())
     except (ValueError, OverflowError) as error:

@@ -16,8 +16,13 @@ from typing import Any
 from bert_tf.data.examples import Example, joined_words
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import files, json_files, plugins
-from bert_tf.runtime.lazy import tf
+from bert_tf.runtime.lazy import module, tf
 
+tfds = module(
+    "tensorflow_datasets",
+    'This needs the package tensorflow-datasets ({reason}): pip install "bert-tf[tfds]", or leave out tfds_name and '
+    "use_tfds and give the files.",
+)
 CLASSES = ("type", "pythonClassName", "python_class_name")  # keys in a features.json
 TIMEOUT = 5  # seconds in which the server must answer; the package itself tries for minutes
 
@@ -99,8 +104,6 @@ def _label(value: Any, class_names: Sequence[str]) -> Any:
 
 
 def _rows(builder: Any, split: str) -> Iterator[Mapping[str, Any]]:
-    import tensorflow_datasets as tfds
-
     try:
         yield from tfds.as_numpy(builder.as_dataset(split=split, shuffle_files=False))
     except (tf.errors.OpError, OSError, AssertionError) as error:
@@ -110,14 +113,8 @@ def _rows(builder: Any, split: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _open_builder(name: str, data_dir: str) -> Any:
-    try:
-        import tensorflow_datasets as tfds
-    except ImportError as error:
-        raise UserError(
-            f'This needs the package tensorflow-datasets ({error}): pip install "bert-tf[tfds]", or leave out '
-            "tfds_name and use_tfds and give the files."
-        ) from None
-    data_dir = os.path.expanduser(data_dir) or tfds.core.constants.DATA_DIR
+    default = tfds.core.constants.DATA_DIR
+    data_dir = os.path.expanduser(data_dir) or default
     _check_own_features(name, data_dir)
     folder = _find_prepared(name, data_dir)
     if folder is None:

@@ -19,8 +19,10 @@ from bert_tf.heads.vectors import Vectors
 from bert_tf.reports import report, scoreboard, text_statistics, wording
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime.lazy import module
 from bert_tf.runtime.terminal import printable
 
+huggingface_hub = module("huggingface_hub")
 CARD = "README.md"
 TEMPLATE = "model_card.md.jinja"
 LIBRARY = "bert_tf"
@@ -144,11 +146,9 @@ def write_of_conversion(checkpoint: Checkpoint, source: str, folder: str, format
 
 
 def _render(name: str, use: type[Head], *, start: str, results: Sequence[Any], **values: Any) -> str:
-    from huggingface_hub import ModelCardData
-
     name = printable(" ".join(name.split()))
     license_name = license_of(start)
-    metadata = ModelCardData(
+    metadata = huggingface_hub.ModelCardData(
         library_name=LIBRARY,
         pipeline_tag=use.pipeline_tag,
         tags=["bert", "tensorflow", "keras"],
@@ -226,11 +226,9 @@ def license_of(start: str) -> str | None:
     """The license of a checkpoint: from its own card, or of a published one; None if unknown or there is no start."""
     card = os.path.join(start, CARD)
     if start and not start.startswith("hf://") and files.is_file(card):
-        from huggingface_hub import metadata_load
-
         try:
             with files.local_copy(card) as local:
-                value = (metadata_load(local) or {}).get("license")
+                value = (huggingface_hub.metadata_load(local) or {}).get("license")
         except ValueError:  # not a card
             return None
         return str(value) if value else None
@@ -279,10 +277,8 @@ def _labels(labels: Any) -> str:
 
 def _results(use: type[Head], task: str, scores: Mapping[str, Any]) -> list[Any]:
     """The scores in the metadata that hubs show."""
-    from huggingface_hub import EvalResult
-
     return [
-        EvalResult(use.pipeline_tag, task, task, metric, float(value), dataset_split="validation")
+        huggingface_hub.EvalResult(use.pipeline_tag, task, task, metric, float(value), dataset_split="validation")
         for metric, value in scores.items()
         if isinstance(value, int | float)
     ]

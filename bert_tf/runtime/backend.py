@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import accelerators
-from bert_tf.runtime.lazy import tf
+from bert_tf.runtime.lazy import module, tf
 
+util_port = module("tensorflow.python.util._pywrap_util_port")
 log = logging.getLogger("bert_tf")
 BFLOAT16_CPU_FLAGS = {"amx_bf16", "avx512_bf16"}  # in /proc/cpuinfo, of processors that multiply bfloat16
 
@@ -115,9 +116,7 @@ def has_bfloat16() -> bool:
 @functools.cache
 def has_onednn() -> bool:
     """Returns whether TensorFlow uses oneDNN on this CPU, which is its default on CPUs with AVX-512."""
-    from tensorflow.python.util import _pywrap_util_port
-
-    return bool(_pywrap_util_port.IsMklEnabled())
+    return bool(util_port.IsMklEnabled())
 
 
 def should_jit(jit_compile: str) -> bool:

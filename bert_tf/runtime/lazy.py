@@ -1,20 +1,39 @@
-"""`tf` and `keras`, imported when something of them is first used, for modules that processes without them import."""
+"""Packages that are imported when something of them is first used, so that processes without them start at once."""
 
 import importlib
-import sys
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["keras", "tf"]
+from bert_tf.errors import UserError, reason_of
 
 
 class _Module:
     """Stands for a module until an attribute of it is read."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, missing: str = "") -> None:
+        self._name, self._missing = name, missing
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(sys.modules.get(self._name) or importlib.import_module(self._name), attribute)
+        if attribute == "__wrapped__":  # which doctest and inspect ask every object for
+            raise AttributeError(attribute)
+        try:
+            loaded = importlib.import_module(self._name)
+        except ImportError as error:
+            if not self._missing:
+                raise
+            raise UserError(self._missing.format(reason=reason_of(error))) from None
+        return getattr(loaded, attribute)
+
+
+def module(name: str, missing: str = "") -> Any:
+    """The module of that name, which is imported when an attribute of it is first read.
+
+    missing: the UserError if it cannot be imported, with {reason} for why; "": the ImportError as it is.
+
+    Example:
+        >>> module("math").floor(2.5)
+        2
+    """
+    return _Module(name, missing)
 
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ import logging
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from bert_tf.runtime import tensorflow_startup
+from bert_tf.runtime.lazy import module
 
+ipython = module("IPython.display")
 SECONDS_BETWEEN_UPDATES = 0.2
 BAR = '<progress value="{done}" max="{total}" style="vertical-align: middle"></progress> <code>{text}</code>'
 
@@ -24,10 +25,7 @@ class Bar:
     """A bar with a line of text, which is shown under the cell that runs."""
 
     def __init__(self) -> None:
-        from IPython.display import HTML, display
-
-        self._html: Any = HTML
-        self._shown = display(HTML(""), display_id=True)
+        self._shown = ipython.display(ipython.HTML(""), display_id=True)
         self._last = 0.0
 
     def show(self, done: int, total: int | None, text: str) -> None:
@@ -35,7 +33,7 @@ class Bar:
         if time.monotonic() - self._last < SECONDS_BETWEEN_UPDATES and done != total:
             return
         self._last = time.monotonic()
-        self._shown.update(self._html(BAR.format(done=done, total=total or max(1, 2 * done), text=html.escape(text))))
+        self._shown.update(ipython.HTML(BAR.format(done=done, total=total or max(1, 2 * done), text=html.escape(text))))
 
 
 def start_tensorflow() -> None:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from bert_tf.runtime import notebook
+from bert_tf.runtime.lazy import module
 
+bars, console = module("rich.progress"), module("rich.console")
 SECONDS_BETWEEN_LINES = 10  # where output goes to a file
 LONG = 60  # seconds left from which the first line comes as soon as they can be estimated,
 MEASURED = 4  # from this many units after the first
@@ -34,19 +36,9 @@ def progress(name: str, total: int | None = None) -> Iterator[Report]:
 
 @contextlib.contextmanager
 def _bar(name: str, total: int | None) -> Iterator[Report]:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "eta")
-    more = (TimeRemainingColumn(), TextColumn("{task.fields[text]}"))
-    with Progress(*columns, *more, console=Console(stderr=True)) as bar:
+    text, of_parts, elapsed = bars.TextColumn, bars.MofNCompleteColumn(), bars.TimeElapsedColumn()
+    columns = (text("{task.description}"), bars.BarColumn(), of_parts, elapsed, "eta", bars.TimeRemainingColumn())
+    with bars.Progress(*columns, text("{task.fields[text]}"), console=console.Console(stderr=True)) as bar:
         task = bar.add_task(name, total=total, text="")
 
         def report(done: int, text: str = "", total: int | None = None) -> None:

@@ -10,8 +10,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bert_tf.runtime.lazy import tf
+from bert_tf.runtime.lazy import module, tf
 
+cancellation = module("tensorflow.python.eager.cancellation")  # TensorFlow has no public one
 _current: contextvars.ContextVar["Stop | None"] = contextvars.ContextVar("stop", default=None)
 
 
@@ -47,8 +48,6 @@ class Stop:
             finally:
                 _current.reset(token)
             return
-        from tensorflow.python.eager import cancellation  # TensorFlow has no public one
-
         manager = cancellation.CancellationManager()
         with self._lock:
             if self._is_set:

@@ -15,6 +15,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from bert_tf.errors import UserError
+from bert_tf.runtime import backend
 
 # What `import tensorflow` imports of Keras at its end, to register its optimizers for `tf.saved_model.load`: a third of
 # the time. No SavedModel of this package has one, and what needs Keras imports it.
@@ -44,8 +45,6 @@ def start_if_silenced() -> None:
     if _process["is_silenced"] and not _process["is_started"]:
         _process["is_started"] = True
         start_tensorflow()
-        from bert_tf.runtime import backend
-
         backend.allow_tf32(_process["has_tf32"])
 
 
@@ -65,8 +64,6 @@ def start_tensorflow() -> None:
     if "keras" not in sys.modules:
         sys.meta_path.insert(0, _KerasFinder())
     with _without(PART_OF_KERAS), no_messages():
-        from bert_tf.runtime import backend
-
         backend.gpu_count()  # loads the drivers
 
 

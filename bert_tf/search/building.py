@@ -21,6 +21,7 @@ from bert_tf.runtime import atomic_files, files, folder_lock
 from bert_tf.runtime.json_files import parse, read_json
 from bert_tf.runtime.progress import progress
 from bert_tf.search import neighbors, words
+from bert_tf.search.embedder import Embedder
 from bert_tf.search.embedder_settings import EmbedderSettings
 from bert_tf.search.index_files import ABOUT, GRAPH, OFFSETS, SETTINGS, TEXTS, VECTORS, VERSION, WORDS
 
@@ -64,8 +65,6 @@ def build(
         UserError: a file cannot be read, the folder exists, or another process is writing it.
     """
     prepare(texts, folder, approximate, columns, overwrite=overwrite, bm25=bm25)
-    from bert_tf.search.embedder import Embedder
-
     target = atomic_files.target_of(folder.rstrip(os.sep))
     partial = f"{target}.partial"
     is_own = not files.exists(partial)
@@ -111,9 +110,9 @@ def prepare(
     if approximate not in CHOICES:
         raise UserError(f"approximate is {approximate!r}; expected one of {', '.join(CHOICES)}.")
     if approximate == "true":
-        neighbors.faiss()
+        _ = neighbors.faiss.read_index
     if bm25:
-        words.bm25s()
+        _ = words.bm25s.BM25
     if files.is_remote(folder):
         raise UserError(f"{folder} is in a store, and an index is mapped into memory: pass a folder on a disk.")
     if not overwrite or not files.is_file(os.path.join(folder, ABOUT)):

@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 
 from bert_tf.errors import UserError, reason_of
+from bert_tf.runtime.lazy import module
 
+faiss = module(
+    "faiss",
+    'Approximate search needs the package faiss-cpu ({reason}): pip install "bert-tf[search]", or search exactly with '
+    "approximate=false.",
+)
 APPROXIMATE_ABOVE = 1_000_000  # vectors
 ROWS_AT_ONCE = 65_536  # of the matrix product: bounds memory
 LINKS, CONSTRUCTION, SEARCHED = 32, 100, 128  # of the graph; candidates while it is built, and while it is searched
@@ -38,30 +44,17 @@ def exact(vectors: np.ndarray, queries: np.ndarray, count: int) -> Found:
     return numbers, scores
 
 
-def faiss() -> Any:
-    """The package; UserError if it is not installed."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise UserError(
-            f'Approximate search needs the package faiss-cpu ({reason_of(error)}): pip install "bert-tf[search]", or '
-            "search exactly with approximate=false."
-        ) from None
-    return faiss
-
-
 def build_graph(vectors: np.ndarray, path: str, report: Callable[[int], None]) -> dict[str, Any]:
     """Writes a graph of neighbors (HNSW: Malkov & Yashunin 2018) of float32 [n, E]; returns how it was made.
 
     report(count): is called as vectors are added.
     """
-    library = faiss()
-    graph = library.IndexHNSWFlat(vectors.shape[1], LINKS, library.METRIC_INNER_PRODUCT)
+    graph = faiss.IndexHNSWFlat(vectors.shape[1], LINKS, faiss.METRIC_INNER_PRODUCT)
     graph.hnsw.efConstruction = CONSTRUCTION
     for first in range(0, len(vectors), ADDED_AT_ONCE):
         graph.add(np.ascontiguousarray(vectors[first : first + ADDED_AT_ONCE]))
         report(graph.ntotal)
-    library.write_index(graph, path)
+    faiss.write_index(graph, path)
     return {"library": "faiss", "kind": "HNSW", "links": LINKS, "construction": CONSTRUCTION}
 
 
@@ -70,12 +63,12 @@ class Graph:
 
     def __init__(self, path: str, shape: tuple[int, int]) -> None:
         """Loads it; UserError if it is damaged, or no graph of n vectors of E numbers, `shape`."""
-        library = faiss()
+        read_index = faiss.read_index
         try:
-            self._graph = library.read_index(path)
+            self._graph = read_index(path)
         except (RuntimeError, MemoryError) as error:
             raise UserError(f"{path} cannot be read ({reason_of(error)}): make the index again.") from None
-        graph, kind = self._graph, (library.IndexHNSWFlat, library.METRIC_INNER_PRODUCT)
+        graph, kind = self._graph, (faiss.IndexHNSWFlat, faiss.METRIC_INNER_PRODUCT)
         if not isinstance(graph, kind[0]) or graph.metric_type != kind[1] or (graph.ntotal, graph.d) != shape:
             raise UserError(
                 f"{path} is not the graph of this index; expected one of {shape[0]:,} vectors of {shape[1]} numbers: "

@@ -5,28 +5,20 @@ n texts, q queries, k texts found for each.
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from bert_tf.errors import UserError, reason_of
+from bert_tf.runtime.lazy import module
 from bert_tf.search.neighbors import Found
 
+bm25s = module(
+    "bm25s",
+    'Search by words needs the package bm25s ({reason}): pip install "bert-tf[search]", or search by vectors alone.',
+)
 TOKEN = re.compile(r"[\u3040-\u9fff\uac00-\ud7ff]|[^\W\u3040-\u9fff\uac00-\ud7ff]+")  # an ideograph, or a word
 CONSTANT = 60  # of reciprocal rank fusion
 NONE = -1  # number of no text
-
-
-def bm25s() -> Any:
-    """The package; UserError where it is not installed."""
-    try:
-        import bm25s
-    except ImportError as error:
-        raise UserError(
-            f'Search by words needs the package bm25s ({reason_of(error)}): pip install "bert-tf[search]", or search '
-            "by vectors alone."
-        ) from None
-    return bm25s
 
 
 def _tokens(texts: Iterable[str]) -> list[list[str]]:
@@ -38,7 +30,7 @@ def build(texts: Iterable[str], folder: str) -> None:
     tokens = _tokens(texts)
     if not any(tokens):
         raise UserError("No text has a word: leave out bm25.")
-    ranker = bm25s().BM25()
+    ranker = bm25s.BM25()
     ranker.index(tokens, show_progress=False)
     ranker.save(folder, show_progress=False)
 
@@ -48,9 +40,9 @@ class Words:
 
     def __init__(self, folder: str, size: int) -> None:
         """Loads it; UserError where it is damaged, or not of n texts, `size`."""
-        library = bm25s()
+        load = bm25s.BM25.load
         try:
-            self._ranker = library.BM25.load(folder, show_progress=False)
+            self._ranker = load(folder, show_progress=False)
             count = int(self._ranker.scores["num_docs"])
         except Exception as error:  # bm25s, NumPy and JSON raise anything for damaged files
             raise UserError(f"{folder} cannot be read ({reason_of(error)}): make the index again.") from None

@@ -12,16 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
+from google.protobuf import json_format
 
 from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor, loaded_model
 from bert_tf.heads.base.answering import answer_of
 from bert_tf.runtime import files, machine_memory
-from bert_tf.runtime.lazy import tf
+from bert_tf.runtime.lazy import module, tf
 from bert_tf.runtime.progress import progress
 from bert_tf.serving import run_results
 from bert_tf.serving.versions import VERSION
 
+meta_graph_pb2 = module("tensorflow.core.protobuf.meta_graph_pb2")
+saved_model_pb2 = module("tensorflow.core.protobuf.saved_model_pb2")
 PREDICT_METHOD = "tensorflow/serving/predict"  # as SavedModels call it
 MEMORY_FACTOR = 1.3  # memory of a loaded model relative to the size of its weights
 
@@ -179,7 +182,6 @@ class Served:
 
     def _live_defs(self) -> dict[str, Any]:
         """The SignatureDefs that the signatures of a checkpoint would have in an export."""
-        from tensorflow.core.protobuf import meta_graph_pb2
 
         def info(specs: Mapping[str, Any]) -> dict[str, Any]:
             return {
@@ -251,8 +253,6 @@ def _inputs_of(function: Any) -> dict[str, Any]:
 
 def _stored_defs(folder: str) -> Mapping[str, Any]:
     """The SignatureDefs in an export."""
-    from tensorflow.core.protobuf import saved_model_pb2
-
     with files.open_binary(os.path.join(folder, loaded_model.SAVED_MODEL)) as file:
         (graph,) = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs
     return graph.signature_def
@@ -260,8 +260,6 @@ def _stored_defs(folder: str) -> Mapping[str, Any]:
 
 def _signature_defs(defs: Mapping[str, Any]) -> dict[str, Any]:
     """SignatureDefs as JSON, with all fields."""
-    from google.protobuf import json_format
-
     options = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
     return {name: json_format.MessageToDict(each, **options) for name, each in sorted(defs.items())}
 

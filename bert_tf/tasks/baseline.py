@@ -12,8 +12,11 @@ import numpy as np
 
 from bert_tf.heads.base.loss_settings import BALANCED
 from bert_tf.heads.base.text_head import TextHead
+from bert_tf.runtime.lazy import module
 from bert_tf.tasks.task import FineTuningTask
 
+linear_model, feature_extraction = module("sklearn.linear_model"), module("sklearn.feature_extraction.text")
+sparse = module("scipy.sparse")
 Vectors = Callable[[str, int], np.ndarray]
 COMMONEST = {"i": "the most frequent class", "f": "the mean of the training data"}  # by the kind of the labels
 TF_IDF, FROZEN = "TF-IDF with a linear model", "frozen vectors with a linear model"
@@ -60,17 +63,18 @@ def fit(features: Any, labels: np.ndarray, size: int, *, strength: float, is_bal
         strength: inverse regularization of logistic regression.
         is_balanced: let all classes count alike.
     """
-    from sklearn.linear_model import LogisticRegression, RidgeCV
 
-    def logistic(target: np.ndarray) -> LogisticRegression:
-        model = LogisticRegression(C=strength, max_iter=1000, class_weight="balanced" if is_balanced else None)
+    def logistic(target: np.ndarray) -> Any:
+        model = linear_model.LogisticRegression(
+            C=strength, max_iter=1000, class_weight="balanced" if is_balanced else None
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of few iterations
             return model.fit(features, target)
 
     width = features.shape[1]
     if labels.dtype.kind == "f" and labels.ndim == 1:
-        ridge = RidgeCV(ALPHAS).fit(features, labels)
+        ridge = linear_model.RidgeCV(ALPHAS).fit(features, labels)
         return _as_float32(np.asarray(ridge.coef_)[:, None], np.array([ridge.intercept_]))
     kernel, bias = np.zeros((width, size)), np.full(size, IMPOSSIBLE)
     if labels.ndim == 2:
@@ -106,16 +110,13 @@ def tf_idf(train: np.ndarray, labels: np.ndarray, texts: np.ndarray, *, is_balan
 
     labels, is_balanced: see `fit`.
     """
-    from scipy.sparse import hstack
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
     most = MAX_NUMBERS if labels.dtype.kind == "f" and labels.ndim == 1 else MAX_EXAMPLES
     if len(train) > most:
         rows = np.linspace(0, len(train) - 1, most).astype(int)
         train, labels = train[rows], labels[rows]
     features: list[list[Any]] = [[], []]
     for column in range(train.shape[1]):
-        vectorizer = TfidfVectorizer(
+        vectorizer = feature_extraction.TfidfVectorizer(
             ngram_range=(1, 2),
             sublinear_tf=True,
             min_df=2 if len(train) >= MIN_FREQUENCY_FROM else 1,
@@ -128,7 +129,7 @@ def tf_idf(train: np.ndarray, labels: np.ndarray, texts: np.ndarray, *, is_balan
         features[1].append(vectorizer.transform(texts[:, column]))
     if not features[0]:
         return None
-    known, new = (hstack(each).tocsr() for each in features)
+    known, new = (sparse.hstack(each).tocsr() for each in features)
     size = labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1
     return fit(known, labels, size, strength=C[TF_IDF], is_balanced=is_balanced).predict(new, labels)
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from bert_tf.errors import UserError
 from bert_tf.heads.base.tuned_head import TunedHead
+from bert_tf.runtime.lazy import tf
 from bert_tf.training.task import Batch, Predictions, Task
 
 if TYPE_CHECKING:
     import keras
-    import tensorflow as tf
 
     from bert_tf.config.bert_config import BertConfig
     from bert_tf.config.train_config import LossSettings
@@ -103,8 +103,6 @@ class FineTuningTask(Task):
 
     def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
         """Those of the head, and the row numbers."""
-        import tensorflow as tf
-
         return self.head.predictions(outputs, batch) | {"row_numbers": tf.cast(batch["row_numbers"], tf.float32)}
 
     def scores(self, predictions: Predictions, split: str) -> dict[str, float]:

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_tf.errors import UserError
+from bert_tf.runtime.lazy import module
 from bert_tf.text.characters import is_cjk
 
+jieba = module("jieba")
 PACKAGE = "jieba"
 SILENT = 60  # a level of logging
 
@@ -39,8 +41,6 @@ class WordFinder:
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         segmenter()
-        import jieba
-
         jieba.setLogLevel(SILENT)
         self._cut = jieba.Tokenizer().cut
         self._characters = np.array([ord(each) if len(each) == 1 and is_cjk(each) else 0 for each in vocabulary], "<u4")

@@ -15,10 +15,13 @@ from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import files, json_files
+from bert_tf.runtime.lazy import module
 from bert_tf.text import corpus_files, wikipedia
 from bert_tf.text.corpus_files import RATIOS, compression, open_text
 from bert_tf.text.sentence_splitting import MAX_CHUNK, Chunk, detect_language, detect_layout, iterate_sentences
 
+parquet = module("pyarrow.parquet", "Parquet needs the package pyarrow: pip install 'bert-tf[parquet]'.")
+pyarrow = module("pyarrow")
 MAX_DOCUMENT = 1_000_000  # characters; keeps memory bounded whatever the files hold
 MAX_JSON_LINE = 64 * 1024 * 1024  # characters; json needs its line whole
 SAMPLE_SIZE = 65536  # characters from which the layout and the language of a file are detected
@@ -335,12 +338,9 @@ def _json_text(line: str, place: str, source: Source) -> str:
 
 def parquet_file(path: str) -> Any:
     """A pyarrow.parquet.ParquetFile; raises UserError without pyarrow, or for another kind of file."""
+    opened = parquet.ParquetFile
     try:
-        import pyarrow.parquet
-    except ImportError:
-        raise UserError("Parquet needs the package pyarrow: pip install 'bert-tf[parquet]'.") from None
-    try:
-        return pyarrow.parquet.ParquetFile(files.open_binary(path))
+        return opened(files.open_binary(path))
     except (pyarrow.ArrowException, OSError) as error:
         raise UserError(f"Cannot read {path} as Parquet: {error}.") from None
 
@@ -353,8 +353,6 @@ def _parquet_texts(source: Source) -> Iterator[str]:
             f'{source.path} has no column "{source.text_field}" (its columns: {", ".join(file.schema_arrow.names)}); '
             "name it with --text_field."
         )
-    import pyarrow
-
     try:
         for batch in file.iter_batches(256, columns=[source.text_field]):
             for value in batch.column(0).to_pylist():

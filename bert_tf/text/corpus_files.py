@@ -16,7 +16,9 @@ from typing import IO, Any, TextIO, cast
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
+from bert_tf.runtime.lazy import module
 
+zstandard = module("zstandard", "Files in .zst need the package zstandard: pip install 'bert-tf[zstd]'.")
 RATIOS = {".gz": 3, ".bz2": 4, ".zst": 3, ".parquet": 2}  # text size over file size, roughly: an estimate of the work
 BLOCK = 1 << 20  # bytes in which a boundary is searched
 NOT_WHOLE = (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError)
@@ -70,17 +72,9 @@ def open_binary(path: str) -> IO[bytes]:
         case ".zst":
             return cast(
                 IO[bytes],
-                io.BufferedReader(_zstandard().ZstdDecompressor().stream_reader(file, read_across_frames=True)),
+                io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)),
             )
     return file
-
-
-def _zstandard() -> Any:
-    try:
-        import zstandard
-    except ImportError:
-        raise UserError("Files in .zst need the package zstandard: pip install 'bert-tf[zstd]'.") from None
-    return zstandard
 
 
 class _Range(io.RawIOBase):

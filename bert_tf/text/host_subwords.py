@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from bert_tf.runtime.lazy import module
 from bert_tf.text import byte_level, charsmap, sentencepiece_model
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.byte_level import SPACES
@@ -19,6 +20,7 @@ from bert_tf.text.sentencepiece_model import SPACE
 from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.vocabulary import SubwordVocabulary
 
+tokenizers = module("tokenizers")
 BLANKS = frozenset(map(chr, SPACES))
 QUOTES = ("``", "''")  # for which ALBERT has a double quote
 
@@ -29,11 +31,9 @@ class ByteBpe(HostTokenizer):
     separators = 2
 
     def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
-        from tokenizers import Tokenizer, models, pre_tokenizers
-
         ids = {byte_level.spaces_for_blanks(token): number for number, token in enumerate(vocabulary)}
-        self._library = Tokenizer(models.BPE(ids, byte_level.parse_merges(_rules(vocabulary))))
-        self._library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)
+        self._library = tokenizers.Tokenizer(tokenizers.models.BPE(ids, byte_level.parse_merges(_rules(vocabulary))))
+        self._library.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)
         self._in_normal = list(normalized)
 
     def inside_text(self, text: str) -> list[int]:

@@ -12,9 +12,12 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from bert_tf.errors import UserError
+from bert_tf.runtime.lazy import module
 from bert_tf.runtime.proto_messages import FIELD, message_class
 from bert_tf.text.vocabulary import DEBERTA_V2, SENTENCEPIECE, SPECIAL_TOKENS_OF, XLM_ROBERTA, SubwordVocabulary
 
+tokenizers, normalizers = module("tokenizers"), module("tokenizers.normalizers")
+pre_tokenizers = module("tokenizers.pre_tokenizers")
 SPACE = "▁"
 NEVER = "\n"  # in no word
 UNIGRAM, NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 1, 2, 3, 4  # values of enums of the messages
@@ -133,11 +136,9 @@ def _vocabulary(model: UnigramModel, kind: str, controls: Collection[str] = ()) 
 
 def unigram(rules: bytes, left_out: Collection[str] = ()) -> Any:
     """A `tokenizers.Tokenizer` of words. left_out: pieces that no text contains."""
-    from tokenizers import Tokenizer, models
-
     model = parse(rules)
     pieces = [(f"{NEVER}{i}" if token in left_out else token, score) for i, (token, score) in enumerate(model.pieces)]
-    return Tokenizer(models.Unigram(pieces, model.unknown_id))
+    return tokenizers.Tokenizer(tokenizers.models.Unigram(pieces, model.unknown_id))
 
 
 def to_tokenizer(vocabulary: SubwordVocabulary, *, lower_case: bool, added: Sequence[Any] = ()) -> Any:
@@ -147,8 +148,6 @@ def to_tokenizer(vocabulary: SubwordVocabulary, *, lower_case: bool, added: Sequ
 
     added: tokens recognized in texts besides the five, as `tokenizers.AddedToken`.
     """
-    from tokenizers import AddedToken, Regex, decoders, normalizers, pre_tokenizers, processors
-
     model, is_albert = parse(vocabulary.rules), vocabulary.kind == SENTENCEPIECE
     is_deberta = vocabulary.kind == DEBERTA_V2
     tokenizer = unigram(vocabulary.rules)
@@ -159,27 +158,30 @@ def to_tokenizer(vocabulary: SubwordVocabulary, *, lower_case: bool, added: Sequ
     if model.charsmap:
         steps.append(normalizers.Precompiled(model.charsmap))
     if model.is_nfc:
-        steps = [normalizers.Replace(Regex(NFC_SPACES), " "), normalizers.NFC(), normalizers.Strip(left=False)]
+        blanks = normalizers.Replace(tokenizers.Regex(NFC_SPACES), " ")
+        steps = [blanks, normalizers.NFC(), normalizers.Strip(left=False)]
     elif is_deberta:
-        steps.append(normalizers.Replace(Regex(" {2,}"), " "))
+        steps.append(normalizers.Replace(tokenizers.Regex(" {2,}"), " "))
     if steps:
         tokenizer.normalizer = steps[0] if len(steps) == 1 else normalizers.Sequence(steps)
     metaspace = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
     before = [] if is_deberta else [pre_tokenizers.WhitespaceSplit()]
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*before, metaspace])
-    tokenizer.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
+    tokenizer.decoder = tokenizers.decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
     names = SPECIAL_TOKENS_OF[vocabulary.kind]
     contents = {token.content for token in added}
     tokenizer.add_tokens(list(added))
     known = names if is_deberta else [name for name in names if tokenizer.token_to_id(name) is not None]
     others = [name for name in known if name not in contents]
     takes_space = None if is_deberta else names[-1]
-    tokenizer.add_special_tokens([AddedToken(name, normalized=False, lstrip=name == takes_space) for name in others])
+    tokenizer.add_special_tokens(
+        [tokenizers.AddedToken(name, normalized=False, lstrip=name == takes_space) for name in others]
+    )
     first, last = names[2:4]
     ends = [(name, tokenizer.token_to_id(name)) for name in (first, last)]
     single = f"{first}:0 $A:0 {last}:0"
     pair = f"{single} $B:1 {last}:1" if is_albert or is_deberta else f"{single} {last}:0 $B:0 {last}:0"
-    tokenizer.post_processor = processors.TemplateProcessing(single, pair, ends)
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(single, pair, ends)
     return tokenizer
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import json_files
+from bert_tf.runtime.lazy import module
 from bert_tf.text import byte_level, sentencepiece_model
 from bert_tf.text.characters import (
     basic_tokenize,
@@ -34,6 +35,10 @@ from bert_tf.text.vocabulary import (
     with_settings,
 )
 
+sentencepiece = module(
+    "sentencepiece", "A SentencePiece vocabulary needs the package sentencepiece: pip install 'bert-tf[sentencepiece]'."
+)
+tokenizers = module("tokenizers")
 MIN_ALPHABET, COVERAGE = 1000, 0.9995  # characters kept: this many, or the commonest that make up this share
 WORDS_PER_CHUNK = 10_000  # passed to the trainer at a time: enough to keep its threads busy, little memory
 
@@ -141,25 +146,23 @@ def learn_from_counts(
 
 def _learn_byte_bpe(texts: Iterable[str], size: int, min_frequency: int, kind: str) -> SubwordVocabulary:
     """The special tokens in the order of RoBERTa's or BERT's, 256 bytes, and what the trainer merges."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
-
     order = (2, 0, 3, 1, 4) if kind == BYTE_BPE else range(5)
     special = [SPECIAL_TOKENS_OF[kind][number] for number in order]
     if size <= len(special) + 256:
         raise UserError(
             f"size={size} was given, but special tokens and bytes alone are {len(special) + 256}; pass more."
         )
-    trainer = trainers.BpeTrainer(
+    trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=size,
         min_frequency=min_frequency,
         special_tokens=special,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer = Tokenizer(models.BPE())
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     if kind == BERT_BYTE_BPE:
-        tokenizer.normalizer = normalizers.NFC()
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        tokenizer.normalizer = tokenizers.normalizers.NFC()
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer.train_from_iterator(texts, trainer)
     state = json_files.parse(tokenizer.to_str())["model"]
     tokens = sorted(state["vocab"], key=state["vocab"].__getitem__)
@@ -186,15 +189,9 @@ def _learn_xlm_roberta(texts: Iterable[str], size: int) -> SubwordVocabulary:
 
 def _train_unigram(texts: Iterable[str], size: int, **options: Any) -> bytes:
     """The file of a unigram model; options: of the package `sentencepiece`."""
+    model, trainer = io.BytesIO(), sentencepiece.SentencePieceTrainer
     try:
-        import sentencepiece
-    except ImportError:
-        raise UserError(
-            "A SentencePiece vocabulary needs the package sentencepiece: pip install 'bert-tf[sentencepiece]'."
-        ) from None
-    model = io.BytesIO()
-    try:
-        sentencepiece.SentencePieceTrainer.train(
+        trainer.train(
             sentence_iterator=iter(texts),
             model_writer=model,
             vocab_size=size,
@@ -247,13 +244,11 @@ def _merge_pairs(
     The trainer numbers the ## characters in the order of a randomly seeded hash map, and equal pairs by number: two
     runs differ. Passing the alphabet as special tokens fixes all numbers in advance.
     """
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-
-    trainer = trainers.WordPieceTrainer(
+    trainer = tokenizers.trainers.WordPieceTrainer(
         vocab_size=size, min_frequency=min_frequency, special_tokens=first, show_progress=False
     )
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     tokenizer.train_from_iterator(_repeat_words(counted_words), trainer)
     by_id = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
     return [token for token, _ in by_id]

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bert_tf.errors import UserError
+from bert_tf.runtime.lazy import module
 
+optimize = module("scipy.optimize")
 BINS = 15  # of equal width, as in the paper
 BOUNDS = 0.05, 20.0  # of temperatures
 BLOCK = 1 << 22  # logits that are computed with at once
@@ -68,8 +70,6 @@ def fit_temperature(logits: Rows, right: Rows) -> float:
     probability counts. An example without a right output teaches that all of its outputs are unlikely: the likelihood
     is then that its first output, the prediction, is wrong.
     """
-    from scipy.optimize import minimize_scalar
-
     blocks = [_block(logits[rows], right[rows]) for rows in _slices(logits)]
     if not blocks:
         return 1.0
@@ -78,7 +78,7 @@ def fit_temperature(logits: Rows, right: Rows) -> float:
         likelihoods = [_likelihoods(*block, temperature=np.exp(log_temperature)) for block in blocks]
         return float(-np.log(np.clip(np.concatenate(likelihoods), 1e-12, 1)).mean())
 
-    found = minimize_scalar(loss, bounds=tuple(np.log(BOUNDS)), method="bounded", options={"xatol": 1e-4})
+    found = optimize.minimize_scalar(loss, bounds=tuple(np.log(BOUNDS)), method="bounded", options={"xatol": 1e-4})
     return float(np.exp(found.x))
 
 

@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import plugins
+from bert_tf.runtime.lazy import module
 
+sklearn_metrics, stats = module("sklearn.metrics"), module("scipy.stats")
 Score = Callable[[Any, Any], float]
 NO_CORRELATION = 0.05  # below it predicted numbers say nothing about the labels
 MAX_MATRIX, MAX_CONFUSED = 500, 1000  # classes of a confusion matrix; pairs of classes in its place
@@ -39,9 +41,7 @@ def micro_f1(labels: ArrayLike, predictions: ArrayLike) -> float:
 
 
 def _f1(labels: ArrayLike, predictions: ArrayLike, average: str) -> float:
-    from sklearn.metrics import f1_score
-
-    return float(f1_score(labels, predictions, average=average, zero_division=0))
+    return float(sklearn_metrics.f1_score(labels, predictions, average=average, zero_division=0))
 
 
 def best_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
@@ -54,11 +54,9 @@ def best_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray
 
 
 def _best_threshold(labels: np.ndarray, probabilities: np.ndarray) -> float:  # [n], [n]
-    from sklearn.metrics import precision_recall_curve
-
     if not labels.any():
         return 0.5
-    precision, recall, thresholds = precision_recall_curve(labels, probabilities)  # positive at or above a threshold
+    precision, recall, thresholds = sklearn_metrics.precision_recall_curve(labels, probabilities)  # at or above
     best = np.argmax(precision[:-1] * recall[:-1] / np.maximum(precision + recall, 1e-12)[:-1])
     above, below = thresholds[best], thresholds[best - 1] if best else 0.0
     middle = np.float32((np.float64(above) + below) / 2)
@@ -67,15 +65,11 @@ def _best_threshold(labels: np.ndarray, probabilities: np.ndarray) -> float:  # 
 
 def matthews(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Matthews correlation, GLUE's score of CoLA and AX; 0 if all predictions are equal."""
-    from sklearn.metrics import matthews_corrcoef
-
-    return float(matthews_corrcoef(labels, predictions))
+    return float(sklearn_metrics.matthews_corrcoef(labels, predictions))
 
 
 def pearson(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Pearson correlation; 0, not NaN, if all labels or all predictions are equal."""
-    from scipy import stats
-
     if _is_constant(labels) or _is_constant(predictions):
         return 0.0
     return float(stats.pearsonr(labels, predictions).statistic)
@@ -83,8 +77,6 @@ def pearson(labels: ArrayLike, predictions: ArrayLike) -> float:
 
 def spearman(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Spearman rank correlation, ties share a rank; 0 if all labels or all predictions are equal."""
-    from scipy import stats
-
     if _is_constant(labels) or _is_constant(predictions):
         return 0.0
     return float(stats.spearmanr(labels, predictions).statistic)
@@ -128,9 +120,9 @@ def per_class(labels: ArrayLike, predictions: ArrayLike, names: Sequence[str]) -
 
     labels, predictions: class indices [n], or 0 and 1 for each label [n, C]. names: of the C classes.
     """
-    from sklearn.metrics import precision_recall_fscore_support
-
-    columns = precision_recall_fscore_support(labels, predictions, labels=range(len(names)), zero_division=0)
+    columns = sklearn_metrics.precision_recall_fscore_support(
+        labels, predictions, labels=range(len(names)), zero_division=0
+    )
     scores = ("precision", "recall", "f1")
     return [
         {"label": name, **dict(zip(scores, map(float, row), strict=True)), "count": int(count)}

@@ -16,10 +16,12 @@ from bert_tf.checkpoints import published, torch_folders
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_position_table
 from bert_tf.config.bert_config import BETWEEN
-from bert_tf.errors import UserError, listed
+from bert_tf.errors import UserError, listed, reason_of
 from bert_tf.runtime import atomic_files, files, plugins
+from bert_tf.runtime.lazy import module
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 
+huggingface_hub = module("huggingface_hub")
 HUB = "hf://"
 PRESET = re.compile(r"[a-z0-9.]+(_[a-z0-9.]+)+")  # such as bert_base_en_uncased
 READ_ONLY = ("peft", "saved_model", "word_vectors")  # runs write adapters, `bert_tf.export.saved_model` exports
@@ -229,13 +231,10 @@ def _read_from_hub(path: str, format_name: str | None) -> Checkpoint:
 
 
 def _download(path: str, patterns: list[str]) -> str:
-    import huggingface_hub
-
     try:
         return str(huggingface_hub.snapshot_download(path.removeprefix(HUB), allow_patterns=patterns))
     except Exception as error:  # of the network, the hub or the cache
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"{path} could not be fetched ({reason}). Check the name, hf://owner/name, and the network; without one, "
-            "download the checkpoint elsewhere and pass its folder."
+            f"{path} could not be fetched ({reason_of(error)}). Check the name, hf://owner/name, and the network; "
+            "without one, download the checkpoint elsewhere and pass its folder."
         ) from None

@@ -9,7 +9,9 @@ import argparse
 import re
 
 from bert_tf.cli import main
+from bert_tf.runtime.lazy import module
 
+shtab = module("shtab")
 SHELLS = ("bash", "fish", "zsh")
 # Destinations of arguments that take a folder or a file, besides those that end in _dir or _file.
 FOLDERS = {"model", "source", "target", "folder", "runs", "export", "exports", "init_checkpoint", "feature_cache"}
@@ -43,8 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints the script."""
-    import shtab
-
     parser = main.parser()
     (subparsers,) = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     for command in subparsers.choices.values():

@@ -17,9 +17,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 from bert_tf.checkpoints import formats
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, reason_of
 from bert_tf.reports import model_card
 from bert_tf.runtime import files
+from bert_tf.runtime.lazy import module
+
+huggingface_hub = module("huggingface_hub")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,8 +94,6 @@ def _names(folder: str) -> Iterator[str]:
 
 def _upload(folder: str, arguments: argparse.Namespace) -> str:
     """Creates the repository and uploads the files in one commit; returns its address."""
-    import huggingface_hub
-
     api = huggingface_hub.HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     try:
         url = api.create_repo(arguments.repository, private=arguments.private or None, exist_ok=True)
@@ -103,9 +104,8 @@ def _upload(folder: str, arguments: argparse.Namespace) -> str:
             commit_message=arguments.message,
         )
     except Exception as error:  # of the network or the hub
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"{arguments.repository} could not be uploaded ({reason}): log in with `hf auth login` or set HF_TOKEN, "
-            "and check the name and the network."
+            f"{arguments.repository} could not be uploaded ({reason_of(error)}): log in with `hf auth login` or "
+            "set HF_TOKEN, and check the name and the network."
         ) from None
     return str(url)

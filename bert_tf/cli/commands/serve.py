@@ -27,12 +27,14 @@ from bert_tf.cli import shared_flags
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import loaded_model
 from bert_tf.runtime import access_token, files, process
+from bert_tf.runtime.lazy import module
 from bert_tf.search.index import Index
 from bert_tf.search.index_files import IndexFiles, is_index
 from bert_tf.serving import versions, zero_shot_signature
 from bert_tf.serving.served import Served
 from bert_tf.serving.served_index import ServedIndex
 
+uvicorn = module("uvicorn")
 SPARE_THREADS = 8  # beyond one a core: operations of a long request take threads of TensorFlow for seconds
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+")
 OWN_FILES = 128  # that a server with several models keeps open, and some to spare for connections that are refused
@@ -87,8 +89,6 @@ def run(arguments: argparse.Namespace) -> None:
     folders = name_exports(arguments.exports, arguments.name)
     indexes = _check_folders(folders, arguments.reranker)
     _check_limits(arguments)
-    import uvicorn
-
     from bert_tf.serving import connection
     from bert_tf.serving.app import Server
 

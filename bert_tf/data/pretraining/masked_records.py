@@ -15,6 +15,7 @@ import numpy as np
 from bert_tf.data.pretraining import record_files
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
+from bert_tf.runtime.lazy import tf
 
 FEATURES = ("input_ids", "input_mask", "segment_ids", "masked_lm_positions", "masked_lm_ids", "next_sentence_labels")
 FORMAT = "masked"  # manifest["wanted"]["format"]
@@ -89,10 +90,8 @@ def _token_counts(paths: Sequence[str], size: int) -> np.ndarray:
 
 def _rows(path: str) -> Iterator[dict[str, np.ndarray]]:
     """The integer features of a file's rows; raises UserError if they are of another format or damaged."""
-    from tensorflow.train import Example
-
     for serialized in record_files.read_records(path):
-        features = Example.FromString(serialized).features.feature
+        features = tf.train.Example.FromString(serialized).features.feature
         missing = [name for name in FEATURES if not features[name].int64_list.value]
         if missing:
             raise UserError(

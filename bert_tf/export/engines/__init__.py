@@ -30,8 +30,11 @@ from bert_tf.errors import UserError, reason_of
 from bert_tf.export import engine_parity
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.atomic_files import StrPath, write_json
+from bert_tf.runtime.lazy import module
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.text.vocabulary import SubwordVocabulary
+
+tokenizers = module("tokenizers")
 
 if TYPE_CHECKING:
     import numpy as np
@@ -230,8 +233,6 @@ def _write_text_files(folder: str, checkpoint: "Checkpoint") -> Any:
     checkpoint_files.write_tokenizer_files(folder, checkpoint)
     if checkpoint.vocabulary is None or checkpoint.lower_case is None:
         return None
-    import tokenizers
-
     if isinstance(checkpoint.vocabulary, SubwordVocabulary):
         path = os.path.join(folder, "tokenizer.json")
         huggingface_tokenizers.write(folder, checkpoint, model_max_length=checkpoint.config.max_position_embeddings)

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.runtime.lazy import tf
+from bert_tf.runtime.lazy import module, tf
 
+interpreter = module("ai_edge_litert.interpreter")
 PACKAGES = {None: ("ai_edge_litert",), "int8": ("ai_edge_litert",)}
 CALIBRATES = False
 RUNTIME = "ai_edge_litert"
@@ -31,9 +32,7 @@ def may_round() -> bool:
 
 def load(folder: str, *, exact: bool) -> Callable[[dict[str, np.ndarray]], Any]:
     """Creates an interpreter on all cores, for one thread at a time."""
-    from ai_edge_litert.interpreter import Interpreter
-
     path = os.path.join(folder, FILES[0])
-    runner = Interpreter(model_path=path, num_threads=os.cpu_count()).get_signature_runner()
+    runner = interpreter.Interpreter(model_path=path, num_threads=os.cpu_count()).get_signature_runner()
     names = list(runner.get_input_details())
     return lambda inputs: runner(**{name: inputs[name] for name in names})

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.runtime.lazy import tf
+from bert_tf.runtime.lazy import module, tf
 
+onnx, tf2onnx, onnxruntime = module("onnx"), module("tf2onnx"), module("onnxruntime")
+quantization = module("onnxruntime.quantization")
 PACKAGES = {None: ("tf2onnx", "onnx", "onnxruntime"), "int8": ("tf2onnx", "onnx", "onnxruntime")}
 CALIBRATES = False
 RUNTIME = "onnxruntime"
@@ -19,9 +21,6 @@ ROOT = "square_root_of_2"
 
 def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[dict[str, np.ndarray]]) -> None:
     """Converts the SavedModel. int8 uses 7 bits of each weight, as 8 overflow on processors without VNNI."""
-    import onnx
-    import tf2onnx
-
     logging.getLogger("tf2onnx").setLevel(logging.ERROR)  # it reports its progress
     loaded = tf.saved_model.load(saved_model)  # a function alone loses its variables
     signature = loaded.function.input_signature
@@ -31,8 +30,6 @@ def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[
     if not quantize:
         onnx.save(model, target)
         return
-    from onnxruntime import quantization
-
     logging.disable(logging.WARNING)  # it recommends a step for images
     try:
         quantization.quantize_dynamic(model, target, per_channel=True, reduce_range=True)
@@ -42,11 +39,9 @@ def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[
 
 def _divide_before_erf(graph: Any) -> None:
     """Replaces x * 0.7071 with x / 1.4142, the GELU that ONNX Runtime recognizes; TensorFlow's optimizer changed it."""
-    from onnx import numpy_helper
-
-    factors = {entry.name for entry in graph.initializer if numpy_helper.to_array(entry).size == 1}
+    factors = {entry.name for entry in graph.initializer if onnx.numpy_helper.to_array(entry).size == 1}
     makers = {output: node for node in graph.node for output in node.output}
-    graph.initializer.append(numpy_helper.from_array(np.array(np.sqrt(2), np.float32), ROOT))
+    graph.initializer.append(onnx.numpy_helper.from_array(np.array(np.sqrt(2), np.float32), ROOT))
     for product in [makers[node.input[0]] for node in graph.node if node.op_type == "Erf"]:
         if product.op_type == "Mul" and product.input[1] in factors:
             product.op_type, product.input[1] = "Div", ROOT
@@ -62,8 +57,6 @@ def may_round() -> bool:
 
 def load(folder: str, *, exact: bool) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
     """Opens a session on the CPU."""
-    import onnxruntime
-
     session = onnxruntime.InferenceSession(os.path.join(folder, FILES[0]), providers=["CPUExecutionProvider"])
     input_names = [entry.name for entry in session.get_inputs()]
     output_names = [entry.name for entry in session.get_outputs()]

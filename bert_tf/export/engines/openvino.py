@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf.runtime.lazy import module
+
+openvino, nncf = module("openvino"), module("nncf")
 PACKAGES = {None: ("openvino",), "int8": ("openvino", "nncf")}
 CALIBRATES = True  # int8 learns the ranges of numbers from samples
 RUNTIME = "openvino"
@@ -17,8 +20,6 @@ FILES = ("model.xml", "model.bin")
 
 def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[dict[str, np.ndarray]]) -> None:
     """Converts the SavedModel; int8 applies to weights, and with samples to the inputs of matrix products too."""
-    import openvino
-
     model = openvino.Core().read_model(saved_model)  # convert_model does the same and sends telemetry
     if quantize:
         model = _quantized(model, samples)
@@ -26,8 +27,6 @@ def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[
 
 
 def _quantized(model: Any, samples: list[dict[str, np.ndarray]]) -> Any:
-    import nncf
-
     nncf.set_log_level(logging.ERROR)
     with contextlib.redirect_stdout(io.StringIO()):  # tables and bars
         if not samples:
@@ -38,15 +37,11 @@ def _quantized(model: Any, samples: list[dict[str, np.ndarray]]) -> Any:
 
 def may_round() -> bool:
     """Returns whether this CPU has bfloat16, which OpenVINO then uses."""
-    import openvino
-
     return "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 
 def load(folder: str, *, exact: bool) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
     """Compiles the model for this CPU, for one request at a time."""
-    import openvino
-
     properties = {"PERFORMANCE_HINT": "LATENCY"} | ({"INFERENCE_PRECISION_HINT": "f32"} if exact else {})
     compiled = openvino.Core().compile_model(os.path.join(folder, FILES[0]), "CPU", properties)
     outputs = [output.any_name for output in compiled.outputs]

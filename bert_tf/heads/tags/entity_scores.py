@@ -7,6 +7,9 @@ TensorFlow.
 from collections.abc import Sequence
 from typing import Any
 
+from bert_tf.runtime.lazy import module
+
+seqeval_metrics = module("seqeval.metrics")
 OUTSIDE = "O"
 ALL = "micro avg"  # seqeval's name for all types together
 
@@ -45,12 +48,10 @@ def per_type(labels: Tags, predictions: Tags, *, is_plain: bool = False) -> list
 
 def _report(labels: Tags, predictions: Tags, is_plain: bool) -> dict[str, dict[str, Any]]:
     """Seqeval's report; {} where neither side has an entity, which seqeval refuses."""
-    from seqeval.metrics import classification_report
-
     if is_plain:
         labels, predictions = (
             [[tag if tag == OUTSIDE else f"B-{tag}" for tag in row] for row in side] for side in (labels, predictions)
         )
     if all(tag == OUTSIDE for side in (labels, predictions) for row in side for tag in row):
         return {}
-    return classification_report(labels, predictions, output_dict=True, zero_division=0)
+    return seqeval_metrics.classification_report(labels, predictions, output_dict=True, zero_division=0)

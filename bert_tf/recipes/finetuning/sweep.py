@@ -21,10 +21,11 @@ from bert_tf.errors import TrainingError, UserError
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import read_json
-from bert_tf.runtime.lazy import keras
+from bert_tf.runtime.lazy import keras, module
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import RunFolder, next_free
 
+ops = module("tensorflow.python.framework.ops")
 GRIDS: dict[str, Callable[[str], Any]] = {
     "learning_rate": flag_parsers.finite,
     "train_batch_size": int,
@@ -150,8 +151,6 @@ def error_of(outcomes: Mapping[str, Outcome]) -> str:
 
 
 def _gradient_registry() -> dict[str, Any]:
-    from tensorflow.python.framework import ops
-
     return getattr(ops.gradient_registry, "_registry", {})
 
 

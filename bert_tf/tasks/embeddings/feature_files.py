@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
+
 from bert_tf.data import table_files
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, files
@@ -70,8 +72,6 @@ def json_line(number: int, text: TextVectors, shape: Shape, identifier: str | No
     {"linex_index": 0, "features": [{"token": "[CLS]", "layers": [{"index": -1, "values": [...]}]}]}; a word has
     "start" and "end" too, and a whole text has "layers" instead of "features".
     """
-    import numpy as np
-
     rounded = np.round(text.vectors.astype(np.float64), DIGITS).tolist()
     layers = [
         [{"index": name, "values": values} for name, values in zip(shape.layers, token, strict=True)]
@@ -98,7 +98,6 @@ def _jsonl(partial: str, shape: Shape) -> Iterator[Add]:
 @contextlib.contextmanager
 def _tfrecord(path: str, shape: Shape) -> Iterator[Add]:
     """One tf.train.Example per text: "index", "vectors" (n * K * E floats), "shape" [n, K, E], columns of tokens."""
-    import numpy as np
 
     def numbers(values: Any) -> "tf.train.Feature":
         return tf.train.Feature(int64_list=tf.train.Int64List(value=np.ravel(values)))
