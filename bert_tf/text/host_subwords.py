@@ -5,6 +5,8 @@ that are deleted; it merges bytes, and finds the pieces of words.
 """
 
 import functools
+import itertools
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 
@@ -22,6 +24,7 @@ from bert_tf.text.vocabulary import SubwordVocabulary
 
 tokenizers = module("tokenizers")
 BLANKS = frozenset(map(chr, SPACES))
+NFC_SPACES = re.compile(f"[{''.join(sorted(BLANKS))}]{{2,}}|[\\n\\r\\t]")  # that are one blank for transformers 5
 QUOTES = ("``", "''")  # for which ALBERT has a double quote
 
 
@@ -168,6 +171,48 @@ class XlmRoberta(SentencePiece):
     separators = 2
 
 
+class Deberta(SentencePiece):
+    """SentencePiece with the special tokens of BERT. Blanks are parts of words; see `text.sentencepiece`."""
+
+    def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
+        self._is_nfc = sentencepiece_model.parse(_rules(vocabulary)).is_nfc
+        super()._set_up(vocabulary, normalized)
+
+    def _normalize(self, text: str) -> tuple[list[str], list[int]]:
+        characters, places = list(text), list(range(len(text)))
+        if self._is_nfc:
+            spaces = list(NFC_SPACES.finditer(text))
+            for found in reversed(spaces):
+                characters[found.start() : found.end()], places[found.start() : found.end()] = [" "], [found.start()]
+            normal, bounds = _composed("".join(characters))
+            characters, places = list(normal), [places[min(x, len(places) - 1)] for x in bounds[:-1]]
+            return _between(characters, places, 0, _end(characters))
+        first = next((place for place, character in enumerate(text) if character not in BLANKS), 0)
+        characters, places = _replaced(*_between(characters, places, first, _end(characters)), self._table)
+        kept = [at for at, x in enumerate(characters) if x != " " or not at or characters[at - 1] != " "]
+        return [characters[at] for at in kept], [places[at] for at in kept]
+
+    def _pieces(self, text: str) -> Tokens:
+        begins = [place for place, character in enumerate(text) if not place or character in (" ", SPACE)]
+        parts = []
+        for begin, end in itertools.pairwise([*begins, len(text)]):
+            word = self._word(text[begin:end].replace(" ", SPACE)).moved(begin)
+            if text[begin] == " " and begin + 1 < len(text) and text[begin + 1] != " ":  # begins after its blank
+                starts = [max(start, begin + 1) for start in word.starts]
+                word = Tokens(word.ids, starts, list(map(max, word.ends, (start + 1 for start in starts))))
+            parts.append(word)
+        return Tokens.joined(parts)
+
+
+def _between(characters: list[str], places: list[int], first: int, end: int) -> tuple[list[str], list[int]]:
+    return characters[first:end], places[first:end]
+
+
+def _end(characters: Sequence[str]) -> int:
+    """Where the white space at the end begins."""
+    return next((at + 1 for at in reversed(range(len(characters))) if characters[at] not in BLANKS), 0)
+
+
 class _Folding(dict[str, str]):
     """Replacements of uncased models of ALBERT, {character: others}."""
 
@@ -242,14 +287,18 @@ def _composed(text: str) -> tuple[str, list[int]]:
         new = unicodedata.normalize("NFC", part)
         if after and unicodedata.normalize("NFD", part)[0] in _composing():
             is_joined = unicodedata.normalize("NFC", part + after) != new + unicodedata.normalize("NFC", after)
-            if is_joined or unicodedata.combining(after):
+            if is_joined or _is_combining(after):
                 continue
-        elif after and unicodedata.combining(part[0]) and unicodedata.combining(after):
+        elif after and _is_combining(part[0]) and _is_combining(after):
             continue
         normal.append(new)
         bounds += range(begin, end) if new == part else [begin] + [end] * (len(new) - 1)
         begin = end
     return "".join(normal), [*bounds, len(text)]
+
+
+def _is_combining(character: str) -> bool:
+    return unicodedata.combining(unicodedata.normalize("NFD", character)[0]) > 0
 
 
 @functools.cache

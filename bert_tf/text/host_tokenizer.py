@@ -83,7 +83,7 @@ class HostTokenizer(abc.ABC):
         names = vocabularies.special_tokens(vocabulary)
         self.pad_id, self.unknown_id, self.cls_id, self.sep_id, self.mask_id = (self._ids[name] for name in names)
         self.mask_token = self.vocabulary[self.mask_id]
-        self.special_tokens = special_tokens.choose(special_tokens_in_strings, self.vocabulary)
+        self.special_tokens = special_tokens.choose(special_tokens_in_strings, vocabulary)
         self._settings = vocabularies.settings_of(vocabulary)
         found = self._settings.found_as(self.special_tokens)
         self._set_up(vocabulary, [token for token in found if token.normalized])

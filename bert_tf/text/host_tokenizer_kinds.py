@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from bert_tf.errors import UserError
 from bert_tf.text import host_subwords, host_tokenizer
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.host_tokenizer import HostTokenizer
@@ -14,6 +13,7 @@ KINDS: dict[str, type[HostTokenizer]] = {
     vocabularies.SENTENCEPIECE: host_subwords.Albert,
     vocabularies.MPNET: host_tokenizer.Mpnet,
     vocabularies.XLM_ROBERTA: host_subwords.XlmRoberta,
+    vocabularies.DEBERTA_V2: host_subwords.Deberta,
 }
 
 
@@ -21,8 +21,5 @@ def create(
     vocabulary: Sequence[str], lower_case: bool = True, *, special_tokens_in_strings: bool | Sequence[str] = False
 ) -> HostTokenizer:
     """The tokenizer of a vocabulary, of its kind; the arguments are those of `tokenizer_kinds.create`."""
-    name = vocabularies.kind_of(vocabulary)
-    if name not in KINDS:
-        raise UserError(f"The tokenizer of {vocabularies.OWNERS[name]} needs TensorFlow: use --engine=tensorflow.")
-    kind = KINDS[name]
+    kind = KINDS[vocabularies.kind_of(vocabulary)]
     return kind(vocabulary, lower_case, special_tokens_in_strings=special_tokens_in_strings)

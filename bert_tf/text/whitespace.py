@@ -37,7 +37,10 @@ def single_spaces(characters: Characters) -> Characters:
 
 
 def composed(characters: Characters) -> Characters:
-    """In the normalization form C. What several characters become is where the first of them was."""
+    """In the normalization form C. What several characters become is where the first of them was.
+
+    What else one becomes is where the character after it is, or it where it is the last.
+    """
     points = characters.points
     texts, places = tf_text.normalize_utf8_with_offsets_map(tf.strings.unicode_encode(points, "UTF-8"), "NFC")
     normal, starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
@@ -49,7 +52,8 @@ def composed(characters: Characters) -> Characters:
     bounds = tf.cumsum(utf8_sizes(points.values))  # after each character of the batch
     base = tf.gather(tf.concat([[0], bounds], 0), tf.gather(points.row_splits, row_numbers(normal)))
     number = tf.searchsorted(bounds, base + offsets, side="right", out_type=tf.int64)
-    return Characters(normal, tf.gather(characters.sources, number))
+    last = tf.gather(points.row_limits() - 1, row_numbers(normal))
+    return Characters(normal, tf.gather(characters.sources, tf.minimum(number, last)))
 
 
 def _is_space(characters: Characters) -> tf.Tensor:

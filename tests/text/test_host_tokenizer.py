@@ -1,85 +1,15 @@
 """Tokenizers without TensorFlow against those in the graph: ids and offsets of hard, random and assigned characters."""
 
-import random
-import unicodedata
-
+import host_tokenizer_cases as cases
 import numpy as np
 import pytest
-import tokenizer_cases
-
-from bert_tf.text import host_tokenizer_kinds, sentencepiece_model, tokenizer_kinds, vocabulary_learning
-from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
-from bert_tf.text.vocabulary import BERT_BYTE_BPE, BYTE_BPE, SENTENCEPIECE, Vocabulary
-
-TEXTS = ["the quick  brown fox jumped over the lazy dogs", "it's naïve café 漢字 1234", "``a fox'' aaa {\n  x;\n}"] * 3
-HARD = [
-    *tokenizer_cases.HARD_STRINGS,
-    *("  a", "a  ", " \t  b", "``The'' fox '''' ```a", "'s 's's don't 'll've", "\r\n\r\n x\u3000'", "a\u2581b"),
-    *("e\u0301 a\u030a\u0323 ß\u0301\u0327 B\u0327\u0301 é\u0327", "\u1100\u1161\u11a8 \ufb01 \u212b \u095c\ufb3a"),
-    *(
-        "a [MASK] b<mask>",
-        "a   [mask]  b",
-        "[CLS]x[SEP]",
-        "fox [E1] fox[E1]我[E1] e1 (e1)",
-        "aோb \u0cd5\u0301",
-        "字\u0327\u09c7ß A\u200dB A\u09c7b",
-    ),
-]
-PIECES = [("▁the", -2.0), ("▁", -2.5), ("x", -4.0), ("-", -3.2), ("--", -5.1), ("▁한국", -7.0), ("어", -6.5)]
-
-
-def wordpiece(**settings):
-    tokens = [*tokenizer_cases.VOCABULARY, "[E1]"]
-    return Vocabulary(tokens, TokenizerSettings(**settings)) if settings else tokens
-
-
-def xlm_roberta():
-    charsmap = sentencepiece_model.parse(vocabulary_learning.learn(TEXTS, 60, kind=SENTENCEPIECE).rules).charsmap
-    pieces = (("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0), *PIECES)
-    content = sentencepiece_model.UnigramModel(pieces=pieces, unknown_id=0, charsmap=charsmap)
-    model = sentencepiece_model.serialize(content, {"<s>", "</s>"})
-    return sentencepiece_model.with_fairseq_ids(model, "a", "XLMRobertaTokenizer")
-
-
-ADDED = (AddedToken(content="[E1]", normalized=True, single_word=True),)
-CASES = {  # vocabulary, lower_case, special_tokens_in_strings
-    "uncased": (wordpiece, True, False),
-    "cased": (wordpiece, False, True),
-    "own": (lambda: wordpiece(split_ideographs=False, strip_accents=False, max_word_characters=9), True, False),
-    "added": (lambda: wordpiece(added_tokens=ADDED), True, ["[E1]"]),
-    "byte_bpe": (lambda: vocabulary_learning.learn(TEXTS, 320, kind=BYTE_BPE), False, False),
-    "bert_byte_bpe": (lambda: vocabulary_learning.learn(TEXTS, 320, kind=BERT_BYTE_BPE), False, True),
-    "albert": (lambda: vocabulary_learning.learn(TEXTS, 60, kind=SENTENCEPIECE), True, False),
-    "albert_cased": (lambda: vocabulary_learning.learn(TEXTS, 60, kind=SENTENCEPIECE), False, True),
-    "xlm_roberta": (xlm_roberta, False, False),
-}
-ASSIGNED = [
-    chr(code)
-    for code in range(1, 0x110000)
-    if not 0xD800 <= code < 0xE000 and unicodedata.category(chr(code)) not in ("Cn", "Co")
-]
-
-
-def mixtures(count):
-    draws = random.Random(0)
-    pool = list("abcdeABCDE  .,'!?-ΣςσΑéÉ漢字ẞßİıſﬁ\u0301\u0327\u200b\u00ad\t\n한각`´\"") * 40 + draws.sample(
-        ASSIGNED, 1000
-    )
-    return ["".join(draws.choices(pool, k=draws.randint(0, 30))) for _ in range(count)]
 
 
 def assert_alike(case, texts):
-    make, lower_case, special = CASES[case]
-    vocabulary = make()
-    graph, host = (
-        kinds.create(vocabulary, lower_case, special_tokens_in_strings=special)
-        for kinds in (tokenizer_kinds, host_tokenizer_kinds)
-    )
+    graph, host = cases.tokenizers(case)
+    assert cases.differences(graph, host, texts) == []
     ragged = graph.with_offsets(texts)
     continues = graph.continues_word(*(x.values for x in ragged)).numpy()
-    rows = [x.to_list() for x in ragged]
-    for text, *expected in zip(texts, *rows, strict=True):
-        assert list(host.with_offsets(text)) == expected, text
     joined = [host.with_offsets(text) for text in texts]
     firsts = np.cumsum([0, *(len(tokens.ids) for tokens in joined)])
     for tokens, first, end in zip(joined, firsts, firsts[1:], strict=False):
@@ -88,12 +18,12 @@ def assert_alike(case, texts):
     assert (host.separators, host.mask_token, host.cls_id) == (graph.separators, graph.mask_token, graph.cls_id)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", cases.CASES)
 def test_ids_and_offsets_are_those_of_the_graph(case):
-    assert_alike(case, [*HARD, *TEXTS, *mixtures(100)])
+    assert_alike(case, [*cases.HARD, *cases.TEXTS, *cases.mixtures(100)])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", cases.CASES)
 def test_ids_and_offsets_of_assigned_characters_and_random_strings_are_those_of_the_graph(case):
-    assert_alike(case, [f"a{c}b c{c}" for c in ASSIGNED[::7]] + mixtures(5000))
+    assert_alike(case, [f"a{c}b c{c}" for c in cases.ASSIGNED[::7]] + cases.mixtures(5000))
