@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.batch_layout import size_of
-from bert_tf.model.heads import BertModel, Inputs, as_rows
+from bert_tf.model.heads import BertModel, Inputs, PooledModel, as_rows
 from bert_tf.model.sequence_packing import PackingSpec
 
 SMALLEST = 1e-12  # smallest length that a vector is divided by
@@ -46,6 +46,20 @@ class SentenceEncoder(BertModel):
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments as plain data."""
         return {**super().get_config(), "pooling": self.pooling, "normalize": self.normalize}
+
+
+class InputOfHead(keras.Model):
+    """The encoder of a `heads.PooledModel`, with the vectors that its head reads as outputs."""
+
+    def __init__(self, model: PooledModel) -> None:
+        super().__init__(dtype=model.dtype_policy)
+        self.config, self.encoder, self._model, self.built = model.config, model.encoder, model, True
+
+    def call(
+        self, inputs: Inputs, seed: tf.Tensor | None = None, packing: PackingSpec | None = None
+    ) -> dict[str, tf.Tensor]:
+        """As `BertModel.call`. Returns float32 "vectors" [B, D]."""
+        return {"vectors": tf.cast(self._model.vectors(self._model.complete(inputs), seed, packing), tf.float32)}
 
 
 def pool_tokens(tokens: tf.Tensor, lengths: tf.Tensor, pooling: str, text_mask: tf.Tensor | None = None) -> tf.Tensor:

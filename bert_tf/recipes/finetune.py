@@ -22,7 +22,16 @@ from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor
 from bert_tf.heads.base.table_options import TableOptions
 from bert_tf.recipes import initialization, teacher
-from bert_tf.recipes.finetuning import baselines, folds, preprocessed, results, starting_point, sweep, table_choice
+from bert_tf.recipes.finetuning import (
+    baselines,
+    few_shot,
+    folds,
+    preprocessed,
+    results,
+    starting_point,
+    sweep,
+    table_choice,
+)
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
 from bert_tf.reports import next_steps
 from bert_tf.reports.wording import count_text
@@ -81,6 +90,8 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
             return table_choice.defaults(self.train_file, {"init_checkpoint": "", **values} if is_new else values)
         if "tfds_name" in self.given and "task_name" not in self.given:
             return {"task_name": "table"}
+        if self.task_name == few_shot.NAME:
+            return few_shot.DEFAULTS
         if self.given & {"task_name", "data_dir", "train_file", "predict_file"}:
             return {}
         question = "Which part of it is a passage from?"
@@ -244,8 +255,11 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     evaluator = Evaluator(task, model, config, strategy)
     if options.do_train:
         candidate = baselines.score(options, task, start, evaluator, folder)
-        if options.start == baselines.FROZEN:
-            baselines.fit_head(task, evaluator)
+        if options.start in (baselines.FROZEN, few_shot.CONTRASTIVE):
+            if not folder.last_step():
+                if options.start == few_shot.CONTRASTIVE:
+                    few_shot.train(task, model, config, strategy)
+                baselines.fit_head(task, evaluator)
             config = dataclasses.replace(config, learning_rate=0.0, head_learning_rate=0.0, num_train_steps=1)
         announce(options, config)
         taught = teacher.taught(task, model, taught_by, options.distillation, strategy)

@@ -98,6 +98,7 @@ BY_FAMILY: dict[str, type[TaskOptions]] = {  # of tasks in `tasks.catalog`
     "pawsx": SentenceOptions,
     "python_manual": SentenceOptions,
     "table": TableOptions,
+    "few_shot": TableOptions,
     "ner": TagOptions,
     "vectors": VectorOptions,
 }

@@ -26,7 +26,7 @@ def test_every_task_of_the_catalog_has_options_by_each_of_its_names():
         ("sst2", "labels", "a,b"),
         ("pairs", "class_weights", "none"),
         ("ner/table", "label_smoothing", 0.1),
-        ("table", "pooling", "cls"),
+        ("table", "similarity_loss", "cosine"),
     ],
 )
 def test_a_flag_of_another_task_is_refused_and_not_shown(task, flag, value):

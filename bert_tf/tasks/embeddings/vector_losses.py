@@ -49,6 +49,28 @@ def in_batch_negatives(
     return losses, tf.cast(positive >= tf.reduce_max(scores, 1), tf.float32)
 
 
+def same_class(vectors: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Squared errors of the cosines of all pairs of texts, 1 for pairs of one class and 0 for others: -> [].
+
+    Both kinds of pairs count alike, as with the oversampling of SetFit (Tunstall et al. 2022, arXiv:2209.11055).
+
+    Args:
+        vectors: [B, D].
+        labels: class numbers [B].
+        weights: [B], 0 for rows that do not count.
+    """
+    units = unit_vectors(vectors)
+    found = tf.matmul(units, units, transpose_b=True)
+    is_pair = tf.linalg.set_diag(tf.matmul(weights[:, None], weights[None, :]) > 0, tf.zeros_like(weights > 0))
+    is_same = labels[:, None] == labels[None, :]
+
+    def mean(errors: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
+        counted = tf.cast(counts, tf.float32)
+        return tf.math.divide_no_nan(tf.reduce_sum(errors * counted), tf.reduce_sum(counted))
+
+    return (mean((1 - found) ** 2, is_pair & is_same) + mean(found**2, is_pair & ~is_same)) / 2
+
+
 def cosent(similarities: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, scale: float) -> tf.Tensor:
     """log(1 + sum of exp(scale * (s_i - s_j)) over all i, j with label_i < label_j): [B], [B], [B] -> [].
 

@@ -78,6 +78,18 @@ def test_matryoshka_losses_are_the_sum_over_truncated_vectors(goal):
     assert {name.rpartition("_")[2] for name in scores if name not in goal.score_names} >= {"5", "2"}
 
 
+def test_pairs_of_one_class_count_as_much_as_others():
+    vectors, labels = random(5, 6), np.array([0, 1, 0, 1, 1])
+    x, weights = units(vectors), tf.constant([1.0, 1, 1, 1, 0])
+    cosines = {(i, j): x[i] @ x[j] for i in range(4) for j in range(i)}  # the last row only pads
+    same = [(1 - value) ** 2 for (i, j), value in cosines.items() if labels[i] == labels[j]]
+    other = [value**2 for (i, j), value in cosines.items() if labels[i] != labels[j]]
+    found = vector_losses.same_class(tf.constant(vectors), tf.constant(labels), weights)
+    np.testing.assert_allclose(found, (np.mean(same) + np.mean(other)) / 2, rtol=1e-5)
+    alone = vector_losses.same_class(tf.constant(vectors), tf.zeros(5, tf.int32), weights * [1, 1, 0, 0, 0])
+    np.testing.assert_allclose(alone, (1 - cosines[1, 0]) ** 2 / 2, rtol=1e-5)
+
+
 def test_ranks_count_different_texts_once():
     anchors = np.eye(3, dtype=np.float32)
     positives = np.array([[0.9, 0.1, 0], [0.9, 0.1, 0], [0, 0, 1]], np.float32)
