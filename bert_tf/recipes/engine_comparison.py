@@ -17,8 +17,8 @@ from bert_tf.checkpoints import formats
 from bert_tf.data.examples import Example
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError, reason_of
-from bert_tf.export import engine_parity, engines, loaded_model, prediction_inputs
-from bert_tf.recipes import trained_model
+from bert_tf.export import engine_parity, engine_predictor, engines, loaded_model, prediction_inputs
+from bert_tf.recipes import first_answer, trained_model
 from bert_tf.recipes.finetuning import scored_export
 from bert_tf.recipes.trained_model import TrainedModel
 from bert_tf.runtime import files
@@ -42,7 +42,9 @@ class Deployment:
     Attributes:
         name: "live model", "SavedModel", or an engine with its quantization.
         bytes: size of the weights, or of the files.
-        milliseconds: median time for one text; of a SavedModel with its tokenization.
+        milliseconds: median time for one text; of an export with its tokenization.
+        start_seconds: median time of a new process until its first answer; of an export alone, as is the next.
+        memory_bytes: largest memory of that process.
         scores: on the evaluation rows; {} where they cannot be computed.
         error: why there is no such form, "" if there is one.
     """
@@ -50,6 +52,8 @@ class Deployment:
     name: str
     bytes: int = 0
     milliseconds: float | None = None
+    start_seconds: float | None = None
+    memory_bytes: int | None = None
     scores: dict[str, float] = dataclasses.field(default_factory=dict)
     error: str = ""
 
@@ -111,8 +115,8 @@ def compare(
             milliseconds=_milliseconds(live, _arrays(row)),
             scores=live_scores,
         ),
-        _saved_model(run, "" if file else path, rows, items, row),
-        *_engines(path, rows, row, names),
+        *(exported := list(_exported(run, "" if file else path, rows, items, row, names))),
+        *_engines(path, rows, row, names, [each.name for each in exported]),
     ]
     return {
         "task": rows.task.name,
@@ -191,39 +195,63 @@ def _scores(function: Function, rows: Rows) -> tuple[dict[str, float], int]:
     return task.scores(found, rows.split), task.head.answered(found, task.split(rows.split))
 
 
-def _saved_model(run: TrainedModel, path: str, rows: Rows, count: int, row: Mapping[str, Any]) -> Deployment:
-    """The export in the folder of the run, or with path="" one that is written to a temporary folder."""
-    try:
-        if path:
-            return _score_export(loaded_model.find(path), rows, count, row)
-        with tempfile.TemporaryDirectory() as folder:
-            target = os.path.join(folder, "export")
-            trained_model.write_export(run, target)
-            return _score_export(target, rows, count, row)
-    except UserError as error:
-        return Deployment(name=SAVED_MODEL, error=str(error))
+def _exported(
+    run: TrainedModel, path: str, rows: Rows, count: int, row: Mapping[str, Any], names: Sequence[str]
+) -> Iterator[Deployment]:
+    """The export in the folder of the run, by TensorFlow and by each engine that it has a model for.
+
+    path: "": one that is written to a temporary folder.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = os.path.join(temporary, "export")
+        try:
+            if path:
+                folder = loaded_model.find(path)
+            else:
+                trained_model.write_export(run, folder)
+        except UserError as error:
+            yield Deployment(name=SAVED_MODEL, error=str(error))
+            return
+        others = [x for x in engine_predictor.available(folder) if not names or x.partition("_")[0] in names]
+        for engine in (engine_predictor.TENSORFLOW, *others):
+            found = Deployment(name=engine.replace("_", " ") if engine in others else SAVED_MODEL)
+            try:
+                _score_export(found, folder, engine, rows, count, row)
+            except UserError as error:
+                found.error = str(error)
+            yield found
 
 
-def _score_export(folder: str, rows: Rows, count: int, row: Mapping[str, Any]) -> Deployment:
-    found = Deployment(name=SAVED_MODEL)
-    export = loaded_model.Export(folder)
+def _score_export(found: Deployment, folder: str, engine: str, rows: Rows, count: int, row: Mapping[str, Any]) -> None:
+    """Measures an export by an engine."""
+    export: Any = engine_predictor.load(folder, engine) or loaded_model.Export(folder)
     task = rows.task
     if isinstance(task, FineTuningTask):
         example = task.head.demo_examples(task.split(rows.split), 1)[0]
-        found.scores = scored_export.score_split(folder, task, rows.split, count, batch_size=rows.batch_size)
+        found.scores = scored_export.score_split(export, task, rows.split, count, batch_size=rows.batch_size)
     else:
         example = Example("0", tuple(task.row_texts(row)))
-    found.bytes = sum(files.size(file) for file in files.walk(folder))
+    own = os.path.join(folder, engine_predictor.FOLDER, "" if engine == engine_predictor.TENSORFLOW else engine)
+    sizes = {file: files.size(file) for file in files.walk(folder)}
+    is_engine = engine != engine_predictor.TENSORFLOW
+    found.bytes = sum(size for file, size in sizes.items() if file.startswith(own) == is_engine)
     found.milliseconds = _milliseconds(lambda examples: export.predict(examples), [example])
-    return found
+    found.start_seconds, found.memory_bytes = first_answer.measure(folder, engine, example)
 
 
-def _engines(path: str, rows: Rows, row: Mapping[str, Any], names: Sequence[str]) -> Iterator[Deployment]:
-    """Each engine, unquantized and in int8, written to a temporary folder, as far as its packages are installed."""
+def _engines(
+    path: str, rows: Rows, row: Mapping[str, Any], names: Sequence[str], known: Sequence[str]
+) -> Iterator[Deployment]:
+    """Each engine, unquantized and in int8, written to a temporary folder, as far as its packages are installed.
+
+    known: those that the export has.
+    """
     checkpoint = formats.read(path)
     for name in names or engines.names():
         for quantize in (None, *engines.QUANTIZED):
             found = Deployment(name=f"{name} {quantize}" if quantize else name)
+            if found.name in known:
+                continue
             with tempfile.TemporaryDirectory() as folder:
                 target = os.path.join(folder, "engine")
                 try:
@@ -261,13 +289,16 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
     names = list(next((each["scores"] for each in deployments if each["scores"]), {}))
     names = sorted(names, key=lambda name: name != result["criterion"])[:3]
     yield f"{result['task']}, {result['rows']:,} of {result['split']}; time of one text, median"
-    yield f"  {'':18}" + "".join(f"{name[:14]:>16}" for name in names) + f"{'size':>12}{'time':>12}"
+    header = "".join(f"{name:>12}" for name in ("size", "time", "start", "memory"))
+    yield f"  {'':18}" + "".join(f"{name[:14]:>16}" for name in names) + header
     for each in deployments:
         if each["error"]:
             continue
         shown = (each["scores"].get(name) for name in names)
         scores = "".join(f"{'–' if value is None else format(value, '.4f'):>16}" for value in shown)
-        yield f"  {each['name']:18}{scores}{each['bytes'] / 1e6:>9.1f} MB{each['milliseconds']:>9.1f} ms"
+        line = f"  {each['name']:18}{scores}{each['bytes'] / 1e6:>9.1f} MB{each['milliseconds']:>9.1f} ms"
+        has_start = each["start_seconds"] is not None
+        yield f"{line}{each['start_seconds']:>10.2f} s{each['memory_bytes'] / 1e6:>9.0f} MB" if has_start else line
     for each in deployments:
         if each["error"]:
             yield f"  {each['name']}: {each['error']}"

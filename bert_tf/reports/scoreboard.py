@@ -99,7 +99,8 @@ def deployment_table(result: Any) -> Drawn:
         if each.get("error"):
             errors.append((str(each.get("name")), str(each["error"])))
         elif is_number(each.get("bytes")) and is_number(each.get("milliseconds")):
-            rows.append({**each, "megabytes": each["bytes"] / 1e6, "scores": scores})
+            starts = {name: x if is_number(x := each.get(name)) else None for name in ("start_seconds", "memory_bytes")}
+            rows.append({**each, **starts, "megabytes": each["bytes"] / 1e6, "scores": scores})
     shown = list(names)[:MAX_SCORES]
     for row in rows:
         row["scores"] = [row["scores"].get(name) for name in shown]

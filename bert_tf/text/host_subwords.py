@@ -23,6 +23,7 @@ from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.vocabulary import SubwordVocabulary
 
 tokenizers = module("tokenizers")
+HANGUL, HANGUL_END, TRAILING = "\uac00", "\ud7a4", 28  # syllables, and how many there are for two letters
 BLANKS = frozenset(map(chr, SPACES))
 NFC_SPACES = re.compile(f"[{''.join(sorted(BLANKS))}]{{2,}}|[\\n\\r\\t]")  # that are one blank for transformers 5
 QUOTES = ("``", "''")  # for which ALBERT has a double quote
@@ -285,7 +286,8 @@ def _composed(text: str) -> tuple[str, list[int]]:
     for end in range(1, len(text) + 1):
         part, after = text[begin:end], text[end : end + 1]
         new = unicodedata.normalize("NFC", part)
-        if after and unicodedata.normalize("NFD", part)[0] in _composing():
+        is_whole = HANGUL <= new < HANGUL_END and (ord(new[0]) - ord(HANGUL)) % TRAILING > 0  # joins nothing after it
+        if after and not is_whole and unicodedata.normalize("NFD", part)[0] in _composing():
             is_joined = unicodedata.normalize("NFC", part + after) != new + unicodedata.normalize("NFC", after)
             if is_joined or _is_combining(after):
                 continue
@@ -307,7 +309,7 @@ def _composing() -> frozenset[str]:
     codes = (*range(0xC0, 0xD800), *range(0xF900, 0x30000))
     parts = ((chr(code), unicodedata.decomposition(chr(code)).split()) for code in codes)
     firsts = {chr(int(each[0], 16)) for whole, each in parts if len(each) == 2 and "<" not in each[0]}
-    syllables = range(0xAC00, 0xD7A4, 28)  # of Hangul, without a trailing consonant
+    syllables = range(ord(HANGUL), ord(HANGUL_END), TRAILING)  # without a trailing consonant
     return frozenset(firsts | set(map(chr, (*range(0x1100, 0x1113), *syllables))))
 
 

@@ -84,6 +84,7 @@ def test_every_form_is_scored_on_the_same_rows_and_written(run, capsys):
     assert [each["error"] for each in others[2:]] == ["beta is missing: pip install beta."] * 2
     page = (run / "report.html").read_text()
     assert "<h2>Deployments</h2>" in page and "7.0 MB" in page and "beta is missing" in page
+    assert 0 < exported["start_seconds"] < 60 and exported["memory_bytes"] > 5e7 and live["start_seconds"] is None
     lines = list(engine_comparison.lines(result))
     assert lines[0] == "sizes, 5 of dev; time of one text, median" and lines[1].split()[0] == "accuracy"
     assert lines[3].split() == ["SavedModel", "0.8000", *lines[3].split()[2:]] and "beta: beta is" in lines[-2]

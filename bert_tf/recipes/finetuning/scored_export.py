@@ -101,10 +101,12 @@ def score(
     return Scored(task=name, kind=about["kind"], examples=count, scores=scores, details=details)
 
 
-def score_split(folder: str, task: FineTuningTask, split: str, count: int, *, batch_size: int) -> dict[str, float]:
+def score_split(
+    export: TextFunction, task: FineTuningTask, split: str, count: int, *, batch_size: int
+) -> dict[str, float]:
     """The scores of an export on the first `count` texts, questions or sentences of a split of its task."""
     items = task.head.items(task.split(split))[:count]
-    return _evaluate(task.head, loaded_model.Export(folder), items, batch_size, iter)[1]
+    return _evaluate(task.head, export, items, batch_size, iter)[1]
 
 
 def _evaluate(

@@ -1,0 +1,37 @@
+"""How long a new process takes to its first answer, and how much memory."""
+
+import statistics
+import subprocess
+import sys
+import time
+
+from bert_tf.data.examples import Example
+
+STARTS = 3
+CODE = """
+import resource, sys
+from bert_tf.data.examples import Example
+from bert_tf.export import engine_predictor, loaded_model
+
+folder, engine, *texts = sys.argv[1:]
+export = engine_predictor.load(folder, engine) or loaded_model.Export(folder)
+export.predict([Example("0", tuple(texts))])
+print(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def measure(folder: str, engine: str, example: Example) -> tuple[float | None, int | None]:
+    """The median time of a process that answers one example with an export, in seconds, and its largest memory.
+
+    (None, None) where it fails, as with code outside of this package, which it does not trust.
+    """
+    seconds, memory = [], 0
+    for _ in range(STARTS):
+        command = [sys.executable, "-c", CODE, folder, engine, *example.texts]
+        start = time.perf_counter()
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        seconds.append(time.perf_counter() - start)
+        if done.returncode:
+            return None, None
+        memory = max(memory, int(done.stdout.split()[-1]))
+    return statistics.median(seconds), memory
