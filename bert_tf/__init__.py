@@ -54,15 +54,18 @@ def load(
         UserError: no format recognizes the path, a file is damaged or names code outside of this package, or a weight
             of the encoder has another shape than the configuration says.
     """
-    if engine is not None:
-        from bert_tf.api import engine_bert
+    from bert_tf.api import python_words
 
-        found = engine_bert.load(path, engine, format_name)
-        if found is not None:
-            return found
-    from bert_tf.api import bert
+    with python_words.spoken():
+        if engine is not None:
+            from bert_tf.api import engine_bert
 
-    return bert.load(path, format_name, special_tokens_in_strings=special_tokens_in_strings, trust_code=trust_code)
+            found = engine_bert.load(path, engine, format_name)
+            if found is not None:
+                return found
+        from bert_tf.api import bert
+
+        return bert.load(path, format_name, special_tokens_in_strings=special_tokens_in_strings, trust_code=trust_code)
 
 
 def fine_tune(

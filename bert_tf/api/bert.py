@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, over
 import numpy as np
 
 from bert_tf import heads
-from bert_tf.api import frames
+from bert_tf.api import frames, python_words
 from bert_tf.api import texts as given_texts
 from bert_tf.api.results import Attribution, Ranked
 from bert_tf.api.texts import Texts
@@ -137,6 +137,7 @@ class Bert:
     @overload
     def embed(self, texts: str | Many, *, as_frame: Literal[True], **options: Unpack[Embedding]) -> "pd.DataFrame": ...
 
+    @python_words.spoken()
     def embed(
         self,
         texts: str | Many,
@@ -233,6 +234,7 @@ class Bert:
     @overload
     def predict(self, texts: One | Many, *, as_frame: Literal[True], **options: Unpack[Reading]) -> "pd.DataFrame": ...
 
+    @python_words.spoken()
     def predict(
         self, texts: One | Many, *, as_frame: bool = False, is_split_into_words: bool = False, batch_size: int = 32
     ) -> "Prediction | list[Prediction] | pd.DataFrame":
@@ -272,6 +274,7 @@ class Bert:
         self, texts: str | Many, labels: Sequence[str], *, as_frame: Literal[True], **options: Unpack[Hypotheses]
     ) -> "pd.DataFrame": ...
 
+    @python_words.spoken()
     def zero_shot(
         self,
         texts: str | Many,
@@ -314,6 +317,7 @@ class Bert:
             return frames.of_predictions(predictions, read.index)
         return predictions[0] if read.is_single else predictions
 
+    @python_words.spoken()
     def rank(self, query: str, texts: Many, *, label: str = "", count: int | None = None) -> list[Ranked]:
         """Returns the texts in the order of how well they answer a query, the best first.
 
@@ -341,6 +345,7 @@ class Bert:
     @overload
     def fill_mask(self, texts: Many) -> list[list[list[Token]]]: ...
 
+    @python_words.spoken()
     def fill_mask(self, texts: str | Many) -> list[list[Token]] | list[list[list[Token]]]:
         """Returns the ten most probable tokens for each [MASK] of a text, best first; of several texts those of each.
 
@@ -367,6 +372,7 @@ class Bert:
         self, question: Many, text: Many, *, as_frame: Literal[True], is_split_into_words: bool = False
     ) -> "pd.DataFrame": ...
 
+    @python_words.spoken()
     def answer(
         self, question: str | Many, text: str | Many, *, as_frame: bool = False, is_split_into_words: bool = False
     ) -> "Answer | list[Answer] | pd.DataFrame":
@@ -407,6 +413,7 @@ class Bert:
     @overload
     def entities(self, texts: str | Many, *, as_frame: Literal[True], **options: Unpack[Reading]) -> "pd.DataFrame": ...
 
+    @python_words.spoken()
     def entities(
         self, texts: str | Many, *, as_frame: bool = False, is_split_into_words: bool = False, batch_size: int = 32
     ) -> "list[Entity] | list[list[Entity]] | pd.DataFrame":
@@ -441,6 +448,7 @@ class Bert:
     @overload
     def tags(self, words: Many, *, batch_size: int = 32) -> list[list[Tag]]: ...
 
+    @python_words.spoken()
     def tags(self, words: Many, *, batch_size: int = 32) -> list[Tag] | list[list[Tag]]:
         """Returns the tag of each word of a sentence that is split into words; of several those of each sentence.
 
@@ -467,6 +475,7 @@ class Bert:
     def _word_tagger(self) -> Any:
         return tagged_words.WordTagger(self._signatures_of()[tagged_words.SIGNATURE])
 
+    @python_words.spoken()
     def attribute(self, text: str | tuple[str, str]) -> Attribution:
         """Returns how much each token of a text, or of a pair, contributed to the prediction, by integrated gradients.
 

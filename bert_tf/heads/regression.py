@@ -19,6 +19,7 @@ from bert_tf.runtime.lazy import tf
 if TYPE_CHECKING:
     from bert_tf.heads.base.table_options import TableOptions
 
+MAX_PAIRS = 1000  # of true and predicted numbers, which the report draws
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -75,6 +76,11 @@ class Regression(TextHead):
     def predicted(self, predictions: Mapping[str, np.ndarray]) -> np.ndarray:
         """Numbers [n]."""
         return predictions["values"]
+
+    def tables(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+        """{"values": [true, predicted] of examples, of many every n-th}."""
+        pairs = np.stack([labels, predicted], 1)[:: math.ceil(len(labels) / MAX_PAIRS) or 1]
+        return {"values": np.round(pairs.astype(np.float64), 4).tolist()}
 
     def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
         """Squared errors."""

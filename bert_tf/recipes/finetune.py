@@ -161,7 +161,7 @@ def main(options: FineTuningFlags) -> None:
                 own_start, own_task = create_task(each, setup.start, own)
                 run(each, own, setup._replace(start=own_start, task=own_task))
 
-            folds.run_all(options, runs, folder, run_fold, setup.task.criterion)
+            folds.run_all(options, runs, folder, run_fold, setup.task)
         else:
             open_folder(folder, options)
             sweep.begin(folder, runs)

@@ -90,26 +90,35 @@ class Chart:
         return percent_text(value) if self.is_share else number_text(value)
 
 
-def charts(metrics: Metrics, references: Mapping[str, Any] | None = None) -> list[Chart]:
+def charts(
+    metrics: Metrics, references: Mapping[str, Any] | None = None, evaluated_on: str = "held out"
+) -> list[Chart]:
     """Makes a chart of every metric with several points, in order of first appearance.
 
     metrics: dictionaries with "step"; "loss" and "eval_loss" share a chart. If a step was logged again after a restart,
         the later line counts. Values that are not finite numbers are left out, and counted. A metric equal to an
         earlier one at every point is not drawn again.
     references: {name: number}; "unigram_loss" is a dashed line in the chart of "loss".
+    evaluated_on: label of the curves of evaluations.
     """
     values, left_out = _by_metric(metrics)
+    styles = {"training": "training", evaluated_on: "held-out"}
     made: list[Chart] = []
     seen: list[dict[str, list[Point]]] = []
     for name, steps in values.items():
-        curves = {label: sorted(points.items()) for label, points in steps.items() if points}
+        curves = {
+            label if label == "training" else evaluated_on: sorted(points.items())
+            for label, points in steps.items()
+            if points
+        }
         if name.startswith(REFERENCE) and name.removeprefix(REFERENCE) in values:
             continue
         has_line = any(len(points) > 1 for points in curves.values()) or name in left_out
         if has_line and curves not in seen:  # the loss of a task with one part repeats that part
             seen.append(curves)
             reference = (references or {}).get(REFERENCE + name)
-            made.append(_chart(name, curves, reference if is_number(reference) else None, left_out.get(name, 0)))
+            reference = reference if is_number(reference) else None
+            made.append(_chart(name, curves, reference, left_out.get(name, 0), styles))
     return made
 
 
@@ -169,10 +178,9 @@ def _chart(
     curves: Mapping[str, list[Point]],
     reference: float | None,
     left_out: int,
-    styles: Mapping[str, str] | None = None,
+    styles: Mapping[str, str],
     max_points: int = MAX_POINTS,
 ) -> Chart:
-    styles = styles or {label: label.replace(" ", "-") for label in curves}
     drawn = {label: downsample(points, max_points) for label, points in curves.items()}
     steps = [step for points in drawn.values() for step, _ in points]
     heights = [value for points in drawn.values() for _, value in points]
@@ -211,6 +219,15 @@ def _chart(
         left_out=left_out,
         is_share=is_share,
     )
+
+
+def scatter(points: Sequence[Point]) -> dict[str, Any]:
+    """[(true, predicted)] on two axes alike: {"dots": an SVG path as in Curve, "ticks": of both axes}."""
+    values = [value for point in points for value in point]
+    marks = ticks(min(values), max(values))
+    span = marks[0], marks[-1]
+    dots = "".join(f"M{position}h0" for position in _positions(points, span, span))
+    return {"dots": dots, "ticks": [(number_text(tick), _percentage(tick, span)) for tick in marks]}
 
 
 def _positions(points: Iterable[Point], x_range: Range, y_range: Range) -> list[str]:

@@ -91,7 +91,8 @@ def write_report(folder: str, path: str | None = None) -> str:
         collapsed=run.get("collapsed"),
         verdict=text_statistics.verdict(content["scores"], classes),
         sizes=_sizes(run) if any(known for *_, known in scores) else "",
-        charts=curves.charts(content["metrics"], content["scores"]),
+        scatters=scoreboard.scatter_details(details),
+        charts=curves.charts(content["metrics"], content["scores"], _curve_label(run)),
         examples=_examples(content["examples"]),
         sweep=content["sweep"],
         splits=classes,
@@ -157,6 +158,11 @@ def _read_lines(path: str) -> list[dict[str, Any]]:
                 if isinstance(line, dict):
                     lines.append(line)
     return lines
+
+
+def _curve_label(run: Mapping[str, Any]) -> str:
+    evaluated_on = str(run.get("evaluated_on") or "held-out data")
+    return "held out" if evaluated_on.startswith("held-out") else f"on {evaluated_on}"
 
 
 def subject(run: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bert_tf.reports import published
-from bert_tf.reports.curves import is_number
+from bert_tf.reports.curves import is_number, scatter
 
 # Keys of a combination in sweep.json that are not settings.
 COUNTS = ("runs", "collapsed", "failed", "scores", "scores_without_collapsed")
@@ -67,6 +67,17 @@ def class_details(details: Any) -> list[Drawn]:
         }
         if split["classes"] or split["hardest"]:
             drawn.append(split)
+    return drawn
+
+
+def scatter_details(details: Any) -> list[Drawn]:
+    """[{"name", "dots", "ticks"}] for the splits of eval_details.json that have predicted numbers."""
+    drawn = []
+    for name, tables in _dictionaries(details):
+        pairs = [pair for pair in tables.get("values") or () if isinstance(pair, list) and len(pair) == 2]
+        pairs = [pair for pair in pairs if all(map(is_number, pair))]
+        if pairs:
+            drawn.append({"name": name, **scatter(pairs)})
     return drawn
 
 

@@ -225,7 +225,7 @@ def test_scores_and_details_cover_the_whole_split():
     actual = goal.tables(split.labels[:3], goal.predicted(answers))
     assert actual["confusion"] == [[1, 1], [1, 0]]
     assert [(row["label"], row["count"]) for row in actual["per_class"]] == [("cat", 2), ("dog", 1)]
-    assert Regression().tables(np.zeros(2), np.ones(2)) == {}
+    assert Regression().tables(np.zeros(2), np.ones(2)) == {"values": [[0, 1], [0, 1]]}
     task = task_of("several")
     several, split = task.head.with_calibration({"fox": 0.25, "mat": 0.75}), task.split("dev")
     answers = {"probabilities": np.array([[0.3, 0.7]]), "row_numbers": np.array([1])}

@@ -228,6 +228,15 @@ def test_data_are_described_and_texts_that_were_trained_on_are_no_held_out_ones(
     assert "Data dev: 3 examples; a 66.7%, b 33.3%. 1 row of x.csv is left out." in text
     assert "Final scores on the training text 75.0% Subset accuracy" in text and "held" not in text
     assert "x.csv · 2 layers" in text
+    losses = [{"step": 1, "eval_loss": 2.0}, {"step": 2, "eval_loss": 1.0}]
+    chart = curves.charts(losses, None, "on the training text")[0]
+    assert [(curve.label, curve.style) for curve in chart.curves] == [("on the training text", "held-out")]
+
+
+def test_predicted_numbers_are_dots_over_the_true_ones(tmp_path):
+    details = {"dev": {"values": [[0.0, 1.0], [2.0, 2.0], [1.0, None], "x"]}}
+    page = page_of(tmp_path, eval_details=details)
+    assert 'd="M0.0 500.0h0M1000.0 0.0h0"' in page and "Predicted numbers" in as_read(page)
 
 
 def test_baseline_and_collapse_are_shown_beside_the_scores(tmp_path):

@@ -45,20 +45,27 @@ def score(
 def _frozen_vectors(evaluator: "Evaluator") -> Callable[[str, int], np.ndarray] | None:
     """A function of split and number: the vectors [n, D] that the head reads of its first examples; None without one.
 
-    None for several replicas, too: one of them would compute alone.
+    None for several processes, too, which would have to wait for each other.
     """
-    model = evaluator.model
-    if not hasattr(model, "vectors") or evaluator.strategy.num_replicas_in_sync > 1:
+    from bert_tf.training import distribute
+
+    model, strategy = evaluator.model, evaluator.strategy
+    if not hasattr(model, "vectors") or distribute.spans_processes(strategy):
         return None
 
+    def on_replica(batch: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
+        computed = tf.cast(model.vectors(model.complete(batch), None, evaluator.packing), tf.float32)
+        return distribute.all_gather([computed, batch["row_numbers"]])
+
     @tf.function(autograph=False)
-    def compute(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        return tf.cast(model.vectors(model.complete(batch), None, evaluator.packing), tf.float32)
+    def compute(batch: Any) -> list[tf.Tensor]:
+        return distribute.on_first_replica(strategy, strategy.run(on_replica, args=(batch,)))
 
     def vectors(split: str, most: int) -> np.ndarray:
         rows, count = [], 0
         for batch in evaluator.batches(split):
-            rows.append(compute(batch).numpy()[batch["row_numbers"].numpy() > 0])
+            computed, numbers = (x.numpy() for x in compute(distribute.shard_batch(strategy, batch)))
+            rows.append(computed[numbers > 0])
             count += len(rows[-1])
             if count >= most:
                 break
@@ -68,11 +75,11 @@ def _frozen_vectors(evaluator: "Evaluator") -> Callable[[str, int], np.ndarray] 
 
 
 def fit_head(task: FineTuningTask, evaluator: "Evaluator") -> None:
-    """Gives the model the linear head on frozen vectors; UserError for a task or devices without one."""
+    """Gives the model the linear head on frozen vectors; UserError for a task without one, or in several processes."""
     vectors = _frozen_vectors(evaluator)
     head = baseline.linear_head(task, vectors) if vectors else None
     if head is None:
-        raise UserError(f"start=frozen needs a head on whole texts, and one device; leave it out for {task.name}.")
+        raise UserError(f"start=frozen needs a head on whole texts, and one process; leave it out for {task.name}.")
     _assign(evaluator.model, head)
 
 

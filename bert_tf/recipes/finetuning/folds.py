@@ -5,11 +5,15 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.reports.wording import count_text
 from bert_tf.runtime.json_files import read_json
+from bert_tf.tasks.task import FineTuningTask
+from bert_tf.training import metrics
 from bert_tf.training.run_directory import RunFolder
 
 ALL_ROWS = "all_rows"  # name of the run on all rows
@@ -42,7 +46,7 @@ def run_all(
     runs: Mapping[str, FineTuningFlags],
     folder: RunFolder,
     run: Callable[[FineTuningFlags, RunFolder], None],
-    criterion: str,
+    task: FineTuningTask,
 ) -> None:
     """Calls `run(options, folder)` for every fold and for all rows, and reports the scores of the folds."""
     outcomes = sweep.run_all(runs, folder, run)
@@ -52,7 +56,7 @@ def run_all(
         run(last, own)
         own.finish()
     if folder.is_chief:
-        report(folder, runs, outcomes, criterion)
+        report(folder, runs, outcomes, task)
 
 
 def final(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags]) -> FineTuningFlags:
@@ -87,9 +91,25 @@ def best_step(evaluations: Sequence[Sequence[tuple[int, float]]]) -> int:
     return max(steps, key=lambda step: (mean(step), step))
 
 
-def report(folder: RunFolder, runs: Mapping[str, FineTuningFlags], outcomes: Mapping[str, Any], criterion: str) -> None:
+def pooled(details: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The tables of eval_details.json over all folds, of which each has its own."""
+    tables = [next(iter(each.values()), {}) for each in details]
+    names = [[row["label"] for row in table.get("per_class", ())] for table in tables]
+    pairs = [pair for table in tables for pair in table.get("values", ())]
+    made: dict[str, Any] = {"values": pairs} if pairs else {}
+    if all("confusion" in table for table in tables) and all(each == names[0] for each in names):
+        counts = np.sum([table["confusion"] for table in tables], 0)
+        labels, predicted = (np.repeat(number.ravel(), counts.ravel()) for number in np.indices(counts.shape))
+        made["per_class"] = metrics.per_class(labels, predicted, names[0])
+        made["confusion"] = counts.tolist()
+    return made
+
+
+def report(
+    folder: RunFolder, runs: Mapping[str, FineTuningFlags], outcomes: Mapping[str, Any], task: FineTuningTask
+) -> None:
     """Prints the scores of all folds and their mean, writes both, and copies the model of all rows into the folder."""
-    results = sweep.summary(runs, outcomes, criterion)
+    results = sweep.summary(runs, outcomes, task.criterion)
     results["best_run"] = ALL_ROWS
     sweep.promote_best_run(folder, ALL_ROWS)
     folder.write_json(sweep.FILE, results)
@@ -98,4 +118,8 @@ def report(folder: RunFolder, runs: Mapping[str, FineTuningFlags], outcomes: Map
     print(f"Cross-validation, {len(runs)} folds, every row held out once; mean ± standard deviation of the folds:")
     for name, each in scores.items():
         print(f"  {name:26} {each['mean']:.4f} ± {each['sd']:.4f}")
+    details = pooled([read_json(f"{each.output_dir}/eval_details.json") or {} for each in runs.values()])
+    folder.write_json("eval_details.json", {"all folds": details})
+    for line in task.head.summary(details):
+        print(line)
     print(f"The model in {folder.path} is trained on all rows; the scores are those of the folds.", flush=True)

@@ -39,6 +39,17 @@ def test_all_rows_are_trained_for_as_long_as_was_best_on_average(runs, expected)
     assert folds.best_step(runs) == expected
 
 
+def test_tables_of_all_folds_are_one():
+    def table(counts):
+        return {"dev": {"per_class": [{"label": "a"}, {"label": "b"}], "confusion": counts}}
+
+    made = folds.pooled([table([[2, 0], [1, 1]]), table([[1, 1], [0, 3]])])
+    assert made["confusion"] == [[3, 1], [1, 4]]
+    assert [(row["label"], row["count"], row["recall"]) for row in made["per_class"]] == [("a", 4, 0.75), ("b", 5, 0.8)]
+    numbers = folds.pooled([{"dev": {"values": [[1.0, 2.0]]}}, {"dev": {"values": [[3.0, 3.5]]}}])
+    assert numbers == {"values": [[1.0, 2.0], [3.0, 3.5]]}
+
+
 @pytest.mark.parametrize(
     "flags, message",
     [
