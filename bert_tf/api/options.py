@@ -76,6 +76,7 @@ class FineTuneOptions(TypedDict, total=False):
     layerwise_learning_rate_decay: float  # Learning rate of a layer relative to the layer above, such as 0.9; the head uses the full rate.
     learning_rate: float  # Peak learning rate.
     learning_rate_grid: str  # Learning rates to try, such as 5e-5,4e-5,3e-5,2e-5; replaces learning_rate.
+    list_size: int  # With ranking_loss: consecutive rows of the table with the same query, the best text first.
     long_texts: Literal["cut", "windows"]  # Texts longer than a row: truncate, or read whole in overlapping windows.
     lora_alpha: float  # With lora_rank: what adapters add is multiplied by this and divided by the rank.
     lora_rank: int  # Train adapters of this rank instead of the encoder (LoRA), such as 8; exports contain them. 0: none.
@@ -103,6 +104,7 @@ class FineTuneOptions(TypedDict, total=False):
     precision: Literal["auto", "float32", "tf32", "bfloat16", "float16"]  # Compute precision; auto: bfloat16 where the hardware supports it; tf32: float32 with TF32 products on GPUs.
     predict_file: StrPath  # Data to predict, with or without labels. Default: test.* in data_dir.
     random_seed: int  # Random seed.
+    ranking_loss: Literal["", "listwise", "margin_mse"]  # Loss of rerankers (--label_type=relevance and relevance_score) that compares the texts of a query: listwise, or margin_mse. Default: every pair by itself.
     save_checkpoints_steps: int  # Steps between checkpoints.
     similarity_loss: Literal["cosent", "cosine"]  # Loss of --task_name=sts.
     similarity_scale: float  # Sentence vectors: factor of cosines in losses that compare examples.

@@ -320,6 +320,15 @@ class LossSettings(Group):
         "Weights of the labels that hold in the loss (--label_type=multi_label): balanced, texts without a label for "
         "each with it; a number; numbers in the order of the labels; or of some labels, urgent=3.",
     )
+    ranking_loss: str = flag(
+        "",
+        "Loss of rerankers (--label_type=relevance and relevance_score) that compares the texts of a query: listwise, "
+        "or margin_mse. Default: every pair by itself.",
+        ("", "listwise", "margin_mse"),
+    )
+    list_size: int = flag(
+        1, "With ranking_loss: consecutive rows of the table with the same query, the best text first.", valid=COUNT
+    )
 
     @property
     def is_plain(self) -> bool:

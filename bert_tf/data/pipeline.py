@@ -100,11 +100,12 @@ def indexed_batches(
     *,
     seed: int | None = None,
     lengths: np.ndarray | None = None,
+    rows: int = 1,
 ) -> tf.data.Dataset:
-    """`make_batch(indices)` for each batch of `batch_indices`: {name: tensor [size, ...]}, `size` static."""
+    """`make_batch(indices)` for each batch of `batch_indices`: {name: tensor [size * rows, ...]}, with static size."""
     dataset = batch_indices(count, size, seed=seed, lengths=lengths)
     dataset = dataset.map(no_autograph(make_batch), num_parallel_calls=2, deterministic=True)
-    static = {name: [size, *spec.shape[1:]] for name, spec in dataset.element_spec.items()}
+    static = {name: [size * rows, *spec.shape[1:]] for name, spec in dataset.element_spec.items()}
 
     def with_static_shapes(batch: dict[str, Any]) -> dict[str, Any]:
         return {name: tf.ensure_shape(x, static[name]) for name, x in batch.items()}

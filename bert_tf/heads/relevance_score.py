@@ -25,6 +25,10 @@ class RelevanceScore(Relevance):
         """The numbers, float32 [n]."""
         return numbers(examples)
 
+    def targets(self, labels: tf.Tensor) -> tf.Tensor:
+        """The probabilities of a model with these scores: labels [N, K] -> [N, K]."""
+        return tf.nn.softmax(labels)
+
     def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Batch | None = None) -> dict[str, tf.Tensor]:
         """Values, which are the logits, float32 [B]."""
         return {"values": outputs["values"], "logits": outputs["values"]}

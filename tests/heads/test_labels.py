@@ -267,6 +267,55 @@ def test_temperature_is_fitted_only_on_request_and_refused_without_softmax():
             goal.with_temperature(None)
 
 
+RANKED = np.array([[2.0, 0.5, -1.0], [0.0, 1.0, 3.0]], np.float32)  # scores; below losses of sentence-transformers
+
+
+@pytest.mark.parametrize(
+    ("goal", "ranking_loss", "labels", "expected"),
+    [
+        (Relevance(), "listwise", [[1, 0, 0], [1, 0, 0]], 1.7055787),
+        (RelevanceScore(), "listwise", [[4, 1, 0], [2, 2, 1]], 1.322057),
+        (RelevanceScore(), "margin_mse", [[4, 1, 0], [2, 2, 1]], 5.0625),
+    ],
+)
+def test_ranking_losses_compare_the_texts_of_a_query(goal, ranking_loss, labels, expected):
+    head = goal.configured(max_seq_length=8, texts=2, loss=LossSettings(ranking_loss=ranking_loss, list_size=3))
+    labels = np.array(labels, np.float32)
+    batch = {"labels": tf.constant(labels.reshape(-1)), "row_weights": tf.constant([1.0, 1, 1, 1, 1, 1])}
+    losses, weights = head.metrics({"values": tf.constant(RANKED.reshape(-1))}, batch)["training_loss"]
+    assert weights.shape == [2] and head.objectives.keys() == {"training_loss"}
+    np.testing.assert_allclose(np.mean(losses), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("loss", "goal", "message"),
+    [
+        ({"ranking_loss": "listwise"}, Relevance(), "list_size is 1; expected both"),
+        ({"list_size": 3}, Relevance(), "ranking_loss is '' and list_size is 3; expected both"),
+        ({"ranking_loss": "listwise", "list_size": 3}, Classes(["a", "b"]), "need label_type=relevance"),
+    ],
+)
+def test_lists_need_a_size_and_a_reranker(loss, goal, message):
+    with pytest.raises(UserError, match=message):
+        goal.configured(max_seq_length=8, texts=2, loss=LossSettings(**loss))
+
+
+def test_rows_of_a_list_stay_together():
+    head = RelevanceScore().configured(
+        max_seq_length=8, texts=2, loss=LossSettings(ranking_loss="margin_mse", list_size=2)
+    )
+    examples = [Example(str(n), (str(n // 2), "x"), str(n), f"row {n}") for n in range(10)]
+    rows = head.rows_of(examples, tiny.Words("0 1 2 3 4 x".split()), is_trained=True)
+    (batch,) = rows.batches(4, seed=1).take(1)
+    first, _, third, _ = numbers = batch["row_numbers"].numpy().tolist()
+    assert numbers == [first, first + 1, third, third + 1] and first % 2 == third % 2 == 1 and first != third
+    assert [each["row_numbers"].numpy().tolist() for each in rows.batches(5)][-1] == [9, 10, 0, 0]
+    with pytest.raises(UserError, match="train_batch_size is 5; expected a multiple of list_size, 2"):
+        rows.batches(5, seed=1)
+    with pytest.raises(UserError, match="begins in row 0 has fewer than list_size=2 rows, row 2 is of another query"):
+        head.rows_of([examples[0], *examples[2:]], rows._tokenizer, is_trained=True)
+
+
 def test_relevance_is_a_probability_and_a_score_is_none():
     logits, labels = np.array([-2.0, 0.5, 30.0], np.float32), np.array([0, 1, 0.25], np.float32)
     outputs = {"values": tf.constant(logits)}

@@ -52,6 +52,7 @@ class TextHead(TunedHead):
         score_names: of `metrics.SCORES`, by default those of a task.
         criteria: the scores that can decide which model is the best.
         missing: values of a label column that stand for no label. has_names: whether labels are named by the data.
+        compares_lists: whether a loss may compare the rows of a list, `list_size` consecutive ones.
         texts, windows, truncation, weighting, score_functions: see `configured`.
     """
 
@@ -62,6 +63,7 @@ class TextHead(TunedHead):
     score_names: ClassVar[tuple[str, ...]]
     missing: ClassVar[tuple[str | None, ...]] = (None, "")
     has_names: ClassVar[bool] = False
+    compares_lists: ClassVar[bool] = False
     reads_windows: ClassVar[bool] = True
     file_flags: ClassVar[tuple[str, ...]] = ("text_columns", "label_column", "label_separator")
     stored_splits: ClassVar[tuple[str, ...] | None] = None
@@ -107,6 +109,8 @@ class TextHead(TunedHead):
             raise UserError("long_texts=windows needs texts or pairs; leave it out for choices, which are truncated.")
         if truncation != LONGEST_FIRST and (windows or texts == 1):
             raise UserError(f"truncation={truncation} is for pairs that are truncated; leave it out.")
+        if loss and (loss.ranking_loss or loss.list_size > 1) and not self.compares_lists:
+            raise UserError("ranking_loss and list_size need label_type=relevance or relevance_score; leave them out.")
         head = copy.copy(self).with_temperature(confidence.parse_temperature(temperature))
         head = head.with_loss(loss or LossSettings())
         head.max_seq_length, head.texts, head.windows, head.truncation = max_seq_length, texts, windows, truncation

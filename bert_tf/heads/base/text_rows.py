@@ -86,14 +86,21 @@ class TextRows(Rows):
         return {"token_counts": self.token_counts}
 
     def batches(self, batch_size: int, *, seed: int | None = None, by_length: bool = False) -> tf.data.Dataset:
-        """See `Rows`: inputs of the model, "labels" [B, ...] and "row_weights" [B]; rows that pad have weight 0."""
-        count = self.count
+        """See `Rows`: inputs of the model, "labels" [B, ...] and "row_weights" [B]; rows that pad have weight 0.
+
+        Rows of a list stay together, see `TextHead`.
+        """
+        count, size = self.count, self._head.loss_settings.list_size
+        if seed is not None and batch_size % size:
+            raise UserError(f"train_batch_size is {batch_size}; expected a multiple of list_size, {size}.")
         # an empty row after the last one pads the last batch
         texts = tf.constant(np.concatenate([self.texts, np.full_like(self.texts[:1], "")]))  # string [n + 1, F]
         labels = tf.constant(np.concatenate([self.labels, np.zeros_like(self.labels[:1])]))
         weights = tf.constant(np.append(self.weights, np.float32(0)))
 
-        def batch_of(rows: tf.Tensor) -> dict[str, tf.Tensor]:
+        def batch_of(lists: tf.Tensor) -> dict[str, tf.Tensor]:
+            rows = tf.reshape(lists[:, None] * size + tf.range(size, dtype=lists.dtype), [-1])
+            rows = tf.minimum(rows, count)
             numbers = tf.where(rows < count, rows + 1, 0)
             own = self.stored.gather(rows) if self.stored else None
             return {
@@ -103,8 +110,9 @@ class TextRows(Rows):
                 "row_numbers": tf.cast(numbers, tf.int32),
             }
 
-        lengths = self.token_counts.sum(1) if by_length else None
-        return pipeline.indexed_batches(count, batch_size, batch_of, seed=seed, lengths=lengths)
+        lengths = self.token_counts.sum(1)[::size] if by_length else None
+        lists, batch_size = -(-count // size), max(1, batch_size // size)
+        return pipeline.indexed_batches(lists, batch_size, batch_of, seed=seed, lengths=lengths, rows=size)
 
     def statistics(self) -> dict[str, Any]:
         """The lengths of rows."""
