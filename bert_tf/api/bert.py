@@ -17,9 +17,11 @@ from bert_tf.api.words import is_words, join_words, listed
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, loaded_model, tagged_words
+from bert_tf.export.static_signature import static_signatures
 from bert_tf.export.zero_shot import TEMPLATE, ZeroShot
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.answers import Answer, BaseAnswer, Entities, Entity, FilledMasks, Prediction, Tag, Token
+from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.masked_lm import MaskedLm
 from bert_tf.heads.vectors import Vectors
@@ -593,9 +595,6 @@ class Bert:
 
     def _new_signatures(self, texts: int | None = None) -> Any:
         """{name: function on strings} of the model's task, in static shapes where these are faster."""
-        from bert_tf.export.static_signature import static_signatures
-        from bert_tf.heads.base.staged_signature import stages_of
-
         with plugins.trusting(everything=self.trust_code):
             signatures = live_signatures(self.path, self._loaded, texts)
         stages = {name: each._asdict() for name, each in stages_of(signatures).items()}

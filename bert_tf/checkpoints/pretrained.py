@@ -13,7 +13,7 @@ from bert_tf.errors import UserError
 from bert_tf.heads.vectors import Vectors
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel, Pretrainer
-from bert_tf.text import special_tokens
+from bert_tf.text import special_tokens, tokenizer_kinds
 
 if TYPE_CHECKING:
     from bert_tf.text.tokenizer import Tokenizer
@@ -81,8 +81,6 @@ def tokenizer_of(checkpoint: Checkpoint) -> "Tokenizer | None":
     """The tokenizer of a checkpoint; None if it has no vocabulary."""
     if checkpoint.vocabulary is None:
         return None
-    from bert_tf.text import tokenizer_kinds  # which Windows lacks the kernels for
-
     return tokenizer_kinds.create(
         checkpoint.vocabulary, checkpoint.lowers_case, special_tokens_in_strings=checkpoint.special_tokens
     )

@@ -8,7 +8,9 @@ All randomness comes from `random_bits`, a hash of the text's own seed and a cou
 depend on its batch, on padding, or on the order or number of threads, and need no saved state.
 """
 
-import tensorflow as tf
+from __future__ import annotations
+
+from bert_tf.runtime.lazy import tf
 
 ORDER, KIND, REPLACEMENT, SPAN = range(4)  # streams of random bits; counters of different streams never collide
 SPAN_END_PROBABILITY = 0.2  # that a span ends after a word: the p of SpanBERT's geometric lengths

@@ -4,13 +4,15 @@ B rows of a batch, T = max_seq_length positions. All randomness comes from a giv
 saved and restored by `tf.train.Checkpoint` and then continues bit for bit.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.data.mlm_masking import random_bits
+from bert_tf.runtime.lazy import tf
 
 SHUFFLE_ROUNDS = 16  # the default of 4 leaves positions that depend on the order of the file (correlation 0.18)
 SEEDS = 7  # a stream of random bits of its own, see bert_tf.data.mlm_masking
@@ -20,8 +22,9 @@ SHUFFLED = 10_000  # records
 GROUPS = 1  # part of the seed of their order
 
 
-# Without it TensorFlow translates the source of every function passed to a map, a third of the time to start.
-no_autograph = tf.autograph.experimental.do_not_convert
+def no_autograph(function: Callable) -> Callable:
+    """The function for a map as it is: TensorFlow would translate the source of each, a third of the time to start."""
+    return tf.autograph.experimental.do_not_convert(function)
 
 
 def seed_of_stream(seed: int, stream: int) -> int:

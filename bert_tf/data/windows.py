@@ -4,12 +4,13 @@ B texts, W windows of all texts, N tokens, S candidate windows of a token. Lengt
 tokens; positions are relative to the start of a text.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import tensorflow as tf
-
 from bert_tf.errors import UserError
+from bert_tf.runtime.lazy import tf
 from bert_tf.text.tokenizer import truncated_lengths
 
 

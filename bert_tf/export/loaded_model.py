@@ -18,7 +18,9 @@ from bert_tf.checkpoints import formats
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import about_file, graph_operations, older_exports
+from bert_tf.export.static_signature import static_signatures
 from bert_tf.heads.base.head import Head
+from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.runtime import atomic_files, files, stopping
 from bert_tf.runtime.lazy import tf
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
@@ -196,11 +198,8 @@ def signatures(folder: str, *, jit_compile: str = "auto", texts: int | None = No
     texts: of an example, for a checkpoint, which does not say it: see `live_model.signatures`.
     """
     start_if_silenced()
-    from bert_tf.export.static_signature import static_signatures
-
     if not is_export(folder) and _is_checkpoint(folder):
         from bert_tf.export import live_model
-        from bert_tf.heads.base.staged_signature import stages_of
 
         live = live_model.signatures(folder, texts)
         parts = {name: each._asdict() for name, each in stages_of(live).items()}

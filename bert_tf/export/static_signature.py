@@ -1,14 +1,15 @@
 """A signature as GPUs and TPUs compute it: texts packed on the host, the model whole in XLA, in few static shapes."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from typing import Any
-
-import tensorflow as tf
 
 from bert_tf.heads.base.staged_signature import Stages
 from bert_tf.model.static_rows import StaticRows
 from bert_tf.model.static_shapes import POOLED_TEXTS, TOKEN_TEXTS, WIDTHS, Ladder, Shape
 from bert_tf.runtime import backend
+from bert_tf.runtime.lazy import tf
 
 ONLY_TEXTS = {"token_ids", "segment_ids", "lengths"}
 

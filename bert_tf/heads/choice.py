@@ -10,6 +10,7 @@ import numpy as np
 from bert_tf.errors import UserError
 from bert_tf.heads.classes import Classes
 from bert_tf.runtime.lazy import tf
+from bert_tf.text.tokenizer import pack
 
 if TYPE_CHECKING:
     from bert_tf.heads.base.table_options import TableOptions
@@ -71,8 +72,6 @@ class MultipleChoice(Classes):
 
     def inputs(self, tokenizer: Tokenizer, texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """String [B, 1 + C] -> rows [B, C, T], "lengths" [B, C]."""
-        from bert_tf.text.tokenizer import pack
-
         count = len(self.labels)
         first = tf.reshape(tf.repeat(texts[:, :1], count, axis=1), [-1])  # [B * C]
         segments = [first, tf.reshape(texts[:, 1:], [-1])]

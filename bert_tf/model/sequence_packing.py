@@ -4,13 +4,14 @@ R texts of a batch, T positions of each; after packing P rows of W positions, N 
 widths.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 
-import tensorflow as tf
-
 from bert_tf.runtime import backend
+from bert_tf.runtime.lazy import tf
 
 POSITION_INPUTS = ("token_ids", "segment_ids", "text_mask", "positions")  # the last two are not always there
 TABLES = ("row_sources", "row_targets")  # entries of inputs: the sources and targets of a RowAssignment
@@ -54,7 +55,7 @@ class PackingSpec:
     costs: RowCosts = RowCosts()
 
     @classmethod
-    def dynamic(cls, costs: RowCosts | None = None) -> "PackingSpec":
+    def dynamic(cls, costs: RowCosts | None = None) -> PackingSpec:
         """As many rows as needed, of shapes known at run time only: not for XLA. costs: None favors no processor."""
         return cls(costs=costs or RowCosts())
 
@@ -71,7 +72,7 @@ class PackingSpec:
         longest = tf.reduce_max(tf.concat([inputs["lengths"], [1]], 0))  # 1 for an empty batch
         return {name: x[:, :longest] if name in POSITION_INPUTS else x for name, x in inputs.items()}
 
-    def assign(self, inputs: Mapping[str, tf.Tensor]) -> "RowAssignment":
+    def assign(self, inputs: Mapping[str, tf.Tensor]) -> RowAssignment:
         """Assignment of the texts of trimmed inputs to rows."""
         with backend.on_host():
             assign = _assign_function(self.costs)
@@ -90,7 +91,7 @@ class RowAssignment:
     targets: tf.Tensor
 
     @classmethod
-    def given(cls, inputs: Mapping[str, tf.Tensor]) -> "RowAssignment | None":
+    def given(cls, inputs: Mapping[str, tf.Tensor]) -> RowAssignment | None:
         """The one that was planned before the encoder, by `PackingSpec.plan` or `static_shapes`; None without one."""
         return cls(*(inputs[name] for name in TABLES)) if TABLES[0] in inputs else None
 
@@ -106,7 +107,7 @@ class RowAssignment:
         starts: tf.Tensor,
         rows: tf.Tensor | int,
         width: tf.Tensor | int,
-    ) -> "RowAssignment":
+    ) -> RowAssignment:
         """Texts of `lengths` [R], padded to `length`, that begin at `starts` [R], counted through `rows` of `width`.
 
         A text of length 0 takes no room.

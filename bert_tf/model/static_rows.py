@@ -3,13 +3,15 @@
 n texts, R places for texts, T slots of the inputs, W positions of a row.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.model.static_shapes import Ladder, Placement, Shape
+from bert_tf.runtime.lazy import tf
 
 Rows = Mapping[str, np.ndarray]
 

@@ -4,17 +4,18 @@ A canonical name is the path of attributes to a variable: "encoder/layers/0/atte
 Kernels are [in, out]; `query_key_value` holds the columns of query, then key, then value.
 """
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
-import keras
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.config.bert_config import BETWEEN
 from bert_tf.errors import UserError
+from bert_tf.runtime.lazy import keras, tf
 
 # A mismatched shape of these is another model, not another task.
 PRE_TRAINED = ("encoder/", "masked_lm/", "next_sentence/", "replaced_token/", "generator/")

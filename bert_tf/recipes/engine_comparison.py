@@ -24,6 +24,7 @@ from bert_tf.recipes.trained_model import TrainedModel
 from bert_tf.runtime import files
 from bert_tf.runtime.lazy import tf
 from bert_tf.tasks.task import FineTuningTask
+from bert_tf.training.metric_sums import averages, sum_metrics
 from bert_tf.training.run_directory import recorded_flags
 from bert_tf.training.task import Task
 
@@ -176,8 +177,6 @@ def _milliseconds(function: Callable[[Any], Any], inputs: Any) -> float:
 
 def _scores(function: Function, rows: Rows) -> tuple[dict[str, float], int]:
     """The scores of a function of batches, and the number of texts, questions or sentences that they are of."""
-    from bert_tf.training.metric_sums import averages, sum_metrics
-
     task, sums = rows.task, collections.defaultdict[str, Any](lambda: np.zeros(2))
     chunks: dict[str, list[np.ndarray]] = collections.defaultdict(list)
     count = 0

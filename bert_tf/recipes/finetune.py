@@ -21,6 +21,7 @@ from bert_tf.data import preprocessed_examples
 from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor
 from bert_tf.heads.base.table_options import TableOptions
+from bert_tf.model import weights
 from bert_tf.recipes import initialization, teacher
 from bert_tf.recipes.finetuning import (
     baselines,
@@ -43,6 +44,7 @@ from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import BY_FAMILY, GlueOptions, TagOptions, VectorOptions, of_task
 from bert_tf.text import special_tokens, vocabulary
 from bert_tf.training import precision
+from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder, recorded_flags
 
 if TYPE_CHECKING:
@@ -221,7 +223,6 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     """One run, in its folder: trains, evaluates, predicts, exports."""
     from bert_tf.checkpoints import peft_adapters
     from bert_tf.model import lora
-    from bert_tf.training.evaluator import Evaluator
     from bert_tf.training.loop import train
 
     # Length of training
@@ -343,7 +344,6 @@ def announce(options: FineTuningFlags, config: TrainConfig) -> None:
 def write_adapters(model: Any, options: FineTuningFlags, task: FineTuningTask, folder: RunFolder) -> None:
     """Writes trained adapters as PEFT's files into the folder of the run."""
     from bert_tf.checkpoints import peft_adapters
-    from bert_tf.model import weights
 
     if folder.is_chief:
         arrays = {name: variable.numpy() for name, variable in weights.variables(model).items()}

@@ -16,6 +16,7 @@ from bert_tf.model.layer_selection import layer_map, select
 from bert_tf.runtime import files
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.text import special_tokens, vocabulary
+from bert_tf.training import distribute
 from bert_tf.training.run_directory import RunFolder
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ def start_devices(devices: DeviceOptions) -> "tf.distribute.Strategy":
     Devices and the connections between workers cannot be configured later. Repeated calls are free.
     """
     start_if_silenced()
-    from bert_tf.training import distribute
-
     return distribute.strategy_of(devices)
 
 

@@ -15,8 +15,12 @@ from bert_tf.config import options as option_values
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.pretraining import records
+from bert_tf.data.pretraining.record_input import explain_damage
 from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor, loaded_model
+from bert_tf.heads.base import text_lengths
+from bert_tf.heads.masked_lm.mask_filling import lm_kind, task_name
+from bert_tf.model import weights
 from bert_tf.recipes import advice, initialization, teacher
 from bert_tf.recipes.pretraining import named_recipes, preparation
 from bert_tf.recipes.pretraining.pretraining_flags import (
@@ -31,6 +35,10 @@ from bert_tf.runtime import files, xla_options
 from bert_tf.runtime.cluster import worker_number
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.tasks import catalog
+from bert_tf.tasks.pretraining.held_out import held_out_examples, masked_sentences, unigram_loss
+from bert_tf.text import tokenizer_kinds
+from bert_tf.training import checkpointing, precision
+from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder, recorded_flags
 
 if TYPE_CHECKING:
@@ -114,11 +122,6 @@ def run_model(
     engine_predictor.names_of(options.export_engines)  # raises for one that cannot be written
     # Devices, before any operation of TensorFlow
     strategy = initialization.start_devices(options.devices)
-    from bert_tf.data.pretraining.record_input import explain_damage
-    from bert_tf.model import weights
-    from bert_tf.text import tokenizer_kinds
-    from bert_tf.training import checkpointing, precision
-    from bert_tf.training.evaluator import Evaluator
     from bert_tf.training.loop import train
 
     if options.export_attention:
@@ -208,8 +211,6 @@ def is_finished(folder: RunFolder, options: Flags) -> bool:
 
 def create_task(options: Flags, config: BertConfig, manifest: Mapping[str, Any], tokenizer: "Tokenizer") -> "Task":
     """Masked LM, and next-sentence prediction if it has weight, on the records."""
-    from bert_tf.heads.masked_lm.mask_filling import lm_kind, task_name
-
     return catalog.get(task_name(config))(
         manifest,
         tokenizer,
@@ -222,8 +223,6 @@ def create_task(options: Flags, config: BertConfig, manifest: Mapping[str, Any],
 
 def record_model(model: "BertModel", evaluator: "Evaluator", options: Flags, folder: RunFolder) -> None:
     """Adds the configuration, the number of parameters and the lengths of the rows to run.json."""
-    from bert_tf.heads.base import text_lengths
-
     splits = {split: evaluator.batches(split) for split in ("train", "eval")}
     rows = {split: text_lengths.of_rows(batches, options.max_seq_length) for split, batches in splits.items()}
     folder.update(config=model.config.to_dict(), parameters=model.count_params(), text_statistics=rows)
@@ -238,8 +237,6 @@ def report_results(
     folder: RunFolder,
 ) -> None:
     """Prints and writes the results of the evaluation, with the loss of a unigram model for comparison."""
-    from bert_tf.tasks.pretraining.held_out import unigram_loss
-
     held_out = evaluator.batches("eval").take(training.max_eval_steps)
     results["unigram_masked_lm_loss"] = unigram_loss(records.token_counts(manifest), held_out)
     folder.write_json("eval_results.json", results)
@@ -262,7 +259,6 @@ def export_and_demo(
 ) -> None:
     """Exports the model, fills masks with the export, and writes examples for the report."""
     from bert_tf.export.saved_model import export
-    from bert_tf.tasks.pretraining.held_out import held_out_examples, masked_sentences
 
     held_out = held_out_examples(evaluator.batches("eval"), model, tokenizer)
     sentences = masked_sentences(held_out) if options.input_file else list(DEMO_SENTENCES)

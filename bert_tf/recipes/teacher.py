@@ -7,6 +7,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.train_config import DistillationConfig
 from bert_tf.errors import UserError
+from bert_tf.model import weights
 from bert_tf.recipes import initialization
 from bert_tf.text import vocabulary
 
@@ -54,7 +55,6 @@ def taught(
     """
     if teacher is None:
         return task
-    from bert_tf.model import weights
     from bert_tf.training.distillation import DistilledTask
 
     with strategy.scope():

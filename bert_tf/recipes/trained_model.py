@@ -13,6 +13,8 @@ from bert_tf.config.options import fields_of, upgrade
 from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor, loaded_model
 from bert_tf.heads.base.table_options import LabelOptions
+from bert_tf.heads.masked_lm.mask_filling import lm_kind, task_name
+from bert_tf.model import weights
 from bert_tf.recipes import finetune, finetune_squad, pretrain
 from bert_tf.recipes.finetuning import results, starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
@@ -142,7 +144,6 @@ def _options(run: Mapping[str, Any], path: str) -> Any:
 
 def _pretraining_task(options: PretrainingFlags, start: Checkpoint) -> Task:
     from bert_tf.checkpoints import pretrained
-    from bert_tf.heads.masked_lm.mask_filling import lm_kind, task_name
 
     task: Task = catalog.get(task_name(start.config))(
         {"wanted": {"max_seq_length": options.max_seq_length}},  # the records themselves are not needed
@@ -163,8 +164,6 @@ def _for_trained_model(options: FineTuningFlags, folder: RunFolder, start: Check
 
 
 def _create_model(task: Task, start: Checkpoint) -> Any:
-    from bert_tf.model import weights
-
     model = task.create_model(start.config)
     weights.check_same_shapes(weights.assign(model, start.weights))
     return model

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from bert_tf.errors import UserError
+from bert_tf.heads.base.text_windows import Windows
 from bert_tf.heads.base.tuned_head import TunedHead
 from bert_tf.runtime.lazy import tf
 from bert_tf.training.task import Batch, Predictions, Task
@@ -163,8 +164,6 @@ def text_task(
         scores: names for `metrics.score_of`, or functions of labels and predicted labels; by default those of the head.
         defaults: eval_splits, test_splits and submissions.
     """
-    from bert_tf.heads.base.text_windows import Windows
-
     tokenizer = tokenizer_for(lambda: (text for example in source["train"]() for text in example.texts))
     windows = None
     if options.long_texts == "windows":

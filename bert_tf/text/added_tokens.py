@@ -3,12 +3,14 @@
 B texts, P parts of all texts (added tokens and what is between them), N tokens of all texts.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
+from bert_tf.runtime.lazy import tf
 from bert_tf.text.byte_level import spaces_for_blanks
 from bert_tf.text.characters import SPACES, special_token_pattern, word_characters
 from bert_tf.text.ragged_scan import row_numbers, shift

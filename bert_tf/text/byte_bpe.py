@@ -8,13 +8,15 @@ that the merges make of its bytes is looked up; the other different words are me
 the one that needs most (`_merge`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.errors import UserError
+from bert_tf.runtime.lazy import tf
 from bert_tf.text import byte_level
 from bert_tf.text.added_tokens import AddedTokenSplitter
 from bert_tf.text.byte_level import OTHER, SPACE

@@ -6,6 +6,8 @@ google-research/bert `tokenization.py`: `lower()`, NFD, drop Mn, delete controls
 original splits and the kernel would not. The Unicode version is that of the Python that builds it.
 """
 
+from __future__ import annotations
+
 import functools
 import string
 import unicodedata
@@ -14,8 +16,8 @@ from typing import Literal
 
 import flatbuffers
 import numpy as np
-import tensorflow as tf
 
+from bert_tf.runtime.lazy import tf
 from bert_tf.text.characters import (
     CJK_RANGES,
     fold,
@@ -32,11 +34,17 @@ KernelClass = Literal["letter", "space", "alone"]
 
 IRREGULAR = frozenset(string.punctuation + "\ufffd")  # their treatment does not follow from the Unicode category
 NOT_IN_VOCABULARY = "\x01"  # a control: deleted from every text, so no token contains it
-IDEOGRAPHS = tuple(chr(code) for first, last in CJK_RANGES for code in range(first, last + 1))
-# The kernel splits at ideographs. Where they are letters, each is replaced by a character of private use, which the
-# kernel takes for one, in texts and in the vocabulary.
-PRIVATE = tuple(map(chr, (*range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE))))[: len(IDEOGRAPHS)]
-AS_LETTERS = str.maketrans(dict(zip(IDEOGRAPHS, PRIVATE, strict=True)))
+
+
+@functools.cache
+def as_letters() -> dict[int, str]:
+    """For `str.translate`: {ideograph: a character of private use}, where ideographs are letters.
+
+    The kernel splits at ideographs and takes characters of private use for letters, in texts and in the vocabulary.
+    """
+    ideographs = [code for first, last in CJK_RANGES for code in range(first, last + 1)]
+    private = map(chr, (*range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE)))
+    return dict(zip(ideographs, private, strict=False))
 
 
 @functools.cache
@@ -46,15 +54,16 @@ def build_normalizer_model(
     """Builds the flatbuffer of `tf_text.FastBertNormalizer`: uint8 [bytes], and the characters it cannot represent.
 
     A word with one of these characters comes out as [UNK], because the kernel splits there and the original does not.
-    None may be in a vocabulary. Unless ideographs are split, they come out as PRIVATE ones.
+    None may be in a vocabulary. Unless ideographs are split, they come out as those of `as_letters`.
     """
     table, unsupported = _normalizer_table(lower_case, strip_accents)
     if not split_ideographs:
-        unsupported = unsupported.union(PRIVATE)
-        table.update(dict.fromkeys(map(str.encode, PRIVATE), NOT_IN_VOCABULARY.encode()))
-        for character in IDEOGRAPHS:
+        private = as_letters().values()
+        unsupported = unsupported.union(private)
+        table.update(dict.fromkeys(map(str.encode, private), NOT_IN_VOCABULARY.encode()))
+        for character in map(chr, as_letters()):
             folded = fold(character, lower_case=lower_case, strip_accents=strip_accents)
-            table[character.encode()] = folded.translate(AS_LETTERS).encode()
+            table[character.encode()] = folded.translate(as_letters()).encode()
     pool, offsets = b"", {}
     for replacement in sorted(set(table.values())):
         offsets[replacement] = len(pool)
@@ -90,7 +99,7 @@ def _candidates(kernel_classes: Mapping[str, KernelClass], folding: Mapping[str,
     """The one character in ten that may have to be changed: the others stay and are split as in the original."""
     regular = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mc", "Me", "Nd", "Nl", "No", "Sm", "Sc", "Sk", "So", "Co", "Cn"}
     regular |= set() if folding["strip_accents"] else {"Mn"}
-    ideographs = frozenset(IDEOGRAPHS)
+    ideographs = frozenset(map(chr, as_letters()))
     for character, kernel_class in kernel_classes.items():
         expected = "alone" if character in ideographs else "letter"
         is_regular = unicodedata.category(character) in regular and character not in IRREGULAR

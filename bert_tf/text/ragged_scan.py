@@ -1,6 +1,8 @@
 """Operations on the flat characters, bytes and tokens of a batch of texts, which tokenizers share."""
 
-import tensorflow as tf
+from __future__ import annotations
+
+from bert_tf.runtime.lazy import tf
 
 
 def utf8_sizes(points: tf.Tensor) -> tf.Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 
 from bert_tf.errors import UserError
 from bert_tf.runtime.lazy import tf
+from bert_tf.text import tokenizer_kinds
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.characters import special_token_pattern, split_at_added_tokens
 from bert_tf.text.chinese_words import WordFinder
@@ -40,8 +41,6 @@ class _KernelTokenizer:
     words: WordFinder | None = None
 
     def __init__(self, vocabulary: Sequence[str], lower_case: bool, special_tokens: tuple[str, ...]) -> None:
-        from bert_tf.text import tokenizer_kinds
-
         tokenizer = tokenizer_kinds.create(vocabulary, lower_case, special_tokens_in_strings=special_tokens)
         self.size, self.separators = tokenizer.size, tokenizer.separators
         self.unknown_id, self.cls_id, self.sep_id = tokenizer.unknown_id, tokenizer.cls_id, tokenizer.sep_id

@@ -3,12 +3,14 @@
 B texts, C characters of all of them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
+from bert_tf.runtime.lazy import tf
 from bert_tf.text import charsmap
 from bert_tf.text.ragged_scan import repeat, row_numbers, shift, utf8_sizes, without_overlaps
 from bert_tf.text.wordpiece import as_single_node, when_any

@@ -4,13 +4,15 @@ B texts, C characters of a batch, N tokens. A text is normalized (`text.replacem
 and before each "▁", which is put before words that have none, and words are cut into pieces (`text.unigram`).
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from bert_tf.runtime.lazy import tf
 from bert_tf.text import charsmap, sentencepiece_model, whitespace
 from bert_tf.text.byte_level import SPACES
 from bert_tf.text.characters import normalize_albert
@@ -34,7 +36,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     vocabulary: SubwordVocabulary
 
-    def _new_splitter(self) -> "SentencePiece":
+    def _new_splitter(self) -> SentencePiece:
         names = special_tokens(self.vocabulary)
         return SentencePiece(self.vocabulary.rules, self._steps(), () if self.special_tokens else names)
 
@@ -79,7 +81,7 @@ class DebertaTokenizer(SentencePieceTokenizer):
     normalization form C, else in that of the model.
     """
 
-    def _new_splitter(self) -> "SentencePiece":
+    def _new_splitter(self) -> SentencePiece:
         names = () if self.special_tokens else special_tokens(self.vocabulary)
         is_nfc = sentencepiece_model.parse(self.vocabulary.rules).is_nfc
         steps: list[Step] = [whitespace.single_spaces, whitespace.composed] if is_nfc else [whitespace.stripped]

@@ -1,20 +1,18 @@
 """tensorflow-text, whose kernels split texts, or one sentence where it is not installed."""
 
-from bert_tf.errors import UserError
+from typing import Any
 
-try:
-    import tensorflow_text as tf_text
-except ModuleNotFoundError as error:
-    if error.name != "tensorflow_text":
-        raise
-    raise UserError(
-        "tensorflow-text, which splits texts into tokens, is not installed: pip install tensorflow-text~=2.21.0; there "
-        "is none for Windows, where Linux in WSL runs it."
-    ) from None
+from bert_tf.runtime.lazy import module
 
-# Of the public function the kernel alone: its assertions are state to a saved iterator.
-from tensorflow_text.python.ops.regex_split_ops import gen_regex_split_ops
+MISSING = (
+    "tensorflow-text, which splits texts into tokens, is not installed ({reason}): pip install "
+    "tensorflow-text~=2.21.0; there is none for Windows, where Linux in WSL runs it."
+)
+tf_text, regex_split_ops = (
+    module(name, MISSING) for name in ("tensorflow_text", "tensorflow_text.python.ops.regex_split_ops")
+)
 
-regex_split = gen_regex_split_ops.regex_split_with_offsets
 
-__all__ = ["regex_split", "tf_text"]
+def regex_split(*arguments: Any) -> Any:
+    """The kernel of `tf_text.regex_split_with_offsets` alone, whose assertions are state to a saved iterator."""
+    return regex_split_ops.gen_regex_split_ops.regex_split_with_offsets(*arguments)

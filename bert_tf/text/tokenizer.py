@@ -12,14 +12,16 @@ into a table of characters; each is handled where it occurs:
                                 vocabulary (their word is [UNK] in any order)     -> refused if one ever is
 """
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.errors import UserError
+from bert_tf.runtime.lazy import tf
 from bert_tf.text import special_tokens
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.added_tokens import AddedTokenSplit, AddedTokenSplitter
@@ -86,7 +88,7 @@ class Tokenizer:
     @classmethod
     def from_file(
         cls, vocab_file: str, lower_case: bool = True, *, special_tokens_in_strings: bool | Sequence[str] = False
-    ) -> "Tokenizer":
+    ) -> Tokenizer:
         """Reads `vocab.txt` (one token per line, line number = id). Raises UserError if `vocabulary.read` does."""
         return cls(vocabularies.read(vocab_file), lower_case, special_tokens_in_strings=special_tokens_in_strings)
 

@@ -5,11 +5,13 @@ pieces. Kudo 2018, section 3.2. Scores are added in float64 from the left, as `t
 write a run such as "------" with the same pieces, rounding decides. Time grows linearly with the length of a word.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
 
 import numpy as np
-import tensorflow as tf
 
+from bert_tf.runtime.lazy import tf
 from bert_tf.text.ragged_scan import from_row_numbers, row_numbers, shift
 from bert_tf.text.wordpiece import as_single_node
 

@@ -3,12 +3,13 @@
 C characters of a batch of texts. White space is what Unicode calls so; a blank is the character U+0020.
 """
 
-import tensorflow as tf
-import tensorflow_text as tf_text
+from __future__ import annotations
 
+from bert_tf.runtime.lazy import tf
 from bert_tf.text.byte_level import SPACES
 from bert_tf.text.ragged_scan import row_numbers, shift, utf8_sizes
 from bert_tf.text.replacements import Characters, chosen
+from bert_tf.text.text_kernels import tf_text
 
 
 def stripped(characters: Characters) -> Characters:

@@ -4,17 +4,19 @@ B texts, N tokens in the whole batch (flat), W bytes of a model. "Normal" is the
 token; an offset counts bytes of the original text unless it is called normal.
 """
 
+from __future__ import annotations
+
 import functools
 import unicodedata
 from collections.abc import Callable, Collection, Sequence, Set
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.errors import UserError
+from bert_tf.runtime.lazy import tf
 from bert_tf.text.characters import is_accent, is_deleted, is_space, reference_tokenize
-from bert_tf.text.normalizer import AS_LETTERS, build_normalizer_model, final_sigma_pattern
+from bert_tf.text.normalizer import as_letters, build_normalizer_model, final_sigma_pattern
 from bert_tf.text.ragged_scan import repeat, row_numbers
 from bert_tf.text.text_kernels import tf_text
 from bert_tf.text.tokenizer_settings import DEFAULT, MAX_TOKEN_BYTES, TokenizerSettings
@@ -34,7 +36,9 @@ HARD_STRINGS = (  # one for each rule that the table, the patterns or the retry 
 
 def as_single_node(function: Callable) -> Any:
     """Makes a function one node of each graph, traced once: a tf.data iterator sets up every node anew."""
-    return tf.function(function, autograph=False, reduce_retracing=True, experimental_attributes={"_noinline": True})
+    options = {"autograph": False, "reduce_retracing": True, "experimental_attributes": {"_noinline": True}}
+    node = functools.cache(lambda: tf.function(function, **options))
+    return functools.wraps(function)(lambda *arguments: node()(*arguments))
 
 
 class ExactWordpiece:
@@ -46,7 +50,7 @@ class ExactWordpiece:
         _refuse_inexact_tokens(vocabulary, unsupported, strips_accents)
         tokens = _matchable(vocabulary, settings.outside_wordpiece())
         if not settings.split_ideographs:
-            tokens = [token.translate(AS_LETTERS) for token in tokens]
+            tokens = [token.translate(as_letters()) for token in tokens]
         self._limit = settings.max_word_characters
         self.added: Any = None  # AddedTokenSplit of those that are looked for in normal texts
         narrow, positions, values = _wordpiece_models(tuple(tokens), self._limit)
@@ -164,7 +168,7 @@ class ExactWordpiece:
 
 def when_any(flags: tf.Tensor, rare: Any, arguments: Sequence[Any], otherwise: Any) -> Any:
     """`rare(*arguments)` if any flag is set. Eagerly without its graph, which costs more than a few texts."""
-    function = rare.python_function if tf.executing_eagerly() else rare
+    function = rare.__wrapped__ if tf.executing_eagerly() else rare
     return tf.cond(tf.reduce_any(flags), lambda: function(*arguments), lambda: otherwise)
 
 

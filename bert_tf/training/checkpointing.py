@@ -1,5 +1,7 @@
 """The state of a training run on disk: saved completely or not at all, restored from the last complete checkpoint."""
 
+from __future__ import annotations
+
 import contextlib
 import logging
 import os
@@ -7,10 +9,9 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-import tensorflow as tf
-
 from bert_tf.errors import TrainingError, UserError, reason_of, what_to_do
 from bert_tf.runtime import files
+from bert_tf.runtime.lazy import tf
 from bert_tf.training import checkpoint_paths
 
 

@@ -4,15 +4,16 @@ Every process reads the same stream of global batches, and a replica takes its s
 number of replicas, and a checkpoint can contain one plain iterator (a distributed iterator cannot be saved).
 """
 
+from __future__ import annotations
+
 import functools
 from typing import Any
-
-import tensorflow as tf
 
 from bert_tf.config.flag_groups import DeviceOptions
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import backend, stop_signals
 from bert_tf.runtime.cluster import check_workers, number_of_workers, worker_number
+from bert_tf.runtime.lazy import tf
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 

@@ -1,13 +1,13 @@
 """Evaluation on held-out examples, during training and after it."""
 
+from __future__ import annotations
+
 import collections
 import contextlib
 import math
 from typing import Any
 
-import keras
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.pipeline import iterate
@@ -15,6 +15,7 @@ from bert_tf.data.pretraining.record_input import explain_damage
 from bert_tf.errors import Interrupted, TrainingError, reason_of
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.runtime import backend, stop_signals
+from bert_tf.runtime.lazy import keras, tf
 from bert_tf.training.distribute import (
     all_gather,
     all_reduce_sum,

@@ -1,16 +1,18 @@
 """Metrics as sums, which micro-batches, replicas and batches add up before dividing; the results of several steps."""
 
+from __future__ import annotations
+
 import functools
 import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from bert_tf.runtime.lazy import tf
 from bert_tf.training.task import Task
 
-Sums = dict[str, tf.Tensor]  # {metric: [sum of values * weights, sum of weights]}
+Sums = dict[str, "tf.Tensor"]  # {metric: [sum of values * weights, sum of weights]}
 
 
 def sum_metrics(metrics: Mapping[str, tuple[tf.Tensor, tf.Tensor]]) -> Sums:

@@ -1,13 +1,15 @@
 """Log of training metrics: the means of the steps since the line before."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.errors import TrainingError
+from bert_tf.runtime.lazy import tf
 from bert_tf.training.metric_sums import averages
 from bert_tf.training.run_directory import RunFolder
 from bert_tf.training.task import Task

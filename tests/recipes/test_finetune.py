@@ -133,7 +133,7 @@ MISTAKES = {
     "nothing to learn": ({"task_name": ""}, "Pass a task"),
     "unknown task": (
         {"task_name": "mrcp"},
-        "There is no task 'mrcp' to fine-tune on. Did you mean mrpc? Known: glue/cola",
+        "There is no task 'mrcp' to fine-tune on. Did you mean mrpc? Known: ",
     ),
     "a pre-training task": ({"task_name": "pretraining/mlm"}, "There is no task 'pretraining/mlm' to fine-tune on"),
     "nothing trained": ({"do_train": False}, "train first, or pass init_checkpoint"),

@@ -17,6 +17,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_position_table
 from bert_tf.config.bert_config import BETWEEN
 from bert_tf.errors import UserError, listed, reason_of
+from bert_tf.model.weights import HEADS, PRE_TRAINED, holds_floats
 from bert_tf.runtime import atomic_files, files, plugins
 from bert_tf.runtime.lazy import module
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
@@ -106,8 +107,6 @@ def _reason(path: str, format_name: str | None = None) -> str:
 
 def _checked(checkpoint: Checkpoint, path: str) -> Checkpoint:
     """The checkpoint; UserError if it has no weights or some that are not finite, or describes too large a model."""
-    from bert_tf.model.weights import HEADS, PRE_TRAINED, holds_floats
-
     checkpoint.config.check_room_for_weights()
     names = [name for name in checkpoint.weights if name.startswith((*PRE_TRAINED, *HEADS))]
     if not names:

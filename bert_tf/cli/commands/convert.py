@@ -29,6 +29,7 @@ from bert_tf.checkpoints.resize_vocabulary import with_vocabulary
 from bert_tf.cli import shared_flags
 from bert_tf.errors import UserError
 from bert_tf.export import engines
+from bert_tf.model import weights
 from bert_tf.reports import model_card
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.atomic_files import check_free
@@ -71,7 +72,6 @@ def run(arguments: argparse.Namespace) -> None:
             raise UserError(f"--{flag} applies to engines: pass --format={' or '.join(engines.names())}.")
     checkpoint = shared_flags.complete_checkpoint(formats.read(arguments.source, arguments.source_format), arguments)
     from bert_tf.checkpoints import pretrained
-    from bert_tf.model import weights
 
     report = weights.compared(pretrained.model_of(checkpoint), checkpoint.weights)
     weights.check_same_shapes(report)

@@ -3,15 +3,16 @@
 B rows of a batch, T = max_seq_length positions.
 """
 
+from __future__ import annotations
+
 import contextlib
 import functools
 from collections.abc import Iterator, Sequence
 
-import tensorflow as tf
-
 from bert_tf.data.pipeline import no_autograph
 from bert_tf.data.pretraining.record_files import CONTINUATIONS
 from bert_tf.errors import UserError, reason_of
+from bert_tf.runtime.lazy import tf
 
 INTERLEAVED_FILES = 8  # read alternately while training, so that neighbours come from different shards
 

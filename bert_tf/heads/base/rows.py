@@ -9,6 +9,8 @@ import abc
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from bert_tf.data import pipeline
+from bert_tf.heads.base import text_lengths
 from bert_tf.runtime.lazy import tf
 
 if TYPE_CHECKING:
@@ -77,13 +79,10 @@ class StoredRows(Rows):
 
     def statistics(self) -> dict[str, Any]:
         """See `Rows`."""
-        from bert_tf.heads.base import text_lengths
-
         return text_lengths.statistics(self._rows.lengths, self._max_seq_length)
 
     def batches(self, batch_size: int, *, seed: int | None = None, by_length: bool = False) -> tf.data.Dataset:
         """See `Rows`."""
-        from bert_tf.data import pipeline
 
         def batch_of(numbers: tf.Tensor) -> dict[str, tf.Tensor]:
             weights = tf.ones_like(numbers, tf.float32)

@@ -3,16 +3,17 @@
 R rows of the encoder.
 """
 
+from __future__ import annotations
+
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import tensorflow as tf
-
 from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.runtime.lazy import tf
 
-Tensors = dict[str, tf.Tensor]
+Tensors = dict[str, "tf.Tensor"]
 OfRows = Callable[[Tensors], Tensors]
 
 

@@ -17,10 +17,13 @@ import numpy as np
 from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.heads.base import prediction_files
+from bert_tf.heads.base import prediction_files, text_serving
 from bert_tf.heads.base.answers import BaseAnswer
+from bert_tf.heads.base.text_rows import TextRows, empty_row
+from bert_tf.heads.base.text_windows import pack_windows
 from bert_tf.heads.base.tuned_head import Batch, Predictions, TunedHead, stacked
 from bert_tf.runtime.lazy import tf
+from bert_tf.text.tokenizer import pack
 from bert_tf.text.truncation import LONGEST_FIRST
 from bert_tf.training import confidence, metrics
 from bert_tf.training.task import Objective
@@ -173,9 +176,6 @@ class TextHead(TunedHead):
 
     def inputs(self, tokenizer: Tokenizer, texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """String [B, F] -> inputs of the model, as `tokenizer.pack` or, with windows, `pack_windows` makes them."""
-        from bert_tf.heads.base.text_windows import pack_windows
-        from bert_tf.text.tokenizer import pack
-
         segments = tf.unstack(texts, axis=1)
         if self.windows is None:
             return pack(tokenizer, segments, self.max_seq_length, truncation=self.truncation)
@@ -183,14 +183,10 @@ class TextHead(TunedHead):
 
     def rows_of(self, content: Sequence[Example], tokenizer: Tokenizer, *, is_trained: bool) -> TextRows:
         """The TextRows of examples."""
-        from bert_tf.heads.base.text_rows import TextRows
-
         return TextRows(content, self, tokenizer, class_weights=self.weighting if is_trained else "none")
 
     def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
         """The inputs of the model, and "labels"."""
-        from bert_tf.heads.base.text_rows import empty_row
-
         return {name: tf.TensorSpec(x.shape, x.dtype) for name, x in empty_row(self, tokenizer).items()}
 
     @property
@@ -203,8 +199,6 @@ class TextHead(TunedHead):
 
     def stored_rows(self, stored: ReadyRows, tokenizer: Tokenizer, *, is_trained: bool) -> TextRows:
         """The TextRows of preprocessed examples."""
-        from bert_tf.heads.base.text_rows import TextRows
-
         return TextRows.of_stored(stored, self, tokenizer, class_weights=self.weighting if is_trained else "none")
 
     def create_model(self, config: Any, dtype: Any = None) -> keras.Model:
@@ -333,8 +327,6 @@ class TextHead(TunedHead):
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """See `text_serving.signatures`."""
-        from bert_tf.heads.base import text_serving
-
         return text_serving.signatures(self, model, tokenizer)
 
     @property
@@ -350,8 +342,6 @@ class TextHead(TunedHead):
 
     def serving_examples(self, split: TextRows) -> dict[str, dict[str, list]]:
         """The first texts of a split."""
-        from bert_tf.heads.base import text_serving
-
         values = self.input_values(split.texts[:MAX_COMPARED])
         return {"serving_default": values, "tf_example": {"examples": text_serving.serialized(values)}}
 

@@ -1,12 +1,14 @@
 """Lengths of the texts of a split and the padding they need: statistics for the report of a run. n texts."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
+from bert_tf.runtime.lazy import tf
 
 BATCH, MAX_BATCHES = 32, 8  # padding is estimated on 8 batches of 32 texts, from all over the split
 SAMPLE = 2048  # rows of pre-training, of which there may be millions

@@ -3,12 +3,13 @@
 n examples, F texts of an example, C classes, B rows of a batch.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
@@ -16,6 +17,7 @@ from bert_tf.data.preprocessed_examples import ReadyRows
 from bert_tf.errors import UserError
 from bert_tf.heads.base import text_lengths, text_windows
 from bert_tf.heads.base.rows import Rows
+from bert_tf.runtime.lazy import tf
 from bert_tf.text.tokenizer import Tokenizer
 
 MAX_CLASSES = 12  # whose frequencies are shown
@@ -57,9 +59,7 @@ class TextRows(Rows):
             self.weights = head.class_weights(self.labels, class_weights)
 
     @classmethod
-    def of_stored(
-        cls, stored: ReadyRows, head: Any, tokenizer: Tokenizer, *, class_weights: str = "none"
-    ) -> "TextRows":
+    def of_stored(cls, stored: ReadyRows, head: Any, tokenizer: Tokenizer, *, class_weights: str = "none") -> TextRows:
         """The rows of preprocessed examples; their texts are the tokens, joined."""
         labels = stored.labels
         is_known = stored.is_known and labels is not None

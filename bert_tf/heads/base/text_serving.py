@@ -3,17 +3,17 @@
 B texts, C choices.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 
-import keras
-import tensorflow as tf
-
 from bert_tf.heads.base.staged_signature import staged_signature
 from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.runtime.lazy import keras, tf
 from bert_tf.text.tokenizer import Tokenizer
 
-Tensors = dict[str, tf.Tensor]
+Tensors = dict[str, "tf.Tensor"]
 
 
 def signatures(head: Any, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:

@@ -3,14 +3,16 @@
 B texts or pairs, W = most windows of a text, T = max_seq_length, n examples, F texts of an example (1 or 2).
 """
 
+from __future__ import annotations
+
 import dataclasses
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.data import windows as sliding
 from bert_tf.data.windows import SegmentWindows
 from bert_tf.errors import UserError
+from bert_tf.runtime.lazy import tf
 from bert_tf.text.tokenizer import Tokenizer, pack
 
 TEXTS_AT_ONCE = 4096  # tokenized together, only to count their tokens

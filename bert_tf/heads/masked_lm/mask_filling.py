@@ -3,14 +3,14 @@
 B texts, T positions in a row, M [MASK]s in the texts of a request, V vocabulary, K predictions for each.
 """
 
-from typing import Any
+from __future__ import annotations
 
-import keras
-import tensorflow as tf
+from typing import Any
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.heads.base.staged_signature import staged_signature
 from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.runtime.lazy import keras, tf
 from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer, pack
 

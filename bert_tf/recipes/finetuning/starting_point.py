@@ -15,6 +15,7 @@ from bert_tf.data.examples import label_columns
 from bert_tf.errors import UserError
 from bert_tf.heads.base.table_options import LabelOptions
 from bert_tf.heads.base.text_head import TextHead
+from bert_tf.model import weights
 from bert_tf.recipes.finetuning import sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime import files
@@ -22,7 +23,7 @@ from bert_tf.runtime.cluster import number_of_workers
 from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import VectorOptions
-from bert_tf.text import vocabulary, vocabulary_learning
+from bert_tf.text import tokenizer_kinds, vocabulary, vocabulary_learning
 from bert_tf.training import step_memory
 from bert_tf.training.run_directory import RunFolder
 
@@ -111,8 +112,6 @@ def _create_tokenizer(
     options: FineTuningFlags, start: Checkpoint, folder: RunFolder, texts: Callable[[], Iterable[str]]
 ) -> Any:
     """With the vocabulary of the checkpoint, of the run folder, or else one learned from the texts."""
-    from bert_tf.text import tokenizer_kinds
-
     tokens = start.vocabulary
     if tokens is None and folder.last_step():
         tokens = vocabulary.read(folder.file("vocab.txt"))
@@ -196,8 +195,6 @@ def assign_weights(model: Any, start: Checkpoint, options: FineTuningFlags) -> N
 
     Raises UserError if no training follows and the head of the task is not among them, or has another shape.
     """
-    from bert_tf.model import weights
-
     if not start.weights:
         return
     loaded = weights.assign(model, start.weights)

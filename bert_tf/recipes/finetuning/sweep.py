@@ -23,6 +23,7 @@ from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.lazy import keras, module
 from bert_tf.tasks.task import FineTuningTask
+from bert_tf.training.metrics_log import Diverged
 from bert_tf.training.run_directory import RunFolder, next_free
 
 ops = module("tensorflow.python.framework.ops")
@@ -123,8 +124,6 @@ def run_all(
     Returns {name: outcome}, see `outcome_of`. A run whose loss is not a number any more has "failed" instead, and is
     skipped with a warning. Raises TrainingError if all failed.
     """
-    from bert_tf.training.metrics_log import Diverged
-
     finished = [name for name, options in runs.items() if is_finished(options)]  # as every worker sees it at the start
     outcomes: dict[str, Outcome] = {}
     registered = set(_gradient_registry())

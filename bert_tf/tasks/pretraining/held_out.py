@@ -3,14 +3,15 @@
 B rows, V vocabulary, P predicted positions of a row.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import keras
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.heads.masked_lm.mask_filling import MASK, predicted_positions
+from bert_tf.runtime.lazy import keras, tf
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, special_tokens
 
