@@ -9,7 +9,7 @@ from bert_tf.data.examples import Example
 
 STARTS = 3
 CODE = """
-import resource, sys
+import sys, resource
 from bert_tf.data.examples import Example
 from bert_tf.export import engine_predictor, loaded_model
 
