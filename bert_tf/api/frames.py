@@ -4,13 +4,14 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bert_tf.heads.base.answers import Prediction
 from bert_tf.runtime.lazy import module
 
 pandas = module("pandas", "as_frame=True needs the package pandas: pip install pandas.")
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
 
 

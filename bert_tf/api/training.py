@@ -3,10 +3,11 @@
 import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from bert_tf.api import bert, python_words, table
 from bert_tf.api import texts as given_texts
+from bert_tf.api.bert import Bert
 from bert_tf.api.options import FineTuneOptions, PretrainOptions
 from bert_tf.errors import UserError
 from bert_tf.recipes import finetune as finetune_recipe
@@ -14,9 +15,6 @@ from bert_tf.recipes import pretrain as pretrain_recipe
 from bert_tf.runtime import notebook
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training.run_directory import Callback, calling
-
-if TYPE_CHECKING:
-    from bert_tf.api.bert import Bert
 
 Data = Any  # a path, rows, a pandas DataFrame or a tf.data.Dataset
 

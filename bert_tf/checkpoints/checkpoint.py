@@ -2,14 +2,12 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.heads.tags import Tags
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 @dataclasses.dataclass(frozen=True)

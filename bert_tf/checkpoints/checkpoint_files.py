@@ -4,22 +4,20 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError, numpy
 
 from bert_tf import heads
 from bert_tf.checkpoints import tf_index
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError, of_os_error
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
 from bert_tf.runtime.json_files import require_json
 from bert_tf.runtime.lazy import tf
 from bert_tf.text import special_tokens, vocabulary
-
-if TYPE_CHECKING:
-    from bert_tf.checkpoints.checkpoint import Checkpoint
 
 LABELS, TOKENIZER = "labels.json", "tokenizer_config.json"
 KINDS = {bool: "true or false", int: "a whole number", str: "a text", list: "a list", dict: "an object"}

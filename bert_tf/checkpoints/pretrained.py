@@ -4,7 +4,6 @@ import dataclasses
 import logging
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from bert_tf import heads
 from bert_tf.checkpoints import formats
@@ -14,9 +13,7 @@ from bert_tf.heads.vectors import Vectors
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel, Pretrainer
 from bert_tf.text import special_tokens, tokenizer_kinds
-
-if TYPE_CHECKING:
-    from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.text.tokenizer import Tokenizer
 
 OPTIONAL = ("encoder/pooler/", "next_sentence/")  # weights that others leave out where they were not trained
 MAX_SHOWN = 12  # names in a warning

@@ -1,16 +1,12 @@
 """Flags that say how an index is searched."""
 
 import argparse
-from typing import TYPE_CHECKING
 
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.export.engine_predictor import AUTO
 from bert_tf.search.index import Index
 from bert_tf.search.index_files import IndexFiles
-
-if TYPE_CHECKING:
-    from bert_tf.search.index import Index
 
 NAMES = {"method": "auto", "exact": False, "reranker": "", "reranker_label": ""}  # and their defaults
 

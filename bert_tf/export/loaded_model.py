@@ -11,7 +11,9 @@ import importlib.util
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from bert_tf import heads
 from bert_tf.checkpoints import formats
@@ -24,9 +26,6 @@ from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.runtime import atomic_files, files, stopping
 from bert_tf.runtime.lazy import tf
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
-
-if TYPE_CHECKING:
-    import numpy as np
 
 SAVED_MODEL = "saved_model.pb"
 MAX_CHARACTERS = 4 << 20  # in the texts that are held at once: 4096 of a thousand each

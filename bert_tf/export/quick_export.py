@@ -5,15 +5,14 @@
 
 import contextlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import graph_operations, loaded_model
 from bert_tf.export.loaded_model import Export, TextFunction
 from bert_tf.runtime import files, tensorflow_c, tensorflow_startup
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 def load(folder: str) -> "Export | QuickExport":

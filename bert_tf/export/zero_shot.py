@@ -7,7 +7,7 @@ B texts, L labels, C classes of the model. Free of TensorFlow.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from bert_tf.errors import UserError
 from bert_tf.export.loaded_model import TextFunction
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import THRESHOLD
-
-if TYPE_CHECKING:
-    import numpy as np
 
 TEMPLATE = "This example is {}."
 SIGNATURE = "zero_shot"

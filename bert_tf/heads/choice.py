@@ -10,11 +10,10 @@ import numpy as np
 from bert_tf.errors import UserError
 from bert_tf.heads.classes import Classes
 from bert_tf.runtime.lazy import tf
-from bert_tf.text.tokenizer import pack
+from bert_tf.text.tokenizer import Tokenizer, pack
 
 if TYPE_CHECKING:
     from bert_tf.heads.base.table_options import TableOptions
-    from bert_tf.text.tokenizer import Tokenizer
 
 
 class MultipleChoice(Classes):

@@ -13,16 +13,15 @@ from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.base.text_head import INPUTS, TextHead
-from bert_tf.heads.base.tuned_head import Batch
+from bert_tf.heads.base.text_rows import TextRows
+from bert_tf.heads.base.tuned_head import Batch, Metrics
 from bert_tf.heads.multi_label import sigmoid
 from bert_tf.heads.regression import Regression
 from bert_tf.runtime.lazy import tf
+from bert_tf.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from bert_tf.heads.base.table_options import TableOptions
-    from bert_tf.heads.base.text_rows import TextRows
-    from bert_tf.heads.base.tuned_head import Metrics
-    from bert_tf.text.tokenizer import Tokenizer
 
 
 class Relevance(Regression):

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import types
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from bert_tf import heads
 from bert_tf.checkpoints import sentence_transformers
@@ -39,16 +39,13 @@ from bert_tf.reports.wording import count_text
 from bert_tf.runtime import files, log_notes, xla_options
 from bert_tf.runtime.cluster import worker_number
 from bert_tf.runtime.json_files import read_json
-from bert_tf.runtime.lazy import keras
+from bert_tf.runtime.lazy import keras, tf
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import BY_FAMILY, GlueOptions, TagOptions, VectorOptions, of_task
 from bert_tf.text import special_tokens, vocabulary
 from bert_tf.training import precision
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder, recorded_flags
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 ADAPTER = "adapter"  # folder of the run with adapters alone
 # Defaults without flags that name data: which part of Python's manual a passage comes from.

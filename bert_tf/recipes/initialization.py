@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint, check_rows_for_tokens
@@ -14,13 +14,11 @@ from bert_tf.config.options import Options
 from bert_tf.errors import UserError
 from bert_tf.model.layer_selection import layer_map, select
 from bert_tf.runtime import files
+from bert_tf.runtime.lazy import tf
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.text import special_tokens, vocabulary
 from bert_tf.training import distribute
 from bert_tf.training.run_directory import RunFolder
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 PRETRAINING_RUN = "runs/pretraining"  # the default output_dir of `bert-tf pretrain`
 

@@ -37,15 +37,14 @@ from bert_tf.runtime.lazy import keras, tf
 from bert_tf.tasks import catalog
 from bert_tf.tasks.pretraining.held_out import held_out_examples, masked_sentences, unigram_loss
 from bert_tf.text import tokenizer_kinds
+from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import checkpointing, precision
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder, recorded_flags
+from bert_tf.training.task import Task
 
 if TYPE_CHECKING:
     from bert_tf.model.heads import BertModel
-    from bert_tf.text.tokenizer import Tokenizer
-    from bert_tf.training.evaluator import Evaluator
-    from bert_tf.training.task import Task
 
 COMPUTED = ("num_train_steps", "save_checkpoints_steps")  # from the text: a run that goes on keeps them
 DEMO_SENTENCES = (

@@ -9,13 +9,12 @@ from bert_tf.config.train_config import DistillationConfig
 from bert_tf.errors import UserError
 from bert_tf.model import weights
 from bert_tf.recipes import initialization
+from bert_tf.runtime.lazy import tf
 from bert_tf.text import vocabulary
+from bert_tf.training.task import Task
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     from bert_tf.model.heads import BertModel
-    from bert_tf.training.task import Task
 
 
 def read(run: RunOptions, start: Checkpoint) -> Checkpoint | None:

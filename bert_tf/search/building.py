@@ -9,7 +9,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from bert_tf.search import neighbors, words
 from bert_tf.search.embedder import Embedder
 from bert_tf.search.embedder_settings import EmbedderSettings
 from bert_tf.search.index_files import ABOUT, GRAPH, OFFSETS, SETTINGS, TEXTS, VECTORS, VERSION, WORDS
-
-if TYPE_CHECKING:
-    from bert_tf.search.embedder import Embedder
 
 BLOCK = 1024  # texts that are written together
 CHOICES = ("auto", "true", "false")

@@ -4,15 +4,13 @@ B queries of a batch, k texts found for each.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from bert_tf.search.index import Index
 from bert_tf.serving.served import Arrays, Signature
 from bert_tf.serving.versions import VERSION
-
-if TYPE_CHECKING:
-    from bert_tf.search.index import Index
 
 SEARCH = "search"  # kind of the model, and the name of its signature
 MAX_HITS = 100  # of a query

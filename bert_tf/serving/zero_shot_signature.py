@@ -3,15 +3,10 @@
 B instances of a batch, L labels of each.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from bert_tf.export import zero_shot
-from bert_tf.serving.served import Arrays, Signature
-
-if TYPE_CHECKING:
-    from bert_tf.serving.served import Served
+from bert_tf.serving.served import Arrays, Served, Signature
 
 MAX_LABELS = 64
 ROWS = 64  # pairs that are computed at once

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.train_config import LossSettings
+from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.base.rows import Rows
+from bert_tf.heads.base.text_head import Score, TextHead
 from bert_tf.heads.base.text_windows import Windows
 from bert_tf.heads.base.tuned_head import TunedHead
-from bert_tf.runtime.lazy import tf
+from bert_tf.runtime.lazy import keras, tf
+from bert_tf.tasks.task_options import SentenceOptions
+from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training.task import Batch, Predictions, Task
-
-if TYPE_CHECKING:
-    import keras
-
-    from bert_tf.config.bert_config import BertConfig
-    from bert_tf.config.train_config import LossSettings
-    from bert_tf.data.examples import Example
-    from bert_tf.heads.base.rows import Rows
-    from bert_tf.heads.base.text_head import Score, TextHead
-    from bert_tf.tasks.task_options import SentenceOptions
-    from bert_tf.text.tokenizer import Tokenizer
 
 Source = Mapping[str, Callable[[], Any]]  # {split: function that reads its examples}, called when first needed
 

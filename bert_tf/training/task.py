@@ -7,12 +7,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    import keras
-    import numpy as np
-    import tensorflow as tf
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.runtime.lazy import keras, tf
 
-    from bert_tf.config.bert_config import BertConfig
+if TYPE_CHECKING:
+    import numpy as np
+
     from bert_tf.text.tokenizer import Tokenizer
 
 Batch = Mapping[str, "tf.Tensor"]

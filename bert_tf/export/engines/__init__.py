@@ -23,11 +23,15 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bert_tf import heads
 from bert_tf.checkpoints import checkpoint_files, huggingface_tokenizers
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_position_table
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import engine_parity
+from bert_tf.model.weights import LoadReport
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.atomic_files import StrPath, write_json
 from bert_tf.runtime.lazy import module
@@ -37,11 +41,7 @@ from bert_tf.text.vocabulary import SubwordVocabulary
 tokenizers = module("tokenizers")
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from bert_tf.checkpoints.checkpoint import Checkpoint
     from bert_tf.model.functional_bert import CheckpointModel, Head
-    from bert_tf.model.weights import LoadReport
 
     Function = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 

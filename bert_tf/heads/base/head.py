@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.heads.base.answers import BaseAnswer
-
-if TYPE_CHECKING:
-    from bert_tf.config.bert_config import BertConfig
 
 Outputs = Mapping[str, Any]  # {name: array} of one example, as a signature names them
 

@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bert_tf.data import table_files
 from bert_tf.errors import UserError
 from bert_tf.heads.base.answers import Answered
@@ -20,8 +22,6 @@ from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import atomic_write, write_lines
 
 if TYPE_CHECKING:
-    import numpy as np
-
     Predictions = Mapping[str, np.ndarray]
 
 

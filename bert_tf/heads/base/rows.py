@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from bert_tf.data import pipeline
+from bert_tf.data.examples import Example
+from bert_tf.data.preprocessed_examples import ReadyRows
 from bert_tf.heads.base import text_lengths
 from bert_tf.runtime.lazy import tf
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from bert_tf.data.examples import Example
-    from bert_tf.data.preprocessed_examples import ReadyRows
 
 
 class Rows(abc.ABC):

@@ -16,28 +16,21 @@ import numpy as np
 
 from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
+from bert_tf.data.preprocessed_examples import ReadyRows
 from bert_tf.errors import UserError
 from bert_tf.heads.base import prediction_files, text_serving
 from bert_tf.heads.base.answers import BaseAnswer
 from bert_tf.heads.base.text_rows import TextRows, empty_row
-from bert_tf.heads.base.text_windows import pack_windows
-from bert_tf.heads.base.tuned_head import Batch, Predictions, TunedHead, stacked
-from bert_tf.runtime.lazy import tf
-from bert_tf.text.tokenizer import pack
+from bert_tf.heads.base.text_windows import Windows, pack_windows
+from bert_tf.heads.base.tuned_head import Batch, Metrics, Predictions, TunedHead, stacked
+from bert_tf.runtime.lazy import keras, tf
+from bert_tf.text.tokenizer import Tokenizer, pack
 from bert_tf.text.truncation import LONGEST_FIRST
 from bert_tf.training import confidence, metrics
 from bert_tf.training.task import Objective
 
 if TYPE_CHECKING:
-    import keras
-    import numpy as np
-
-    from bert_tf.data.preprocessed_examples import ReadyRows
     from bert_tf.heads.base.table_options import TableOptions
-    from bert_tf.heads.base.text_rows import TextRows
-    from bert_tf.heads.base.text_windows import Windows
-    from bert_tf.heads.base.tuned_head import Metrics
-    from bert_tf.text.tokenizer import Tokenizer
 
 INPUTS = ("text_a", "text_b")  # inputs of the export, named as in the original's InputExample
 TRAINING_LOSS = "training_loss"  # the metric that is minimised where settings change the loss

@@ -9,30 +9,24 @@ import abc
 import collections
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.data.examples import Example
 from bert_tf.data.preprocessed_examples import ReadyRows, StoredExamples
 from bert_tf.errors import UserError
+from bert_tf.heads.base.answers import Answered
 from bert_tf.heads.base.head import Head
 from bert_tf.heads.base.rows import Rows, StoredRows
-from bert_tf.runtime.lazy import tf
+from bert_tf.runtime.lazy import keras, tf
+from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import confidence, metrics
 from bert_tf.training.task import Comparison, Objective
 
-if TYPE_CHECKING:
-    import keras
-    import numpy as np
-
-    from bert_tf.config.bert_config import BertConfig
-    from bert_tf.data.examples import Example
-    from bert_tf.heads.base.answers import Answered
-    from bert_tf.text.tokenizer import Tokenizer
-
-    Metrics = dict[str, tuple[tf.Tensor, tf.Tensor]]
-
 Batch = Mapping[str, "tf.Tensor"]
+Metrics = dict[str, tuple["tf.Tensor", "tf.Tensor"]]
 Predictions = Mapping[str, "np.ndarray"]  # {name: array [n, ...]} of what `predictions` returned for all batches
 MAX_CLASSES = 40  # that `summary` prints
 

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,8 @@ from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.lazy import tf
 from bert_tf.tasks import baseline
 from bert_tf.tasks.task import FineTuningTask
+from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder
-
-if TYPE_CHECKING:
-    from bert_tf.training.evaluator import Evaluator
 
 BEST, FROZEN = "best", "frozen"  # of the flag `start`
 log = logging.getLogger("bert_tf")

@@ -6,17 +6,14 @@ As SetFit (Tunstall et al. 2022, arXiv:2209.11055), but a step compares all pair
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
-from bert_tf.runtime.lazy import tf
+from bert_tf.runtime.lazy import keras, tf
 from bert_tf.runtime.progress import progress
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.task import Batch, Comparison, Objective
-
-if TYPE_CHECKING:
-    import keras
 
 CONTRASTIVE = "contrastive"  # of the flag `start`
 NAME = "few_shot"  # of the task

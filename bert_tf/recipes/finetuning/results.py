@@ -1,7 +1,7 @@
 """Results of fine-tuning: scores, thresholds, predictions and the export, printed and written."""
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bert_tf.export import engine_predictor
 from bert_tf.export.loaded_model import Signature, declared_inputs
@@ -10,10 +10,8 @@ from bert_tf.recipes.finetuning import baselines, starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.task import FineTuningTask
+from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder
-
-if TYPE_CHECKING:
-    from bert_tf.training.evaluator import Evaluator
 
 log = logging.getLogger("bert_tf")
 
