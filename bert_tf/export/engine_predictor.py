@@ -202,6 +202,8 @@ def _refusing_damage(folder: str) -> Iterator[None]:
     """Raises UserError for settings that lack something, or hold something else than they should."""
     try:
         yield
+    except UserError:
+        raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         path = os.path.join(folder, FOLDER, SETTINGS)
         raise UserError(f"{path} or about.json is damaged ({error!r}): export it again with --engine.") from None

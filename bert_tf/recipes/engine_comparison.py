@@ -296,8 +296,8 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
         shown = (each["scores"].get(name) for name in names)
         scores = "".join(f"{'–' if value is None else format(value, '.4f'):>16}" for value in shown)
         line = f"  {each['name']:18}{scores}{each['bytes'] / 1e6:>9.1f} MB{each['milliseconds']:>9.1f} ms"
-        has_start = each["start_seconds"] is not None
-        yield f"{line}{each['start_seconds']:>10.2f} s{each['memory_bytes'] / 1e6:>9.0f} MB" if has_start else line
+        line += "" if each["start_seconds"] is None else f"{each['start_seconds']:>10.2f} s"
+        yield line + ("" if each["memory_bytes"] is None else f"{each['memory_bytes'] / 1e6:>9.0f} MB")
     for each in deployments:
         if each["error"]:
             yield f"  {each['name']}: {each['error']}"

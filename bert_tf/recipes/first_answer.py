@@ -9,21 +9,23 @@ from bert_tf.data.examples import Example
 
 STARTS = 3
 CODE = """
-import sys, resource
+import pathlib, sys
 from bert_tf.data.examples import Example
 from bert_tf.export import engine_predictor, loaded_model
 
 folder, engine, *texts = sys.argv[1:]
 export = engine_predictor.load(folder, engine) or loaded_model.Export(folder)
 export.predict([Example("0", tuple(texts))])
-print(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+status = pathlib.Path("/proc/self/status")  # getrusage has the memory of the process that started this one
+print(1024 * int(status.read_text().split("VmHWM:")[1].split()[0]) if status.exists() else 0)
 """
 
 
 def measure(folder: str, engine: str, example: Example) -> tuple[float | None, int | None]:
     """The median time of a process that answers one example with an export, in seconds, and its largest memory.
 
-    (None, None) where it fails, as with code outside of this package, which it does not trust.
+    None for the latter without /proc, and for both where it fails, as with code outside of this package, which it does
+    not trust.
     """
     seconds, memory = [], 0
     for _ in range(STARTS):
@@ -34,4 +36,4 @@ def measure(folder: str, engine: str, example: Example) -> tuple[float | None, i
         if done.returncode:
             return None, None
         memory = max(memory, int(done.stdout.split()[-1]))
-    return statistics.median(seconds), memory
+    return statistics.median(seconds), memory or None
