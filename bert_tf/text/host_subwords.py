@@ -17,13 +17,13 @@ from bert_tf.text import byte_level, charsmap, sentencepiece_model
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.byte_level import SPACES
 from bert_tf.text.characters import normalize_albert
+from bert_tf.text.host_composition import composed
 from bert_tf.text.host_tokenizer import MAX_WORDS, HostTokenizer, Tokens, normal_tokens
 from bert_tf.text.sentencepiece_model import SPACE
 from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.vocabulary import SubwordVocabulary
 
 tokenizers = module("tokenizers")
-HANGUL, HANGUL_END, TRAILING = "\uac00", "\ud7a4", 28  # syllables, and how many there are for two letters
 BLANKS = frozenset(map(chr, SPACES))
 NFC_SPACES = re.compile(f"[{''.join(sorted(BLANKS))}]{{2,}}|[\\n\\r\\t]")  # that are one blank for transformers 5
 QUOTES = ("``", "''")  # for which ALBERT has a double quote
@@ -85,7 +85,7 @@ class BertByteBpe(ByteBpe):
     def _split(self, text: str) -> Tokens:
         if unicodedata.is_normalized("NFC", text):
             return super()._split(text)
-        normal, bounds = _composed(text)
+        normal, bounds = composed(text)
         tokens = super()._split(normal)
         return Tokens(tokens.ids, [bounds[x] for x in tokens.starts], [bounds[x] for x in tokens.ends])
 
@@ -185,7 +185,7 @@ class Deberta(SentencePiece):
             spaces = list(NFC_SPACES.finditer(text))
             for found in reversed(spaces):
                 characters[found.start() : found.end()], places[found.start() : found.end()] = [" "], [found.start()]
-            normal, bounds = _composed("".join(characters))
+            normal, bounds = composed("".join(characters))
             characters, places = list(normal), [places[min(x, len(places) - 1)] for x in bounds[:-1]]
             return _between(characters, places, 0, _end(characters))
         first = next((place for place, character in enumerate(text) if character not in BLANKS), 0)
@@ -273,44 +273,6 @@ def _joined(characters: Sequence[str]) -> list[bool]:
 def _bits(character: str) -> tuple[int, int]:
     to, by = charsmap.bits_of(np.array([ord(character)]))
     return int(to[0]), int(by[0])
-
-
-def _composed(text: str) -> tuple[str, list[int]]:
-    """The text in the form NFC, and where each of its bounds between characters is in the text.
-
-    Within what is composed of several characters, or is several itself, it is the end of those.
-    """
-    normal: list[str] = []
-    bounds: list[int] = []
-    begin = 0
-    for end in range(1, len(text) + 1):
-        part, after = text[begin:end], text[end : end + 1]
-        new = unicodedata.normalize("NFC", part)
-        is_whole = HANGUL <= new < HANGUL_END and (ord(new[0]) - ord(HANGUL)) % TRAILING > 0  # joins nothing after it
-        if after and not is_whole and unicodedata.normalize("NFD", part)[0] in _composing():
-            is_joined = unicodedata.normalize("NFC", part + after) != new + unicodedata.normalize("NFC", after)
-            if is_joined or _is_combining(after):
-                continue
-        elif after and _is_combining(part[0]) and _is_combining(after):
-            continue
-        normal.append(new)
-        bounds += range(begin, end) if new == part else [begin] + [end] * (len(new) - 1)
-        begin = end
-    return "".join(normal), [*bounds, len(text)]
-
-
-def _is_combining(character: str) -> bool:
-    return unicodedata.combining(unicodedata.normalize("NFD", character)[0]) > 0
-
-
-@functools.cache
-def _composing() -> frozenset[str]:
-    """The characters that NFC may join with one after them."""
-    codes = (*range(0xC0, 0xD800), *range(0xF900, 0x30000))
-    parts = ((chr(code), unicodedata.decomposition(chr(code)).split()) for code in codes)
-    firsts = {chr(int(each[0], 16)) for whole, each in parts if len(each) == 2 and "<" not in each[0]}
-    syllables = range(ord(HANGUL), ord(HANGUL_END), TRAILING)  # without a trailing consonant
-    return frozenset(firsts | set(map(chr, (*range(0x1100, 0x1113), *syllables))))
 
 
 def _rules(vocabulary: Sequence[str]) -> bytes:
