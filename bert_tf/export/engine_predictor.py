@@ -157,6 +157,7 @@ class EnginePredictor(TextFunction):
 
     def _check(self) -> None:
         """Raises UserError unless the numbers of some rows are as stored."""
+        self._stages.read([[""] * sum(count or 1 for count in self.inputs.values())])  # raises for damaged settings
         stored = self._settings["check"]
         numbers = self.numbers([Row(**row) for row in stored["rows"]])
         for name, expected in stored["numbers"].items():

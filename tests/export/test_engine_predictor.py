@@ -230,12 +230,14 @@ def test_engine_is_chosen_by_what_is_there_and_mistakes_are_one_sentence(classif
 def test_damaged_and_other_models_are_refused(classifier, tmp_path):
     folder = tmp_path / "export"
     engine_predictor.files.copy_folder(classifier, str(folder))
-    settings = json.loads((folder / "engines" / "host.json").read_text())
+    original = (folder / "engines" / "host.json").read_text()
+    settings = json.loads(original)
     for name, values in settings["check"]["numbers"].items():
         settings["check"]["numbers"][name] = [[-x for x in row] for row in values]
     (folder / "engines" / "host.json").write_text(json.dumps(settings))
     with pytest.raises(UserError, match="openvino gives other numbers for .*: logits differs by 2 of the largest"):
         engine_predictor.load(str(folder), "openvino")
+    settings = json.loads(original)
     for damage in ({"stages": "rows"}, {"stages": 3}, {"precision": "half"}, {"check": []}, {"max_seq_length": "a"}):
         (folder / "engines" / "host.json").write_text(json.dumps({**settings, **damage}))
         with pytest.raises(
