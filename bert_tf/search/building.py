@@ -23,7 +23,9 @@ from bert_tf.runtime.progress import progress
 from bert_tf.search import neighbors, words
 from bert_tf.search.embedder import Embedder
 from bert_tf.search.embedder_settings import EmbedderSettings
-from bert_tf.search.index_files import ABOUT, GRAPH, OFFSETS, SETTINGS, TEXTS, VECTORS, VERSION, WORDS
+from bert_tf.search.index_files import ABOUT, GRAPH, OFFSETS, SETTINGS, TEXTS, VERSION, WORDS
+from bert_tf.search.stored_vectors import FLOATS as VECTORS
+from bert_tf.search.stored_vectors import STORAGES, Float32
 
 BLOCK = 1024  # texts that are written together
 CHOICES = ("auto", "true", "false")
@@ -38,6 +40,7 @@ def build(
     id_column: str | None = None,
     approximate: str = "auto",
     bm25: bool = False,
+    storage: str = "float32",
     batch_size: int = 64,
     overwrite: bool = False,
     engine: str = AUTO,
@@ -53,6 +56,7 @@ def build(
         id_column: the column with the id; by default the number of the row.
         approximate: "true" also makes a graph for approximate search, "auto" above a million vectors.
         bm25: also prepare search by words.
+        storage: of vectors, see `stored_vectors.STORAGES`; approximate search has float32 alone.
         batch_size: texts that are computed at once.
         overwrite: whether to replace an index.
         engine: see `engine_predictor.choose`.
@@ -61,7 +65,7 @@ def build(
     Raises:
         UserError: a file cannot be read, the folder exists, or another process is writing it.
     """
-    prepare(texts, folder, approximate, columns, overwrite=overwrite, bm25=bm25)
+    prepare(texts, folder, approximate, columns, overwrite=overwrite, bm25=bm25, storage=storage)
     target = atomic_files.target_of(folder.rstrip(os.sep))
     partial = f"{target}.partial"
     is_own = not files.exists(partial)
@@ -86,7 +90,7 @@ def build(
         count = _write_rows(partial, embedder, _examples(texts, columns, id_column))
         if not count:
             raise UserError(f"{texts} holds no text: pass one with a text in a line.")
-        about = _finish(partial, count, embedder, flags, approximate, bm25)
+        about = _finish(partial, count, embedder, flags, approximate, bm25, storage)
         atomic_files.replace_folder(partial, target)
         return about
     except UserError:
@@ -98,7 +102,14 @@ def build(
 
 
 def prepare(
-    texts: str, folder: str, approximate: str, columns: Sequence[str], *, overwrite: bool, bm25: bool = False
+    texts: str,
+    folder: str,
+    approximate: str,
+    columns: Sequence[str],
+    *,
+    overwrite: bool,
+    bm25: bool = False,
+    storage: str = "float32",
 ) -> None:
     """Raises UserError, before a model is loaded, for what cannot be read or written."""
     prediction_inputs.check_readable(texts)
@@ -106,7 +117,11 @@ def prepare(
         raise UserError(f"text_columns names {len(columns)} columns; expected one, with the text to find.")
     if approximate not in CHOICES:
         raise UserError(f"approximate is {approximate!r}; expected one of {', '.join(CHOICES)}.")
+    if storage not in STORAGES:
+        raise UserError(f"storage is {storage!r}; expected one of {', '.join(STORAGES)}.")
     if approximate == "true":
+        if storage != "float32":
+            raise UserError(f"storage is {storage}, but approximate search needs float32: leave one out.")
         _ = neighbors.faiss.read_index
     if bm25:
         _ = words.bm25s.BM25
@@ -207,16 +222,18 @@ def _line_ends(path: str) -> np.ndarray:
 
 
 def _finish(
-    partial: str, count: int, embedder: "Embedder", flags: Mapping[str, Any], approximate: str, bm25: bool
+    partial: str, count: int, embedder: "Embedder", flags: Mapping[str, Any], approximate: str, bm25: bool, storage: str
 ) -> dict[str, Any]:
     """Writes the other files; returns the content of the JSON file."""
     ends = _line_ends(os.path.join(partial, TEXTS))
     np.concatenate([[0], ends]).astype("<i8").tofile(os.path.join(partial, OFFSETS))
-    names, graph = {"vectors": VECTORS, "texts": TEXTS, "offsets": OFFSETS}, None
-    if approximate == "true" or (approximate == "auto" and count > neighbors.APPROXIMATE_ABOVE):
+    kind, shape = STORAGES[storage], (count, embedder.dimensions)
+    names, graph = {"vectors": kind.FILE, "texts": TEXTS, "offsets": OFFSETS}, None
+    vectors = Float32(partial, *shape).vectors
+    kind.write(vectors, partial)
+    is_large = approximate == "auto" and count > neighbors.APPROXIMATE_ABOVE and storage == "float32"
+    if approximate == "true" or is_large:
         names["graph"] = GRAPH
-        shape = (count, embedder.dimensions)
-        vectors = np.memmap(os.path.join(partial, VECTORS), "<f4", "r", shape=shape)
         with progress("linking", count) as report:
             graph = neighbors.build_graph(vectors, os.path.join(partial, GRAPH), report)
     if bm25:
@@ -231,11 +248,14 @@ def _finish(
         **{name: value for name, value in dataclasses.asdict(embedder.settings).items() if value is not None},
         "count": count,
         "dimensions": embedder.dimensions,
-        "dtype": "float32, little endian" + (", each vector of length 1" if is_cosine else ""),
+        "storage": storage,
+        "dtype": kind.DTYPE + (", each vector of length 1" if is_cosine else ""),
         "files": names,
         "graph": graph,
         "source": flags["texts"],
     }
     atomic_files.write_json(os.path.join(partial, ABOUT), about)
     files.remove(os.path.join(partial, SETTINGS))
+    if kind.FILE != VECTORS:
+        files.remove(os.path.join(partial, VECTORS))
     return about

@@ -19,7 +19,6 @@ from bert_tf.search.embedder_settings import EmbedderSettings
 from bert_tf.search.index_files import GRAPH, WORDS, IndexFiles
 from bert_tf.search.reranking import Reranker
 
-SAME = 0.999  # least cosine of the vectors of one text, now and when the index was made
 RERANKED = FUSED = 100  # texts that are looked at again, and those of each ranking that are fused
 METHODS = BY_VECTORS, BY_WORDS, HYBRID = ("vectors", "bm25", "hybrid")
 
@@ -113,8 +112,7 @@ class Index:
 
     def _check_same_vectors(self, path: str) -> None:
         (row,) = self._files.rows([0])
-        vector, stored = self._embedder.texts([row["text"]])[0], self._files.vectors[0]
-        if vector.shape != stored.shape or not vector @ stored > SAME * np.linalg.norm(vector) * np.linalg.norm(stored):
+        if not self._files.vectors.is_first(self._embedder.texts([row["text"]])[0]):
             raise UserError(
                 f"{path} does not make the vectors that {self.folder} holds: pass the model that it was made with, or "
                 "make the index again."
@@ -161,7 +159,7 @@ class Index:
         """Numbers int64 [q, k] and similarities [q, k] of the nearest texts of vectors of queries, float32 [q, E]."""
         if self._graph is not None:
             return self._graph(vectors, count)
-        return neighbors.exact(self._files.vectors, vectors, count)
+        return self._files.vectors.nearest(vectors, count)
 
     def hits(self, numbers: np.ndarray, scores: np.ndarray) -> list[Hit]:
         """The texts with these numbers [k], of which -1 stands for none, and their scores."""

@@ -12,15 +12,15 @@ import numpy as np
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.json_files import parse, require_json
+from bert_tf.search.stored_vectors import STORAGES
 
-ABOUT, VECTORS, TEXTS, OFFSETS, GRAPH = "index.json", "vectors.f32", "texts.jsonl", "offsets.i64", "graph.faiss"
+ABOUT, TEXTS, OFFSETS, GRAPH = "index.json", "texts.jsonl", "offsets.i64", "graph.faiss"
 WORDS = "bm25"  # a folder
 SETTINGS = "settings.json"  # of an index that is not whole
 VERSION = 1
 KEYS = {"model": str, "pooling": str, "max_seq_length": int, "count": int, "dimensions": int, "files": dict}
 MORE = {"long_texts": str, "prompt": str, "query_prompt": str, "similarity": str, "truncate_dim": int}  # not in all
 LEAST = {"max_seq_length": 5, "count": 1, "dimensions": 1}
-ROWS_AT_ONCE = 65_536
 
 
 def is_index(path: str) -> bool:
@@ -29,11 +29,11 @@ def is_index(path: str) -> bool:
 
 
 class IndexFiles:
-    """The vectors, float32 [n, E], and the texts of an index, which stay on the disk.
+    """The vectors and the texts of an index, which stay on the disk.
 
     Attributes:
         about: the content of its JSON file.
-        vectors: memory-mapped.
+        vectors: how they are stored, see `stored_vectors`.
     """
 
     def __init__(self, folder: str) -> None:
@@ -47,16 +47,19 @@ class IndexFiles:
         wrong = [name for name, kind in KEYS.items() if type(self.about.get(name)) is not kind]
         wrong += [name for name, kind in MORE.items() if type(self.about.get(name, kind())) is not kind]
         wrong += [name for name, least in LEAST.items() if name not in wrong and self.about[name] < least]
-        if wrong or self.about.get("version") != VERSION:
+        storage = STORAGES.get(str(self.about.get("storage", "float32")))
+        wrong += [] if storage else ["storage"]
+        if wrong or storage is None or self.about.get("version") != VERSION:
             raise UserError(f"{path} does not describe an index ({', '.join(wrong) or 'version'}): make it again.")
         count, dimensions = self.about["count"], self.about["dimensions"]
-        self._check_size(VECTORS, 4 * count * dimensions)
+        for name, size in storage.files(count, dimensions).items():
+            self._check_size(name, size)
         self._check_size(OFFSETS, 8 * (count + 1))
         self._offsets = np.fromfile(self.path(OFFSETS), "<i8")
         if self._offsets[0] != 0 or (np.diff(self._offsets) <= 0).any():
             raise UserError(f"{self.path(OFFSETS)} is damaged, its offsets are out of order: make the index again.")
         self._check_size(TEXTS, int(self._offsets[-1]))
-        self.vectors = np.memmap(self.path(VECTORS), "<f4", "r", shape=(count, dimensions))
+        self.vectors = storage(folder, count, dimensions)
 
     def path(self, name: str) -> str:
         """The path of a file."""
@@ -69,13 +72,11 @@ class IndexFiles:
 
     def check_finite(self) -> None:
         """Raises UserError if a vector holds a number that is not finite."""
-        for first in range(0, len(self.vectors), ROWS_AT_ONCE):
-            is_finite = np.isfinite(self.vectors[first : first + ROWS_AT_ONCE]).all(1)
-            if not is_finite.all():
-                raise UserError(
-                    f"Vector {first + int(is_finite.argmin())} in {self.path(VECTORS)} holds NaN or infinity: make the "
-                    "index again."
-                )
+        number = self.vectors.first_not_finite()
+        if number is not None:
+            raise UserError(
+                f"Vector {number} in {self.path(self.vectors.FILE)} holds NaN or infinity: make the index again."
+            )
 
     def rows(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
         """[{"id", "text", and "other" columns of a table}] of the texts with these numbers.

@@ -30,11 +30,17 @@ def exact(vectors: np.ndarray, queries: np.ndarray, count: int) -> Found:
 
     vectors: float32 [n, E], also memory-mapped. queries: float32 [q, E]. Of equal ones the first comes first.
     """
-    count = min(count, len(vectors))
-    numbers: np.ndarray = np.empty([len(queries), 0], np.int64)
-    scores: np.ndarray = np.empty([len(queries), 0], np.float32)
-    for first in range(0, len(vectors), ROWS_AT_ONCE):
-        block = queries @ vectors[first : first + ROWS_AT_ONCE].T  # [q, rows]
+    return best(len(vectors), lambda rows: queries @ vectors[rows].T, count)
+
+
+def best(size: int, scores_of: Callable[[slice], np.ndarray], count: int) -> Found:
+    """The same by scores_of(rows), float32 [q, rows], of `size` vectors."""
+    count = min(count, size)
+    numbers, scores = None, None
+    for first in range(0, size, ROWS_AT_ONCE):
+        block = scores_of(slice(first, first + ROWS_AT_ONCE))  # [q, rows]
+        if numbers is None:
+            numbers, scores = np.empty([len(block), 0], np.int64), np.empty([len(block), 0], np.float32)
         best = np.argpartition(-block, min(count, block.shape[1]) - 1)[:, :count] if count < block.shape[1] else None
         rows = np.broadcast_to(np.arange(block.shape[1]), block.shape) if best is None else np.sort(best, 1)
         scores = np.concatenate([scores, np.take_along_axis(block, rows, 1)], 1)

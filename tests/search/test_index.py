@@ -18,6 +18,7 @@ from bert_tf.search.embedder import Embedder
 from bert_tf.search.index import Index
 from bert_tf.search.index_files import IndexFiles
 from bert_tf.search.reranking import Reranker
+from bert_tf.search.stored_vectors import STORAGES
 
 TEXTS = ["red", "green blue", "one two", "three", "blue red green", "two"]
 
@@ -57,6 +58,44 @@ def test_exact_neighbors_are_those_of_a_full_sort(count, monkeypatch):
     assert [set(row) for row in numbers.tolist()] == [set(row) for row in expected.tolist()]
 
 
+CODES = {  # of FEW, by quantize_embeddings of sentence-transformers
+    "int8": [[-128, 127, 127], [-1, -128, 127], [127, 20, -128]],
+    "binary": [[96], [160], [192]],
+}
+FEW = np.array([[-1, 2, 0.25], [0.5, -1, 0.25], [2, 0.75, -0.5]], np.float32)
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_vectors_with_fewer_bits_find_nearly_the_same(name, tmp_path):
+    vectors, queries = units(300, 64), units(3, 64, seed=1)
+    kind = STORAGES[name]
+    kind.write(vectors, str(tmp_path))
+    stored = kind(str(tmp_path), *vectors.shape)
+    assert {path.name: path.stat().st_size for path in tmp_path.iterdir()} == kind.files(*vectors.shape)
+    (numbers, scores), (_, right) = stored.nearest(queries, 20), neighbors.exact(vectors, queries, 20)
+    found = np.take_along_axis(queries @ vectors.T, numbers, 1)
+    if name == "int8":
+        np.testing.assert_allclose(scores, found, atol=0.01)
+        np.testing.assert_allclose(-np.sort(-found), right, atol=0.01)
+    else:
+        np.testing.assert_allclose(scores, np.take_along_axis(queries @ np.sign(vectors).T / 8, numbers, 1), atol=1e-5)
+        assert (np.diff(scores) <= 0).all() and (found.mean(1) > 0.6 * right.mean(1)).all()
+    assert stored.is_first(vectors[0] + 1e-4) and not stored.is_first(vectors[1])
+    kind.write(FEW, str(tmp_path))
+    small = kind(str(tmp_path), *FEW.shape)
+    assert (small.codes if name == "int8" else small.bits).tolist() == CODES[name]
+
+
+@pytest.mark.parametrize("storage", ["int8", "binary"])
+def test_index_with_fewer_bits_is_searched(storage, model, texts, tmp_path):
+    folder = tmp_path / "index"
+    about = building.build(texts, str(folder), model, storage=storage)
+    assert about["storage"] == storage and not (folder / "vectors.f32").exists()
+    assert [hits[0].text for hits in Index(str(folder)).search_all(TEXTS, 3)] == TEXTS
+    with pytest.raises(UserError, match=f"storage is {storage}, but approximate search needs float32"):
+        building.build(texts, str(tmp_path / "other"), model, storage=storage, approximate="true")
+
+
 def test_texts_find_themselves(index):
     assert [hits[0].text for hits in index.search_all(TEXTS, 3)] == TEXTS
     hits = index.search("two")
@@ -86,7 +125,7 @@ def test_killed_build_continues_with_the_same_result(folder, model, texts, tmp_p
     assert "Continuing after 3 texts" in capsys.readouterr().out
     assert not partial.exists()
     first, second = IndexFiles(folder), IndexFiles(target)
-    np.testing.assert_allclose(first.vectors, second.vectors, atol=1e-5)
+    np.testing.assert_allclose(first.vectors.vectors, second.vectors.vectors, atol=1e-5)
     assert first.rows(range(len(TEXTS))) == second.rows(range(len(TEXTS)))
 
 

@@ -20,6 +20,7 @@ from bert_tf.errors import Interrupted, UserError
 from bert_tf.runtime import process
 from bert_tf.search import building
 from bert_tf.search.embedder_settings import EmbedderSettings
+from bert_tf.search.stored_vectors import STORAGES
 from bert_tf.tasks.embeddings import sentence_choice
 
 
@@ -44,6 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=building.CHOICES,
         default="auto",
         help="prepare approximate search, by a graph of neighbors (auto: above a million texts)",
+    )
+    parser.add_argument(
+        "--storage",
+        choices=tuple(STORAGES),
+        default="float32",
+        help="of vectors: int8 has a fourth of the size, binary a 32nd (float32)",
     )
     parser.add_argument("--bm25", action="store_true", help="prepare search by words too, which is fused with vectors")
     parser.add_argument("--batch_size", type=int, default=64, help="texts per batch (64)")
@@ -75,6 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
             id_column=arguments.id_column,
             approximate=arguments.approximate,
             bm25=arguments.bm25,
+            storage=arguments.storage,
             batch_size=arguments.batch_size,
             overwrite=arguments.overwrite,
             engine=arguments.engine,

@@ -1,0 +1,87 @@
+"""Questions of SQuAD find their paragraph: by vectors, by BM25, by both, and with a reranker trained on others.
+
+    python benchmarks/retrieval.py --model=all-minilm-l6-v2 --squad=dev-v2.0.json --train=new_wiki_v1.0.json
+
+Runs `bert-tf index`, `mine`, `finetune` (a reranker from MODEL, listwise, with hard negatives) and `evaluate`, and
+prints a table. Queries are drawn at random from the questions with an answer; every different paragraph is a candidate.
+"""
+
+import argparse
+import csv
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+METHODS = ("vectors", "bm25", "hybrid")
+LIST = 4  # texts of a query that the reranker compares: the paragraph and its hard negatives
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--squad", required=True, help="questions and paragraphs to find")
+    parser.add_argument("--train", default="", help="file of the same form, for a reranker")
+    parser.add_argument("--questions", type=int, default=200)
+    parser.add_argument("--train_questions", type=int, default=2000)
+    parser.add_argument("--storages", default="float32", help="of the index, such as float32,int8,binary")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        write("paragraphs", "questions", options.squad, options.questions)
+        reranker = trained(options) if options.train else ""
+        print("| | nDCG@10 | MRR@10 | recall@1 | recall@10 | recall@100 |\n|---|---:|---:|---:|---:|---:|", flush=True)
+        for storage in options.storages.split(","):
+            command("index", "paragraphs.csv", storage, f"--model={options.model}", "--id_column=id", "--bm25",
+                    f"--storage={storage}")  # fmt: skip
+            for method in METHODS:
+                row(f"{method}, {storage}", storage, method)
+        if reranker:
+            row("hybrid, re-ranked", options.storages.split(",")[0], "hybrid", f"--reranker={reranker}")
+
+
+def write(texts, questions, path, count):
+    """Writes the paragraphs of a file of SQuAD, and some of its questions with the id and the text of theirs."""
+    paragraphs, pairs = {}, {}
+    for article in json.loads(pathlib.Path(path).read_text(encoding="utf-8"))["data"]:
+        for paragraph in article["paragraphs"]:
+            number = paragraphs.setdefault(paragraph["context"], len(paragraphs))
+            pairs |= {each["question"]: number for each in paragraph["qas"] if each.get("answers")}
+    drawn = random.Random(0).sample(sorted(pairs), min(count, len(pairs)))
+    names = list(paragraphs)
+    rows = {texts: [("id", "text"), *((n, text) for text, n in paragraphs.items())]}
+    rows[questions] = [("query", "id", "text"), *((each, pairs[each], names[pairs[each]]) for each in drawn)]
+    for name, lines in rows.items():
+        with open(f"{name}.csv", "w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows(lines)
+
+
+def trained(options):
+    """The folder of a reranker that was trained on the questions of options.train."""
+    write("train_paragraphs", "train_questions", options.train, options.train_questions)
+    command("index", "train_paragraphs.csv", "train", f"--model={options.model}", "--id_column=id")
+    command("mine", "train_questions.csv", "judged.csv", "--index=train", "--text_columns=query,text", "--judged",
+            f"--negatives={LIST - 1}")  # fmt: skip
+    command("finetune", "judged.csv", "--task_name=table", "--label_type=relevance", "--text_columns=query,text",
+            "--label_column=label", "--ranking_loss=listwise", f"--list_size={LIST}", "--train_batch_size=32",
+            "--num_train_epochs=1", "--learning_rate=1e-4", f"--init_checkpoint={options.model}",
+            "--output_dir=reranker", "--max_seq_length=192", "--nodo_eval")  # fmt: skip
+    return "reranker"
+
+
+def row(name, index, method, *flags):
+    words = ("evaluate", index, "--file=questions.csv", "--text_columns=query", "--label_column=id")
+    scores = json.loads(command(*words, f"--method={method}", "--json", *flags))["scores"]
+    print(f"| {name} | " + " | ".join(f"{value:.4f}" for value in scores.values()) + " |", flush=True)
+
+
+def command(*words):
+    done = subprocess.run([sys.executable, "-m", "bert_tf", *words], stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()
