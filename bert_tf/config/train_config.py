@@ -219,9 +219,7 @@ class MaskingConfig(Group):
     )
     do_whole_word_mask: bool = flag(False, "Mask all tokens of a word together.")
     max_span_words: int = flag(
-        1,
-        "Above 1: mask spans of whole words, up to this many (SpanBERT: 10).",
-        valid=Range(COUNT.holds, "1 or more"),
+        1, "Above 1: mask spans of whole words, up to this many (SpanBERT: 10).", valid=Range(COUNT.holds, "1 or more")
     )
     static_masking: bool = flag(False, "Use the same mask for a row in every epoch, as the original's files do.")
     masking_mix: str = flag(

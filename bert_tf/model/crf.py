@@ -88,10 +88,7 @@ def viterbi(emissions: tf.Tensor, lengths: tf.Tensor, potentials: tf.Tensor) -> 
         scores = before[0][:, :, None] + transitions  # [B, C, C]
         best = tf.where(is_first, start, tf.reduce_max(scores, 1)) + emission
         keeps = goes_on[:, None] & ~is_first
-        return (
-            tf.where(is_first | keeps, best, before[0]),
-            tf.where(keeps, tf.argmax(scores, 1, tf.int32), stays),
-        )
+        return (tf.where(is_first | keeps, best, before[0]), tf.where(keeps, tf.argmax(scores, 1, tf.int32), stays))
 
     best, previous = tf.scan(step, _words(emissions, lengths), (tf.zeros_like(emissions[:, 0]), stays))
     last = tf.argmax(best[-1] + end, -1, tf.int32)  # [B]

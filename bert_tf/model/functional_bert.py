@@ -229,10 +229,7 @@ def _classes(arrays: Mapping[str, np.ndarray]) -> int:
 
 # The forms that heads of `bert_tf.heads` name as `functional_form`.
 POOLER = "encoder/pooler/"
-TEXTS = Head(
-    apply=_classifier_outputs,
-    model=lambda config, arrays: heads.Classifier(config, _classes(arrays)),
-)
+TEXTS = Head(apply=_classifier_outputs, model=lambda config, arrays: heads.Classifier(config, _classes(arrays)))
 TOKENS = Head(
     apply=_token_classifier_outputs,
     model=lambda config, arrays: heads.TokenClassifier(config, _classes(arrays), crf="crf/potentials" in arrays),

@@ -57,10 +57,7 @@ class Placement:
         targets = np.where(used, starts[:, None] + position, 0)
         sources = np.full(shape.rows * shape.width, -1, np.int32)
         sources[targets[used]] = np.flatnonzero(used)
-        return {
-            "row_sources": sources.reshape(shape.rows, shape.width),
-            "row_targets": targets.astype(np.int32),
-        }
+        return {"row_sources": sources.reshape(shape.rows, shape.width), "row_targets": targets.astype(np.int32)}
 
 
 @dataclasses.dataclass(frozen=True)

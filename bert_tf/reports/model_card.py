@@ -184,10 +184,7 @@ def commands_of(folder: str, name: str) -> list[tuple[str, str]]:
         own = f'bert-tf extract {run} --unit=sentence --text="A text."'
     else:
         own = f"bert-tf predict {run} {' '.join(options)}"
-    return [
-        (own, f"it {use.phrase}"),
-        (f"bert-tf serve {run}", "an HTTP server, with a page to try it"),
-    ]
+    return [(own, f"it {use.phrase}"), (f"bert-tf serve {run}", "an HTTP server, with a page to try it")]
 
 
 def call_of(folder: str) -> str:

@@ -54,12 +54,7 @@ def questions(topics: Mapping[str, str] | None = None) -> dict[str, list[Questio
 
 
 def _question(
-    identifier: str,
-    topic: str,
-    text: str,
-    sentence: re.Match[str],
-    answer: re.Match[str],
-    part: tuple[int, int],
+    identifier: str, topic: str, text: str, sentence: re.Match[str], answer: re.Match[str], part: tuple[int, int]
 ) -> Question:
     """Asks for a name in a sentence of a text; the context is a part (first, last) of the text."""
     first, last = part

@@ -41,9 +41,7 @@ class TagOptions(LabelOptions):
     feature_layers: str = flag("", "Tagging: train a BiLSTM on these vectors of the frozen encoder.", ("", *FEATURES))
     lstm_size: int = flag(768, "With feature_layers: output size of each BiLSTM layer, both directions together.")
     feature_cache: str = flag(
-        "",
-        "With feature_layers: folder to cache the vectors in. Default: a folder in output_dir.",
-        free=True,
+        "", "With feature_layers: folder to cache the vectors in. Default: a folder in output_dir.", free=True
     )
 
 

@@ -71,8 +71,7 @@ def open_binary(path: str) -> IO[bytes]:
             return cast(IO[bytes], bz2.BZ2File(file))
         case ".zst":
             return cast(
-                IO[bytes],
-                io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)),
+                IO[bytes], io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True))
             )
     return file
 

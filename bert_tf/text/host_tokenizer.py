@@ -17,15 +17,7 @@ import numpy as np
 
 from bert_tf.text import special_tokens
 from bert_tf.text import vocabulary as vocabularies
-from bert_tf.text.characters import (
-    clean,
-    fold,
-    is_cjk,
-    is_punctuation,
-    is_space,
-    split_at_added_tokens,
-    wordpiece,
-)
+from bert_tf.text.characters import clean, fold, is_cjk, is_punctuation, is_space, split_at_added_tokens, wordpiece
 from bert_tf.text.tokenizer_settings import AddedToken
 
 MAX_WORDS = 1 << 16  # that are remembered; then all are forgotten: memory stays bounded

@@ -18,14 +18,7 @@ import flatbuffers
 import numpy as np
 
 from bert_tf.runtime.lazy import tf
-from bert_tf.text.characters import (
-    CJK_RANGES,
-    fold,
-    is_cjk,
-    is_deleted,
-    is_punctuation,
-    is_space,
-)
+from bert_tf.text.characters import CJK_RANGES, fold, is_cjk, is_deleted, is_punctuation, is_space
 from bert_tf.text.double_array import build_double_array
 from bert_tf.text.text_kernels import tf_text
 

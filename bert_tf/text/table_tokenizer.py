@@ -11,14 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_tf.text import vocabulary as vocabularies
-from bert_tf.text.characters import (
-    clean,
-    fold,
-    is_punctuation,
-    is_space,
-    isolate_punctuation,
-    wordpiece,
-)
+from bert_tf.text.characters import clean, fold, is_punctuation, is_space, isolate_punctuation, wordpiece
 from bert_tf.text.chinese_words import WordFinder
 from bert_tf.text.tokenizer_settings import DEFAULT, TokenizerSettings
 

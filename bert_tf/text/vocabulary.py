@@ -64,11 +64,7 @@ class SubwordVocabulary(Vocabulary):
     """
 
     def __init__(
-        self,
-        tokens: Iterable[str],
-        kind: str,
-        rules: bytes,
-        settings: TokenizerSettings = tokenizer_settings.DEFAULT,
+        self, tokens: Iterable[str], kind: str, rules: bytes, settings: TokenizerSettings = tokenizer_settings.DEFAULT
     ) -> None:
         super().__init__(tokens, settings)
         self.kind, self.rules = kind, rules

@@ -14,12 +14,7 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import json_files
 from bert_tf.runtime.lazy import module
 from bert_tf.text import byte_level, sentencepiece_model
-from bert_tf.text.characters import (
-    basic_tokenize,
-    is_accent,
-    normalize_albert,
-    special_token_pattern,
-)
+from bert_tf.text.characters import basic_tokenize, is_accent, normalize_albert, special_token_pattern
 from bert_tf.text.tokenizer_settings import MAX_TOKEN_BYTES, TokenizerSettings
 from bert_tf.text.vocabulary import (
     BERT_BYTE_BPE,

@@ -339,10 +339,7 @@ class TrainStep:
 
 
 def _optimizer(
-    config: TrainConfig,
-    variables: Mapping[str, tf.Variable],
-    trainable: Mapping[str, tf.Variable],
-    budget: Budget,
+    config: TrainConfig, variables: Mapping[str, tf.Variable], trainable: Mapping[str, tf.Variable], budget: Budget
 ) -> optimizers.Optimizer:
     schedule = learning_rates.polynomial_schedule(
         config.learning_rate,

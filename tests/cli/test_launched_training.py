@@ -62,9 +62,7 @@ def check_equal(folder, other):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "command, text",
-    [*RUNS.items(), *(("finetune", text) for text in MORE_RUNS.values())],
-    ids=[*RUNS, *MORE_RUNS],
+    "command, text", [*RUNS.items(), *(("finetune", text) for text in MORE_RUNS.values())], ids=[*RUNS, *MORE_RUNS]
 )
 def test_two_workers_train_as_two_replicas_do(alone, data, tmp_path, monkeypatch, capfd, command, text):
     monkeypatch.chdir(data)

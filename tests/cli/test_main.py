@@ -83,11 +83,7 @@ def raised_by(operation):
 @pytest.mark.parametrize(
     ("make", "code", "says"),
     [
-        (
-            lambda folder: raised_by(lambda: tf.io.read_file(f"{folder}/none")),
-            2,
-            "none cannot be used (No such",
-        ),
+        (lambda folder: raised_by(lambda: tf.io.read_file(f"{folder}/none")), 2, "none cannot be used (No such"),
         (lambda folder: raised_by(lambda: tf.io.read_file(str(folder))), 2, "Is a directory"),
         (lambda folder: raised_by(lambda: tf.io.write_file(f"{folder}/a/b", "")), 2, "(Not a directory"),
         (lambda folder: raised_by(lambda: next(iter(tf.data.TFRecordDataset(f"{folder}/a")))), 2, "is damaged or cut"),
@@ -98,22 +94,14 @@ def raised_by(operation):
         ),
         (lambda _: tf.errors.ResourceExhaustedError(None, None, "x/y; No space left on device"), 1, "no space left"),
         (lambda _: tf.errors.ResourceExhaustedError(None, None, "OOM when allocating [9]"), 1, "memory ran out (OOM"),
-        (
-            lambda _: tf.errors.PermissionDeniedError(None, None, "x/y; Permission denied"),
-            2,
-            "x/y cannot be used (",
-        ),
+        (lambda _: tf.errors.PermissionDeniedError(None, None, "x/y; Permission denied"), 2, "x/y cannot be used ("),
         (
             lambda _: tf.errors.UnavailableError(None, None, f"Graph error:\n{ABORTED}"),
             1,
             "another worker of this job has ended: start the same command again on all machines to continue.",
         ),
         (lambda _: tf.errors.UnavailableError(None, None, "Socket closed"), 1, "does not answer (Socket closed)"),
-        (
-            lambda _: tf.errors.UnknownError(None, None, "x/y; Input/output error"),
-            1,
-            "x/y could not be read",
-        ),
+        (lambda _: tf.errors.UnknownError(None, None, "x/y; Input/output error"), 1, "x/y could not be read"),
     ],
 )
 def test_errors_of_tensorflow_that_are_no_bugs_are_one_line(make, code, says, tmp_path, monkeypatch, capsys):

@@ -122,10 +122,7 @@ WRONG = {
     "answers, reason",
     [
         ({}, "have no answers; expected some to train on"),
-        (
-            {"answers": [{"text": "Vikings", "answer_start": 0}]},
-            "the first is 'Vikings', of the question '1'",
-        ),
+        ({"answers": [{"text": "Vikings", "answer_start": 0}]}, "the first is 'Vikings', of the question '1'"),
     ],
 )
 def test_file_without_an_answer_to_learn_is_refused(answers, reason, tmp_path):

@@ -76,11 +76,7 @@ MODELS = {
         | {"position_buckets": 4, "max_relative_positions": 12, "position_biased_input": False, "type_vocab_size": 0}
         | {"conv_kernel_size": 3, "conv_act": "gelu"},
     ),
-    "electra": (
-        "Electra",
-        "ForMaskedLM",
-        SHAPE | DROPOUT | {"embedding_size": 8},
-    ),
+    "electra": ("Electra", "ForMaskedLM", SHAPE | DROPOUT | {"embedding_size": 8}),
     "modern_bert": (
         "ModernBert",
         "ForMaskedLM",

@@ -197,11 +197,7 @@ def test_outputs_are_probabilities_and_names():
     )
     assert multi_label.correct(
         {"logits": answers["logits"]}, np.array([[1, 1, 0], [1, 0, 0], [1, 1, 0]])
-    ).numpy().tolist() == [
-        1,
-        0,
-        1,
-    ]
+    ).numpy().tolist() == [1, 0, 1]
     assert Regression().label_names({}) == {} and Regression().names(np.array([2.34567])) == ["2.346"]
 
 

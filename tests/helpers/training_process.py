@@ -55,10 +55,7 @@ if options.stop_at:
     TrainStep.step = signalling(options.stop_at, signal.SIGTERM, TrainStep.step)
 keras.utils.set_random_seed(5)
 config = dataclasses.replace(
-    tiny.CONFIG,
-    num_hidden_layers=1,
-    hidden_dropout_prob=options.dropout,
-    attention_probs_dropout_prob=options.dropout,
+    tiny.CONFIG, num_hidden_layers=1, hidden_dropout_prob=options.dropout, attention_probs_dropout_prob=options.dropout
 )
 with strategy.scope():
     model = tiny.pretrainer(config)[0]

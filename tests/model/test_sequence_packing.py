@@ -168,11 +168,7 @@ def regression_loss(model, inputs, packing):
 
 @pytest.mark.parametrize(
     ("make", "loss"),
-    [
-        (heads.SpanFinder, span_loss),
-        (heads.MultipleChoice, choice_loss),
-        (heads.Regressor, regression_loss),
-    ],
+    [(heads.SpanFinder, span_loss), (heads.MultipleChoice, choice_loss), (heads.Regressor, regression_loss)],
     ids=["span", "choice", "regression"],
 )
 def test_packed_loss_and_gradients_match_padded(make, loss):

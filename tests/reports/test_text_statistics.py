@@ -39,10 +39,7 @@ def test_malformed_lengths_are_left_out(lengths):
     ("scores", "expected"),
     [
         ((4.559, 6.355, 0.271), "95 equally likely tokens (perplexity). It is 1.8 nats better than"),
-        (
-            (6.5, 6.355, None),
-            "It is no better than guessing tokens by their frequency, without",
-        ),
+        ((6.5, 6.355, None), "It is no better than guessing tokens by their frequency, without"),
         ((4.559, None, 0.271), ""),
         ((float("nan"), 6.355, 0.271), ""),
     ],

@@ -85,9 +85,7 @@ def test_masked_words_are_whole_and_tokens_stay_characters(jieba, text):
         rows = batch["token_ids"].numpy()
         assert rows.max() < tokenizer.size
         for row, positions, ids, weights in zip(
-            rows,
-            *(batch[f"masked_lm_{name}"].numpy() for name in ("positions", "ids", "weights")),
-            strict=True,
+            rows, *(batch[f"masked_lm_{name}"].numpy() for name in ("positions", "ids", "weights")), strict=True
         ):
             used = positions[weights > 0]
             row = row.copy()

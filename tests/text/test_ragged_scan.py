@@ -13,8 +13,7 @@ ROWS = [[[1, 2], [], [], [3, 4, 5], []], [[], [7]], [[]], []]
 @pytest.mark.parametrize("kind", [tf.int32, tf.int64])
 def test_rows_are_those_of_tensorflow(rows, kind):
     ragged = tf.RaggedTensor.from_row_lengths(
-        tf.constant([value for row in rows for value in row], tf.float32),
-        tf.constant([len(row) for row in rows], kind),
+        tf.constant([value for row in rows for value in row], tf.float32), tf.constant([len(row) for row in rows], kind)
     )
     numbers = row_numbers(ragged)
     np.testing.assert_array_equal(numbers, ragged.value_rowids())

@@ -147,11 +147,7 @@ def test_tokenizer_json_gives_the_same_ids_and_is_read_without_a_model(tokens, t
         ("normalizer", {"type": "Sequence", "normalizers": [{"type": "Lowercase"}]}, "normalizer is Lowercase, which"),
         ("pre_tokenizer", {"type": "ByteLevel"}, "pre_tokenizer is ByteLevel"),
         ("pre_tokenizer", None, "pre_tokenizer is None"),
-        (
-            "pre_tokenizer",
-            {"type": "Metaspace", "replacement": "_"},
-            "Metaspace replacement='_', which",
-        ),
+        ("pre_tokenizer", {"type": "Metaspace", "replacement": "_"}, "Metaspace replacement='_', which"),
         (
             "pre_tokenizer",
             {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first"},

@@ -43,8 +43,7 @@ def test_strategy_is_created_by_name_and_auto_fits_the_devices(monkeypatch, kind
 
 
 @pytest.mark.parametrize(
-    "workers, expected",
-    [(["a:1", "b:1"], "multi_worker"), (["a:1"], "one_device"), (None, "one_device")],
+    "workers, expected", [(["a:1", "b:1"], "multi_worker"), (["a:1"], "one_device"), (None, "one_device")]
 )
 def test_auto_uses_several_workers_from_tf_config(monkeypatch, workers, expected):
     cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": 0}} if workers else {}
@@ -95,11 +94,7 @@ def test_invalid_tf_config_is_refused(monkeypatch, content, kind):
         ({"chief": ["a:1"]}, {"type": "worker", "index": 0}, "is worker 0, and its cluster has 0 of these"),
         ({"worker": ["a:1"]}, {"type": "evaluator", "index": 0}, "the type 'evaluator'; expected chief or worker"),
         ({"worker": ["a:1"]}, {"index": 0}, "the type None; expected chief or worker"),
-        (
-            {"worker": ["a:1"], "ps": ["b:1"]},
-            {"type": "ps", "index": 0},
-            "cluster in TF_CONFIG has parameter servers",
-        ),
+        ({"worker": ["a:1"], "ps": ["b:1"]}, {"type": "ps", "index": 0}, "cluster in TF_CONFIG has parameter servers"),
         ({"worker": ["a:1"]}, {"type": "worker", "index": 0.5}, "TF_CONFIG is .*; expected JSON such as"),
         ({"worker": ["a:1"]}, {"type": "worker", "index": True}, "TF_CONFIG is .*; expected JSON such as"),
         ({"worker": ["a:1", 2]}, {"type": "worker", "index": 0}, "TF_CONFIG is .*; expected JSON such as"),

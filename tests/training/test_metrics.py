@@ -81,10 +81,7 @@ def test_confusions_of_ten_thousand_classes_are_bounded():
     found = metrics.confusions(np.append(labels, 2), np.append(predictions, 5), names)["most_confused"]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert found[:2] == [
-        {"label": "2", "predicted": "5", "count": 2},
-        {"label": "0", "predicted": "5", "count": 1},
-    ]
+    assert found[:2] == [{"label": "2", "predicted": "5", "count": 2}, {"label": "0", "predicted": "5", "count": 1}]
     assert len(found) == metrics.MAX_CONFUSED and peak < 2**24
 
 

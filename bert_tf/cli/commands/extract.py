@@ -297,11 +297,7 @@ def _shape(arguments: argparse.Namespace, checkpoint: Checkpoint, choice: Vector
 
 
 def _vectors(
-    arguments: argparse.Namespace,
-    choice: VectorChoice,
-    shape: Shape,
-    extractor: Predictor,
-    examples: Iterator[Example],
+    arguments: argparse.Namespace, choice: VectorChoice, shape: Shape, extractor: Predictor, examples: Iterator[Example]
 ) -> Iterator[tuple[int, Any, str]]:
     """Yields (number, embeddings, id) of each text, in order."""
     window, batch_size = _sizes(arguments, choice, shape)

@@ -18,11 +18,7 @@ INTERLEAVED_FILES = 8  # read alternately while training, so that neighbours com
 
 
 def read_records(
-    files: Sequence[str],
-    *,
-    seed: int | None = None,
-    forever: bool = False,
-    interleaved: int = INTERLEAVED_FILES,
+    files: Sequence[str], *, seed: int | None = None, forever: bool = False, interleaved: int = INTERLEAVED_FILES
 ) -> tf.data.Dataset:
     """TFRecord files (or .gz, but all of a kind) -> dataset of serialized records (string scalars).
 

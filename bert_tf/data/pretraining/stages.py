@@ -224,11 +224,7 @@ def _generator(job: ShardJob, number: int) -> np.random.Generator:
 
 
 def _blocks(
-    documents: FlatDocuments,
-    rows: np.ndarray,
-    job: ShardJob,
-    tokenizer: RecordTokenizer,
-    statistics: dict[str, int],
+    documents: FlatDocuments, rows: np.ndarray, job: ShardJob, tokenizer: RecordTokenizer, statistics: dict[str, int]
 ) -> Iterator[list[bytes]]:
     """The records of the instances, a block at a time; adds their tokens to the statistics."""
     ids, separators, continues = documents.ids, tokenizer.separators if job.nsp else 0, None

@@ -129,13 +129,7 @@ def _read_result(work: Path, number: int) -> PartResult:
 
 
 def write_shard(
-    work: str,
-    tokenizer: TokenizerKey,
-    num_parts: int,
-    partitions: int,
-    code: int,
-    shard: str,
-    job: ShardJob,
+    work: str, tokenizer: TokenizerKey, num_parts: int, partitions: int, code: int, shard: str, job: ShardJob
 ) -> None:
     """Writes a shard from the slices of its bucket, then its statistics. All appear whole or not at all."""
     pieces, drops = _pieces(work, PART, num_parts, code), _pieces(work, DROPS, partitions, code)

@@ -84,11 +84,7 @@ class StoredRows(Rows):
 
         def batch_of(numbers: tf.Tensor) -> dict[str, tf.Tensor]:
             weights = tf.ones_like(numbers, tf.float32)
-            return {
-                **self._rows.gather(numbers),
-                "row_weights": weights,
-                "row_numbers": tf.cast(numbers + 1, tf.int32),
-            }
+            return {**self._rows.gather(numbers), "row_weights": weights, "row_numbers": tf.cast(numbers + 1, tf.int32)}
 
         lengths = self._rows.lengths if by_length else None
         return pipeline.indexed_batches(self.count, batch_size, batch_of, seed=seed, lengths=lengths)

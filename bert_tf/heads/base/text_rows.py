@@ -123,10 +123,7 @@ class TextRows(Rows):
         """See `Rows`."""
         head, count = self._head, self.count
         label_counts = head.label_counts(self.labels) if self.is_known else None
-        facts = [
-            f"{count:,} examples",
-            text_windows.describe(self.token_counts, head.max_seq_length, head.windows),
-        ]
+        facts = [f"{count:,} examples", text_windows.describe(self.token_counts, head.max_seq_length, head.windows)]
         warnings = list(self._warnings_on_texts())
         if label_counts is not None:
             frequencies = dict(zip(head.labels, label_counts / count, strict=True))

@@ -63,12 +63,7 @@ def _read_odds(path: str) -> dict[str, float]:
 
 
 def ensemble(
-    paths: Sequence[str],
-    questions: Sequence[Question],
-    *,
-    n_best_size: int,
-    has_null: bool,
-    threshold: float = 0.0,
+    paths: Sequence[str], questions: Sequence[Question], *, n_best_size: int, has_null: bool, threshold: float = 0.0
 ) -> list[Prediction]:
     """The answers of several models as one, from files of n best: the mean probability of every answer.
 

@@ -13,13 +13,7 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.activation_probe import Probe
 from bert_tf.model.base_encoder import BaseEncoder
-from bert_tf.model.batch_layout import (
-    BatchLayout,
-    gather_tokens,
-    pooled_positions,
-    size_of,
-    vectors_of_texts,
-)
+from bert_tf.model.batch_layout import BatchLayout, gather_tokens, pooled_positions, size_of, vectors_of_texts
 from bert_tf.model.embeddings import Embeddings, SharedEmbeddings
 from bert_tf.model.layers import ConfiguredLayer, TransformerLayer
 from bert_tf.model.sequence_packing import PackingSpec, RowAssignment

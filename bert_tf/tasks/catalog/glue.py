@@ -64,11 +64,7 @@ LAYOUTS = {
         features=("sentence",),
     ),
     "sst-2": Layout(
-        folder="SST-2",
-        texts=("sentence",),
-        submissions={"test": "SST-2.tsv"},
-        config="sst2",
-        features=("sentence",),
+        folder="SST-2", texts=("sentence",), submissions={"test": "SST-2.tsv"}, config="sst2", features=("sentence",)
     ),
     "mrpc": Layout(
         folder="MRPC",

@@ -22,14 +22,7 @@ def task(options: SentenceOptions, tokenizer_for: TokenizerFor) -> FineTuningTas
     The paper trains with batches of 16, learning rate 2e-5, 3 epochs.
     """
     splits = {split: functools.partial(_read_split, options.data_dir, split) for split in NAMES}
-    return text_task(
-        "swag",
-        splits,
-        MultipleChoice(len(ENDINGS)),
-        tokenizer_for,
-        options,
-        texts=1 + len(ENDINGS),
-    )
+    return text_task("swag", splits, MultipleChoice(len(ENDINGS)), tokenizer_for, options, texts=1 + len(ENDINGS))
 
 
 def _read_split(data_dir: str, split: str) -> list[Example]:

@@ -62,12 +62,7 @@ def task(options: TableOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
             fold=options.fold,
         )
     return text_task(
-        "table",
-        splits,
-        goal_class.from_table(labels, columns, options),
-        tokenizer_for,
-        options,
-        texts=len(columns),
+        "table", splits, goal_class.from_table(labels, columns, options), tokenizer_for, options, texts=len(columns)
     )
 
 

@@ -43,10 +43,7 @@ def task(options: VectorOptions, tokenizer_for: TokenizerFor, *, name: str) -> F
         read |= table_splits.held_out(path, read["train"], options.eval_fraction)
     tokenizer = tokenizer_for(lambda: (text for example in read["train"]() for text in example.texts))
     head = _head(options, name, len(columns)).configured(
-        max_seq_length=options.max_seq_length,
-        texts=len(columns),
-        criterion=options.criterion,
-        loss=options.loss,
+        max_seq_length=options.max_seq_length, texts=len(columns), criterion=options.criterion, loss=options.loss
     )
     head.sizes = _sizes(options.matryoshka_dims)
     head.stride = (options.doc_stride or options.max_seq_length // 2) if options.long_texts == "windows" else 0

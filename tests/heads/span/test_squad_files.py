@@ -51,12 +51,7 @@ def test_squad_1_has_no_null_odds(tmp_path):
 
 @pytest.mark.parametrize(
     "content, message",
-    [
-        ("[]", "a JSON list"),
-        ("{", "not valid JSON"),
-        ('{"1": 3}', "the answer of '1' is 3"),
-        (None, "cannot be read"),
-    ],
+    [("[]", "a JSON list"), ("{", "not valid JSON"), ('{"1": 3}', "the answer of '1' is 3"), (None, "cannot be read")],
 )
 def test_invalid_file_is_one_sentence(content, message, tmp_path):
     path = tmp_path / "x.json"

@@ -116,11 +116,7 @@ def test_conll2003_file_names_and_labels_without_training_data(tmp_path):
 @pytest.mark.parametrize(
     "files, changes, message",
     [
-        (
-            {},
-            {},
-            "There is no train.txt or train.jsonl or .* in data_dir=.*: pass the file as train_file.",
-        ),
+        ({}, {}, "There is no train.txt or train.jsonl or .* in data_dir=.*: pass the file as train_file."),
         ({"train.txt": "a O\n"}, {}, "All words of .*train.txt are tagged O; expected entities"),
         ({"train.txt": "a\n"}, {}, "train.txt has words only; expected a column with their tags too"),
         ({"train.txt": "a B-X\n", "dev.txt": ""}, {}, "dev.txt holds no words"),

@@ -55,10 +55,7 @@ def test_first_tokens_are_predicted_once_with_most_context(path):
             "we O, saw O, new B-LOC, york I-LOC, in O, the O, new B-LOC",
         ),
         4: ("[CLS] in the new paris , [UNK] the fox from york [SEP]", "paris I-LOC, , O, [UNK] O, the O"),
-        5: (
-            "[CLS] , [UNK] the fox from york saw jo - [UNK] [SEP]",
-            "fox O, from O, york B-LOC",
-        ),
+        5: ("[CLS] , [UNK] the fox from york saw jo - [UNK] [SEP]", "fox O, from O, york B-LOC"),
         6: ("[CLS] [UNK] the fox from york saw jo - [UNK] . [SEP]", "saw O, jo B-PER, . O"),
         7: ("[CLS] 科 技 [SEP]", "科 B-LOC, 技 I-LOC"),
     }

@@ -424,10 +424,7 @@ def test_table_with_a_single_class_is_refused(folder, name, label_type, message)
     [
         ({}, "Name the columns"),
         ({"text_columns": "a,b,c"}, "Name the columns"),
-        (
-            {"text_columns": "title", "label_type": "multi_label", "label_separator": ""},
-            "label_separator is ''; exp",
-        ),
+        ({"text_columns": "title", "label_type": "multi_label", "label_separator": ""}, "label_separator is ''; exp"),
         ({"text_columns": "titel"}, "has no column 'titel', 'l'; its columns: id, title, body, kind, stars"),
         ({"text_columns": "title", "label_column": "kind", "train_file": "nothing.csv"}, "nothing.csv cannot be read"),
     ],
@@ -452,10 +449,7 @@ def test_rows_of_many_classes_are_not_in_memory_together(tmp_path):
 
 def test_predictions_have_id_text_label_and_probabilities(folder, tmp_path):
     task = task_of("glue/cola", folder)
-    answers = {
-        "logits": np.log([[0.25, 0.75], [0.9, 0.1]]),
-        "row_numbers": np.array([1, 2]),
-    }
+    answers = {"logits": np.log([[0.25, 0.75], [0.9, 0.1]]), "row_numbers": np.array([1, 2])}
     rows = predictions.PredictionRows(task.head, task.split("train"), answers)
     row = next(iter(rows)).fields()
     assert row.pop("probabilities") == pytest.approx({"0": 0.25, "1": 0.75})
