@@ -75,7 +75,7 @@ def scatter_details(details: Any) -> list[Drawn]:
     drawn = []
     for name, tables in _dictionaries(details):
         pairs = [pair for pair in tables.get("values") or () if isinstance(pair, list) and len(pair) == 2]
-        pairs = [pair for pair in pairs if all(map(is_number, pair))]
+        pairs = [(true, predicted) for true, predicted in pairs if is_number(true) and is_number(predicted)]
         if pairs:
             drawn.append({"name": name, **scatter(pairs)})
     return drawn
