@@ -149,9 +149,11 @@ def _named(value: Any, column: str, names: Sequence[str], path: str) -> Any:
     """The name of a class, None for -1, which stands for an unknown one; of lists those of each."""
     if isinstance(value, list):
         return [_named(each, column, names, path) for each in value]
-    if value is None or value == -1:
+    if value is None or type(value) is not int:  # of a column that was replaced since
+        return value
+    if value == -1:
         return None
-    if not isinstance(value, int) or not 0 <= value < len(names):
+    if not 0 <= value < len(names):
         raise UserError(f"{path} holds {value!r} in the column {column!r}, whose {len(names)} classes start at 0.")
     return names[value]
 

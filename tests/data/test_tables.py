@@ -239,15 +239,15 @@ def test_parquet_of_datasets_has_the_names_of_its_classes(tmp_path):
     }
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     rows = [
-        {"label": 1, "tags": [0, 1], "old": [1], "n": 1},
-        {"label": -1, "tags": [], "old": None, "n": 0},
-        {"label": 2, "tags": [], "old": None, "n": 0},
+        {"label": 1, "tags": [0, 1], "old": [1], "named": "a"},
+        {"label": -1, "tags": [], "old": None, "named": "b"},
+        {"label": 2, "tags": [], "old": None, "named": "c"},
     ]
     table = pyarrow.Table.from_pylist(rows[:2]).replace_schema_metadata(metadata)
     pyarrow.parquet.write_table(table, path)
     assert [row for _, row in tables.read(path)] == [
-        {"label": "pos", "tags": ["neg", "pos"], "old": ["pos"], "n": 1},
-        {"label": None, "tags": [], "old": None, "n": 0},
+        {"label": "pos", "tags": ["neg", "pos"], "old": ["pos"], "named": "a"},
+        {"label": None, "tags": [], "old": None, "named": "b"},
     ]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows).replace_schema_metadata(metadata), path)
     with pytest.raises(UserError, match=r"a.parquet holds 2 in the column 'label', whose 2 classes start at 0"):
