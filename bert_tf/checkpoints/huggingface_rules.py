@@ -85,7 +85,8 @@ def check_segments(path: str) -> None:
 
 def lower_cases_first(path: str) -> bool:
     """Returns whether sentence-transformers lower-cases a text before its tokenizer gets it."""
-    if not files.is_file(os.path.join(path, "modules.json")):
+    folders = (path, os.path.dirname(path))  # an encoder may have a folder of its own
+    if not any(files.is_file(os.path.join(folder, "modules.json")) for folder in folders):
         return False
     names = [name for name in files.names(path) if name.startswith("sentence_") and name.endswith("_config.json")]
     return any(setting(os.path.join(path, name), "do_lower_case", bool) for name in names)

@@ -22,7 +22,8 @@ PROMPTS = "config_sentence_transformers.json"
 CROSS_ENCODER = "CrossEncoder"  # model_type of a model of pairs
 ENCODER = "sentence_bert_config.json"
 # Older names, of which the first that is there counts.
-ENCODERS = (ENCODER, *(f"sentence_{n}_config.json" for n in ("roberta", "distilbert", "camembert", "albert")))
+OLDER = ("roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+ENCODERS = (ENCODER, *(f"sentence_{name}_config.json" for name in OLDER))
 LIBRARY = "sentence_transformers."
 POOLINGS = {  # name in pooling_mode -> our name; the order is that in which the flags of older files are joined
     "cls": "cls",
@@ -93,6 +94,15 @@ def read(folder: str, positions: int, *, has_length: bool = True) -> SentenceVec
         )
     except sentence_layers.Unsupported as error:
         return SentenceVectors(unsupported=str(error))
+
+
+def encoder_folder(folder: str) -> str:
+    """The folder with the encoder: the folder itself, but in older layouts one in it, such as 0_Transformer."""
+    path = os.path.join(folder, MODULES)
+    if not files.is_file(path):
+        return folder
+    kind, module = _modules(path)[0]
+    return os.path.join(folder, module) if kind == "Transformer" and module not in ("", ".") else folder
 
 
 def _modules(path: str) -> list[tuple[str, str]]:

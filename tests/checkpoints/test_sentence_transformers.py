@@ -96,6 +96,22 @@ def test_modules_and_pooling_are_read(kinds, pooling, expected, tmp_path):
     assert loaded == expected
 
 
+@pytest.mark.parametrize("name", ["sentence_bert_config.json", "sentence_xlm-roberta_config.json"])
+def test_older_folder_has_its_encoder_in_a_folder_of_its_own(name, tmp_path):
+    formats.write(CHECKPOINT, tmp_path / "0_Transformer", "huggingface")
+    for rest in ("modules.json", "1_Pooling", "sentence_bert_config.json"):
+        file = tmp_path / "0_Transformer" / rest
+        if file.exists():
+            file.rename(tmp_path / rest)
+    modules = json.loads((tmp_path / "modules.json").read_text())
+    (tmp_path / "modules.json").write_text(json.dumps([{**modules[0], "path": "0_Transformer"}, *modules[1:2]]))
+    (tmp_path / "0_Transformer" / name).write_text(json.dumps({"max_seq_length": 7, "do_lower_case": True}))
+    (tmp_path / "0_Transformer" / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": False}))
+    read = formats.read(tmp_path)
+    assert read.weights.keys() == CHECKPOINT.weights.keys() and read.lower_case
+    assert read.sentence_vectors == SentenceVectors("max", max_seq_length=7)
+
+
 @pytest.mark.parametrize(
     "kinds, pooling, named",
     [

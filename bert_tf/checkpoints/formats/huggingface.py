@@ -58,11 +58,11 @@ LABELLED, CLASSIFIERS = heads.kinds("is_labelled"), ("classes", "multi_label", "
 
 def recognizes(path: str) -> bool:
     """Returns whether a path is a folder with config.json, or an older bert_config.json, and weights of PyTorch."""
-    return torch_folders.is_model(path)
+    return torch_folders.is_model(sentence_transformers.encoder_folder(path))
 
 
 def read(path: str) -> Checkpoint:
-    """Reads the folder; "gelu" means the exact error function.
+    """Reads the folder, or of sentence-transformers that with the encoder; "gelu" means the exact error function.
 
     Heads that this package would compute otherwise are left out: their weights keep the names of the file.
 
@@ -70,6 +70,7 @@ def read(path: str) -> Checkpoint:
         UserError: a file is missing or damaged, the configuration has something that is not supported, or the encoder
             lacks weights.
     """
+    folder, path = path, sentence_transformers.encoder_folder(path)
     config = _read_config(_config_file(path))
     layout, kind = LAYOUTS[config.encoder], _kind(path)
     prefixes = {each.prefix for each in LAYOUTS.values()} - {"model."}  # which others may have around them
@@ -122,7 +123,7 @@ def read(path: str) -> Checkpoint:
         labels=_labels(path, len(weights["classifier/bias"])) if kind in LABELLED else None,
         kind=kind,
         max_seq_length=huggingface_rules.length_of_texts(path),
-        sentence_vectors=sentence_transformers.read(path, config.max_position_embeddings),
+        sentence_vectors=sentence_transformers.read(folder, config.max_position_embeddings),
         left_out=tuple(left_out),
     )
 
