@@ -62,12 +62,12 @@ def read(
     class_names = _class_names(builder.info.features[label]) if label and named else ()
     examples = []
     for number, row in enumerate(_rows(builder, split)):
-        example_id = str(_plain(row[id_feature]) if id_feature else number)
+        example_id = str(json_files.plain(row[id_feature]) if id_feature else number)
         location = f"example {example_id} of {split} in {builder.data_dir}"
-        strings = tuple(joined_words(_plain(row[text])) for text in texts)
+        strings = tuple(joined_words(json_files.plain(row[text])) for text in texts)
         if not all(isinstance(text, str) for text in strings):
             raise UserError(f"In {location} a text is {strings!r}; expected strings in {', '.join(texts)}.")
-        row_label = _label(_plain(row[label]), class_names) if label else None
+        row_label = _label(json_files.plain(row[label]), class_names) if label else None
         examples.append(Example(example_id, strings, row_label, location))
     return examples
 
@@ -85,14 +85,6 @@ def feature_names(name: str, data_dir: str) -> list[str]:
 def _class_names(feature: Any) -> Sequence[str]:
     """The names of a ClassLabel, or of a sequence of them; () for other features."""
     return getattr(getattr(feature, "feature", feature), "names", None) or ()
-
-
-def _plain(value: Any) -> Any:
-    """A NumPy value as Python's; bytes as text."""
-    value = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _label(value: Any, class_names: Sequence[str]) -> Any:

@@ -49,10 +49,7 @@ class Flags(FineTuningFlags, QuestionOptions):
         TaskOptions, "train_file", help="Questions to train on, in SQuAD format, or preprocessed examples (.tf_record)."
     )
     predict_file: str = changed(
-        FineTuningFlags,
-        "predict_file",
-        help="Questions to answer, and to evaluate on if they have answers.",
-        free=True,
+        FineTuningFlags, "predict_file", help="Questions to answer, and to evaluate on if they have answers.", free=True
     )
     version_2_with_negative: bool = flag(False, "Some questions have no answer (SQuAD 2.0).")
     output_dir: str = changed(RunOptions, "output_dir", "runs/squad")

@@ -75,9 +75,9 @@ def scatter_details(details: Any) -> list[Drawn]:
     drawn = []
     for name, tables in _dictionaries(details):
         pairs = [pair for pair in tables.get("values") or () if isinstance(pair, list) and len(pair) == 2]
-        pairs = [(true, predicted) for true, predicted in pairs if is_number(true) and is_number(predicted)]
-        if pairs:
-            drawn.append({"name": name, **scatter(pairs)})
+        points = [(true, predicted) for true, predicted in pairs if is_number(true) and is_number(predicted)]
+        if points:
+            drawn.append({"name": name, **scatter(points)})
     return drawn
 
 

@@ -79,3 +79,11 @@ def _load(path: files.StrPath, has_lines: bool = False) -> Any:
         if not has_lines or error.msg != "Extra data":
             raise
     return [parse(line) for line in text.splitlines() if line.strip()]
+
+
+def plain(value: Any) -> Any:
+    """A value of NumPy or TensorFlow as JSON has it: numbers as Python's, arrays as lists, bytes as text."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -29,13 +29,13 @@ from bert_tf.text.ragged_scan import (
     utf8_sizes,
     without_overlaps,
 )
+from bert_tf.text.replacements import BLOCK, paged
 from bert_tf.text.text_kernels import tf_text
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.vocabulary import SubwordVocabulary
 from bert_tf.text.wordpiece import as_single_node, character_offsets, flat_bytes
 
-BLOCK = 256  # code points in a page of the table of classes
 NEVER = np.iinfo(np.int32).max  # rank of a pair that no merge has
 BUCKETS = 2**62  # of the hash by which words are found; a collision costs time only
 
@@ -136,7 +136,7 @@ class ByteBpe:
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured, not copied into each graph
             self._size = tf.constant(size, tf.int64)
             self._keys, self._ranks, self._products = map(tf.constant, (keys, ranks, products))  # [M], sorted by key
-            self._pages, self._classes = map(tf.constant, _paged(byte_level.character_classes()))
+            self._pages, self._classes = map(tf.constant, paged(byte_level.character_classes()))
             self._byte_ids = tf.constant([ids[token] for token in byte_level.alphabet()])  # int32 [256]
             self._leading, self._trailing = (
                 tf.constant([len(c) - len(strip(c, b" ")) for c in contents], tf.int64)
@@ -313,9 +313,3 @@ def _merge_table(merges: list[tuple[str, str]], ids: dict[str, int]) -> tuple[np
         raise UserError("merges.txt or tokenizer.json has no merges: pass that of a trained byte-level BPE.")
     ranks, products = np.array([table[key] for key in keys], np.int32).T
     return np.array(keys, np.int64), np.ascontiguousarray(ranks), np.ascontiguousarray(products)
-
-
-def _paged(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A table of all code points as numbers of pages, int32, and the different pages one after another, int32."""
-    pages, numbers = np.unique(classes.reshape(-1, BLOCK), axis=0, return_inverse=True)
-    return numbers.reshape(-1).astype(np.int32), pages.reshape(-1).astype(np.int32)

@@ -124,10 +124,7 @@ STEPS = [  # changes of tokenizer.json and what the sentence names
         {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]}},
         "is NFC, Lowercase",
     ),
-    (
-        {"normalizer": {"type": "BertNormalizer", "clean_text": False}},
-        "BertNormalizer clean_text=False",
-    ),
+    ({"normalizer": {"type": "BertNormalizer", "clean_text": False}}, "BertNormalizer clean_text=False"),
     ({"pre_tokenizer": {"type": "Whitespace"}}, "pre_tokenizer is Whitespace"),
     ({"post_processor": None}, "post_processor is None"),
     ({"truncation": {"direction": "Left", "max_length": 8, "strategy": "LongestFirst", "stride": 0}}, "direction"),

@@ -188,11 +188,7 @@ def test_serve_takes_a_checkpoint(folders):
     assert Served("x", folders["nli"]).kind == "classes"  # as its labels say
     assert Served("x", folders["number"], texts=2).kind == "regression"
     assert Served("x", folders["choice"], texts=5).kind == "choice"
-    assert [Served("x", folders[name]).kind for name in ("tags", "span", "masks")] == [
-        "tags",
-        "span",
-        "masked_lm",
-    ]
+    assert [Served("x", folders[name]).kind for name in ("tags", "span", "masks")] == ["tags", "span", "masked_lm"]
     with pytest.raises(UserError, match="takes a text and its choices: say how many texts that are, num_texts"):
         Served("x", folders["choice"])
 

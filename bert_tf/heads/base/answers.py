@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from bert_tf.runtime import json_files
+
 MAX_LINES = 10  # of a single answer
 SHOWN_TOKENS = 3  # for each mask, in one line
 NO_ANSWER, NO_MASK = "no answer", "no [MASK] in the text"
@@ -304,7 +306,7 @@ class RawOutputs(BaseAnswer):
     @classmethod
     def of(cls, outputs: Mapping[str, Any]) -> RawOutputs:
         """Arrays as lists, bytes as text."""
-        return cls(outputs={name: _plain(value) for name, value in outputs.items()})
+        return cls(outputs={name: json_files.plain(value) for name, value in outputs.items()})
 
     @property
     def shown(self) -> str:
@@ -375,11 +377,3 @@ class Answered:
     def _known(self) -> dict[str, Any]:
         known = {"truth": self.truth, "loss": self.loss}
         return {name: value for name, value in known.items() if value is not None}
-
-
-def _plain(value: Any) -> Any:
-    """An array as lists, its bytes as text."""
-    value = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

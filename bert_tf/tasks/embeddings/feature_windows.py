@@ -25,13 +25,7 @@ def split_pairs(lines: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
 
 
 def rows_and_tokens(
-    tokenizer: Tokenizer,
-    first: tf.Tensor,
-    second: tf.Tensor,
-    is_pair: tf.Tensor,
-    *,
-    max_seq_length: int,
-    stride: int,
+    tokenizer: Tokenizer, first: tf.Tensor, second: tf.Tensor, is_pair: tf.Tensor, *, max_seq_length: int, stride: int
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.RaggedTensor]]:
     """Texts and second texts -> rows for an encoder, and the texts' tokens.
 

@@ -100,10 +100,7 @@ def test_conflicting_flags_are_refused(tmp_path):
         (["--sizes=2/100/3"], "--sizes has '2/100/3'; expected positive numbers, and a width divisible by the heads"),
         (["--pretraining=num_train_steps=3"], "--pretraining has 'num_train_steps=3'"),
         (['--pretraining=--a="b'], "--pretraining is '--a=\"b', which cannot be parsed: No closing quotation."),
-        (
-            ["--tables=sizes", "--pretraining=--vocab_size=many"],
-            "--pretraining has --vocab_size=many; expected",
-        ),
+        (["--tables=sizes", "--pretraining=--vocab_size=many"], "--pretraining has --vocab_size=many; expected"),
     ],
 )
 def test_user_error_is_one_line(tmp_path, capsys, arguments, words):

@@ -212,10 +212,7 @@ def test_span_head_is_required_but_no_pooler(capsys):
 
 
 def headed(labels, size=2):
-    arrays = {
-        "classifier/kernel": np.arange(16.0 * size).reshape(16, size),
-        "classifier/bias": np.arange(float(size)),
-    }
+    arrays = {"classifier/kernel": np.arange(16.0 * size).reshape(16, size), "classifier/bias": np.arange(float(size))}
     return Checkpoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays, labels=labels)
 
 

@@ -77,11 +77,7 @@ def test_batch_has_reference_vectors_of_first_tokens_and_zero_padding(make):
     _, arrays = model_of(task)
     first, second = task.eval_batches(3, "dev")
     assert first["vectors"].shape == (3, 7, 4, 16) and first["lengths"].numpy().tolist() == [5, 1, 3]
-    assert first["labels"].numpy().tolist() == [
-        [1, 0, -1, 1, 2, -1, -1],
-        [0] + [-1] * 6,
-        [1, 0, 0] + [-1] * 4,
-    ]
+    assert first["labels"].numpy().tolist() == [[1, 0, -1, 1, 2, -1, -1], [0] + [-1] * 6, [1, 0, 0] + [-1] * 4]
     assert second["row_numbers"].numpy().tolist() == [4, 0, 0] and not second["lengths"][1:].numpy().any()
     # The first sentence is ab c d ca, six pieces, and fits into a row.
     ids = np.array([[PIECES.index(piece) for piece in "[CLS] a ##b c d c ##a [SEP]".split()]])
