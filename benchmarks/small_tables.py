@@ -13,6 +13,8 @@ has is not run again. All systems read 64 tokens and have their defaults, but fo
 import argparse
 import collections
 import csv
+import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -90,8 +92,37 @@ def tf_idf(train, test, names, checkpoint, *, several):
 
 
 def frozen(train, test, names, checkpoint, *, several):
-    """bert-tf's linear head on frozen vectors."""
-    return bert_tf(train, test, names, checkpoint, several=several, start="frozen", do_eval=False)
+    """The linear head of bert-tf on the vectors that its classifier reads before training."""
+    from bert_tf.model.sequence_packing import CPU_COSTS, PackingSpec
+    from bert_tf.tasks import baseline
+    from bert_tf.text.tokenizer import pack
+
+    model, tokenizer = untrained(checkpoint)
+
+    def vectors(rows) -> np.ndarray:
+        batches = [rows[first : first + 50] for first in range(0, len(rows), 50)]
+        columns = [list(map(list, zip(*(row[0] for row in batch), strict=True))) for batch in batches]
+        inputs = (pack(tokenizer, texts, LENGTH) for texts in columns)
+        return np.concatenate(
+            [model.vectors(model.complete(x), None, PackingSpec.dynamic(CPU_COSTS)).numpy() for x in inputs]
+        )
+
+    labels = numbered(train, names, several=several)
+    return baseline.fit_vectors(vectors(train), labels, len(names)).predict(vectors(test), labels)
+
+
+@functools.cache
+def untrained(checkpoint: str):
+    """A classifier with the encoder of a checkpoint, which pools as that was trained to, and the tokenizer."""
+    from bert_tf.checkpoints import formats
+    from bert_tf.model import heads, weights
+    from bert_tf.text import tokenizer_kinds
+
+    start = formats.read(checkpoint)
+    pooling = "mean" if start.sentence_vectors and start.sentence_vectors.pooling == "mean" else "cls"
+    model = heads.Classifier(dataclasses.replace(start.config, pooling=pooling), 1)
+    weights.assign(model, start.weights)
+    return model, tokenizer_kinds.create(start.vocabulary, start.lowers_case)
 
 
 def bert_tf(train, test, names, checkpoint, *, several, **options):

@@ -252,17 +252,20 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     # Training
     evaluator = Evaluator(task, model, config, strategy)
     if options.do_train:
-        candidate = baselines.score(options, task, start, evaluator, folder)
+        head = baselines.score(options, task, start, evaluator, folder)
+        if options.start == baselines.BEST and start.weights and starting_point.has_new_head(start, task):
+            baselines.begin_linear(task, evaluator, head)
         if options.start in (baselines.FROZEN, few_shot.CONTRASTIVE):
             if not folder.last_step():
                 if options.start == few_shot.CONTRASTIVE:
                     few_shot.train(task, model, config, strategy)
                 baselines.fit_head(task, evaluator)
             config = dataclasses.replace(config, learning_rate=0.0, head_learning_rate=0.0, num_train_steps=1)
+        evaluates_start = options.start == baselines.BEST and starting_point.is_scored(options, task)
         announce(options, config)
         taught = teacher.taught(task, model, taught_by, options.distillation, strategy)
         with folder.phase("train"):
-            steps = train(taught, model, config, strategy, folder, evaluator, candidate)
+            steps = train(taught, model, config, strategy, folder, evaluator, evaluates_start)
         if options.lora.lora_rank:
             write_adapters(model, options, task, folder)
             lora.merge(model)

@@ -37,7 +37,7 @@ def train(
     strategy: tf.distribute.Strategy,
     folder: RunFolder,
     evaluator: Evaluator | None = None,
-    candidate: Callable[[], contextlib.AbstractContextManager[None]] | None = None,
+    evaluates_start: bool = False,
 ) -> int:
     """Trains the model up to `config.num_train_steps`, or for `config.budget_minutes`.
 
@@ -46,13 +46,12 @@ def train(
     a single process also after its first two minutes and after half an hour without a checkpoint. Evaluates when
     `EarlyStopping.is_due`; may stop early with `early_stop_patience`; with `keep_best` the model and the last
     checkpoint end with the weights of the best evaluation. An `evaluator` that the caller goes on to use is traced once
-    for both. candidate(): a context within which the model has other weights; they are evaluated before the first step,
-    as step 0, and kept if none are better.
+    for both. evaluates_start: evaluate before the first step, too, as step 0; its weights are kept if none are better.
     Returns the step of the final weights. Raises TrainingError (Diverged if the loss is not finite), and Interrupted
     after SIGTERM or Ctrl-C, with everything saved.
     """
     loop = TrainingLoop(task, model, config, strategy, folder, evaluator or Evaluator(task, model, config, strategy))
-    loop.candidate = candidate
+    loop.evaluates_start = evaluates_start
     try:
         total = None if config.budget_minutes else config.num_train_steps
         with stop_signals.deferred() as signals, progress("training", total) as report:
@@ -73,12 +72,12 @@ class TrainingLoop:
     """A training run: its parts, and what happens after each step.
 
     Attributes:
-        candidate: see `train`.
+        evaluates_start: see `train`.
         saves_at: on the clock, when a checkpoint is due whatever the step.
         saved: the step of the last checkpoint, 0 before the first.
     """
 
-    candidate: Callable[[], contextlib.AbstractContextManager[None]] | None = None
+    evaluates_start = False
     saves_at = math.inf
     saved = 0
     _compiled: frozenset[tuple[Any, ...]] = frozenset()
@@ -126,9 +125,8 @@ class TrainingLoop:
             if self._is_last(step):
                 self._save(step)
         self._report_all_reduce()
-        if not step and self.candidate:
-            with self.candidate():
-                self._evaluate(0)
+        if not step and self.evaluates_start:
+            self._evaluate(0)
         self.log.restart_clock()
         self.saves_at = time.monotonic() + FIRST_SAVE_SECONDS
         while not self._is_last(step):

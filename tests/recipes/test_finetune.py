@@ -72,7 +72,7 @@ def test_trained_model_predicts_unlabeled_file_with_its_labels(trained):
 def test_frozen_encoder_with_a_linear_head_is_kept_if_training_does_not_beat_it(trained, tmp_path):
     folder, run, _ = trained
     flags = {name: value for name, value in TINY.items() if name not in ("model_size", "vocab_size")}
-    flags |= {"init_checkpoint": run, "labels": "cat,dog,fox", "learning_rate": 1e-9, "do_export": False}
+    flags |= {"init_checkpoint": run, "labels": "cat,dog,fox", "learning_rate": 0.0, "do_export": False}
     code, stdout, stderr = script(**flags, start="best", data_dir=folder, output_dir=tmp_path / "run")
     assert code == 0, stderr
     about = json.loads((tmp_path / "run" / "run.json").read_text())
@@ -80,6 +80,7 @@ def test_frozen_encoder_with_a_linear_head_is_kept_if_training_does_not_beat_it(
     results = json.loads((tmp_path / "run" / "eval_results.json").read_text())
     assert about["selection"]["evaluations"][0] == [0, frozen["accuracy"]] and about["selection"]["taken_step"] == 0
     assert results["accuracy"] == frozen["accuracy"] and "Keeping the encoder as it was, with the linear" in stdout
+    assert "The head begins as the linear model on frozen vectors." in stdout
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Quick models that fine-tuning is compared with, before and after it, or that it may end with."""
 
-import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -21,15 +20,13 @@ from bert_tf.training.run_directory import RunFolder
 BEST, FROZEN = "best", "frozen"  # of the flag `start`
 log = logging.getLogger("bert_tf")
 
-Candidate = Callable[[], contextlib.AbstractContextManager[None]]
-
 
 def score(
     options: FineTuningFlags, task: FineTuningTask, start: Checkpoint, evaluator: "Evaluator", folder: RunFolder
-) -> Candidate | None:
+) -> baseline.LinearHead | None:
     """Prints and records the scores of the task's baselines, which the model should beat.
 
-    Returns with start=best, if there is a linear head on frozen vectors: a context within which the model has it.
+    Returns the linear head on frozen vectors, if it is one of them.
     """
     if not (options.baseline and starting_point.is_scored(options, task)):
         return None
@@ -37,7 +34,7 @@ def score(
     folder.update(baselines=[{"name": name, "scores": values} for name, values in scores.items()])
     if scores:
         print("To beat, on the development set:", *_table(scores), sep="\n", flush=True)
-    return (lambda: _with_head(evaluator.model, head)) if head is not None and options.start == BEST else None
+    return head
 
 
 def _frozen_vectors(evaluator: "Evaluator") -> Callable[[str, int], np.ndarray] | None:
@@ -81,19 +78,21 @@ def fit_head(task: FineTuningTask, evaluator: "Evaluator") -> None:
     _assign(evaluator.model, head)
 
 
+def begin_linear(task: FineTuningTask, evaluator: "Evaluator", head: baseline.LinearHead | None) -> None:
+    """Gives the model the linear head on frozen vectors if there can be one; head: if it is known already.
+
+    Training then changes the encoder less than a random head would make it (Kumar et al. 2022, arXiv:2202.10054).
+    """
+    vectors = None if head else _frozen_vectors(evaluator)
+    head = baseline.linear_head(task, vectors) if vectors else head
+    if head is not None:
+        _assign(evaluator.model, head)
+        print("The head begins as the linear model on frozen vectors.", flush=True)
+
+
 def _assign(model: Any, head: Iterable[np.ndarray]) -> None:
     for variable, values in zip((model.classifier.kernel, model.classifier.bias), head, strict=True):
         variable.assign(values)
-
-
-@contextlib.contextmanager
-def _with_head(model: Any, head: tuple[np.ndarray, np.ndarray]) -> Iterator[None]:
-    before = [variable.numpy() for variable in (model.classifier.kernel, model.classifier.bias)]
-    _assign(model, head)
-    try:
-        yield
-    finally:
-        _assign(model, before)
 
 
 def _table(scores: Mapping[str, Mapping[str, float]]) -> Iterator[str]:

@@ -168,11 +168,15 @@ def _wrong_task(options: FineTuningFlags, reason: str) -> UserError:
 
 def new_head_rate(start: Checkpoint, task: FineTuningTask) -> float:
     """The task's learning rate of a new head; 0 if the checkpoint has the head already, or there is none."""
-    if task.head.kernel is None or not start.weights:
-        return 0.0
+    return task.head.new_head_rate if start.weights and has_new_head(start, task) else 0.0
+
+
+def has_new_head(start: Checkpoint, task: FineTuningTask) -> bool:
+    """Returns whether the task has a head that the checkpoint lacks."""
+    if task.head.kernel is None:
+        return False
     name, size = task.head.kernel
-    is_known = name in start.weights and start.weights[name].shape[-1] == size
-    return 0.0 if is_known else task.head.new_head_rate
+    return name not in start.weights or start.weights[name].shape[-1] != size
 
 
 def check_memory(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> None:

@@ -9,6 +9,8 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from bert_tf.checkpoints import published
+from bert_tf.checkpoints.sentence_transformers import MODULES
 from bert_tf.data import tables
 from bert_tf.data.examples import HOLDS, HOLDS_NOT, label_columns, label_of
 from bert_tf.errors import UserError, listed
@@ -17,6 +19,7 @@ from bert_tf.heads.multi_label import LIST, MultiLabel
 from bert_tf.heads.regression import Regression
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES
 from bert_tf.reports.wording import count_text
+from bert_tf.runtime import files
 
 CHOSEN = ("text_columns", "label_column", "label_type", "output_dir", "init_checkpoint", "max_seq_length")  # flags
 RECIPE = (  # flags that a small table has defaults of its own for
@@ -27,6 +30,7 @@ RECIPE = (  # flags that a small table has defaults of its own for
     "early_stop_patience",
     "class_weights",
     "criterion",
+    "start",
 )
 STEPS, MAX_EPOCHS, MIN_EPOCHS = 400, 60, 3  # of training on a small table
 BATCH_SIZES = ((200, 8), (2000, 16))  # (examples below which, rows of a step); else the default
@@ -118,6 +122,8 @@ def recipe(
     sizes = collections.Counter(" ".join(label.split()).lower() for label in labels)  # spellings of one are joined
     rarest, rare = min(sizes.items(), key=lambda each: each[1])
     is_uneven = label_type == Classes.kind and rare * len(sizes) < UNEVEN * count
+    if _makes_vectors(given.get("init_checkpoint", START)):
+        chosen["start"] = "best"
     if is_uneven:
         chosen |= {"class_weights": "balanced", "criterion": "macro_f1"}
     chosen = {name: value for name, value in chosen.items() if name not in given}
@@ -131,6 +137,12 @@ def recipe(
             flush=True,
         )
     return chosen
+
+
+def _makes_vectors(checkpoint: str) -> bool:
+    """Returns whether this is a model of sentence-transformers, whose vectors a linear model can tell apart."""
+    name = published.handle(checkpoint) or checkpoint
+    return "sentence-transformers/" in name or files.exists(os.path.join(name, MODULES))
 
 
 def _text_choice(chosen: Mapping[str, Any], given: Mapping[str, Any]) -> str:

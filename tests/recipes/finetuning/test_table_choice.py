@@ -180,3 +180,11 @@ def test_unclear_columns_are_listed(tmp_path):
         table_choice.defaults(str(path), {})
     with pytest.raises(UserError, match="holds the texts\\? a, b may hold them"):
         table_choice.defaults(str(path), {"label_column": "c"})
+
+
+def test_training_begins_with_a_linear_head_on_models_that_make_vectors(tmp_path):
+    (tmp_path / "modules.json").write_text("[]")
+    starts = {str(tmp_path): "best", "all-MiniLM-L6-v2": "best", "bert-base-uncased": None}
+    for checkpoint, start in starts.items():
+        chosen = table_choice.recipe(["a", "b"] * 50, "classes", {"init_checkpoint": checkpoint})
+        assert chosen.get("start") == start
