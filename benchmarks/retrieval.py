@@ -63,9 +63,9 @@ def trained(options):
     """The folder of a reranker that was trained on the questions of options.train."""
     write("train_paragraphs", "train_questions", options.train, options.train_questions)
     command("index", "train_paragraphs.csv", "train", f"--model={options.model}", "--id_column=id")
-    command("mine", "train_questions.csv", "judged.csv", "--index=train", "--text_columns=query,text", "--judged",
+    command("mine", "train_questions.csv", "judged.jsonl", "--index=train", "--text_columns=query,text", "--judged",
             f"--negatives={LIST - 1}")  # fmt: skip
-    command("finetune", "judged.csv", "--task_name=table", "--label_type=relevance", "--text_columns=query,text",
+    command("finetune", "judged.jsonl", "--task_name=table", "--label_type=relevance", "--text_columns=query,text",
             "--label_column=label", "--ranking_loss=listwise", f"--list_size={LIST}", "--train_batch_size=32",
             "--num_train_epochs=1", "--learning_rate=1e-4", f"--init_checkpoint={options.model}",
             "--output_dir=reranker", "--max_seq_length=192", "--nodo_eval")  # fmt: skip

@@ -30,19 +30,18 @@ def exact(vectors: np.ndarray, queries: np.ndarray, count: int) -> Found:
 
     vectors: float32 [n, E], also memory-mapped. queries: float32 [q, E]. Of equal ones the first comes first.
     """
-    return best(len(vectors), lambda rows: queries @ vectors[rows].T, count)
+    return best((len(queries), len(vectors)), lambda rows: queries @ vectors[rows].T, count)
 
 
-def best(size: int, scores_of: Callable[[slice], np.ndarray], count: int) -> Found:
-    """The same by scores_of(rows), float32 [q, rows], of `size` vectors."""
-    count = min(count, size)
-    numbers, scores = None, None
-    for first in range(0, size, ROWS_AT_ONCE):
+def best(shape: tuple[int, int], scores_of: Callable[[slice], np.ndarray], count: int) -> Found:
+    """The same by scores_of(rows), float32 [q, rows]. shape: (q, n)."""
+    count = min(count, shape[1])
+    numbers: np.ndarray = np.empty([shape[0], 0], np.int64)
+    scores: np.ndarray = np.empty([shape[0], 0], np.float32)
+    for first in range(0, shape[1], ROWS_AT_ONCE):
         block = scores_of(slice(first, first + ROWS_AT_ONCE))  # [q, rows]
-        if numbers is None:
-            numbers, scores = np.empty([len(block), 0], np.int64), np.empty([len(block), 0], np.float32)
-        best = np.argpartition(-block, min(count, block.shape[1]) - 1)[:, :count] if count < block.shape[1] else None
-        rows = np.broadcast_to(np.arange(block.shape[1]), block.shape) if best is None else np.sort(best, 1)
+        found = np.argpartition(-block, min(count, block.shape[1]) - 1)[:, :count] if count < block.shape[1] else None
+        rows = np.broadcast_to(np.arange(block.shape[1]), block.shape) if found is None else np.sort(found, 1)
         scores = np.concatenate([scores, np.take_along_axis(block, rows, 1)], 1)
         numbers = np.concatenate([numbers, rows + first], 1)
         order = np.argsort(-scores, axis=1, kind="stable")[:, :count]

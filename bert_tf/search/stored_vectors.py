@@ -130,8 +130,9 @@ class Int8(Stored):
         """See `Stored`."""
         offset = queries @ (self.starts + 128.5 * self.steps)
         scaled = queries * self.steps
+        shape = len(queries), len(self)
         return neighbors.best(
-            len(self), lambda rows: scaled @ self.codes[rows].T.astype(np.float32) + offset[:, None], count
+            shape, lambda rows: scaled @ self.codes[rows].T.astype(np.float32) + offset[:, None], count
         )
 
     def first_not_finite(self) -> int | None:
@@ -166,7 +167,9 @@ class Binary(Stored):
     def nearest(self, queries: np.ndarray, count: int) -> Found:
         """See `Stored`."""
         asked = np.packbits(queries > 0, axis=1)
-        numbers, _ = neighbors.best(len(self), lambda rows: -_differing(asked, self.bits[rows]), RESCORED * count)
+        numbers, _ = neighbors.best(
+            (len(queries), len(self)), lambda rows: -_differing(asked, self.bits[rows]), RESCORED * count
+        )
         scores = np.einsum("qe,qke->qk", queries, self._signs(numbers)) / np.float32(self.shape[1] ** 0.5)
         order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
         return np.take_along_axis(numbers, order, 1), np.take_along_axis(scores, order, 1)
