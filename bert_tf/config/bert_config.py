@@ -22,9 +22,10 @@ SIZES = {
     "large": (24, 1024),
 }
 MAX_SIZE, MAX_LAYERS = 2**31 - 1, 10_000  # what TensorFlow counts in int32; far above any published model
-ACTIVATIONS = ("gelu_erf", "gelu_tanh", "relu")
-# Further names of the two forms of GELU in the files of transformers.
-GELUS = {
+ACTIVATIONS = ("gelu_erf", "gelu_tanh", "relu", "silu")
+# Further names in the files of transformers.
+ALIASES = {
+    "swish": "silu",
     "gelu_python": "gelu_erf",
     **dict.fromkeys(("gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh", "gelu_python_tanh"), "gelu_tanh"),
 }
@@ -74,8 +75,7 @@ class BertConfig:
         self._expect("is_causal", bool, lambda _: True, "true or false")
         self._expect("pooling", str, ("cls", "mean").__contains__, "cls or mean")
         self._expect("encoder", str, bool, "the name of a module in bert_tf/model/encoders or elsewhere")
-        activations = (*ACTIVATIONS, *self.encoder_traits.activations)
-        self._expect("hidden_act", str, activations.__contains__, f"one of {', '.join(activations)}")
+        self._expect("hidden_act", str, ACTIVATIONS.__contains__, f"one of {', '.join(ACTIVATIONS)}")
         self._expect("position_embedding_type", str, POSITIONS.__contains__, f"one of {', '.join(POSITIONS)}")
         if self.position_embedding_type != "absolute" and not self.encoder_traits.may_be_sinusoidal:
             raise UserError(
@@ -225,7 +225,7 @@ class BertConfig:
         if unknown:
             logging.getLogger("bert_tf").debug("Not used from the BERT configuration: %s", ", ".join(unknown))
         act = values.get("hidden_act", "gelu")
-        translated = {"gelu": gelu, **GELUS}
+        translated = {"gelu": gelu, **ALIASES}
         values["hidden_act"] = translated.get(act, act) if isinstance(act, str) else act
         if "vocab_size" not in values:
             raise UserError("The BERT configuration has no vocab_size; it is the number of lines of vocab.txt.")

@@ -43,7 +43,6 @@ class EncoderTraits:
         position_offset: rows of the table of positions before that of the first position.
         has_layer_biases: the dense layers of attention and feed-forward have a bias.
         has_norm_biases: LayerNorms have one.
-        activations: those of hidden_act that only it has.
         shares_head: heads on tokens, that for masked LM among them, read what its pooler makes of them.
         settings: entries of the configuration that only it has, with their defaults; of a list the first, and the
             others are choices.
@@ -68,7 +67,6 @@ class EncoderTraits:
     position_offset: int = 0
     has_layer_biases: bool = True
     has_norm_biases: bool = True
-    activations: tuple[str, ...] = ()
     shares_head: bool = False
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -146,7 +144,6 @@ TRAITS: Mapping[str, EncoderTraits] = {  # of the modules in PACKAGE
         may_be_causal=False,
         sentence_pairs="",
         has_layer_biases=False,
-        activations=("silu",),
         settings={"rotary_emb_base": 1000.0},
     ),
     "pre_ln_bert": _bert(may_be_sinusoidal=True),

@@ -235,6 +235,8 @@ def change_config(path, *left_out, **values):
         ("gelu_accurate", "gelu_tanh"),
         ("gelu_python_tanh", "gelu_tanh"),
         ("relu", "relu"),
+        ("silu", "silu"),
+        ("swish", "silu"),
     ],
 )
 def test_further_names_of_activations_are_known(folder, name, expected):
@@ -246,10 +248,7 @@ def test_further_names_of_activations_are_known(folder, name, expected):
 @pytest.mark.parametrize(
     "values, message",
     [
-        *(
-            ({"hidden_act": name}, f"hidden_act is '{name}'")
-            for name in ("silu", "quick_gelu", "mish", "linear", "gelu_10")
-        ),
+        *(({"hidden_act": name}, f"hidden_act is '{name}'") for name in ("quick_gelu", "mish", "linear", "gelu_10")),
         ({"position_embedding_type": "relative_key_query"}, "position_embedding_type is 'relative_key_query'"),
         ({"add_cross_attention": True}, "add_cross_attention is True; expected False"),
         ({"pruned_heads": {"1": [0]}}, "pruned_heads is"),

@@ -51,7 +51,7 @@ def test_sizes_match_the_original(size, layers, hidden, heads, wide):
         ({"is_causal": 1}, "is_causal is 1 .*; expected true or false"),
         ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000 .*; expected a whole number from 0 to 10,000"),
         ({"hidden_size": 10**12}, "hidden_size is 1000000000000 .*; expected a whole number from 1 to 2,147,483,647"),
-        ({"hidden_act": "swish"}, "hidden_act is 'swish'"),
+        ({"hidden_act": "mish"}, "hidden_act is 'mish'"),
         ({"hidden_act": ["gelu"]}, r"hidden_act is \['gelu'\]"),
         ({"hidden_size": 9, "num_attention_heads": 3, "encoder": "lstm"}, "hidden_size is 9 .*; expected an even"),
         ({"is_causal": True, "encoder": "lstm"}, "lstm reads from both sides: leave out left_to_right"),

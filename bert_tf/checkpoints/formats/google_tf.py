@@ -186,9 +186,9 @@ def _config_values(config: BertConfig) -> dict[str, Any]:
         values["embedding_size"], values["inner_group_num"] = config.embedding_width, 1
     if config.hidden_act == google_layouts.GELUS[config.encoder]:
         values["hidden_act"] = "gelu"
-    elif config.hidden_act.startswith("gelu"):
+    elif config.hidden_act != "relu":
         logging.getLogger("bert_tf").warning(
-            "This model has %s, which %s names; the original's code has another GELU only.",
+            "This model has %s, which %s names; the original's code has its GELU and ReLU only.",
             config.hidden_act,
             CONFIGS[config.encoder],
         )

@@ -17,7 +17,7 @@ from bert_tf.checkpoints.huggingface_layouts.base.layout import (
     module,
     not_supported,
 )
-from bert_tf.config.bert_config import GELUS, BertConfig
+from bert_tf.config.bert_config import ALIASES, BertConfig
 
 
 def read(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def read(values: Mapping[str, Any]) -> dict[str, Any]:
     if values["conv_kernel_size"] and not values["conv_kernel_size"] % 2:
         raise not_supported("conv_kernel_size", values["conv_kernel_size"], "an odd number")
     activation = values.get("conv_act", "tanh")
-    values["conv_act"] = "gelu_erf" if activation == "gelu" else GELUS.get(activation, activation)
+    values["conv_act"] = "gelu_erf" if activation == "gelu" else ALIASES.get(activation, activation)
     width = values.get("hidden_size", 1536)
     for name, expected in (
         ("pooler_hidden_size", width),
