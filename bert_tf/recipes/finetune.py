@@ -90,7 +90,7 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
         if "tfds_name" in self.given and "task_name" not in self.given:
             return {"task_name": "table"}
         if self.task_name == few_shot.NAME:
-            return few_shot.DEFAULTS
+            return dict(few_shot.DEFAULTS)
         if self.given & {"task_name", "data_dir", "train_file", "predict_file"}:
             return {}
         question = "Which part of it is a passage from?"

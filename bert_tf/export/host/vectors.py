@@ -5,7 +5,7 @@ n tokens of a text, D hidden size, E numbers of a vector.
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from bert_tf.text.host_tokenizer import Tokens
 
 PAIR = re.compile(r"(?s)(.*\S.*) \|\|\| (.*)", re.ASCII)  # split at the last bar
 NO_OFFSET = -1  # start and end of [CLS] and [SEP], which are in no text
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "identity": lambda x: x,
     "tanh": np.tanh,
     "relu": lambda x: np.maximum(x, 0),
@@ -134,8 +134,8 @@ class Stages:
             ranks = np.cumsum(begins[in_text]) - 1
             vectors = np.stack([states[in_text][ranks == number].mean(0) for number in range(len(firsts))])
         offsets = starts[firsts], ends[lasts], segments[firsts]
-        names = tuple(read.parts[segment][start:end] for start, end, segment in zip(*offsets, strict=True))
-        return TextVectors(finish(vectors)[:, None], names, *offsets)
+        words = tuple(read.parts[segment][start:end] for start, end, segment in zip(*offsets, strict=True))
+        return TextVectors(finish(vectors)[:, None], words, *offsets)
 
     def _pooled(self, tokens: np.ndarray) -> np.ndarray:
         """Tokens [n, D] -> one vector of all poolings, [E]."""

@@ -93,7 +93,7 @@ def best_step(evaluations: Sequence[Sequence[tuple[int, float]]]) -> int:
 
 def pooled(details: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The tables of eval_details.json over all folds, of which each has its own."""
-    tables = [next(iter(each.values()), {}) for each in details]
+    tables: list[Mapping[str, Any]] = [next(iter(each.values()), {}) for each in details]
     names = [[row["label"] for row in table.get("per_class", ())] for table in tables]
     pairs = [pair for table in tables for pair in table.get("values", ())]
     made: dict[str, Any] = {"values": pairs} if pairs else {}
