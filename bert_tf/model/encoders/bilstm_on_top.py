@@ -67,7 +67,7 @@ class Encoder(BertEncoder):
         """As BertEncoder; "tokens" and "pooled" are those of the BiLSTM, the last of L + 2 "hidden_states" too."""
         outputs = super().encode(inputs, seed, None, return_hidden_states, return_attention, packing)
         tokens = self.bilstm(outputs["tokens"], inputs["lengths"])
-        outputs |= {"tokens": tokens, "pooled": self.pooler(final_states(tokens, inputs["lengths"]))}
+        outputs |= {"tokens": tokens, "pooled": self.pool(final_states(tokens, inputs["lengths"]))}
         if positions is not None:
             outputs["tokens_at"] = tf.gather(tokens, positions, batch_dims=1)
         if return_hidden_states:
