@@ -20,7 +20,11 @@ ROOT = "square_root_of_2"
 
 
 def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[dict[str, np.ndarray]]) -> None:
-    """Converts the SavedModel. int8 uses 7 bits of each weight, as 8 overflow on processors without VNNI."""
+    """Converts the SavedModel. int8 uses 7 bits of each weight, as 8 overflow on processors without VNNI.
+
+    Products with fewer outputs than inputs stay in float32: after GELU a few inputs are far larger than the others, and
+    all of a batch share one range.
+    """
     logging.getLogger("tf2onnx").setLevel(logging.ERROR)  # it reports its progress
     loaded = tf.saved_model.load(saved_model)  # a function alone loses its variables
     signature = loaded.function.input_signature
@@ -32,9 +36,15 @@ def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[
         return
     logging.disable(logging.WARNING)  # it recommends a step for images
     try:
-        quantization.quantize_dynamic(model, target, per_channel=True, reduce_range=True)
+        narrowing = [node.name for node in model.graph.node if _narrows(node, model.graph)]
+        quantization.quantize_dynamic(model, target, per_channel=True, reduce_range=True, nodes_to_exclude=narrowing)
     finally:
         logging.disable(logging.NOTSET)
+
+
+def _narrows(node: Any, graph: Any) -> bool:
+    kernels = (x.dims for x in graph.initializer if node.op_type == "MatMul" and x.name == node.input[1])
+    return any(len(shape) == 2 and shape[0] > shape[1] for shape in kernels)
 
 
 def _divide_before_erf(graph: Any) -> None:
