@@ -109,7 +109,7 @@ class FineTuneOptions(TypedDict, total=False):
     similarity_loss: Literal["cosent", "cosine"]  # Loss of --task_name=sts.
     similarity_scale: float  # Sentence vectors: factor of cosines in losses that compare examples.
     special_tokens_in_strings: str  # Special tokens recognized in texts: all ([MASK], [SEP], ... and those that init_checkpoint adds), none, or the five and these: [E1],[/E1]. Default: as in init_checkpoint, else none, as the original.
-    start: Literal["encoder", "best", "frozen", "contrastive"]  # frozen: only fit a linear head to the vectors of the encoder as it is, which takes seconds; best: begin with that, train both, and keep the beginning if training does not beat it on the development set; contrastive: for few labels, bring the vectors of texts of a class together before that (SetFit); encoder: train encoder and head.
+    start: Literal["encoder", "best", "frozen", "contrastive"]  # frozen: only fit a linear head to the vectors of the encoder as it is, which takes seconds; best: begin with that, train both, and keep the beginning if training does not beat it on the development set; contrastive: for few labels, bring the vectors of texts of a class together, then fit such a head (SetFit); encoder: train encoder and head.
     stratify: bool  # Hold out the same part of the rows of every label.
     tag_column: int  # Tagging: column with the tag; -1: the last.
     tag_head: Literal["linear", "crf"]  # Tagging: label each word by itself, or the words of a sentence as a chain.

@@ -75,8 +75,8 @@ class FineTuningFlags(TaskOptions):
         "encoder",
         "frozen: only fit a linear head to the vectors of the encoder as it is, which takes seconds; best: begin with "
         "that, train both, and keep the beginning if training does not beat it on the development set; contrastive: "
-        "for few labels, bring the vectors of texts of a class together before that (SetFit); encoder: train encoder "
-        "and head.",
+        "for few labels, bring the vectors of texts of a class together, then fit such a head (SetFit); encoder: train "
+        "encoder and head.",
         ("encoder", "best", "frozen", "contrastive"),
     )
     training: Training = group(Training)
