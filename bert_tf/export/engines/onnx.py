@@ -22,8 +22,7 @@ ROOT = "square_root_of_2"
 def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[dict[str, np.ndarray]]) -> None:
     """Converts the SavedModel. int8 uses 7 bits of each weight, as 8 overflow on processors without VNNI.
 
-    Products with fewer outputs than inputs stay in float32: after GELU a few inputs are far larger than the others, and
-    all of a batch share one range.
+    Products with fewer outputs than inputs stay in float32, without which logits differ most (docs/performance.md).
     """
     logging.getLogger("tf2onnx").setLevel(logging.ERROR)  # it reports its progress
     loaded = tf.saved_model.load(saved_model)  # a function alone loses its variables
