@@ -233,7 +233,7 @@ def test_missing_shard_is_reported(tmp_path, arrays):
         ),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'; expected 'absolute'"),
         ({"hidden_size": 15}, "hidden_size 15 cannot be split among"),
-        ({"hidden_act": "swish"}, "hidden_act is 'swish'"),
+        ({"hidden_act": "mish"}, "hidden_act is 'mish'"),
     ],
 )
 def test_config_of_another_architecture_is_refused(tmp_path, arrays, changes, message):

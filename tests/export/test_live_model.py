@@ -333,7 +333,12 @@ def _changed(folder, to, config, about):
         (
             {},
             {"model_type": "CrossEncoder"},
-            {"modules.json": [{"type": "sentence_transformers.models.Transformer"}, {"type": "my.Dense"}]},
+            {
+                "modules.json": [
+                    {"type": "sentence_transformers.models.Transformer", "path": ""},
+                    {"type": "my.Dense", "path": "1_Dense"},
+                ]
+            },
             "modules are Transformer, Dense",
         ),
         (
