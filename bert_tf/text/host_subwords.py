@@ -265,14 +265,15 @@ def _joined(characters: Sequence[str]) -> list[bool]:
     """Which characters continue the grapheme cluster of the one before."""
     if all(map(str.isascii, characters)) and "\r" not in characters:
         return [False] * len(characters)
-    bits = [_bits(character) for character in characters]
+    bits = [_bits_of_page(ord(character) >> 8)[ord(character) & 255] for character in characters]
     return [False, *(bool(before[0] & own[1]) for before, own in zip(bits, bits[1:], strict=False))]
 
 
-@functools.lru_cache(maxsize=1 << 14)
-def _bits(character: str) -> tuple[int, int]:
-    to, by = charsmap.bits_of(np.array([ord(character)]))
-    return int(to[0]), int(by[0])
+@functools.cache
+def _bits_of_page(number: int) -> list[tuple[int, int]]:
+    """`charsmap.bits_of` 256 characters; one alone takes as long."""
+    to, by = charsmap.bits_of(np.arange(256 * number, 256 * (number + 1)))
+    return list(zip(to.tolist(), by.tolist(), strict=True))
 
 
 def _rules(vocabulary: Sequence[str]) -> bytes:
