@@ -36,6 +36,12 @@ BATCH_SIZE, STATIC_BATCH_SIZE = 32, 2048  # texts that fill all cores, and those
 ORDERS = (("question", "context"), ("text_a", "text_b"), ("text_a", "choices"))
 
 
+def check_free(target: str, *, overwrite: bool) -> None:
+    """Raises UserError if there is anything at the target, except an export that may be overwritten."""
+    if not overwrite or not files.is_file(os.path.join(target, SAVED_MODEL)):
+        atomic_files.check_free(target)
+
+
 def find(path: str) -> str:
     """Model that a path stands for: an export, the path itself or `export` in the folder of a run; or a checkpoint.
 

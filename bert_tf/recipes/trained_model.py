@@ -11,7 +11,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.options import fields_of, upgrade
 from bert_tf.errors import UserError
-from bert_tf.export import engine_predictor, loaded_model
+from bert_tf.export import engine_predictor
 from bert_tf.heads.base.table_options import LabelOptions
 from bert_tf.heads.masked_lm.mask_filling import lm_kind, task_name
 from bert_tf.model import weights
@@ -19,7 +19,7 @@ from bert_tf.recipes import finetune, finetune_squad, pretrain
 from bert_tf.recipes.finetuning import results, starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.recipes.pretraining.pretraining_flags import Flags as PretrainingFlags
-from bert_tf.runtime import atomic_files, files, plugins
+from bert_tf.runtime import files, plugins
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.tasks import catalog
@@ -167,12 +167,6 @@ def _create_model(task: Task, start: Checkpoint) -> Any:
     model = task.create_model(start.config)
     weights.check_same_shapes(weights.assign(model, start.weights))
     return model
-
-
-def check_free(target: str, *, overwrite: bool) -> None:
-    """Raises UserError if there is anything at the target, except an export that may be overwritten."""
-    if not overwrite or not files.is_file(os.path.join(target, loaded_model.SAVED_MODEL)):
-        atomic_files.check_free(target)
 
 
 def write_export(

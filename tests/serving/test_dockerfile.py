@@ -4,6 +4,8 @@ import argparse
 import fnmatch
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,3 +51,50 @@ def test_files_are_there_and_not_ignored(source):
         if fnmatch.fnmatchcase(source, pattern.lstrip("!")):
             ignored = not pattern.startswith("!")
     assert (ROOT / source).exists() and not ignored
+
+
+def test_small_installation_has_what_is_imported_to_answer():
+    """In a process that lacks all other packages than requirements-serve.txt names, and those that they need."""
+    code = """
+import importlib, importlib.abc, importlib.metadata, re, sys
+
+def name_of(requirement):
+    return re.match(r"[\\w.-]+", requirement)[0].lower().replace("_", "-")
+
+def requires(name):
+    try:
+        return importlib.metadata.requires(name) or ()
+    except importlib.metadata.PackageNotFoundError:  # of another version of Python
+        return ()
+
+wanted, found = [name_of(line) for line in open("requirements-serve.txt") if line[0] not in "#\\n"], {"bert-tf"}
+while wanted:
+    name = wanted.pop()
+    if name not in found:
+        found.add(name)
+        wanted += [name_of(each) for each in requires(name) if "extra ==" not in each]
+packages = {
+    package for package, owners in importlib.metadata.packages_distributions().items()
+    if not {name_of(owner) for owner in owners} & found
+}
+
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in packages:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Missing())
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+"""
+    commands = [f"bert_tf.cli.commands.{name}" for name in "predict serve evaluate index search extract".split()]
+    engines = [
+        "bert_tf.api.engine_bert",
+        "bert_tf.export.host.vectors",
+        "bert_tf.search.embedder",
+        "bert_tf.serving.app",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *commands, *engines], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -19,7 +19,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.cli import shared_flags
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.errors import UserError
-from bert_tf.export import engine_predictor
+from bert_tf.export import engine_predictor, loaded_model
 from bert_tf.recipes import trained_model
 from bert_tf.reports import model_card
 from bert_tf.runtime import files
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
     elif arguments.target is None:
         raise UserError(f"{folder} is a checkpoint and no run: pass TO, the folder to write, too.")
     target = os.path.join(folder, "export") if arguments.target is None else arguments.target
-    trained_model.check_free(target, overwrite=arguments.overwrite)
+    loaded_model.check_free(target, overwrite=arguments.overwrite)
     trained = trained_model.read(folder, arguments.num_texts, with_attention=arguments.attention)
     steps = RunFolder(folder, is_chief=False).last_step() if is_run else 0  # 0: the best of several runs
     files.make_folder(os.path.dirname(files.absolute(target)))

@@ -36,7 +36,6 @@ from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor, loaded_model, prediction_inputs
 from bert_tf.export.engine_predictor import AUTO, TENSORFLOW, EnginePredictor
 from bert_tf.export.loaded_model import Predictor
-from bert_tf.recipes import trained_model
 from bert_tf.runtime import files, json_files, process
 from bert_tf.tasks.embeddings import feature_files, sentence_choice, vector_choice
 from bert_tf.tasks.embeddings.sentence_choice import SentenceOptions
@@ -175,7 +174,7 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.output is not None:
         feature_files.check_writable(arguments.output, overwrite=arguments.overwrite, kind=arguments.format)
     if arguments.export is not None:
-        trained_model.check_free(arguments.export, overwrite=arguments.overwrite)
+        loaded_model.check_free(arguments.export, overwrite=arguments.overwrite)
 
 
 def _check_combinations(arguments: argparse.Namespace) -> None:
