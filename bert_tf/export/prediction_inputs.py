@@ -17,6 +17,7 @@ from bert_tf.runtime import files
 STANDARD_INPUT = "-"
 SQUAD = ".json"
 EXTENSIONS = (".txt", *tables.EXTENSIONS)
+TEXT = "text"  # the column that is read if there is none of the input's name
 
 Inputs = Mapping[str, int | None]
 
@@ -158,12 +159,14 @@ def _read_rows(
 
 
 def _columns_of(path: str, inputs: Inputs, row: Mapping[str, Any]) -> list[str]:
-    """The columns of a table that are named after the inputs; UserError if one is missing."""
+    """The columns of a table that are named after the inputs, or "text" of a single one; UserError if one is missing."""
     names: list[str] = []
     for name, count in inputs.items():
         numbered = [f"{name.removesuffix('s')} {number}" for number in range(count or 0)]
         names += numbered if numbered and name not in row else [name]
     missing = [name for name in names if name not in row]
+    if missing and len(names) == 1 and TEXT in row:
+        return [TEXT]
     if missing:
         raise UserError(
             f"{path} has no column {', '.join(map(repr, missing))}; its columns: {listed(row)}. "
