@@ -201,6 +201,7 @@ class PretrainOptions(TypedDict, total=False):
     recipe: Literal["", "lamb_large_batch", "budget"]  # Defaults of several flags, which flags that are given override; lamb_large_batch: LAMB with batches of 64k and 32k rows in two phases; budget: for an hour on a few cores.
     recipe_scale: float  # Factor of the batches of the recipe; its learning rates change with the square root.
     records_dir: StrPath  # Folder for the records, which several runs may share, or of records that google-research/bert or NVIDIA's scripts masked. Default: a folder in output_dir.
+    replaced_tokens: bool  # Train a generator to fill masks, and the model to find the tokens that it replaced, as electra always and DeBERTa-v3 (encoder=deberta_v2).
     save_checkpoints_steps: int  # Steps between checkpoints; each is followed by an evaluation.
     short_seq_per_document: bool  # Draw the shorter target length once per document, as the original, instead of for each row.
     short_seq_prob: float  # Fraction of rows with a shorter target length.

@@ -26,6 +26,8 @@ class EncoderTraits:
         pretraining: what it predicts in pre-training: "masked" tokens, or if causal the next one; "both_ways", the next
             and the previous token, at positions that count twice (see encoders.lstm); "replaced_tokens", which tokens a
             generator replaced; "" for no pre-training.
+        generator: what a generator for it is in pre-training on replaced tokens: "narrow", a quarter as wide, or
+            "shallow", half as deep; "" where it is not pre-trained so.
         may_be_causal: it can be restricted to preceding tokens.
         may_drop_tokens: its middle layers can do without some tokens, see `model.token_dropping`.
         needs_even_hidden_size: hidden_size is split between two directions.
@@ -51,6 +53,7 @@ class EncoderTraits:
     is_functional: bool = False
     has_attention: bool = False
     pretraining: str = ""
+    generator: str = ""
     may_be_causal: bool = True
     may_drop_tokens: bool = True
     needs_even_hidden_size: bool = False
@@ -97,6 +100,7 @@ TRAITS: Mapping[str, EncoderTraits] = {  # of the modules in PACKAGE
     ),
     "camembert": _roberta(tokenizer="xlm_roberta"),
     "deberta_v2": _bert(
+        generator="shallow",
         may_be_causal=False,
         may_drop_tokens=False,
         sentence_pairs="",
@@ -116,6 +120,7 @@ TRAITS: Mapping[str, EncoderTraits] = {  # of the modules in PACKAGE
     "distilbert": _bert(sentence_pairs="", may_be_sinusoidal=True),
     "electra": _bert(
         pretraining="replaced_tokens",
+        generator="narrow",
         sentence_pairs="",
         may_be_causal=False,
         may_be_sinusoidal=True,

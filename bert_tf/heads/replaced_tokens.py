@@ -1,4 +1,4 @@
-"""Which tokens a generator has replaced (Clark et al. 2020, ELECTRA); it answers no text by itself.
+"""Which tokens a generator has replaced (Clark et al. 2020, ELECTRA; He et al. 2023); it answers no text by itself.
 
 B rows, T positions in a row.
 """

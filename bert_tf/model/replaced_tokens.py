@@ -1,4 +1,4 @@
-"""The models of ELECTRA's pre-training: a generator that fills masks, a discriminator that finds what it replaced.
+"""Pre-training of ELECTRA and DeBERTa-v3: a generator fills masks, a discriminator finds what it replaced.
 
 B rows, T positions in a row, D hidden size, E width of the embeddings, V vocabulary, P masked positions.
 """
@@ -57,7 +57,13 @@ class Discriminator(BertModel):
 
 
 def generator_config(config: BertConfig) -> BertConfig:
-    """A generator for an ELECTRA: as deep, a quarter as wide (Clark et al. 2020, section 3.2), with its embeddings."""
+    """A generator with the embeddings of an encoder.
+
+    For an ELECTRA as deep and a quarter as wide (Clark et al. 2020, section 3.2), for a DeBERTa as wide and half as
+    deep (microsoft/DeBERTa `rtd_base.json`).
+    """
+    if config.encoder_traits.generator == "shallow":
+        return dataclasses.replace(config, num_hidden_layers=-(-config.num_hidden_layers // 2))
     heads = max(1, config.num_attention_heads // 4)
     return dataclasses.replace(
         config,
@@ -70,15 +76,16 @@ def generator_config(config: BertConfig) -> BertConfig:
 
 def is_generator(config: BertConfig, arrays: Mapping[str, np.ndarray]) -> bool:
     """Returns whether {canonical name: array} has a generator of the size of `generator_config`."""
-    bias = arrays.get("generator/layers/0/attention/project_out/bias")
-    return bias is not None and bias.shape == (generator_config(config).hidden_size,)
+    small = generator_config(config)
+    biases = [arrays.get(f"generator/layers/{small.num_hidden_layers - n}/attention/project_out/bias") for n in (1, 0)]
+    return biases[0] is not None and biases[0].shape == (small.hidden_size,) and biases[1] is None
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class ReplacedTokenModel(Discriminator):
-    """An ELECTRA in pre-training: a generator fills masks, the encoder tells where it was wrong.
+    """An ELECTRA or a DeBERTa-v3 in pre-training: a generator fills masks, the encoder tells where it was wrong.
 
-    The generator has the embeddings of the encoder, a quarter of its width, and is trained by masked LM alone.
+    The generator has the embeddings of the encoder, see `generator_config`, and is trained by masked LM alone.
     """
 
     unread = (*Discriminator.unread, "generator/pooler/kernel", "generator/pooler/bias")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config import options as option_values
-from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.pretraining import records
 from bert_tf.data.pretraining.record_input import explain_damage
@@ -132,7 +131,7 @@ def run_model(
     tokenizer = tokenizer_kinds.from_file(
         folder.file("vocab.txt"), start.lowers_case, special_tokens_in_strings=start.special_tokens
     )
-    task = create_task(options, start.config, manifest, tokenizer)
+    task = create_task(options, start, manifest, tokenizer)
     keras.utils.set_random_seed(options.training.random_seed)
     with strategy.scope():
         model = task.create_model(start.config, dtype=precision.configure(options.training.precision))
@@ -208,14 +207,14 @@ def is_finished(folder: RunFolder, options: Flags) -> bool:
     return bool(finished)
 
 
-def create_task(options: Flags, config: BertConfig, manifest: Mapping[str, Any], tokenizer: "Tokenizer") -> "Task":
-    """Masked LM, and next-sentence prediction if it has weight, on the records."""
-    return catalog.get(task_name(config))(
+def create_task(options: Flags, start: Checkpoint, manifest: Mapping[str, Any], tokenizer: "Tokenizer") -> "Task":
+    """Masked LM, and next-sentence prediction if it has weight, or replaced tokens, on the records."""
+    return catalog.get(task_name(start.config, start.weights, finds_replaced=options.replaced_tokens))(
         manifest,
         tokenizer,
         options.masking,
         next_sentence_weight=options.next_sentence_weight,
-        lm_kind=lm_kind(config),
+        lm_kind=lm_kind(start.config),
         masked_lm_epsilon=options.masked_lm_epsilon,
     )
 

@@ -145,7 +145,7 @@ def _options(run: Mapping[str, Any], path: str) -> Any:
 def _pretraining_task(options: PretrainingFlags, start: Checkpoint) -> Task:
     from bert_tf.checkpoints import pretrained
 
-    task: Task = catalog.get(task_name(start.config))(
+    task: Task = catalog.get(task_name(start.config, start.weights))(
         {"wanted": {"max_seq_length": options.max_seq_length}},  # the records themselves are not needed
         pretrained.tokenizer_of(start),
         options.masking,

@@ -1,6 +1,8 @@
-"""ELECTRA in pre-training: what the generator draws, what is shared, what each loss trains."""
+"""ELECTRA and DeBERTa-v3 in pre-training: what the generator draws, what is shared, what each loss trains."""
 
+import contextlib
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -9,20 +11,23 @@ import tiny
 
 from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.config.train_config import MaskingConfig
+from bert_tf.config.train_config import MaskingConfig, TrainConfig
 from bert_tf.model import replaced_tokens, weights
 from bert_tf.model.replaced_tokens import Discriminator, ReplacedTokenModel
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
+from bert_tf.training import distribute, loop
+from bert_tf.training.run_directory import RunFolder
 
 CONFIG = dataclasses.replace(tiny.CONFIG, encoder="electra", embedding_size=8)
+DEBERTA = dataclasses.replace(tiny.CONFIG, encoder="deberta_v2", num_hidden_layers=3)
 
 
-@pytest.fixture(scope="module")
-def model():
-    electra = ReplacedTokenModel(CONFIG)
-    weights.assign(electra, tiny.random_weights(electra))
-    return electra
+@pytest.fixture(scope="module", params=[CONFIG, DEBERTA], ids=["electra", "deberta_v2"])
+def model(request):
+    whole = ReplacedTokenModel(request.param)
+    weights.assign(whole, tiny.random_weights(whole))
+    return whole
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +57,15 @@ def test_tokens_are_drawn_with_the_probabilities_of_the_generator():
     np.testing.assert_allclose(np.bincount(drawn[0], minlength=4) / 20000, probabilities, atol=0.015)
 
 
-def test_generator_is_a_quarter_as_wide_and_has_the_embeddings_of_the_encoder(model):
+def test_generator_is_narrow_or_shallow_and_has_the_embeddings_of_the_encoder(model):
     names = weights.variables(model)
-    assert names["generator/layers/0/attention/project_out/kernel"].shape == (4, 4)
-    assert names["generator/embeddings/projection/kernel"].shape == (8, 4)
-    assert not [name for name in names if name.startswith("generator/") and name.endswith("_table")]
-    assert model.generator.token_table.shape == model.encoder.token_table.shape == (30, 8)
+    is_narrow = model.config.encoder == "electra"
+    assert len(model.generator.layers) == 2 and len(model.encoder.layers) == (2 if is_narrow else 3)
+    width, embedded = (4, 8) if is_narrow else (16, 16)
+    assert names["generator/layers/0/attention/project_out/kernel"].shape == (width, width)
+    own = {name for name in names if name.startswith("generator/embeddings/")}
+    assert own == ({f"generator/embeddings/projection/{part}" for part in ("kernel", "bias")} if is_narrow else set())
+    assert model.generator.token_table.shape == model.encoder.token_table.shape == (30, embedded)
     assert len({id(variable) for variable in names.values()}) == len(names)
 
 
@@ -94,7 +102,7 @@ def test_each_loss_trains_its_model_and_a_step_of_training_both(batch):
 
 def test_checkpoints_of_pre_training_and_published_ones_have_their_models(model, tmp_path):
     arrays = {name: variable.numpy() for name, variable in weights.variables(model).items()}
-    whole = Checkpoint(config=CONFIG, weights=arrays)
+    whole = Checkpoint(config=model.config, weights=arrays)
     assert type(pretrained.model_of(whole)) is ReplacedTokenModel
     left_out = formats.write(whole, tmp_path / "theirs", "huggingface")
     assert left_out and all(name.startswith(("generator/", "masked_lm/")) for name in left_out)
@@ -102,4 +110,33 @@ def test_checkpoints_of_pre_training_and_published_ones_have_their_models(model,
     native = tmp_path / "native"
     assert formats.write(whole, native, "native") == [] and formats.read(native).weights.keys() == arrays.keys()
     published = {name: array for name, array in arrays.items() if name.startswith(("encoder/", "replaced_token/"))}
-    assert type(pretrained.model_of(Checkpoint(config=CONFIG, weights=published))) is Discriminator
+    assert type(pretrained.model_of(Checkpoint(config=model.config, weights=published))) is Discriminator
+
+
+@pytest.mark.slow
+@pytest.mark.eager
+def test_losses_fall_and_a_run_that_was_killed_goes_on_bitwise(tmp_path):
+    def train(folder, steps):
+        rows = tiny.task([tiny.batch()])
+        task = PretrainingTask({}, rows.tokenizer, MaskingConfig(), next_sentence_weight=0.0, finds_replaced=True)
+        task.train_batches, task.eval_batches = rows.train_batches, rows.eval_batches
+        config = TrainConfig(train_batch_size=4, learning_rate=0.02, num_train_steps=8, num_warmup_steps=0)
+        config = dataclasses.replace(config, save_checkpoints_steps=steps)
+        strategy = distribute.create_strategy("one_device")
+        with strategy.scope():
+            model = task.create_model(dataclasses.replace(DEBERTA, num_hidden_layers=1))
+            weights.assign(model, tiny.random_weights(model))
+        with contextlib.closing(RunFolder(str(folder))) as run:
+            run.open(name="tiny", flags={}, decisive={})
+            loop.train(task, model, config, strategy, run)
+        return {name: variable.numpy() for name, variable in weights.variables(model).items()}
+
+    whole = train(tmp_path / "whole", steps=8)
+    train(tmp_path / "killed", steps=4)
+    (tmp_path / "killed/checkpoints/ckpt-8.index").unlink()
+    resumed = train(tmp_path / "killed", steps=4)
+    assert all(np.array_equal(array, resumed[name]) for name, array in whole.items())
+    lines = [json.loads(line) for line in (tmp_path / "whole/metrics.jsonl").read_text().splitlines()]
+    losses = [line for line in lines if "loss" in line]
+    for name in ("masked_lm_loss", "replaced_token_loss"):
+        assert losses[-1][name] < losses[0][name] / 2

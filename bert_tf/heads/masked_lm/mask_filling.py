@@ -5,6 +5,7 @@ B texts, T positions in a row, M [MASK]s in the texts of a request, V vocabulary
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from bert_tf.config.bert_config import BertConfig
@@ -29,9 +30,14 @@ def lm_kind(config: BertConfig) -> str:
     return "left_to_right" if config.is_causal else "masked"
 
 
-def task_name(config: BertConfig) -> str:
-    """The task in `tasks.catalog` that pre-trains a model of that configuration."""
-    finds_replaced = config.encoder_traits.pretraining == "replaced_tokens"
+def task_name(config: BertConfig, names: Iterable[str] = (), *, finds_replaced: bool = False) -> str:
+    """The task in `tasks.catalog` that pre-trains a model of that configuration.
+
+    names: canonical names of the weights that it starts from. finds_replaced: whether it is to find replaced tokens;
+    an ELECTRA does in any case, and so does what starts with a generator.
+    """
+    finds_replaced |= config.encoder_traits.pretraining == "replaced_tokens"
+    finds_replaced |= any(name.startswith("generator/") for name in names)
     return f"pretraining/{'replaced_tokens' if finds_replaced else 'mlm_nsp'}"
 
 

@@ -48,6 +48,11 @@ def resolve(options: Flags) -> Checkpoint:
         raise UserError(
             f"The encoder {start.config.encoder} is for fine-tuning only: pass encoder=bert or another checkpoint."
         )
+    if options.replaced_tokens and not start.config.encoder_traits.generator:
+        raise UserError(
+            f"replaced_tokens is for encoder=deberta_v2 or electra, and the encoder is {start.config.encoder}: leave "
+            "it out, or choose one of these."
+        )
     if options.masking.max_predictions_per_seq >= options.max_seq_length:
         raise UserError(
             f"max_predictions_per_seq is {options.masking.max_predictions_per_seq}; expected fewer than the "

@@ -115,6 +115,11 @@ class Flags(RunOptions):
     left_to_right: bool = flag(
         False, "Predict each token from the preceding ones (causal LM, as in GPT) instead of masked tokens."
     )
+    replaced_tokens: bool = flag(
+        False,
+        "Train a generator to fill masks, and the model to find the tokens that it replaced, as electra always and "
+        "DeBERTa-v3 (encoder=deberta_v2).",
+    )
     short_seq_prob: float = flag(0.1, "Fraction of rows with a shorter target length.")
     short_seq_per_document: bool = flag(
         False, "Draw the shorter target length once per document, as the original, instead of for each row."
