@@ -1,6 +1,7 @@
 """An export answered by an engine in a race, without TensorFlow; see ../race.py.
 
---precision names the engine, and "-bfloat16" after it the precision of the export. The export is written by another process, beside the workload, when it is missing.
+--precision names the engine, and "-bfloat16" after it the precision of the export. The export is written by another
+process, beside the workload, when it is missing.
 """
 
 import pathlib

@@ -159,7 +159,7 @@ def _read_rows(
 
 
 def _columns_of(path: str, inputs: Inputs, row: Mapping[str, Any]) -> list[str]:
-    """The columns of a table that are named after the inputs, or "text" of a single one; UserError if one is missing."""
+    """Columns of a table that are named after the inputs, or "text" of a single one; UserError if one is missing."""
     names: list[str] = []
     for name, count in inputs.items():
         numbered = [f"{name.removesuffix('s')} {number}" for number in range(count or 0)]
