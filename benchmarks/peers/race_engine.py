@@ -17,7 +17,8 @@ ENGINES = ("openvino-bfloat16", "openvino", "onnx", "openvino_int8", "onnx_int8"
 
 def main():
     arguments = turns.parse_arguments(__doc__, ENGINES)
-    folder = pathlib.Path(sys.argv[1].removeprefix("--work=")).with_suffix(f".{arguments.size}.{arguments.precision}")
+    workload = pathlib.Path(sys.argv[1].removeprefix("--work="))
+    folder = workload.with_name(f"{arguments.work['kind']}_{arguments.size}_{arguments.precision}")
     if not folder.exists():
         subprocess.run([sys.executable, __file__, *sys.argv[1:], f"--write={folder}"], check=True)
     from bert_tf.export.engine_predictor import EnginePredictor
@@ -47,7 +48,7 @@ def write(work, size, engine, folder):
     if is_encoding:
         special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
         tokenizer = Tokenizer(special + [f"word{number}" for number in range(5, work["vocab_size"])])
-        choice = VectorChoice(layers=choose_layers("last", layers), max_seq_length=work["seq_length"])
+        choice = VectorChoice(layers=choose_layers("last", layers), unit="sentence", max_seq_length=work["seq_length"])
         task = Features(choice)
     else:
         tokenizer = Tokenizer(vocabulary.read(work["vocab_file"]))

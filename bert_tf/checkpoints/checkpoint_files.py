@@ -100,8 +100,9 @@ def read_safetensors(path: StrPath) -> dict[str, np.ndarray]:
         with files.local_copy(path) as local:
             return numpy.load_file(local)
     except (AttributeError, KeyError, TypeError) as error:  # as the library reports a type that NumPy lacks
+        kind = getattr(error, "name", None) or error
         raise UserError(
-            f"{path} holds numbers of a type that cannot be read ({error}): save it in float32, float16 or bfloat16."
+            f"{path} holds numbers of a type that cannot be read ({kind}): save it in float32, float16 or bfloat16."
         ) from None
     except (SafetensorError, OSError) as error:
         raise UserError(

@@ -8,6 +8,7 @@ B texts, T positions, D hidden size, H heads, K size of one head, P masked posit
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -28,7 +29,10 @@ IDS = {"token_ids": ["B", "T"], "segment_ids": ["B", "T"], "lengths": ["B"]}  # 
 
 
 class FunctionalModel(tf.Module):
-    """`function` of int32 tensors, in the order of the Head's inputs, -> {output: float32 tensor}, and its weights."""
+    """`function` of int32 tensors, in the order of the Head's inputs, -> {output: float32 tensor}, and its weights.
+
+    of_params: the same function of {name: weight} and those tensors, for converters that copy constants many times.
+    """
 
     def __init__(self, config: BertConfig, arrays: Mapping[str, np.ndarray], head: "Head"):
         """arrays: {canonical name: array} of an encoder and of that Head."""
@@ -36,11 +40,14 @@ class FunctionalModel(tf.Module):
         self.params = {name: tf.Variable(array, trainable=False) for name, array in parameters(arrays).items()}
         specs = [tf.TensorSpec([None] * len(shape), tf.int32, name) for name, shape in head.inputs.items()]
 
-        def call(*values: tf.Tensor) -> dict[str, tf.Tensor]:
-            outputs = head.apply(self.params, config, dict(zip(head.inputs, values, strict=True)))
+        weights_specs = {name: tf.TensorSpec(x.shape, x.dtype, name) for name, x in self.params.items()}
+
+        def call(params: Tensors, *values: tf.Tensor) -> dict[str, tf.Tensor]:
+            outputs = head.apply(params, config, dict(zip(head.inputs, values, strict=True)))
             return {name: tf.identity(value, name) for name, value in outputs.items()}
 
-        self.function = tf.function(call, input_signature=specs, autograph=False)
+        self.of_params = tf.function(call, input_signature=[weights_specs, *specs], autograph=False)
+        self.function = tf.function(functools.partial(call, self.params), input_signature=specs, autograph=False)
 
 
 def parameters(arrays: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,9 @@ def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[
     """
     logging.getLogger("tf2onnx").setLevel(logging.ERROR)  # it reports its progress
     loaded = tf.saved_model.load(saved_model)  # a function alone loses its variables
-    signature = loaded.function.input_signature
-    model, _ = tf2onnx.convert.from_function(loaded.function, input_signature=signature, opset=OPSET)
+    function = loaded.of_params  # with weights as constants, those of BERT-base take 22 GB
+    model, _ = tf2onnx.convert.from_function(function, input_signature=function.input_signature, opset=OPSET)
+    _fill(model.graph, [tensor.op.name for tensor in function.get_concrete_function().inputs], loaded.params)
     _divide_before_erf(model.graph)
     target = os.path.join(folder, FILES[0])
     if not quantize:
@@ -39,6 +40,15 @@ def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[
         quantization.quantize_dynamic(model, target, per_channel=True, reduce_range=True, nodes_to_exclude=narrowing)
     finally:
         logging.disable(logging.NOTSET)
+
+
+def _fill(graph: Any, inputs: Sequence[str], params: Mapping[str, Any]) -> None:
+    """Turns the first inputs of a graph, which are weights in the order of their names, into constants."""
+    for name, param in zip(inputs, sorted(params), strict=False):
+        graph.initializer.append(onnx.numpy_helper.from_array(params[param].numpy(), name))
+    remaining = [value for value in graph.input if value.name not in inputs[: len(params)]]
+    del graph.input[:]
+    graph.input.extend(remaining)
 
 
 def _narrows(node: Any, graph: Any) -> bool:
