@@ -32,6 +32,12 @@ def listed(names: Iterable[object]) -> str:
     return ", ".join(shown[:MAX_LISTED]) + (f" and {len(shown) - MAX_LISTED:,} more" * (len(shown) > MAX_LISTED))
 
 
+def count_text(number: float, noun: str, nouns: str = "") -> str:
+    """A number with its noun: 1 epoch, 2.5 epochs, 1,000 steps, 2 queries (nouns: a plural without "s")."""
+    number = int(number) if number == int(number) else number
+    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
+
+
 def meant(name: str, known: Iterable[str], most: int = 3) -> str:
     """A sentence that begins with a space and asks for the names most like a wrong one; "" if none is like it.
 

@@ -13,7 +13,7 @@ import os
 import shlex
 from typing import Any
 
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.runtime import atomic_files, beam_runner, files, json_files, plugins
 from bert_tf.runtime.lazy import module
 
@@ -68,7 +68,7 @@ def run(command: str, arguments: argparse.Namespace, **paths: str) -> None:
         beam_runner.run(build, arguments.runner, flags, num_workers=arguments.num_workers)
     atomic_files.remove_abandoned(folder, {os.path.basename(answers) for _, answers in every})
     there = f", {len(every) - len(missing):,} were there" if len(missing) < len(every) else ""
-    print(f"{len(missing):,} files were answered{there}: {folder}.")
+    print(f"Answered {count_text(len(missing), 'file')}{there}: {folder}.")
 
 
 def _claim(folder: str, settings: dict[str, Any]) -> None:

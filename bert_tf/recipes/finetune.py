@@ -18,7 +18,7 @@ from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.options import changed, fields_of, flag
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data import preprocessed_examples
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.export import engine_predictor
 from bert_tf.heads.base.table_options import TableOptions
 from bert_tf.model import weights
@@ -35,7 +35,6 @@ from bert_tf.recipes.finetuning import (
 )
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
 from bert_tf.reports import next_steps
-from bert_tf.reports.wording import count_text
 from bert_tf.runtime import files, log_notes, xla_options
 from bert_tf.runtime.cluster import worker_number
 from bert_tf.runtime.json_files import read_json
@@ -242,6 +241,8 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     with strategy.scope():
         model = task.create_model(start.config, dtype=precision.configure(options.training.precision))
     starting_point.assign_weights(model, start, options)
+    if options.do_train and starting_point.has_new_head(start, task):
+        baselines.begin_at_mean(task, model)
     if options.do_train and options.lora.lora_rank:
         peft_adapters.check_layout(model.config)
         with strategy.scope():

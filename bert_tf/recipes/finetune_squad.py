@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.options import changed, flag
 from bert_tf.data import preprocessed_examples, questions
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base.table_options import TaskOptions
 from bert_tf.heads.span import squad_files
 from bert_tf.recipes import finetune, initialization
@@ -139,5 +139,5 @@ def write_ensemble(options: Flags, labelled: Sequence[questions.Question], folde
     values, decisive = options.values(), {"ensemble": options.ensemble}
     folder.open(name="ensemble", flags=values, decisive=decisive, command=list(options.command))
     path = squad_files.write(folder.path, labelled, answers)
-    print(f"{len(answers):,} answers are in {path}.")
+    print(f"Wrote {count_text(len(answers), 'answer')} to {path}.")
     return path

@@ -75,8 +75,10 @@ def write(folders: Sequence[str], path: str) -> str:
     styles = [f"run-{number % NUM_COLOURS}" for number in range(len(folders))]
     for run, style in zip(comparison["runs"], styles, strict=True):
         run["style"] = style
-    metrics = [report.read(folder)["metrics"] for folder in folders]
-    labelled = zip([run["name"] for run in comparison["runs"]], styles, metrics, strict=True)
+    read = [report.read(folder) for folder in folders]
+    labelled = zip([run["name"] for run in comparison["runs"]], styles, [each["metrics"] for each in read], strict=True)
+    data = {report.evaluated_on(each["run"]) for each in read}
+    evaluated_on = data.pop() if len(data) == 1 else "the data of each run"
     longest = max((seconds or 0 for values in comparison["phases"].values() for seconds in values), default=0) or 1
     return report.write_page(
         path,
@@ -86,7 +88,10 @@ def write(folders: Sequence[str], path: str) -> str:
             name: best_of(name, values) if comparison["is_ranked"] else []
             for name, values in comparison["scores"].items()
         },
-        charts=curves.charts_of_runs(labelled, shared=len(comparison["kinds"]) > 1),
+        charts=curves.charts_of_runs(
+            labelled, shared=len(comparison["kinds"]) > 1, evaluated_on=report.curve_label(evaluated_on)
+        ),
+        evaluated_on=evaluated_on,
         longest=longest,
     )
 

@@ -11,7 +11,8 @@ from typing import Any, TypeGuard
 
 MAX_POINTS = 400  # about one per pixel of a phone
 MAX_POINTS_OF_RUNS = 100  # per run where several share a chart, so that noise does not hide a curve
-HELD_OUT = "eval_"  # prefix of metrics that were measured on held-out data
+EVALUATED = "eval_"  # prefix of metrics of evaluations
+TRAINING, HELD_OUT = "training", "held out"  # what values are of
 NOT_NOISY = ("learning_rate",)  # curves that are drawn as they are
 SMOOTHED, WINDOW = 40, 25  # of curves of 40 points and more, each is averaged with 1/25 of them on either side
 REFERENCE = "unigram_"  # prefix of what a model without context reaches
@@ -60,10 +61,12 @@ class Curve:
 class Chart:
     """A metric's curves on common axes.
 
+    kind: of several runs what the values are of, training or evaluations.
     left_out: the number of values that are not finite numbers. is_share: whether they are shares, shown in percent.
     """
 
     name: str
+    kind: str
     curves: list[Curve]
     x_range: Range
     y_range: Range
@@ -76,8 +79,7 @@ class Chart:
     @property
     def axis_title(self) -> str:
         """Label of the vertical axis: "loss" for masked_lm_loss."""
-        name = self.name.removesuffix("_held_out")
-        return next(title for end, title in AXES.items() if name.endswith(end))
+        return next(title for end, title in AXES.items() if self.name.endswith(end))
 
     @property
     def data(self) -> dict[str, Any]:
@@ -90,9 +92,7 @@ class Chart:
         return percent_text(value) if self.is_share else number_text(value)
 
 
-def charts(
-    metrics: Metrics, references: Mapping[str, Any] | None = None, evaluated_on: str = "held out"
-) -> list[Chart]:
+def charts(metrics: Metrics, references: Mapping[str, Any] | None = None, evaluated_on: str = HELD_OUT) -> list[Chart]:
     """Makes a chart of every metric with several points, in order of first appearance.
 
     metrics: dictionaries with "step"; "loss" and "eval_loss" share a chart. If a step was logged again after a restart,
@@ -102,12 +102,12 @@ def charts(
     evaluated_on: label of the curves of evaluations.
     """
     values, left_out = _by_metric(metrics)
-    styles = {"training": "training", evaluated_on: "held-out"}
+    styles = {TRAINING: "training", evaluated_on: "held-out"}
     made: list[Chart] = []
     seen: list[dict[str, list[Point]]] = []
     for name, steps in values.items():
         curves = {
-            label if label == "training" else evaluated_on: sorted(points.items())
+            label if label == TRAINING else evaluated_on: sorted(points.items())
             for label, points in steps.items()
             if points
         }
@@ -118,24 +118,27 @@ def charts(
             seen.append(curves)
             reference = (references or {}).get(REFERENCE + name)
             reference = reference if is_number(reference) else None
-            made.append(_chart(name, curves, reference, left_out.get(name, 0), styles))
+            made.append(_chart((name, ""), curves, reference, left_out.get(name, 0), styles))
     return made
 
 
-def charts_of_runs(runs: Iterable[tuple[str, str, Metrics]], *, shared: bool = False) -> list[Chart]:
-    """Makes charts of every metric with a curve per run; training and held-out values have separate charts.
+def charts_of_runs(
+    runs: Iterable[tuple[str, str, Metrics]], *, shared: bool = False, evaluated_on: str = HELD_OUT
+) -> list[Chart]:
+    """Makes charts of every metric with a curve per run; values of training and of evaluations have separate charts.
 
     runs: [(label, style, metrics)], metrics as for `charts`. shared: only metrics that at least two runs have.
+    evaluated_on: what evaluations are called.
     """
     runs = list(runs)
-    curves_by_name: dict[str, dict[str, list[Point]]] = {}
-    left_out: dict[str, int] = {}
+    curves_by_name: dict[tuple[str, str], dict[str, list[Point]]] = {}
+    left_out: dict[tuple[str, str], int] = {}
     for label, _, metrics in runs:
         values, invalid = _by_metric(metrics)
         for metric, curves in values.items():
             for kind, points in curves.items():
                 if points:
-                    name = metric if kind == "training" else f"{metric}_held_out"
+                    name = metric, kind if kind == TRAINING else evaluated_on
                     curves_by_name.setdefault(name, {})[label] = sorted(points.items())
                     left_out[name] = invalid.get(metric, 0) + left_out.get(name, 0)
     styles = {label: style for label, style, _ in runs}
@@ -164,7 +167,7 @@ def _by_metric(metrics: Metrics) -> tuple[dict[str, dict[str, dict[float, float]
         for key, value in line.items():
             if key == "step" or isinstance(value, str | bool | list | dict):
                 continue
-            name, label = (key.removeprefix(HELD_OUT), "held out") if key.startswith(HELD_OUT) else (key, "training")
+            name, label = (key.removeprefix(EVALUATED), HELD_OUT) if key.startswith(EVALUATED) else (key, TRAINING)
             points = values.setdefault(name, {}).setdefault(label, {})
             if is_number(value):
                 points[line["step"]] = value
@@ -174,13 +177,14 @@ def _by_metric(metrics: Metrics) -> tuple[dict[str, dict[str, dict[float, float]
 
 
 def _chart(
-    name: str,
+    name_and_kind: tuple[str, str],
     curves: Mapping[str, list[Point]],
     reference: float | None,
     left_out: int,
     styles: Mapping[str, str],
     max_points: int = MAX_POINTS,
 ) -> Chart:
+    name, kind = name_and_kind
     drawn = {label: downsample(points, max_points) for label, points in curves.items()}
     steps = [step for points in drawn.values() for step, _ in points]
     heights = [value for points in drawn.values() for _, value in points]
@@ -192,13 +196,14 @@ def _chart(
         x_ticks = [x_range[0]]
     y_ticks = ticks(min(heights), max(heights))
     y_range = min(y_ticks[0], min(heights)), max(y_ticks[-1], max(heights))
-    is_share = name.removesuffix("_held_out").endswith(SHARES) and max(heights) <= 1
+    is_share = name.endswith(SHARES) and max(heights) <= 1
     if is_share:  # no tick above 100%
         y_ticks, y_range = [tick for tick in y_ticks if 0 <= tick <= 1], (max(0, y_range[0]), min(1, y_range[1]))
     tick_text = (lambda tick: f"{100 * tick:.4g}%") if is_share else number_text
     dashed = None if reference is None else (f"unigram {number_text(reference)}", 100 - _percentage(reference, y_range))
     return Chart(
         name=name,
+        kind=kind,
         curves=[
             Curve(
                 label=label,

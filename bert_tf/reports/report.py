@@ -12,14 +12,13 @@ from typing import Any
 import jinja2
 
 from bert_tf import heads
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.reports import curves, published, scoreboard, text_statistics
 from bert_tf.reports.wording import (
     SUBSET_ACCURACY,
     code,
     command,
-    count_text,
     deviation_text,
     duration,
     exact_text,
@@ -82,7 +81,7 @@ def write_report(folder: str, path: str | None = None) -> str:
         run={name: run.get(name) for name in ("config", "flags", "versions", "machine")},
         subject=subject(run),
         data=data_of(run),
-        evaluated_on=run.get("evaluated_on") or "held-out data",
+        evaluated_on=evaluated_on(run),
         titles=titles(content["kind"]),
         summary=summary(run, content["metrics"]),
         scores=_shown(scores),
@@ -92,7 +91,7 @@ def write_report(folder: str, path: str | None = None) -> str:
         verdict=text_statistics.verdict(content["scores"], classes),
         sizes=_sizes(run) if any(known for *_, known in scores) else "",
         scatters=scoreboard.scatter_details(details),
-        charts=curves.charts(content["metrics"], content["scores"], _curve_label(run)),
+        charts=curves.charts(content["metrics"], content["scores"], curve_label(evaluated_on(run))),
         examples=_examples(content["examples"]),
         sweep=content["sweep"],
         splits=classes,
@@ -160,9 +159,14 @@ def _read_lines(path: str) -> list[dict[str, Any]]:
     return lines
 
 
-def _curve_label(run: Mapping[str, Any]) -> str:
-    evaluated_on = str(run.get("evaluated_on") or "held-out data")
-    return "held out" if evaluated_on.startswith("held-out") else f"on {evaluated_on}"
+def evaluated_on(run: Mapping[str, Any]) -> str:
+    """What a run was evaluated on: "held-out text", "the training text"."""
+    return str(run.get("evaluated_on") or "held-out data")
+
+
+def curve_label(data: str) -> str:
+    """What values on data are called: "held out", "on the training text"."""
+    return curves.HELD_OUT if data.startswith("held-out") else f"on {data}"
 
 
 def subject(run: Mapping[str, Any]) -> str:
@@ -201,7 +205,7 @@ def summary(run: Mapping[str, Any], metrics: Iterable[Mapping[str, Any]]) -> str
         parts.append(f"all-reduce per step: {value_text(size / 1e6)} MB, {run.get('replicas')} replicas")
     steps = [line["step"] for line in metrics if curves.is_number(line.get("step"))]
     if steps:
-        parts.append(f"{value_text(max(steps))} step{'s' if max(steps) != 1 else ''}")
+        parts.append(count_text(max(steps), "step"))
     started, finished = _time(run.get("started")), _time(run.get("finished"))
     phases = [seconds for _, seconds, _ in _phases(dictionary(run.get("phases")))]
     if finished and phases:  # of all starts, without the time between them

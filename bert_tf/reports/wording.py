@@ -72,11 +72,6 @@ def code(text: object) -> str:
     return f"`` {shown} ``" if "`" in shown else f"`{shown}`"
 
 
-def count_text(number: float, noun: str) -> str:
-    """A number with its noun: 1 epoch, 2.5 epochs, 1,000 steps."""
-    return f"{number_text(number)} {noun}{'' if number == 1 else 's'}"
-
-
 def deviation_text(name: str, value: Any, scores: Iterable[str] = ()) -> str:
     """The standard deviation of a score after its mean: " ± 1.2%"; "" if it is not known."""
     return f" ± {score_text(name, value, scores)}" if is_number(value) else ""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.data.examples import Example
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.export import prediction_inputs
 from bert_tf.export.engine_predictor import AUTO
 from bert_tf.runtime import atomic_files, files, folder_lock
@@ -166,7 +166,7 @@ def _write_rows(partial: str, embedder: "Embedder", examples: Iterator[Example])
     vectors_path, texts_path = (os.path.join(partial, name) for name in (VECTORS, TEXTS))
     done = _truncate(vectors_path, texts_path, 4 * embedder.dimensions)
     if done:
-        print(f"Continuing after {done:,} texts.", flush=True)
+        print(f"Continuing after {count_text(done, 'text')}.", flush=True)
     rows = embedder.in_order(itertools.islice(examples, done, None))
     with open(vectors_path, "ab") as vectors, open(texts_path, "ab") as lines, progress("indexing", None) as report:
         while block := list(itertools.islice(rows, BLOCK)):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from bert_tf.errors import UserError, reason_of
+from bert_tf.errors import UserError, count_text, reason_of
 from bert_tf.runtime.lazy import module
 from bert_tf.search.neighbors import Found
 
@@ -47,7 +47,9 @@ class Words:
         except Exception as error:  # bm25s, NumPy and JSON raise anything for damaged files
             raise UserError(f"{folder} cannot be read ({reason_of(error)}): make the index again.") from None
         if count != size:
-            raise UserError(f"{folder} holds the words of {count:,} texts; expected {size:,}: make the index again.")
+            raise UserError(
+                f"{folder} holds the words of {count_text(count, 'text')}; expected {size:,}: make the index again."
+            )
         self._size = size
 
     def __call__(self, queries: Sequence[str], count: int) -> Found:

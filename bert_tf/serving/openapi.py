@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 import bert_tf
+from bert_tf.errors import count_text
 from bert_tf.serving import client_routes
 from bert_tf.serving.served import Served, Signature, Spec
 from bert_tf.serving.served_index import MAX_HITS, ServedIndex
@@ -93,7 +94,7 @@ def _search(model: ServedIndex) -> Schema:
     hit = {"id": {"type": "string"}, "score": {"type": "number"}, "text": text, "other": {"type": "object"}}
     hits = {"type": "array", "items": {"type": "object", "properties": hit, "required": ["id", "score", "text"]}}
     answer = {"schema": {"type": "object", "properties": {"results": {"type": "array", "items": hits}}}}
-    about = f"Finds the nearest of {len(model):,} texts."
+    about = f"Finds the nearest of {count_text(len(model), 'text')}."
     return _post(model.name, about, {"schema": {"oneOf": forms}}, "The texts for each query, nearest first.", answer)
 
 

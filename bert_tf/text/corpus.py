@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.runtime import files, json_files
 from bert_tf.runtime.lazy import module
 from bert_tf.text import corpus_files, wikipedia
@@ -157,7 +157,7 @@ def _what_is_lost(source: Source, number: int) -> str:
         except UserError:
             return "None of its rows was read."
     where = f" from byte {source.start:,} to {source.end:,}" if source.end is not None else ""
-    return f"{number:,} documents{where} were read, and what comes after them is lost."
+    return f"{count_text(number, 'document')}{where} could be read, and what comes after them is lost."
 
 
 def group_documents(sentences: Iterable[str | None]) -> Iterator[list[str]]:

@@ -35,7 +35,7 @@ def command(export, folder, *more):
 def test_each_row_has_one_answer_in_order(export, texts, capsys):
     pytest.importorskip("apache_beam", reason="pip install 'bert-tf[beam]'")
     assert command(export, texts) == 0
-    assert capsys.readouterr().out == f"3 files were answered: {texts}/answers.\n"
+    assert capsys.readouterr().out == f"Answered 3 files: {texts}/answers.\n"
     for count in (1, 2, 3):
         lines = (texts / "answers" / f"f{count}.jsonl").read_text().splitlines()
         assert [json.loads(line)["id"] for line in lines] == [f"{count}-{row}" for row in range(count)]
@@ -58,7 +58,7 @@ def test_each_row_has_one_answer_in_order(export, texts, capsys):
     assert sorted(path.name for path in (texts / "answers").iterdir()) == [
         *("f1.jsonl", "f2.jsonl", "f3.jsonl", "settings.json")
     ]
-    assert capsys.readouterr().out == f"1 files were answered, 2 were there: {texts}/answers.\n"
+    assert capsys.readouterr().out == f"Answered 1 file, 2 were there: {texts}/answers.\n"
     assert command(export, texts, "--batch_size=3") == 2
     assert "holds answers made with other flags" in capsys.readouterr().err
 

@@ -113,7 +113,7 @@ def test_ensemble_joins_answers_of_two_seeds(trained, tmp_path):
     flags = {"ensemble": ",".join(map(str, runs)), "predict_file": file, "version_2_with_negative": True}
     code, stdout, stderr = script(**flags, output_dir=tmp_path / "joined")
     assert code == 0, stderr
-    assert "8 answers are in " in stdout and "  HasAns_f1 " in stdout
+    assert "Wrote 8 answers to " in stdout and "  HasAns_f1 " in stdout
     lists = [read(run / "nbest_predictions.json")["cow-1"] for run in (*runs, tmp_path / "joined")]
     probabilities = [{answer["text"]: answer["probability"] for answer in answers} for answers in lists]
     for text, share in probabilities[2].items():

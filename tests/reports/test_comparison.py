@@ -52,7 +52,7 @@ def test_page_has_one_chart_per_metric_and_marks_the_best(tmp_path, capsys):
     text = as_read(page)
     for expected in (
         "2 runs compared glue/RTE Runs a/run",
-        "Loss a/run 7.25 b/run 2 ",
+        "Loss, training a/run 7.25 b/run 2 ",
         "Accuracy, TF-IDF 65.0% –",
         "learning_rate 0.00012345 0.5",
         "Train a/run 3 min 0 s b/run 1 min 30 s",
@@ -99,8 +99,9 @@ def test_best_is_marked_among_runs_on_the_same_rows_only_and_seeds_have_deviatio
 def test_unshared_curves_are_drawn_unless_excluded():
     losses = [{"step": 2, "loss": 2.0, "eval_f1": 0.4}, {"step": 3, "loss": 2.0, "eval_f1": 0.5}]
     runs = [("a", "run-0", losses), ("b", "run-1", [{"step": 9, "loss": 1.0}])]
-    result = {chart.name: [(c.label, c.style) for c in chart.curves] for chart in curves.charts_of_runs(runs)}
-    assert result == {"loss": [("a", "run-0"), ("b", "run-1")], "f1_held_out": [("a", "run-0")]}
+    charts = curves.charts_of_runs(runs)
+    result = {(chart.name, chart.kind): [(c.label, c.style) for c in chart.curves] for chart in charts}
+    assert result == {("loss", "training"): [("a", "run-0"), ("b", "run-1")], ("f1", "held out"): [("a", "run-0")]}
     assert [chart.name for chart in curves.charts_of_runs(runs, shared=True)] == ["loss"]
 
 

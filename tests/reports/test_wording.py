@@ -2,6 +2,7 @@
 
 import pytest
 
+from bert_tf.errors import count_text
 from bert_tf.reports import wording
 
 
@@ -26,5 +27,6 @@ def test_shares_are_in_percent_and_squads_scores_are_already(name, value, scores
 
 
 def test_nouns_have_their_number():
-    texts = [wording.count_text(number, "epoch") for number in (1, 1.0, 0.5, 3, 1000)]
+    texts = [count_text(number, "epoch") for number in (1, 1.0, 0.5, 3, 1000)]
     assert texts == ["1 epoch", "1 epoch", "0.5 epochs", "3 epochs", "1,000 epochs"]
+    assert [count_text(number, "query", "queries") for number in (1, 2)] == ["1 query", "2 queries"]

@@ -112,7 +112,7 @@ def test_negatives_are_near_and_no_positives(model, tmp_path, capsys):
     (tmp_path / "pairs.csv").write_text("query,text\nred,red\n")
     command = ["mine", f"{tmp_path}/pairs.csv", f"{tmp_path}/out.jsonl", f"--index={tmp_path}/index"]
     assert command_line.main([*command, "--judged"]) == 0
-    assert "1 of 1 pairs have 1 negatives" in capsys.readouterr().out
+    assert "1 of 1 pairs have 1 negative:" in capsys.readouterr().out
     written = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert written == list(mining.judged(mining.mine(index, pairs[:1], one), ("query", "text")))
     assert written[0] == {"query": "red", "text": "red", "label": 1} and written[1]["label"] == 0

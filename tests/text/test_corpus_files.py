@@ -101,7 +101,7 @@ def test_small_files_share_a_part(tmp_path):
 @pytest.mark.parametrize(
     "name, content, documents, lost",
     [
-        ("a.txt", TEXT.encode() + b"\n\xff\n", [], r"a.txt is not UTF-8: byte 90 is 0xff; .*0 documents were read"),
+        ("a.txt", TEXT.encode() + b"\n\xff\n", [], r"a.txt is not UTF-8: byte 90 is 0xff; .*0 documents could be read"),
         (
             "a.jsonl",
             b'{"text": "One."}\n{"text"\n{"text": "Two."}\n',

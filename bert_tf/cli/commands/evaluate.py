@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from bert_tf.cli import search_flags, shared_flags
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.export import loaded_model
 from bert_tf.heads.span import answer_highlights
 from bert_tf.recipes.finetuning import scored_export
@@ -97,7 +97,7 @@ def _evaluate_index(arguments: argparse.Namespace) -> None:
         row = {"index": arguments.model, "file": arguments.file, "queries": len(queries), "method": index.method}
         print(json.dumps({**row, "scores": scores}, ensure_ascii=False))
         return
-    print(f"{arguments.model}, {index.method}, on {len(queries):,} queries of {arguments.file}:")
+    print(f"{arguments.model}, {index.method}, on {count_text(len(queries), 'query', 'queries')} of {arguments.file}:")
     print(*(f"  {name:26} {value:.4f}" for name, value in scores.items()), sep="\n")
 
 
@@ -111,7 +111,7 @@ def _report_progress(rows: Iterable[Row]) -> Iterator[Row]:
 
 def _lines(result: Any, path: str) -> Iterator[str]:
     """Yields the scores and those of classes as lines of text."""
-    yield f"{result.task} on {result.examples:,} examples of {path}:"
+    yield f"{result.task} on {count_text(result.examples, 'example')} of {path}:"
     for name, value in result.scores.items():
         yield f"  {name:26} {value:,}" if isinstance(value, int) else f"  {name:26} {value:.4f}"
     for row in result.details.get("per_class", []):

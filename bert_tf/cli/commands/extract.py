@@ -32,7 +32,7 @@ from bert_tf.cli import bulk_files, shared_flags
 from bert_tf.cli.text_progress import report_texts
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.data.examples import Example
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.export import engine_predictor, loaded_model, prediction_inputs
 from bert_tf.export.engine_predictor import AUTO, TENSORFLOW, EnginePredictor
 from bert_tf.export.loaded_model import Predictor
@@ -281,8 +281,8 @@ def write(
             count += vectors.vectors[..., 0].size
     seconds = time.monotonic() - start
     print(
-        f"{number + 1:,} texts, {count:,} vectors of size {shape.width:,}, {(number + 1) / seconds:,.0f} texts/s: "
-        f"{arguments.output}"
+        f"{count_text(number + 1, 'text')}, {count_text(count, 'vector')} of size {shape.width:,}, "
+        f"{(number + 1) / seconds:,.0f} texts/s: {arguments.output}"
     )
 
 

@@ -16,7 +16,7 @@ import signal
 import time
 
 from bert_tf.cli import shared_flags
-from bert_tf.errors import Interrupted, UserError
+from bert_tf.errors import Interrupted, UserError, count_text
 from bert_tf.runtime import process
 from bert_tf.search import building
 from bert_tf.search.embedder_settings import EmbedderSettings
@@ -97,6 +97,6 @@ def run(arguments: argparse.Namespace) -> None:
     graph = ", with a graph for approximate search" if about["graph"] else ""
     graph += ", with words for BM25" if arguments.bm25 else ""
     print(
-        f"{arguments.index} holds {about['count']:,} texts, vectors of {about['dimensions']} numbers{graph}; "
-        f"{time.monotonic() - start:.0f} s."
+        f"{arguments.index} holds {count_text(about['count'], 'text')}, vectors of {about['dimensions']} "
+        f"numbers{graph}; {time.monotonic() - start:.0f} s."
     )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from bert_tf.cli import search_flags, shared_flags
 from bert_tf.data import examples
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.runtime import atomic_files, files, process
 from bert_tf.runtime.progress import progress
 from bert_tf.search import mining
@@ -61,7 +61,9 @@ def run(arguments: argparse.Namespace) -> None:
     write = mining.judged if arguments.judged else mining.columns
     lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in write(rows, (names[0], names[1])))
     atomic_files.write_lines(arguments.output, lines)
-    print(f"{len(rows):,} of {len(pairs):,} pairs have {options.negatives} negatives: {arguments.output}.")
+    print(
+        f"{len(rows):,} of {len(pairs):,} pairs have {count_text(options.negatives, 'negative')}: {arguments.output}."
+    )
 
 
 def _reported(rows: Iterable[tuple[str, ...]], report: Callable[[int], None]) -> Iterator[tuple[str, ...]]:

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 from bert_tf.checkpoints import formats
-from bert_tf.errors import UserError, reason_of
+from bert_tf.errors import UserError, count_text, reason_of
 from bert_tf.reports import model_card
 from bert_tf.runtime import files
 from bert_tf.runtime.lazy import module
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps({"repository": arguments.repository, "url": url, "files": names}))
         return
-    print(f"Uploaded {len(names)} files of {arguments.folder} to {url}: {', '.join(names)}.")
+    print(f"Uploaded {count_text(len(names), 'file')} of {arguments.folder} to {url}: {', '.join(names)}.")
 
 
 def _show(folder: str, names: Sequence[str], arguments: argparse.Namespace) -> None:
@@ -69,7 +69,7 @@ def _show(folder: str, names: Sequence[str], arguments: argparse.Namespace) -> N
     if arguments.json:
         print(json.dumps({"repository": arguments.repository, "files": sizes}))
         return
-    print(f"{arguments.repository} would get {len(names)} files of {sum(sizes.values()) / 1e6:,.1f} MB:")
+    print(f"{arguments.repository} would get {count_text(len(names), 'file')} of {sum(sizes.values()) / 1e6:,.1f} MB:")
     for name, size in sizes.items():
         print(f"  {size:>15,}  {name}")
     with files.open_text(os.path.join(folder, model_card.CARD)) as card:

@@ -15,7 +15,7 @@ import numpy as np
 from bert_tf.data.pretraining import duplicates, record_files, stages
 from bert_tf.data.pretraining.buckets import Assignment, Bucket, num_buckets
 from bert_tf.data.pretraining.stages import PartJob, PartResult, ShardJob
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.runtime.process import MAX_SEED
 from bert_tf.text import chinese_words, corpus, vocabulary
 from bert_tf.text.demo_corpus import installed_python
@@ -262,4 +262,4 @@ def _first_difference(before: Sequence[str], now: Sequence[str]) -> tuple[str, s
     for old, new in zip(before, now, strict=False):
         if old != new:
             return old, new
-    return f"{len(before)} files", f"{len(now)} files"
+    return count_text(len(before), "file"), count_text(len(now), "file")

@@ -8,7 +8,7 @@ import numpy as np
 
 from bert_tf.data.pretraining import buckets, duplicates, stages
 from bert_tf.data.pretraining.plan import Plan
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.text import corpus, record_tokenizer
 from bert_tf.text.demo_corpus import installed_python
 from bert_tf.text.record_tokenizer import RecordTokenizer
@@ -98,7 +98,7 @@ def describe(statistics: Mapping[str, Mapping[str, Any]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
     for layout, count in sorted(statistics["train"]["layouts"].items()):
-        lines.append(f"{count:,} file{'s' * (count != 1)}: {LAYOUTS.get(layout, layout)}")
+        lines.append(f"{count_text(count, 'file')}: {LAYOUTS.get(layout, layout)}")
     return "\n".join(lines)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.data.preprocessed_examples import ReadyRows
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base import prediction_files, text_serving
 from bert_tf.heads.base.answers import BaseAnswer
 from bert_tf.heads.base.text_rows import TextRows, empty_row
@@ -314,7 +314,7 @@ class TextHead(TunedHead):
         answered = prediction_files.PredictionRows(self, split, predictions)
         if submission:
             prediction_files.write_submission(os.path.join(folder, "submission"), submission, answered)
-        return [f"{len(answered):,} predictions are in {prediction_files.write(folder, name, answered)}."]
+        return [f"Wrote {count_text(len(answered), 'prediction')} to {prediction_files.write(folder, name, answered)}."]
 
     # The export
 

@@ -14,7 +14,7 @@ import numpy as np
 from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
 from bert_tf.data.preprocessed_examples import ReadyRows
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base import text_lengths, text_windows
 from bert_tf.heads.base.rows import Rows
 from bert_tf.runtime.lazy import tf
@@ -123,7 +123,8 @@ class TextRows(Rows):
         """See `Rows`."""
         head, count = self._head, self.count
         label_counts = head.label_counts(self.labels) if self.is_known else None
-        facts = [f"{count:,} examples", text_windows.describe(self.token_counts, head.max_seq_length, head.windows)]
+        examples = count_text(count, "example")
+        facts = [examples, text_windows.describe(self.token_counts, head.max_seq_length, head.windows)]
         warnings = list(self._warnings_on_texts())
         if label_counts is not None:
             frequencies = dict(zip(head.labels, label_counts / count, strict=True))
@@ -135,9 +136,7 @@ class TextRows(Rows):
                 best = max(frequencies, key=lambda label: frequencies[label])
                 facts.append(f"majority-class baseline: {frequencies[best]:.1%}")
         if name != "train" and label_counts is not None and count < FEW:
-            warnings.append(
-                f"scores on {count:,} examples are uncertain by about {100 / count**0.5:.0f} percentage points."
-            )
+            warnings.append(f"scores on {examples} are uncertain by about {100 / count**0.5:.0f} percentage points.")
         return [f"{name}: {'; '.join(facts)}.", *(f"Warning: {warning}" for warning in warnings)]
 
     def _warnings_on_texts(self) -> Iterator[str]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bert_tf.data.questions import Answer, Prediction, Question, answer_span
+from bert_tf.errors import count_text
 from bert_tf.heads.span import squad_scores
 
 SHOWN = 6  # examples of correct answers, and of mistakes
@@ -64,7 +65,7 @@ def summarize(details: Mapping[str, Any]) -> list[str]:
     total = sum(details[name] for name in ("right", "partly", "wrong"))
     counts = "{right:,} right, {partly:,} partly right (a word in common), {wrong:,} wrong".format(**details)
     right = [example for example in details["examples"] if example["is_right"]][:3]
-    lines = [f"{total:,} answers: {counts}.", *["Some right answers:"] * bool(right)]
+    lines = [f"{count_text(total, 'answer')}: {counts}.", *["Some right answers:"] * bool(right)]
     for example in right:
         lines.append(f"  {textwrap.shorten(example['question'], 90)}  ->  {example['answer'] or 'no answer'}")
     return lines

@@ -18,7 +18,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import questions
 from bert_tf.data.examples import Example
 from bert_tf.data.questions import Prediction, Question
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base.answers import Answered
 from bert_tf.heads.base.tuned_head import Batch, Predictions, TunedHead
 from bert_tf.heads.span import (
@@ -246,7 +246,7 @@ class Answering(SpanHead, TunedHead):
         path = squad_files.write(folder, split.questions[: len(answers)], answers)
         scores = head.scores(predictions, split)
         return [
-            f"{len(answers):,} answers are in {path}.",
+            f"Wrote {count_text(len(answers), 'answer')} to {path}.",
             *(f"  {name:26} {value:.4f}" for name, value in scores.items()),
         ]
 

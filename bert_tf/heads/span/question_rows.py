@@ -13,6 +13,7 @@ import tensorflow as tf
 from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
 from bert_tf.data.questions import Question, answer_span
+from bert_tf.errors import count_text
 from bert_tf.heads.base import text_lengths
 from bert_tf.heads.base.rows import Rows
 from bert_tf.heads.span.question_windows import QuestionWindows
@@ -65,16 +66,16 @@ class QuestionRows(Rows):
         """See `Rows`."""
         numbers = self._numbers()
         unanswerable = sum(question.is_answerable is False for question in self.questions)
-        parts = [f"{numbers['questions']:,} questions about {numbers['contexts']:,} texts"]
+        parts = [f"{count_text(numbers['questions'], 'question')} about {count_text(numbers['contexts'], 'text')}"]
         parts += [f"{unanswerable:,} ({unanswerable / len(self.questions):.1%}) without an answer"] * bool(unanswerable)
-        parts.append(f"{numbers['windows']:,} windows of {self.windows.max_seq_length} tokens")
+        parts.append(f"{count_text(numbers['windows'], 'window')} of {self.windows.max_seq_length} tokens")
         several = numbers["in_several_windows"]
-        parts += [f"{several:,} questions need more than one"] * bool(several)
+        parts += [f"{several:,} of the questions need more than one"] * bool(several)
         warnings = []
         if self.lost:
             warnings.append(
-                f"Warning: the answers to {len(self.lost):,} questions are not in their texts, the first is "
-                f"{self.lost[0].id!r}: not trained on."
+                f"Warning: the answers to {count_text(len(self.lost), 'question')} are not in their texts, the first "
+                f"is {self.lost[0].id!r}: not trained on."
             )
         return [f"{name}: {', '.join(parts)}.", *warnings]
 

@@ -15,7 +15,7 @@ from bert_tf.data import pipeline
 from bert_tf.data.conll_files import DOCUMENT, ConllFile, Sentence, join_words
 from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import Span, TagSet
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base import text_lengths
 from bert_tf.heads.base.rows import Rows
 from bert_tf.heads.tags.tag_windows import TagWindows, tokenize_words
@@ -156,22 +156,22 @@ class TagRows(Rows):
     def describe(self, name: str) -> list[str]:
         """See `Rows`."""
         numbers, windows = self._numbers(), self.windows
-        parts = [f"{numbers['sentences']:,} sentences"]
+        parts = [count_text(numbers["sentences"], "sentence")]
         parts[0] += f" of {numbers['documents']:,} documents" * (numbers["documents"] > 1)
-        parts.append(f"{numbers['words']:,} words")
+        parts.append(count_text(numbers["words"], "word"))
         if self.is_known:
             parts.append(self._describe_entities())
         lengths, room = self.token_counts + 2, windows.max_seq_length
         long = int((lengths > room).sum())
         parts.append(
-            f"{long:,} ({long / len(lengths):.1%}) sentences longer than {room} tokens (the longest: "
+            f"{long:,} ({long / len(lengths):.1%}) longer than {room} tokens (the longest: "
             f"{lengths.max():,}), read in windows"
             if long
             else f"all fit into {room} tokens"
         )
         parts += ["filled up with the surrounding document"] * windows.document_context
         unseen = numbers["words_without_piece"]
-        parts += [f"{unseen:,} words have no token and are tagged O"] * bool(unseen)
+        parts += [f"{count_text(unseen, 'word')} without a token, tagged O"] * bool(unseen)
         warnings = self.file.warnings()
         if windows.document_context and not self.file.has_documents:
             warnings.append(f"{self.file.path} has no {DOCUMENT} line: read as one document.")
@@ -183,7 +183,7 @@ class TagRows(Rows):
         shares = ", ".join(f"{kind} {count / total:.1%}" for kind, count in counts.most_common(MAX_TYPES))
         more = f" and {len(counts) - MAX_TYPES} other types" if len(counts) > MAX_TYPES else ""
         scheme = self.file.notation.name_of(str(self.file.scheme))
-        return f"{total:,} entities in {scheme}{f': {shares}{more}' if total else ''}"
+        return f"{count_text(total, 'entity', 'entities')} in {scheme}{f': {shares}{more}' if total else ''}"
 
     def _type_counts(self) -> collections.Counter[str]:
         """Number of true spans of each type."""

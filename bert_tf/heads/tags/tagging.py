@@ -17,7 +17,7 @@ from bert_tf.data import tag_schemes
 from bert_tf.data.conll_files import ColumnLayout, ConllFile, Sentence, join_words
 from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base.prediction_files import json_line
 from bert_tf.heads.base.tuned_head import Batch, Predictions, TunedHead
 from bert_tf.heads.tags import Tags, entity_scores, tag_decoding, tag_serving
@@ -277,7 +277,7 @@ class Tagging(Tags, TunedHead):
         split.file.write(path, [tag_schemes.spans_to_tags(self.tag_set.spans(row), len(row), scheme) for row in labels])
         scores = self.scores(predictions, split)
         return [
-            f"{len(rows):,} predictions are in {path}.",
+            f"Wrote {count_text(len(rows), 'prediction')} to {path}.",
             *(f"  {score:26} {value:.4f}" for score, value in scores.items()),
         ]
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
+from bert_tf.heads.regression import Regression
 from bert_tf.recipes.finetuning import starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime.json_files import read_json
@@ -88,6 +89,12 @@ def begin_linear(task: FineTuningTask, evaluator: "Evaluator", head: baseline.Li
     if head is not None:
         _assign(evaluator.model, head)
         print("The head begins as the linear model on frozen vectors.", flush=True)
+
+
+def begin_at_mean(task: FineTuningTask, model: Any) -> None:
+    """Lets a new head for numbers answer the mean of the training data, which takes many steps to reach from 0."""
+    if isinstance(task.head, Regression):
+        model.classifier.bias.assign([task.split("train").labels.mean()])
 
 
 def _assign(model: Any, head: Iterable[np.ndarray]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from bert_tf.config.train_config import TrainConfig
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.runtime.progress import progress
 from bert_tf.tasks.task import FineTuningTask
@@ -65,4 +65,4 @@ def train(task: FineTuningTask, model: keras.Model, config: TrainConfig, strateg
             result = step.step(next(batches))
             report(number)
     loss, _ = result["metrics"][LOSS].numpy()
-    print(f"The loss of pairs is {loss:.4f} after {config.num_train_steps:,} steps.", flush=True)
+    print(f"The loss of pairs is {loss:.4f} after {count_text(config.num_train_steps, 'step')}.", flush=True)

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.recipes.finetuning import sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
-from bert_tf.reports.wording import count_text
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import metrics

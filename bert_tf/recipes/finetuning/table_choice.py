@@ -13,12 +13,11 @@ from bert_tf.checkpoints import published
 from bert_tf.checkpoints.sentence_transformers import MODULES
 from bert_tf.data import tables
 from bert_tf.data.examples import HOLDS, HOLDS_NOT, label_columns, label_of
-from bert_tf.errors import UserError, listed
+from bert_tf.errors import UserError, count_text, listed
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import LIST, MultiLabel
 from bert_tf.heads.regression import Regression
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES
-from bert_tf.reports.wording import count_text
 from bert_tf.runtime import files
 
 CHOSEN = ("text_columns", "label_column", "label_type", "output_dir", "init_checkpoint", "max_seq_length")  # flags

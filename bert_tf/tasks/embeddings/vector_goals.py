@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from bert_tf.checkpoints.checkpoint import SentenceVectors
 from bert_tf.data.examples import Example
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answers import Answered, Similarity
 from bert_tf.heads.base.table_options import TableOptions
@@ -182,7 +182,7 @@ class VectorGoal(Vectors, TextHead):
         rows, path = prediction_files.PredictionRows(self, split, predictions), os.path.join(folder, f"{name}.tsv")
         for each in (os.path.join(folder, f"{name}.jsonl"), path):
             prediction_files.write_rows(each, rows)
-        return [f"{len(rows):,} similarities are in {path}."]
+        return [f"Wrote {count_text(len(rows), 'similarity', 'similarities')} to {path}."]
 
     # Scores of an export
 

@@ -52,7 +52,7 @@ def test_held_out_split_reports_the_majority_baseline():
         "dev: 3 examples; x 33.3%, y 66.7%; all fit into 5 tokens; majority-class baseline: 66.7%.",
         "Warning: scores on 3 examples are uncertain by about 58 percentage points.",
     ]
-    assert said(Classes("xy"), [(None, "a")], "test") == ["test: 1 examples; all fit into 5 tokens."]
+    assert said(Classes("xy"), [(None, "a")], "test") == ["test: 1 example; all fit into 5 tokens."]
 
 
 @pytest.mark.parametrize(

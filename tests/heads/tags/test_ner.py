@@ -56,7 +56,7 @@ def test_run_evaluates_during_training_and_keeps_the_best(trained):
 @pytest.mark.slow
 def test_predictions_use_the_files_scheme_and_trained_model_predicts_others(trained):
     folder, run, stdout = trained
-    assert "3 predictions are in" in stdout
+    assert "Wrote 3 predictions to" in stdout
     lines = [line.split(" ") for line in (run / "predictions.txt").read_text().splitlines() if line]
     assert len(lines) == 12 and {line[2] for line in lines} <= {"O", "I-PER", "I-LOC", "B-PER", "B-LOC"}
     assert any(line[2].startswith("I-") for line in lines)

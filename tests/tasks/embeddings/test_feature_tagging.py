@@ -180,7 +180,7 @@ def test_training_learns_with_a_fixed_encoder(training, tmp_path):
     evaluator = Evaluator(task, model, CONFIG, distribute.create_strategy("one_device"))
     assert evaluator()["f1"] == 1.0
     message = task.write_predictions(str(tmp_path), "dev", evaluator.predictions["dev"])
-    assert message[0].startswith("4 predictions are in ")
+    assert message[0].startswith("Wrote 4 predictions to ")
     lines = (tmp_path / "predictions_dev.txt").read_text(encoding="utf-8").split("\n")
     assert lines[:5] == ["ab B-X B-X", "c O O", "\u200b O O", "d B-X B-X", "ca I-X I-X"]
 
