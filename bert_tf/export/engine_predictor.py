@@ -30,6 +30,7 @@ AUTO, TENSORFLOW = "auto", "tensorflow"
 CHOICES = (AUTO, TENSORFLOW, "openvino", "onnx", "openvino_int8", "onnx_int8")
 INT8 = "_int8"  # how the names of models with weights of 8 bits end
 POSITIONS_AT_ONCE = 4096  # of a block of rows: bounds memory, and is enough for all cores
+CALL = 64  # positions that cost about as much as a call of a network does beside its positions: it reads all weights
 CHECKED = 2  # rows whose numbers are stored with a model, and compared where it is loaded
 FAR = {"float32": 1e-3, "bfloat16": 0.2, "int8": 0.5}  # how far they may be on another machine
 
@@ -137,11 +138,8 @@ class EnginePredictor(TextFunction):
 
         Raises UserError where the engine cannot compute them.
         """
-        order = sorted(range(len(rows)), key=lambda number: -len(rows[number].ids))
         found: dict[str, list[Any]] = {}
-        while order:
-            count = max(1, POSITIONS_AT_ONCE // len(rows[order[0]].ids))
-            block, order = order[:count], order[count:]
+        for block in blocks([len(row.ids) for row in rows]):
             stopping.check()
             try:
                 with self._lock:
@@ -294,6 +292,22 @@ def inputs_of(rows: Sequence[Row], settings: Mapping[str, Any]) -> dict[str, np.
             positions[number, : len(row.positions)] = row.positions
         inputs["masked_lm_positions"] = positions
     return inputs
+
+
+def blocks(lengths: Sequence[int]) -> list[list[int]]:
+    """The numbers of rows of these lengths that are computed together, the longest first.
+
+    A block ends when its padding has cost as much as another call does, or with POSITIONS_AT_ONCE.
+    """
+    found: list[list[int]] = []
+    longest = padding = 0
+    for number in sorted(range(len(lengths)), key=lambda each: -lengths[each]):
+        padding += longest - lengths[number]
+        if not found or padding > CALL or (len(found[-1]) + 1) * longest > POSITIONS_AT_ONCE:
+            found.append([])
+            longest, padding = lengths[number], 0
+        found[-1].append(number)
+    return found
 
 
 def sample(values: Any) -> np.ndarray:

@@ -255,3 +255,14 @@ def test_damaged_and_other_models_are_refused(classifier, tmp_path):
     (folder / "engines" / "host.json").write_text("{")
     with pytest.raises(UserError, match="host.json is not valid JSON"):
         engine_predictor.load(str(folder), "openvino")
+
+
+def test_rows_of_similar_length_are_computed_together():
+    assert engine_predictor.blocks([]) == []
+    assert engine_predictor.blocks([9, 5000, 9, 8]) == [[1], [0, 2, 3]]
+    lengths = np.random.default_rng(0).integers(5, 60, 128).tolist()
+    found = engine_predictor.blocks([*lengths, *[16] * 300])
+    assert sorted(sum(found, [])) == list(range(428))
+    assert max(map(len, found)) == engine_predictor.POSITIONS_AT_ONCE // 17  # those of 16 follow one of 17
+    computed = sum(len(block) * max(lengths[number] for number in block) for block in engine_predictor.blocks(lengths))
+    assert computed < 1.15 * sum(lengths)
