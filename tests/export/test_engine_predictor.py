@@ -263,6 +263,6 @@ def test_rows_of_similar_length_are_computed_together():
     lengths = np.random.default_rng(0).integers(5, 60, 128).tolist()
     found = engine_predictor.blocks([*lengths, *[16] * 300])
     assert sorted(sum(found, [])) == list(range(428))
-    assert max(map(len, found)) == engine_predictor.POSITIONS_AT_ONCE // 17  # those of 16 follow one of 17
+    assert max(map(len, found)) == engine_predictor.POSITIONS_AT_ONCE // 16
     computed = sum(len(block) * max(lengths[number] for number in block) for block in engine_predictor.blocks(lengths))
     assert computed < 1.15 * sum(lengths)
