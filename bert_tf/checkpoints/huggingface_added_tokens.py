@@ -12,6 +12,7 @@ from bert_tf.checkpoints.huggingface_rules import (
     CONFIG,
     JSON,
     NAMES,
+    SENTENCEPIECE_FILES,
     content_of,
     is_by_file,
     lower_cases_first,
@@ -20,10 +21,12 @@ from bert_tf.checkpoints.huggingface_rules import (
 )
 from bert_tf.checkpoints.huggingface_wordpiece import OLDER
 from bert_tf.errors import UserError
+from bert_tf.runtime import files
 from bert_tf.runtime.lazy import module
 from bert_tf.text.byte_level import blanks_for_spaces, spaces_for_blanks
+from bert_tf.text.sentencepiece_model import added_pieces
 from bert_tf.text.tokenizer_settings import AddedToken
-from bert_tf.text.vocabulary import BYTE_BPE, DEBERTA_V2, kind_of, settings_of, with_settings, with_tokens
+from bert_tf.text.vocabulary import BYTE_BPE, DEBERTA_V2, XLNET, kind_of, settings_of, with_settings, with_tokens
 
 tokenizers = module("tokenizers")
 FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
@@ -81,7 +84,7 @@ def _found(path: str, kind: str, known_tokens: Collection[str]) -> Found:
     known = {content_of(token) for name in EXTRA for token in config.get(name) or ()}
     only_there = {content_of(token) for token in names.get(EXTRA[0]) or ()} - known  # transformers overlooks these
     special = {text for text, _, _ in _named(path, kind, by_file)} - only_there
-    entries = _entries(path, special)
+    entries = _entries(path, special, kind)
     if by_file:
         file = os.path.join(path, JSON)
         for number, token in _listed(file, setting(file, "added_tokens", list) or []):
@@ -95,8 +98,8 @@ def _found(path: str, kind: str, known_tokens: Collection[str]) -> Found:
     return found
 
 
-def _entries(path: str, special: set[str]) -> dict[int, AddedToken]:
-    """Tokens with ids, by these: of tokenizer_config.json, or else of the older files.
+def _entries(path: str, special: set[str], kind: str) -> dict[int, AddedToken]:
+    """Tokens with ids, by these: of tokenizer_config.json, or else of the older files or of an XLNet's model.
 
     special: names of special tokens, which are not looked for in normalized texts.
     """
@@ -107,7 +110,12 @@ def _entries(path: str, special: set[str]) -> dict[int, AddedToken]:
     entries = [
         {"content": token, "id": number, "special": token in special} for token, number in read_settings(older).items()
     ]
-    return dict([*_listed(older, entries), *_listed(file, setting(file, "added_tokens", list) or [])])
+    listed = [*_listed(older, entries), *_listed(file, setting(file, "added_tokens", list) or [])]
+    if kind == XLNET and not files.is_file(file):
+        file = os.path.join(path, SENTENCEPIECE_FILES[kind])
+        with files.open_binary(file) as opened:
+            listed += _listed(file, added_pieces(opened.read()))
+    return dict(listed)
 
 
 def _listed(file: str, entries: list[Any]) -> Iterator[tuple[int, AddedToken]]:
@@ -125,7 +133,7 @@ def _named(path: str, kind: str, by_file: bool) -> Iterator[tuple[str, AddedToke
     for file in special_files(path):
         values |= {name: value for name, value in read_settings(file).items() if value is not None}
     named = {name: value for name, value in values.items() if name.endswith("_token")}
-    extra: list[Any] = []
+    extra: list[Any] = [] if by_file or any(name in values for name in EXTRA) else [*KINDS[kind].extra]
     for name in EXTRA:
         value = values.get(name) or []
         extra += value.values() if isinstance(value, dict) else value if isinstance(value, list) else []

@@ -5,7 +5,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bert_tf.text.sentencepiece_model import NFC_SPACES, SPACE
-from bert_tf.text.vocabulary import BERT_BYTE_BPE, BYTE_BPE, DEBERTA_V2, MPNET, SENTENCEPIECE, WORDPIECE, XLM_ROBERTA
+from bert_tf.text.vocabulary import (
+    BERT_BYTE_BPE,
+    BYTE_BPE,
+    DEBERTA_V2,
+    MPNET,
+    SENTENCEPIECE,
+    WORDPIECE,
+    XLM_ROBERTA,
+    XLNET,
+)
 
 Steps = tuple[str, ...]  # of a normalizer or a pre_tokenizer, see `described`
 Values = Mapping[str, tuple[Any, ...]]  # supported values by name; None, for a name that is missing, always is one
@@ -51,6 +60,8 @@ class TokenizerLayout:
         of_class: further ones where a class is named, which makes its steps anew; None: any.
         separators: between the texts of a pair.
         has_segments: whether the second text of a pair has a segment of its own.
+        ends_in_cls: whether rows of transformers end in the first special token, which has a segment of its own.
+        extra: special tokens besides, where no file names any.
     """
 
     model: str
@@ -64,13 +75,18 @@ class TokenizerLayout:
     of_class: tuple[Steps, ...] | None = ((),)
     separators: int = 1
     has_segments: bool = True
+    ends_in_cls: bool = False
+    extra: tuple[str, ...] = ()
 
     @property
     def rows(self) -> tuple[str, str]:
         """The rows of a text and of a pair, with :1 at tokens of the second segment."""
-        single, segment = f"{self.special['cls']} A {self.special['sep']}", ":1" if self.has_segments else ""
-        between = f" {self.special['sep']}" * (self.separators - 1)
-        return single, f"{single}{between} B{segment} {self.special['sep']}{segment}"
+        cls, sep = self.special["cls"], self.special["sep"]
+        if self.ends_in_cls:
+            return f"A {sep} {cls}:2", f"A {sep} B:1 {sep}:1 {cls}:2"
+        single, segment = f"{cls} A {sep}", ":1" if self.has_segments else ""
+        between = f" {sep}" * (self.separators - 1)
+        return single, f"{single}{between} B{segment} {sep}{segment}"
 
     @property
     def class_names(self) -> list[str]:
@@ -112,6 +128,26 @@ KINDS = {
         ),
         pre_tokenizers=(("Metaspace",), ("WhitespaceSplit", "Metaspace")),
         of_class=(),
+    ),
+    XLNET: TokenizerLayout(
+        model="Unigram",
+        classes="XLNet",
+        file="spiece.model",
+        special={
+            **{"bos": "<s>", "eos": "</s>", "unk": "<unk>", "sep": "<sep>", "pad": "<pad>", "cls": "<cls>"},
+            "mask": "<mask>",
+        },
+        settings={**PREFIX, "remove_space": (True,), "do_lower_case": (False,), "keep_accents": (False,)},
+        options={"byte_fallback": (False,)},
+        normalizers=tuple(
+            (*QUOTES, *LOWERED[:2], *charsmap, *spaces)
+            for charsmap in (CHARSMAP, ())
+            for spaces in ((), ONE_SPACE, TRIMMED)
+        ),
+        pre_tokenizers=(("Metaspace",), ("WhitespaceSplit", "Metaspace")),
+        of_class=(),
+        ends_in_cls=True,
+        extra=("<eop>", "<eod>"),
     ),
     XLM_ROBERTA: TokenizerLayout(
         model="Unigram",

@@ -13,7 +13,7 @@ from bert_tf.checkpoints.huggingface_kinds import KINDS, TokenizerLayout, Values
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.text.sentencepiece_model import FAIRSEQ
-from bert_tf.text.vocabulary import BERT_BYTE_BPE, BYTE_BPE, MPNET, SENTENCEPIECE, WORDPIECE, XLM_ROBERTA
+from bert_tf.text.vocabulary import BERT_BYTE_BPE, BYTE_BPE, MPNET, SENTENCEPIECE, WORDPIECE, XLM_ROBERTA, XLNET
 
 SHORTEST, LONGEST = 5, 1 << 30  # tokens of a row; "no limit" is written as a very large number
 JSON, CONFIG, NAMES = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
@@ -47,8 +47,8 @@ def check(path: str, kind: str) -> None:
     others = [file for file in models if file not in SENTENCEPIECE_FILES.values()]
     if name is None and others and kind != BYTE_BPE:
         raise UserError(
-            f"{path} has the SentencePiece model {others[0]}; supported are those of ALBERT, spiece.model, of "
-            "XLM-RoBERTa, sentencepiece.bpe.model, and of DeBERTa-v2 and -v3, spm.model."
+            f"{path} has the SentencePiece model {others[0]}; supported are those of ALBERT and XLNet, spiece.model, "
+            "of XLM-RoBERTa, sentencepiece.bpe.model, and of DeBERTa-v2 and -v3, spm.model."
         )
     values = read_settings(config)
     _check_values(config, "", values, {**HARMLESS, **layout.settings})
@@ -155,8 +155,14 @@ def model_of(path: str) -> str | None:
     file = os.path.join(path, JSON)
     by_file = (kind for kind, name in SENTENCEPIECE_FILES.items() if files.is_file(os.path.join(path, name)))
     if (kind := next(by_file, None)) is not None:
-        return kind
+        return XLNET if kind == SENTENCEPIECE and _is_xlnet(file, path) else kind
     return _model_in(file, path)
+
+
+def _is_xlnet(file: str, path: str) -> bool:
+    """Returns whether a folder with spiece.model is that of an XLNet, not of an ALBERT."""
+    name = _class(path) or _default_class(path)
+    return name == "XLNetTokenizer" or name in BY_FILE and _model_in(file, path) == XLNET
 
 
 def _model_in(file: str, path: str) -> str | None:
@@ -175,7 +181,7 @@ def _model_in(file: str, path: str) -> str | None:
 
 def _unigram_kind(path: str, vocab: Any, added: set[Any]) -> str:
     """The kind of tokenizer with a unigram model: by the class that the files name, else by its special tokens."""
-    name, kinds = _class(path), {kind: KINDS[kind] for kind in SENTENCEPIECE_FILES}
+    name, kinds = _class(path) or _default_class(path), {kind: KINDS[kind] for kind in SENTENCEPIECE_FILES}
     by_class = next((kind for kind, layout in kinds.items() if name in layout.class_names), None)
     tokens = {entry[0] for entry in vocab or () if isinstance(entry, list) and entry and isinstance(entry[0], str)}
     by_tokens = (kind for kind, layout in kinds.items() if (tokens | added).issuperset(layout.special.values()))
@@ -184,7 +190,7 @@ def _unigram_kind(path: str, vocab: Any, added: set[Any]) -> str:
 
 def mask_takes_space(path: str, kind: str) -> bool:
     """Returns whether the class of the tokenizer lets a mask token that files name as text take space before it."""
-    return kind == MPNET or kind == XLM_ROBERTA and fairseq_class(path) == "CamembertTokenizer"
+    return kind in (MPNET, XLNET) or kind == XLM_ROBERTA and fairseq_class(path) == "CamembertTokenizer"
 
 
 def is_mpnet(path: str) -> bool:
@@ -200,7 +206,8 @@ def fairseq_class(path: str) -> str:
 def _default_class(path: str) -> str:
     """The class of the tokenizer where no file names it."""
     model = setting(os.path.join(path, "config.json"), "model_type", str)
-    return {"mpnet": "MPNetTokenizer", "camembert": "CamembertTokenizer"}.get(model or "", "")
+    names = {"mpnet": "MPNetTokenizer", "camembert": "CamembertTokenizer", "xlnet": "XLNetTokenizer"}
+    return names.get(model or "", "")
 
 
 def _check_json(path: str, kind: str) -> None:

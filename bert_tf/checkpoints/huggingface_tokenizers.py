@@ -29,6 +29,7 @@ from bert_tf.text.vocabulary import (
     RULES,
     SENTENCEPIECE,
     SPECIAL_TOKENS_OF,
+    XLNET,
     SubwordVocabulary,
     check_special_tokens,
     kind_of,
@@ -68,8 +69,9 @@ def _sentencepiece(path: str, kind: str) -> tuple[list[str], bool]:
             content = opened.read()
         if kind == SENTENCEPIECE:
             tokens = sentencepiece_model.tokens_of(content, model)
-        elif kind == DEBERTA_V2:
-            tokens = sentencepiece_model.of_deberta(content, model)
+        elif kind in (DEBERTA_V2, XLNET):
+            made = sentencepiece_model.of_deberta if kind == DEBERTA_V2 else sentencepiece_model.of_xlnet
+            tokens = made(content, model)
         else:
             tokens = sentencepiece_model.with_fairseq_ids(content, model, huggingface_rules.fairseq_class(path))
     else:
@@ -166,7 +168,8 @@ def _write_sentencepiece(
     elif tokens.kind == DEBERTA_V2:  # transformers 5 would leave out the model's normalization with another class
         settings |= _by_file(DEBERTA_V2)
     else:
-        settings |= {"tokenizer_class": sentencepiece_model.owner_of(tokens)}
+        name = "XLNetTokenizer" if tokens.kind == XLNET else sentencepiece_model.owner_of(tokens)
+        settings |= {"tokenizer_class": name}
     write_json(os.path.join(folder, "tokenizer_config.json"), settings)
     added = huggingface_added_tokens.to_theirs(checkpoint)
     tokenizer = sentencepiece_model.to_tokenizer(tokens, lower_case=lower_case, added=added)

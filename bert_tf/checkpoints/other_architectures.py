@@ -61,7 +61,6 @@ OTHERS = {  # by the model_type of config.json
     "tapas": Other("TAPAS", "bert-base-uncased"),
     "xlm": Other("XLM", "xlm-roberta-base", "xlm-(mlm|clm)"),
     "xlm-roberta-xl": Other("XLM-RoBERTa-XL", "xlm-roberta-large"),
-    "xlnet": Other("XLNet", "deberta-v3-base"),
     "xmod": Other("X-MOD", "xlm-roberta-base"),
     "yoso": Other("YOSO", "ModernBERT-base"),
 }

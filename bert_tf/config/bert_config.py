@@ -140,6 +140,18 @@ class BertConfig:
         """Whether the vector of a text is made of the mean of its tokens."""
         return "mean" in (self.pooling, self.settings.get("classifier_pooling"))
 
+    def check_pooling(self, pooling: str, *, include_prompt: bool = True) -> None:
+        """Raises UserError for a pooling of token vectors, or several joined by +, that this model cannot have."""
+        names = set(pooling.split("+"))
+        if self.is_causal and "cls" in names:
+            raise UserError("pooling is cls, but [CLS] of a left-to-right model sees no other token: choose last.")
+        if "cls_token_id" in self.settings and (names & {"cls", "last", "weighted_mean"} or not include_prompt):
+            chosen = f"pooling is {pooling}" if include_prompt else "include_prompt is false"
+            raise UserError(
+                f"{chosen}, which counts tokens from the ends of rows, and those of the encoder {self.encoder} end in "
+                "<cls> elsewhere and begin with it here: choose mean or max, with the prompt."
+            )
+
     @property
     def head_size(self) -> int:
         """Width of one attention head."""

@@ -43,7 +43,7 @@ class EncoderTraits:
         tokenizer: the kind of tokenizer that a new vocabulary for it is of, see `text.vocabulary`.
         padding_id: the id of the padding token.
         position_offset: rows of the table of positions before that of the first position.
-        has_layer_biases: the dense layers of attention and feed-forward have a bias.
+        has_layer_biases: the dense layers of attention and of gated feed-forward have a bias.
         has_norm_biases: LayerNorms have one.
         shares_head: heads on tokens, that for masked LM among them, read what its pooler makes of them.
         settings: entries of the configuration that only it has, with their defaults; of a list the first, and the
@@ -155,6 +155,16 @@ TRAITS: Mapping[str, EncoderTraits] = {  # of the modules in PACKAGE
     "roberta": _roberta(tokenizer="byte_bpe"),
     "static": EncoderTraits(has_layers=False, initialized_from=("bert", "bilstm_on_top")),
     "xlm_roberta": _roberta(tokenizer="xlm_roberta"),
+    "xlnet": _bert(
+        pretraining="",
+        may_be_causal=False,
+        may_drop_tokens=False,
+        sentence_pairs="",
+        tokenizer="xlnet",
+        padding_id=5,
+        has_layer_biases=False,
+        settings={"cls_token_id": 3},
+    ),
 }
 
 

@@ -23,7 +23,7 @@ class BatchLayout:
     no query sees it. `probe`: to be filled by this pass. `positions` [B or 1, T]: of the tokens in their texts.
     `shows_attention`: whether all probabilities are needed. `bias` [1 or B, H, T, T]: also added to attention scores.
     `distance_vectors` [R, D] and `distances` [2 T - 1]: vectors of distances between tokens, and which of them each
-    distance query - key has, in ascending order.
+    distance query - key has, in ascending order. `other_segments` [B, 1, T, T]: 1 for keys of another segment.
     """
 
     rows: tf.Tensor | int
@@ -38,6 +38,7 @@ class BatchLayout:
     bias: tf.Tensor | None = None
     distance_vectors: tf.Tensor | None = None
     distances: tf.Tensor | None = None
+    other_segments: tf.Tensor | None = None
 
     @classmethod
     def padded(
@@ -113,19 +114,33 @@ def gather_tokens(x: tf.Tensor, indices: tf.Tensor | None) -> tf.Tensor:
     return tf.gather(x, tf.reshape(indices, [-1]))
 
 
-def pooled_positions(inputs: Mapping[str, tf.Tensor], *, is_causal: bool) -> tf.Tensor:
+def pooled_positions(inputs: Mapping[str, tf.Tensor], config: BertConfig) -> tf.Tensor:
     """The position of the token that has seen its whole text, int32 [B]: [CLS], or of a causal model the last one."""
-    if is_causal:
+    if config.is_causal:
         return tf.maximum(inputs["lengths"] - 1, 0)
+    if "cls_token_id" in config.settings:
+        first, last, begins_with_cls = ends_of_turned_rows(inputs, config.settings["cls_token_id"])
+        return tf.where(begins_with_cls, first, last)
     return tf.zeros([size_of(inputs["token_ids"], 0)], tf.int32)
+
+
+def ends_of_turned_rows(inputs: Mapping[str, tf.Tensor], cls_id: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The first and last position of each text, int32 [B], and whether it begins with <cls> that XLNet has at its end.
+
+    No text begins so that is in XLNet's own order, as its last token is <cls>.
+    """
+    token_ids, last = inputs["token_ids"], tf.maximum(inputs["lengths"] - 1, 0)
+    first = tf.argmax(inputs["text_mask"], 1, tf.int32) if "text_mask" in inputs else tf.zeros_like(last)
+    begin, end = (tf.gather(token_ids, place[:, None], batch_dims=1)[:, 0] for place in (first, last))
+    return first, last, tf.equal(begin, cls_id) & (end != cls_id)
 
 
 def vectors_of_texts(tokens: tf.Tensor, inputs: Mapping[str, tf.Tensor], config: BertConfig) -> tf.Tensor:
     """Input [B, D] of the pooler: of the tokens [B, T, D] those that have seen their whole text, or the means."""
     if config.pools_mean:
         return _mean_of_texts(tokens, inputs)
-    if config.is_causal:
-        return tf.gather(tokens, pooled_positions(inputs, is_causal=True), batch_dims=1)
+    if config.is_causal or "cls_token_id" in config.settings:
+        return tf.gather(tokens, pooled_positions(inputs, config), batch_dims=1)
     return tokens[:, 0]
 
 

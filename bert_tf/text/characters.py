@@ -9,9 +9,12 @@ import re
 import string
 import unicodedata
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Set
+from typing import Any
 
+from bert_tf.runtime.lazy import module
 from bert_tf.text.tokenizer_settings import DEFAULT, AddedToken, TokenizerSettings
 
+normalizers = module("tokenizers.normalizers")
 # `\s` of Hugging Face's `tokenizers`.
 SPACES = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 CJK_RANGES = (  # `_is_chinese_char` of the original: not Hangul, not kana
@@ -200,10 +203,17 @@ def wordpiece(
     return tokens
 
 
-def normalize_albert(text: str) -> str:
+def normalize_albert(text: str, *, lower_case: bool = True) -> str:
     """The normalization of uncased models of ALBERT before SentencePiece's own: quotes, NFKD, no marks, lower case.
 
-    As `tokenizers` does it (StripAccents): marks are all characters of the categories M*.
+    That of XLNet does not lower-case. By `tokenizers`, as its Unicode is of another version than Python's.
     """
-    decomposed = unicodedata.normalize("NFKD", text.replace("``", '"').replace("''", '"'))
-    return "".join(c.lower() for c in decomposed if not unicodedata.category(c).startswith("M"))
+    folded: str = _folding(lower_case).normalize_str(text)
+    return folded
+
+
+@functools.cache
+def _folding(lower_case: bool) -> Any:
+    quotes = [normalizers.Replace(quote, '"') for quote in ("``", "''")]
+    steps = [*quotes, normalizers.NFKD(), normalizers.StripAccents()]
+    return normalizers.Sequence([*steps, normalizers.Lowercase()] if lower_case else steps)

@@ -161,9 +161,19 @@ class Albert(SentencePiece):
                 characters[at : at + 2], places[at : at + 2] = ['"'], [places[at]]
                 found = "".join(characters)
                 at = found.find(quote, at + 1)
-        if self.lower_case:
-            characters, places = _replaced(characters, places, FOLDING, in_clusters=False)
+        if (folding := self._folding()) is not None:
+            characters, places = _replaced(characters, places, folding, in_clusters=False)
         return _replaced(characters, places, self._table)
+
+    def _folding(self) -> "_Folding | None":
+        return FOLDING if self.lower_case else None
+
+
+class Xlnet(Albert):
+    """SentencePiece of XLNet, which drops accents and never lower-cases."""
+
+    def _folding(self) -> "_Folding":
+        return FOLDING_OF_XLNET
 
 
 class XlmRoberta(SentencePiece):
@@ -215,16 +225,20 @@ def _end(characters: Sequence[str]) -> int:
 
 
 class _Folding(dict[str, str]):
-    """Replacements of uncased models of ALBERT, {character: others}."""
+    """Replacements of uncased models of ALBERT, and without lower case of XLNet, {character: others}."""
+
+    def __init__(self, *, lower_case: bool = True) -> None:
+        super().__init__()
+        self._lower_case = lower_case
 
     def get(self, key: str, default: str | None = None) -> str | None:  # type: ignore[override]
         """The replacement of a character; the default for one that stays."""
         if key not in self:
-            self[key] = normalize_albert(key)
+            self[key] = normalize_albert(key, lower_case=self._lower_case)
         return default if self[key] == key else self[key]
 
 
-FOLDING = _Folding()
+FOLDING, FOLDING_OF_XLNET = _Folding(), _Folding(lower_case=False)
 
 
 def _replaced(

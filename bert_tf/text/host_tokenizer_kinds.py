@@ -14,6 +14,7 @@ KINDS: dict[str, type[HostTokenizer]] = {
     vocabularies.MPNET: host_tokenizer.Mpnet,
     vocabularies.XLM_ROBERTA: host_subwords.XlmRoberta,
     vocabularies.DEBERTA_V2: host_subwords.Deberta,
+    vocabularies.XLNET: host_subwords.Xlnet,
 }
 
 

@@ -65,6 +65,16 @@ class SentencePieceTokenizer(Tokenizer):
         return "".join(self.vocabulary[i] for i in row if i != self.pad_id).replace(SPACE, " ").strip()
 
 
+class XlnetTokenizer(SentencePieceTokenizer):
+    """A Tokenizer of a SentencePiece model with the tokens of XLNet, which never lower-cases but drops accents.
+
+    Rows begin with <cls>, which the encoder moves to their end.
+    """
+
+    def _steps(self) -> list[Step]:
+        return [with_quotes, Replacements(_folding(lower_case=False), in_clusters=False)]
+
+
 class XlmRobertaTokenizer(SentencePieceTokenizer):
     """A Tokenizer of a SentencePiece model with the tokens of XLM-RoBERTa and CamemBERT, which never lower-cases."""
 
@@ -211,7 +221,7 @@ class SentencePiece:
 
 
 @functools.cache
-def _folding() -> dict[str, str]:
-    """Replacements of uncased models of ALBERT, {character: others}."""
+def _folding(*, lower_case: bool = True) -> dict[str, str]:
+    """Replacements of uncased models of ALBERT, and without lower case of XLNet, {character: others}."""
     codes = (*range(0xD800), *range(0xE000, 0x110000))
-    return {c: folded for c in map(chr, codes) if (folded := normalize_albert(c)) != c}
+    return {c: folded for c in map(chr, codes) if (folded := normalize_albert(c, lower_case=lower_case)) != c}

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from bert_tf.errors import UserError
 from bert_tf.runtime.lazy import module
 from bert_tf.runtime.proto_messages import FIELD, message_class
-from bert_tf.text.vocabulary import DEBERTA_V2, SENTENCEPIECE, SPECIAL_TOKENS_OF, XLM_ROBERTA, SubwordVocabulary
+from bert_tf.text.vocabulary import DEBERTA_V2, SENTENCEPIECE, SPECIAL_TOKENS_OF, XLM_ROBERTA, XLNET, SubwordVocabulary
 
 tokenizers, normalizers = module("tokenizers"), module("tokenizers.normalizers")
 pre_tokenizers = module("tokenizers.pre_tokenizers")
@@ -67,10 +67,13 @@ def _message() -> Any:
 
 
 @functools.lru_cache(maxsize=4)
-def parse(model: bytes, name: str = "The SentencePiece model", *, ignores_bytes: bool = False) -> UnigramModel:
+def parse(
+    model: bytes, name: str = "The SentencePiece model", *, ignores_bytes: bool = False, may_be_own: bool = False
+) -> UnigramModel:
     """The content of a file; UserError, which names it, if it is damaged or of another kind, such as BPE.
 
-    ignores_bytes: a model that writes unknown characters as bytes is taken as one that does not.
+    ignores_bytes: a model that writes unknown characters as bytes is taken as one that does not. may_be_own: pieces
+    that its user defined are taken as others.
     """
     try:
         message = _message().FromString(model)
@@ -83,7 +86,7 @@ def parse(model: bytes, name: str = "The SentencePiece model", *, ignores_bytes:
     if message.trainer_spec.model_type not in (0, UNIGRAM) or has_bytes:  # 0: left out, the default
         raise UserError(f"{name} is a SentencePiece model of another kind than unigram without bytes: not supported.")
     unknown = next((number for number, piece in enumerate(message.pieces) if piece.type == UNKNOWN), 0)
-    if own := [piece.piece for piece in message.pieces if piece.type == USER_DEFINED]:
+    if not may_be_own and (own := [piece.piece for piece in message.pieces if piece.type == USER_DEFINED]):
         raise UserError(f"{name} has pieces that its user defined, such as {own[0]!r}, which are not supported.")
     normalizer = message.normalizer_spec
     return UnigramModel(
@@ -122,6 +125,21 @@ def of_deberta(model: bytes, name: str) -> SubwordVocabulary:
     return _vocabulary(parse(model, name, ignores_bytes=True), DEBERTA_V2)
 
 
+def of_xlnet(model: bytes, name: str) -> SubwordVocabulary:
+    """The vocabulary of the model of an XLNet, whose maker defined some pieces."""
+    return _vocabulary(parse(model, name, may_be_own=True), XLNET)
+
+
+def added_pieces(model: bytes) -> list[dict[str, Any]]:
+    """The tokens that transformers adds for the pieces of an XLNet's model that its maker defined, as in JSON."""
+    pieces = enumerate(_message().FromString(model).pieces)
+    return [
+        {"content": piece.piece, "id": number, "special": piece.type == CONTROL, "normalized": False}
+        for number, piece in pieces
+        if piece.type in (CONTROL, USER_DEFINED)
+    ]
+
+
 def owner_of(vocabulary: Sequence[str]) -> str:
     """The class of transformers whose ids a vocabulary has, of FAIRSEQ."""
     return next((name for name, (first, _) in FAIRSEQ.items() if first[0][0] == vocabulary[0]), next(iter(FAIRSEQ)))
@@ -148,12 +166,13 @@ def to_tokenizer(vocabulary: SubwordVocabulary, *, lower_case: bool, added: Sequ
 
     added: tokens recognized in texts besides the five, as `tokenizers.AddedToken`.
     """
-    model, is_albert = parse(vocabulary.rules), vocabulary.kind == SENTENCEPIECE
-    is_deberta = vocabulary.kind == DEBERTA_V2
+    model, is_xlnet = parse(vocabulary.rules), vocabulary.kind == XLNET
+    is_albert, is_deberta = vocabulary.kind == SENTENCEPIECE, vocabulary.kind == DEBERTA_V2
     tokenizer = unigram(vocabulary.rules)
-    steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')] if is_albert else []
-    if lower_case and is_albert:
-        steps += [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
+    has_quotes = is_albert or is_xlnet
+    steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')] if has_quotes else []
+    if lower_case and is_albert or is_xlnet:
+        steps += [normalizers.NFKD(), normalizers.StripAccents(), *([normalizers.Lowercase()] if is_albert else [])]
     steps += [normalizers.Strip()] if is_deberta and not model.is_nfc else []
     if model.charsmap:
         steps.append(normalizers.Precompiled(model.charsmap))
@@ -181,6 +200,8 @@ def to_tokenizer(vocabulary: SubwordVocabulary, *, lower_case: bool, added: Sequ
     ends = [(name, tokenizer.token_to_id(name)) for name in (first, last)]
     single = f"{first}:0 $A:0 {last}:0"
     pair = f"{single} $B:1 {last}:1" if is_albert or is_deberta else f"{single} {last}:0 $B:0 {last}:0"
+    if is_xlnet:
+        single, pair = f"$A:0 {last}:0 {first}:2", f"$A:0 {last}:0 $B:1 {last}:1 {first}:2"
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(single, pair, ends)
     return tokenizer
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.byte_bpe import BertByteBpeTokenizer, ByteBpeTokenizer
-from bert_tf.text.sentencepiece import DebertaTokenizer, SentencePieceTokenizer, XlmRobertaTokenizer
+from bert_tf.text.sentencepiece import DebertaTokenizer, SentencePieceTokenizer, XlmRobertaTokenizer, XlnetTokenizer
 from bert_tf.text.tokenizer import MpnetTokenizer, Tokenizer
 
 KINDS: dict[str, type[Tokenizer]] = {
@@ -15,6 +15,7 @@ KINDS: dict[str, type[Tokenizer]] = {
     vocabularies.MPNET: MpnetTokenizer,
     vocabularies.XLM_ROBERTA: XlmRobertaTokenizer,
     vocabularies.DEBERTA_V2: DebertaTokenizer,
+    vocabularies.XLNET: XlnetTokenizer,
 }
 
 

@@ -19,6 +19,7 @@ WORDPIECE, BYTE_BPE, SENTENCEPIECE, XLM_ROBERTA = "wordpiece", "byte_bpe", "sent
 MPNET = "mpnet"  # WordPiece with special tokens of RoBERTa
 BERT_BYTE_BPE = "bert_byte_bpe"
 DEBERTA_V2 = "deberta_v2"  # SentencePiece with special tokens of BERT
+XLNET = "xlnet"
 SPECIAL_TOKENS_OF = {
     WORDPIECE: SPECIAL_TOKENS,
     BYTE_BPE: ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
@@ -27,6 +28,7 @@ SPECIAL_TOKENS_OF = {
     XLM_ROBERTA: ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
     MPNET: ("<pad>", "[UNK]", "<s>", "</s>", "<mask>"),
     DEBERTA_V2: SPECIAL_TOKENS,
+    XLNET: ("<pad>", "<unk>", "<cls>", "<sep>", "<mask>"),
 }
 OWNERS = {
     BYTE_BPE: "RoBERTa",
@@ -35,6 +37,7 @@ OWNERS = {
     XLM_ROBERTA: "XLM-RoBERTa and CamemBERT",
     MPNET: "MPNet",
     DEBERTA_V2: "DeBERTa-v2 and -v3",
+    XLNET: "XLNet",
 }
 RULES = {
     BYTE_BPE: "merges.txt",
@@ -42,8 +45,9 @@ RULES = {
     SENTENCEPIECE: "spiece.model",
     XLM_ROBERTA: "unigram.model",
     DEBERTA_V2: "spm.model",
+    XLNET: "xlnet.model",
 }  # kind of tokenizer -> the file next to vocab.txt with its rules
-CASED = (BYTE_BPE, BERT_BYTE_BPE, XLM_ROBERTA, DEBERTA_V2)  # kinds that never lower-case
+CASED = (BYTE_BPE, BERT_BYTE_BPE, XLM_ROBERTA, DEBERTA_V2, XLNET)  # kinds that never lower-case
 NAMED = re.compile(r"\[[^\s\[\]]+\]|<[^\s<>]+>")  # what special tokens look like
 
 log = logging.getLogger(__name__)

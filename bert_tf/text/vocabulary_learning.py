@@ -26,6 +26,7 @@ from bert_tf.text.vocabulary import (
     SPECIAL_TOKENS_OF,
     WORDPIECE,
     XLM_ROBERTA,
+    XLNET,
     SubwordVocabulary,
     with_settings,
 )
@@ -38,6 +39,7 @@ MIN_ALPHABET, COVERAGE = 1000, 0.9995  # characters kept: this many, or the comm
 WORDS_PER_CHUNK = 10_000  # passed to the trainer at a time: enough to keep its threads busy, little memory
 
 OF_MPNET = ("<s>", "<pad>", "</s>", "[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", "<mask>")  # it has BERT's besides
+OF_XLNET = {"control_symbols": ["<cls>", "<sep>", "<pad>", "<mask>", "<eod>"], "user_defined_symbols": ["<eop>"]}
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +91,8 @@ def learn(
         ids = {"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3}
         names = {"pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]"}
         return sentencepiece_model.of_deberta(_train_unigram(texts, size - 1, **ids, **names), "The model")
+    if kind == XLNET:
+        return sentencepiece_model.of_xlnet(_train_unigram(texts, size, **OF_XLNET), "The model")
     specials = list(dict.fromkeys([*SPECIAL_TOKENS, *special_tokens]))
     no_words = re.compile(special_token_pattern(specials)) if special_tokens else None
     cleaned = (no_words.sub(" ", text) if no_words else text for text in texts)

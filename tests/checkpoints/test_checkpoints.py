@@ -228,8 +228,8 @@ def test_missing_shard_is_reported(tmp_path, arrays):
     "changes, message",
     [
         (
-            {"model_type": "xlnet"},
-            "a model of type 'xlnet': XLNet is not supported, and deberta-v3-base is the nearest",
+            {"model_type": "funnel"},
+            "a model of type 'funnel': Funnel Transformer is not supported, and electra-base-discriminator is the",
         ),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'; expected 'absolute'"),
         ({"hidden_size": 15}, "hidden_size 15 cannot be split among"),

@@ -102,6 +102,12 @@ MODELS = {
         | {"max_position_embeddings": 14, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
         | {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
     ),
+    "xlnet": (
+        "XLNet",
+        "ForTokenClassification",
+        {"vocab_size": 40, "d_model": 16, "n_layer": 2, "n_head": 4, "d_inner": 24, "dropout": 0.0}
+        | {"cls_token_id": 2, "pad_token_id": 5},
+    ),
     "mpnet": (
         "MPNet",
         "ForMaskedLM",
@@ -112,6 +118,9 @@ MODELS = {
     ),
 }
 TASKS = ("ForSequenceClassification", "ForMultipleChoice", "ForTokenClassification", "ForQuestionAnswering")
+# XLNet's rows end in <cls>, with a segment of its own, and are padded on the left: each the place of its tokens here.
+SOURCES = [[7, 7, 1, 2, 3, 4, 5, 0], [*range(1, 8), 0]]
+PLACES = [[7, 2, 3, 4, 5, 6, 0, 0], [7, *range(7)]]
 
 
 def create(name, config):
@@ -137,10 +146,10 @@ def in_file(key, name):
 
 
 def parameters(model):
-    """{name: parameter}; a tied weight is there once, under the name by which it is saved."""
+    """{name: parameter}; a tied weight is there once, under the name by which it is saved; those that are used."""
     names = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
-        if parameter not in names or "decoder" in names[parameter]:
+        if "mask_emb" not in name and (parameter not in names or "decoder" in names[parameter]):
             names[parameter] = name
     return {name: parameter for parameter, name in names.items()}
 
@@ -148,6 +157,15 @@ def parameters(model):
 def inputs_of(model, encoder):
     mask = (torch.arange(8)[None] < torch.tensor(LENGTHS)[:, None]).long()
     ids = torch.where(mask > 0, torch.tensor(IDS), model.config.pad_token_id)
+    if encoder == "xlnet":
+        places = torch.tensor(SOURCES)
+        is_cls = torch.arange(8)[None] == 7
+        segments = torch.where(is_cls, 2, torch.tensor(SEGMENTS).gather(1, places))
+        return {
+            "input_ids": ids.gather(1, places),
+            "attention_mask": mask.gather(1, places),
+            "token_type_ids": segments,
+        }
     values = {"input_ids": ids, "attention_mask": mask}
     return values if encoder in WITHOUT_SEGMENTS else values | {"token_type_ids": torch.tensor(SEGMENTS)}
 
@@ -162,14 +180,20 @@ def outputs_of(model, inputs, ending):
         outputs = model(**inputs)
     names = ("last_hidden_state", "pooler_output", "logits", "prediction_logits", "seq_relationship_logits",
              "sop_logits", "start_logits", "end_logits")  # fmt: skip
-    return {name: outputs[name].numpy() for name in names if outputs.get(name) is not None}
+    found = {name: outputs[name].numpy() for name in names if outputs.get(name) is not None}
+    if isinstance(model.config, transformers.XLNetConfig):
+        return {name: x[np.arange(2)[:, None], PLACES] if x.shape[1] == 8 else x for name, x in found.items()}
+    return found
 
 
 def loss_of(model, inputs):
     """Mean masked-LM loss, plus that of the pairs if there is one."""
     outputs = model(**inputs)
     logits = outputs["prediction_logits"] if "prediction_logits" in outputs else outputs["logits"]
-    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), torch.tensor(LABELS).flatten())
+    labels = torch.tensor(LABELS)
+    if isinstance(model.config, transformers.XLNetConfig):
+        labels = torch.where(labels < 0, labels, labels % 2).gather(1, torch.tensor(SOURCES))
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
     pairs = outputs.get("seq_relationship_logits", outputs.get("sop_logits"))
     return loss if pairs is None else loss + torch.nn.functional.cross_entropy(pairs, torch.tensor(PAIR_LABELS))
 
@@ -202,7 +226,10 @@ def main():
         config_class = getattr(transformers, f"{begin}Config")
         config = config_class(**settings, attn_implementation="eager")
         about[encoder] = {"config": settings | {"model_type": config.model_type}, "classes": {}}
-        for ending in ("Model", pretrained, *TASKS, *(["ForPreTraining"] if encoder == "electra" else [])):
+        more = {"electra": "ForPreTraining", "xlnet": "ForQuestionAnsweringSimple"}
+        for ending in dict.fromkeys(("Model", pretrained, *TASKS, *([more[encoder]] if encoder in more else []))):
+            if (encoder, ending) == ("xlnet", "ForQuestionAnswering"):
+                continue
             if not hasattr(transformers, begin + ending):
                 continue
             model = create(begin + ending, config)

@@ -8,7 +8,7 @@ import tokenizer_cases
 
 from bert_tf.text import host_tokenizer_kinds, sentencepiece_model, tokenizer_kinds, vocabulary_learning
 from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
-from bert_tf.text.vocabulary import BERT_BYTE_BPE, BYTE_BPE, DEBERTA_V2, SENTENCEPIECE, Vocabulary
+from bert_tf.text.vocabulary import BERT_BYTE_BPE, BYTE_BPE, DEBERTA_V2, SENTENCEPIECE, XLNET, Vocabulary
 
 TEXTS = ["the quick  brown fox jumped over the lazy dogs", "it's naïve café 漢字 1234", "``a fox'' aaa {\n  x;\n}"] * 3
 HARD = [
@@ -61,6 +61,7 @@ CASES = {  # vocabulary, lower_case, special_tokens_in_strings
     "camembert": (lambda: fairseq("CamembertTokenizer"), False, True),
     "deberta": (lambda: deberta(is_nfc=False), False, False),
     "deberta_nfc": (lambda: deberta(is_nfc=True), False, True),
+    "xlnet": (lambda: vocabulary_learning.learn(TEXTS, 60, kind=XLNET), False, ["<cls>", "<mask>", "<eop>", ";"]),
 }
 ASSIGNED = [
     chr(code)

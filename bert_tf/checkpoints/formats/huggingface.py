@@ -50,7 +50,7 @@ OUTPUT = re.compile(
 CONSTANT = "embeddings.position_ids"
 POOLER = "encoder/pooler/"
 TOKENS, SEGMENTS = "encoder/embeddings/token_table", "encoder/embeddings/segment_table"
-IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings|relative_attention_bias")
+IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings?\b|relative_attention_bias")
 MAX_LABELS = 1_000_000  # that config.json may number without naming them
 MAX_TOKENS = 2  # in a vocabulary for each one of the table; a few more than that has do occur
 LABELLED, CLASSIFIERS = heads.kinds("is_labelled"), ("classes", "multi_label", "regression")
@@ -110,6 +110,9 @@ def read(path: str) -> Checkpoint:
         if is_roberta and SEGMENTS in weights:  # its tokenizer gives both texts of a pair the first segment
             config = dataclasses.replace(config, type_vocab_size=1)
             weights[SEGMENTS] = weights[SEGMENTS][:1]
+    if vocabulary is not None and "cls_token_id" in config.settings:
+        cls_id = vocabulary.index(special_tokens(vocabulary)[2])
+        config = dataclasses.replace(config, settings={**config.settings, "cls_token_id": cls_id})
     kind = kind if "classifier/bias" in weights or "span/bias" in weights else None
     if kind not in (None, Tags.kind) and SEGMENTS in weights and config.type_vocab_size > 1:
         huggingface_rules.check_segments(path)
@@ -160,14 +163,15 @@ def _left_out(
 
     Removes from the arrays what only repeats others.
     """
-    table, bias = (arrays.get(str(layout.names[name])) for name in (TOKENS, "masked_lm/output_bias"))
+    name_of_bias = str(layout.names.get("masked_lm/output_bias", ""))
+    table, bias = arrays.get(str(layout.names[TOKENS])), arrays.get(name_of_bias)
     for match in list(filter(None, map(OUTPUT.fullmatch, arrays))):
         name, array = match[0], arrays[match[0]]
         is_matrix = match["matrix"] or match["part"] == "weight"
-        if name == layout.names["masked_lm/output_bias"]:
+        if name == name_of_bias:
             continue
-        if not is_matrix and bias is None:
-            arrays[str(layout.names["masked_lm/output_bias"])] = arrays.pop(name)
+        if not is_matrix and bias is None and name_of_bias:
+            arrays[name_of_bias] = arrays.pop(name)
         elif np.array_equal(array, np.asarray(table if is_matrix else bias)):
             del arrays[name]
         else:
@@ -218,7 +222,9 @@ def _kind(path: str) -> str | None:
         raise UserError(f"{file}: architectures holds {shortened(architecture)}; expected names of classes.")
     layout = LAYOUTS[encoder_of(read_settings(file), file)]
     task = architecture.removeprefix(layout.classes)
-    if kind := heads.of_architecture(task):
+    if task == layout.ends["span",]:
+        return SpanHead.kind
+    if (kind := heads.of_architecture(task)) not in (None, SpanHead.kind):
         return kind
     return _kind_of_texts(path) if task == CLASSES["classifier",] else None
 
@@ -260,11 +266,13 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     """
     config, layout = checkpoint.config, LAYOUTS[checkpoint.config.encoder]
     weights = {name: array for name, array in checkpoint.weights.items() if _means_the_same(name, checkpoint)}
-    is_of_texts = "classifier/bias" in weights and checkpoint.kind not in (Tags.kind, MultipleChoice.kind)
+    others = (Tags.kind,) if layout.has_choices_of_texts else (Tags.kind, MultipleChoice.kind)
+    is_of_texts = "classifier/bias" in weights and checkpoint.kind not in others
     table = layout.table(config, is_of_texts=is_of_texts, is_of_spans="span/bias" in weights)
     arrays, used = from_canonical_names(table, weights, _is_transposed)
     parts = tuple(sorted({name.split("/")[0] for name in used} - {"encoder", "crf"}))
     prefix = layout.prefix if parts else ""
+    arrays = {name: layout.write_array(name, array, config) for name, array in arrays.items()}
     arrays = {name if name.startswith(layout.outside) else prefix + name: array for name, array in arrays.items()}
     values = {
         "architectures": [_architecture(parts, config, layout)],

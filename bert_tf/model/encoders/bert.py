@@ -81,7 +81,7 @@ class BertEncoder(BaseEncoder):
         """The layer that is applied as that number, and the layout for it."""
         return self.layers[number], layout
 
-    def after_layers(self, x: tf.Tensor) -> tf.Tensor:
+    def after_layers(self, x: tf.Tensor, layout: BatchLayout) -> tf.Tensor:
         """Transformation of the output [N, D] of the last layer."""
         return x
 
@@ -162,7 +162,7 @@ class BertEncoder(BaseEncoder):
                 x, probabilities = layer(x, **arguments)
             hidden_states.append(x)
             attention.append(probabilities)
-        hidden_states[-1] = self.after_layers(x)
+        hidden_states[-1] = self.after_layers(x, layout)
         if layout.probe:
             layout.probe.hidden_states = list(hidden_states)
         if shows_all and self.layers:
@@ -176,7 +176,7 @@ class BertEncoder(BaseEncoder):
 
         int32 [B, 1 + P], or [B * (1 + P)] where texts are packed, so that they are not those of a row.
         """
-        first = pooled_positions(inputs, is_causal=self.config.is_causal)
+        first = pooled_positions(inputs, self.config)
         positions = tf.concat([first[:, None], positions], 1)  # [B, 1 + P]
         if assignment:
             return tf.reshape(assignment.locate(positions), [-1])

@@ -20,6 +20,7 @@ from bert_tf.model.batch_layout import BatchLayout, gather_tokens, size_of
 from bert_tf.model.encoders.bert import BertEncoder
 from bert_tf.model.heads import LogitsHead
 from bert_tf.model.layers import ConfiguredLayer, SelfAttention, TransformerLayer, activate
+from bert_tf.model.relative_bias import position_scores
 
 
 @functools.cache
@@ -50,31 +51,6 @@ def rows_of_width(config: BertConfig, width: tf.Tensor | int) -> tuple[Any, Any,
     else:
         rows = tf.gather(table, tf.clip_by_value(tf.range(1 - width, width), -longest, longest) + longest)
     return rows[0], rows[-1], rows - rows[0]
-
-
-def position_scores(
-    query: tf.Tensor, key: tf.Tensor, position_query: tf.Tensor | None, position_key: tf.Tensor | None
-) -> tf.Tensor:
-    """Bias of scores by the distance of two tokens: [B, H, T, T].
-
-    query, key: [B, H, T, K]. position_query, position_key: [H, 2 T - 1, K], of the distances query - key in ascending
-    order, scaled; None: the key, or the query, does not look at positions.
-    """
-    parts = []
-    if position_key is not None:
-        parts.append(_skewed(tf.matmul(query, position_key[:, ::-1], transpose_b=True)))
-    if position_query is not None:
-        by_key = _skewed(tf.matmul(key, position_query, transpose_b=True))
-        parts.append(tf.transpose(by_key, [0, 1, 3, 2]))
-    return tf.add_n(parts)
-
-
-def _skewed(x: tf.Tensor) -> tf.Tensor:
-    """[B, H, T, 2 T - 1] -> [B, H, T, T], where number j of row i is number j - i + T - 1 of that row."""
-    rows, heads, width = (size_of(x, axis) for axis in range(3))
-    x = tf.reshape(tf.pad(x, [[0, 0], [0, 0], [0, 0], [0, 1]]), [rows, heads, 2 * width * width])
-    x = x[:, :, width - 1 : width - 1 + width * (2 * width - 1)]
-    return tf.reshape(x, [rows, heads, width, 2 * width - 1])[..., :width]
 
 
 class DisentangledAttention(SelfAttention):

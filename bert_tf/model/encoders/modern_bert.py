@@ -74,7 +74,7 @@ class Encoder(BertEncoder):
         """The head."""
         return Head(self.config, dtype=self.dtype_policy)
 
-    def after_layers(self, x: tf.Tensor) -> tf.Tensor:
+    def after_layers(self, x: tf.Tensor, layout: BatchLayout) -> tf.Tensor:
         """The LayerNorm after the last layer."""
         return self.norm(x)
 

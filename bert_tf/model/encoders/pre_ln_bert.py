@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.model.batch_layout import BatchLayout
 from bert_tf.model.encoders.bert import BertEncoder
 from bert_tf.model.layers import PreNormLayer
 
@@ -24,6 +25,6 @@ class Encoder(BertEncoder):
         super().__init__(config, **options)
         self.norm = self.new_norm()
 
-    def after_layers(self, x: tf.Tensor) -> tf.Tensor:
+    def after_layers(self, x: tf.Tensor, layout: BatchLayout) -> tf.Tensor:
         """The LayerNorm after the last layer."""
         return self.norm(x)

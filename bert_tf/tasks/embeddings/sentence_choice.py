@@ -69,8 +69,7 @@ def choose(
     said.check_supported(path)
     pooling = options.pooling or said.pooling
     check_pooling(pooling)
-    if config.is_causal and "cls" in pooling.split("+"):
-        raise UserError("pooling is cls, but in a left-to-right model [CLS] sees no other token: choose last.")
+    config.check_pooling(pooling, include_prompt=said.include_prompt)
     size = said.truncate_dim if options.truncate_dim is None else options.truncate_dim
     if size is not None and size < 1:
         raise UserError(f"truncate_dim is {size}; expected 1 or more.")

@@ -95,10 +95,7 @@ class VectorGoal(Vectors, TextHead):
 
     def create_model(self, config: Any, dtype: Any = None) -> Any:
         """The Keras model; UserError for the first token of a model in which it sees no other."""
-        if config.is_causal and self.vectors.pooling == "cls":
-            raise UserError(
-                "pooling is cls, but [CLS] of a left-to-right model sees no other token: pass pooling=last."
-            )
+        config.check_pooling(self.vectors.pooling)
         if max(self.sizes, default=0) > config.hidden_size:
             raise UserError(f"matryoshka_dims has {self.sizes[0]}, but vectors have {config.hidden_size} numbers.")
         return SentenceEncoder(config, self.vectors.pooling, self.vectors.normalize, dtype=dtype)

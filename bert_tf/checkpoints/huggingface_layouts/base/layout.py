@@ -50,8 +50,10 @@ class Layout:
         heads_left_out: (beginning of canonical names, why) of heads that would compute something else here.
         has_fixed_gelu: its head for masked LM has the exact GELU whatever hidden_act says.
         has_one_segment: its tokenizer gives both texts of a pair the first segment.
+        has_choices_of_texts: a model that chooses among texts has the names of `of_texts`.
         ends: {heads of ours: how the name of a class ends that has them}.
         read, write: between a config.json and entries under the names of this class, which has one form of each entry.
+        read_array, write_array: between an array of a file, by its name there, and one of the shape that ours has.
     """
 
     model_type: str
@@ -73,9 +75,12 @@ class Layout:
     heads_left_out: Callable[[BertConfig, Mapping[str, Any]], Iterable[tuple[str, str]]] = lambda config, arrays: ()
     has_fixed_gelu: bool = False
     has_one_segment: bool = False
+    has_choices_of_texts: bool = False
     ends: Mapping[tuple[str, ...], str] = dataclasses.field(default_factory=lambda: CLASSES)
     read: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
     write: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+    read_array: Callable[[str, Any], Any] = lambda name, array: array
+    write_array: Callable[[str, Any, BertConfig], Any] = lambda name, array, config: array
 
     def table(self, config: BertConfig, *, is_of_texts: bool, is_of_spans: bool) -> dict[str, tuple[str, ...]]:
         """{canonical name: theirs} of a model of that configuration."""
@@ -87,14 +92,14 @@ class Layout:
         return {ours: theirs for ours, theirs in table.items() if not ours.startswith(absent)}
 
     def renamed_arrays(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """The arrays of a file with the names of `older` as those that `names` has, unless these are there too."""
+        """The arrays of a file as `read_array` has them, those of `older` under the names of `names`, if free."""
         found = dict(arrays)
         for name in arrays:
             begin = next((each for each in self.older if name.startswith(each)), None)
             current = name if begin is None else self.older[begin] + name.removeprefix(begin)
             if current not in found:
                 found[current] = found.pop(name)
-        return found
+        return {name: self.read_array(name, array) for name, array in found.items()}
 
     def config_values(self, config: BertConfig) -> dict[str, Any]:
         """The entries of config.json for a configuration."""
