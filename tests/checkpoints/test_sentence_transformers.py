@@ -119,6 +119,7 @@ def test_older_folder_has_its_encoder_in_a_folder_of_its_own(name, tmp_path):
         (["Transformer", "CNN", "Pooling"], {"pooling_mode_cls_token": True}, "CNN"),
         (["Transformer", "Pooling", "Pooling"], {"pooling_mode_cls_token": True}, "two modules Pooling"),
         (["Transformer"], {}, "no pooling"),
+        (["MLMTransformer", "SpladePooling"], {"pooling_strategy": "max"}, "MLMTransformer and SpladePooling"),
         (["Transformer", "Pooling"], {"pooling_mode": "median"}, "the pooling 'median'"),
         (["Transformer", "Pooling"], {"pooling_mode": ["mean", 3]}, "the pooling 3"),
         (["Transformer", "Pooling"], {}, "the pooling None"),
