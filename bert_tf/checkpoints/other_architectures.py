@@ -36,6 +36,7 @@ OTHERS = {  # by the model_type of config.json
     "gpt2": Other("GPT-2", "roberta-base"),
     "gte": Other("GTE v1.5 of Snowflake", "bge-m3", "arctic-embed-m-v2"),
     "ibert": Other("I-BERT", "roberta-base"),
+    "jina_bert": Other("JinaBERT", "gte-modernbert-base", "jina-bert|jina-embeddings-v2"),
     "layoutlm": Other("LayoutLM", "bert-base-uncased"),
     "layoutlmv3": Other("LayoutLMv3", "roberta-base"),
     "lilt": Other("LiLT", "xlm-roberta-base"),

@@ -41,6 +41,8 @@ def encoder_of(values: Mapping[str, Any], path: str) -> str:
         layout.classes: layout.model_type for layout in LAYOUTS.values() if written_by.startswith(layout.classes)
     }
     kind = values.get("model_type") or (by_class[max(by_class, key=len)] if by_class else "bert")
+    if written_by.startswith("JinaBert"):  # whose model_type is bert
+        kind = "jina_bert"
     if not isinstance(kind, str) or kind not in BY_TYPE:
         known = other_architectures.advice(str(kind)) or f"expected one of {', '.join(BY_TYPE)}"
         raise UserError(f"{path} describes a model of type {shortened(kind)}: {known}.")
