@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from bert_tf.errors import UserError
+from bert_tf.runtime import terminal
 
 FLAG = re.compile(r"(?<![\w-])--(no(?=[a-z]+_))?([a-z]\w*)(?:=([^\s,;:)'\"]*[^\s,;:.)'\"]))?")
 COMMAND = re.compile(r"(`bert-tf [^`]*`)")  # stays as it is
@@ -41,13 +42,15 @@ class _Filter(logging.Filter):
 
 @contextlib.contextmanager
 def spoken() -> Iterator[None]:
-    """Within it, warnings of the package and errors of the user name arguments."""
-    log, said = logging.getLogger("bert_tf"), _Filter()
-    log.addFilter(said)
+    """Within it, lines and warnings of the package and errors of the user name arguments."""
+    log, arguments = logging.getLogger("bert_tf"), _Filter()
+    log.addFilter(arguments)
+    token = terminal.said.set(as_arguments)
     try:
         yield
     except UserError as error:
         error.args = (as_arguments(str(error)), *error.args[1:])
         raise
     finally:
-        log.removeFilter(said)
+        log.removeFilter(arguments)
+        terminal.said.reset(token)

@@ -9,6 +9,7 @@ from typing import Any
 from bert_tf import heads
 from bert_tf.api.texts import is_frame, is_missing
 from bert_tf.data import bad_rows
+from bert_tf.data.examples import label_columns, label_of
 from bert_tf.errors import UserError
 from bert_tf.heads.classes import Classes
 from bert_tf.recipes.finetuning import table_choice
@@ -32,7 +33,7 @@ def write(
         path: the file.
         columns: the columns with the texts; (): chosen as `bert-tf finetune` chooses them for a table, or TEXT where
             options name a task or rows are tuples.
-        label: the column with the label, None: as for columns.
+        label: the column with the label, or columns of 0 and 1 with commas; None: as for columns.
         options: those of `fine_tune`; bad_rows="stop" refuses rows without text or label.
 
     Raises:
@@ -42,19 +43,15 @@ def write(
     first = list(itertools.islice(each, table_choice.ROWS))
     if first and isinstance(first[0], Mapping) and "task_name" not in options:
         known = list(_all_columns(first))
-        try:
-            label = label or table_choice.label_column(THE_DATA, known)
-            columns = columns or [table_choice.text_column(THE_DATA, known, label)]
-        except UserError:
-            lacking = TEXT if label else LABEL
-            has = ", ".join(known[0])
-            raise UserError(f"Row 0 has no {lacking!r}; it has {has}: pass {lacking}=NAME, the column.") from None
+        label = label or table_choice.label_column(THE_DATA, known)
+        columns = columns or table_choice.text_column(THE_DATA, known, label_columns(label, known[0])).split(",")
     columns, label = columns or [TEXT], label or LABEL
+    labels = label_columns(label, first[0]) if first and isinstance(first[0], Mapping) else [label]
     label_type = options.get("label_type") or Classes.kind
     with plugins.trusting([label_type]):  # which the caller names
         missing = heads.of_texts(label_type).missing
     stops = options.get("bad_rows") == "stop"
-    complete = _complete(rows(itertools.chain(first, each), columns, label), label, missing, stops=stops)
+    complete = _complete(rows(itertools.chain(first, each), columns, labels), label, missing, stops=stops)
     write_lines(path, complete)
     return columns, label
 
@@ -71,13 +68,15 @@ def _complete(
 ) -> Iterator[dict[str, Any]]:
     """The rows with text and label; says which are left out."""
     reasons, number = [], -1
+    labels: list[str] = []
     for number, row in enumerate(found):
-        is_unlabelled = row[label] in missing
-        if is_unlabelled or not any(_has_text(text) for name, text in row.items() if name != label):
+        labels = labels or label_columns(label, row)
+        is_unlabelled = label_of(label, row) in missing
+        if is_unlabelled or not any(_has_text(text) for name, text in row.items() if name not in labels):
             reasons.append(f"row {number} has no {'label' if is_unlabelled else 'text'}")
         else:
             yield row
-    bad_rows.report(THE_DATA, reasons, stops=stops, flag="bad_rows")
+    bad_rows.report(THE_DATA, reasons, stops=stops)
     if len(reasons) == number + 1:
         raise UserError("No row of the data has a text and a label.")
 
@@ -86,9 +85,9 @@ def _has_text(text: Any) -> bool:
     return bool(text.strip() if isinstance(text, str) else text)
 
 
-def rows(data: Iterable[Any], columns: Sequence[str], label: str) -> Iterator[dict[str, Any]]:
-    """Yields {column: value} of each row, of the texts and the label."""
-    names = [*columns, label]
+def rows(data: Iterable[Any], columns: Sequence[str], labels: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yields {column: value} of each row, of the texts and of the label, which several columns of 0 and 1 may hold."""
+    names = [*columns, *labels]
     for number, row in enumerate(_each(data)):
         if isinstance(row, Mapping):
             lacking = [name for name in names if name not in row]
@@ -99,11 +98,11 @@ def rows(data: Iterable[Any], columns: Sequence[str], label: str) -> Iterator[di
             values = list(row)
         else:
             raise UserError(f"Row {number} is {row!r}; expected a dictionary, or a tuple of {', '.join(names)}.")
-        yield dict(zip(names, _checked(number, values, names), strict=True))
+        yield dict(zip(names, _checked(number, values, columns), strict=True))
 
 
-def _checked(number: int, values: Sequence[Any], names: Sequence[str]) -> list[Any]:
-    """The values of a row as JSON has them, the label last; UserError for what is not a text, label or Unicode."""
+def _checked(number: int, values: Sequence[Any], columns: Sequence[str]) -> list[Any]:
+    """The values of a row as JSON has them, texts first; UserError for what is not a text, label or Unicode."""
     try:
         plain = [_plain(value) for value in values]
         json.dumps(plain, ensure_ascii=False).encode()
@@ -116,7 +115,7 @@ def _checked(number: int, values: Sequence[Any], names: Sequence[str]) -> list[A
         ) from None
     except TypeError:
         raise UserError(f"Row {number} has the label {values[-1]!r}; expected a text, a number or a list.") from None
-    for name, value in zip(names[:-1], plain, strict=False):
+    for name, value in zip(columns, plain, strict=False):
         if not _is_text(value):
             raise UserError(f"Row {number} has {value!r} in {name!r}; expected text.")
     return plain

@@ -113,7 +113,7 @@ def of_run(folder: str) -> str:
             )
             for metric, value, _ in scores
         ],
-        baselines=_baselines(run),
+        baselines=_baselines(run, titles),
         verdict=text_statistics.verdict(values["scores"], classes),
         split="the development set" if kind else str(run.get("evaluated_on") or "held-out text"),
         limits=_limits_of_run(run, values["manifest"].get("warnings") or []),
@@ -306,10 +306,11 @@ def _machine(machine: Mapping[str, Any]) -> str:
     return f"{machine['cores']} cores ({machine.get('processor', 'unknown')})" if machine.get("cores") else ""
 
 
-def _baselines(run: Mapping[str, Any]) -> list[str]:
-    """Sentences on simpler models on the same split."""
+def _baselines(run: Mapping[str, Any], titles: Mapping[str, str]) -> list[str]:
+    """Sentences on simpler models on the same split; titles: those of `report.titles`."""
+    short = {name: title.partition(":")[0] for name, title in titles.items()}
     models = [
-        f"{model} ({', '.join(f'{wording.words(name)} {text}' for name, text in scores.items())})"
+        f"{model} ({', '.join(f'{short.get(name) or wording.words(name)} {text}' for name, text in scores.items())})"
         for model, scores in report.baselines_of(run).items()
     ]
     not_beaten = run.get("not_beaten") or []

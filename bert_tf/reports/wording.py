@@ -9,7 +9,7 @@ from typing import Any
 from bert_tf.reports.curves import PERCENTAGES, SHARES, is_number, number_text, percent_text
 from bert_tf.runtime.terminal import printable
 
-SUBSET_ACCURACY = "Subset accuracy (all labels of a text right)"  # of several labels
+SUBSET_ACCURACY = "Subset accuracy: all labels of a text right"  # of several labels
 ACRONYMS = {"lm": "LM", "id": "ID", "nsp": "NSP", "mlm": "MLM", "f1": "F1"}
 
 

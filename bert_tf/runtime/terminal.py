@@ -1,11 +1,20 @@
 r"""Control characters within labels, names and texts, which would command a terminal, are shown there as \x1b."""
 
+import contextvars
 import io
 import logging
 import sys
 
 CONTROLS = (*range(0x20), *range(0x7F, 0xA0))  # C0, DEL and C1
 SHOWN = {code: f"\\x{code:02x}" for code in CONTROLS if chr(code) not in "\n\t"}
+
+
+said = contextvars.ContextVar("said", default=str)  # changes texts that name flags
+
+
+def say(text: str) -> None:
+    """Prints a line that may name flags, as whoever started the work writes them: on a command line or in Python."""
+    print(said.get()(text), flush=True)
 
 
 def printable(text: str) -> str:

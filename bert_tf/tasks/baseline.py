@@ -18,7 +18,8 @@ from bert_tf.tasks.task import FineTuningTask
 linear_model, feature_extraction = module("sklearn.linear_model"), module("sklearn.feature_extraction.text")
 sparse = module("scipy.sparse")
 Vectors = Callable[[str, int], np.ndarray]
-COMMONEST = {"i": "the most frequent class", "f": "the mean of the training data"}  # by the kind of the labels
+MOST_FREQUENT, MEAN = "the most frequent class", "the mean of the training data"
+MOST_LABELS = "the labels of most texts"
 TF_IDF, FROZEN = "TF-IDF with a linear model", "frozen vectors with a linear model"
 MAX_EXAMPLES, MAX_NUMBERS = 20_000, 5_000  # that TF-IDF learns from, labels or numbers: some seconds
 MAX_VECTORS = 5_000  # examples that the encoder reads for a baseline
@@ -166,7 +167,7 @@ def of_task(
         return {}, None
     prefix, split = next(iter(task.eval_splits.items()))
     train, held_out = task.split("train"), task.split(split)
-    name = COMMONEST["f" if head.label_counts(train.labels) is None else "i"]
+    name = MEAN if head.label_counts(train.labels) is None else MOST_LABELS if train.labels.ndim == 2 else MOST_FREQUENT
     predicted = {name: commonest(train.labels, held_out.count)}
     is_balanced = head.weighting == BALANCED
     if not (train.stored or held_out.stored):

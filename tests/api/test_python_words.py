@@ -6,6 +6,7 @@ import pytest
 
 from bert_tf.api import python_words
 from bert_tf.errors import UserError
+from bert_tf.runtime import terminal
 
 
 @pytest.mark.parametrize(
@@ -28,11 +29,14 @@ def test_flags_become_arguments(text, expected):
     assert python_words.as_arguments(text) == expected
 
 
-def test_warnings_and_errors_name_arguments_within_it(caplog):
+def test_lines_warnings_and_errors_name_arguments_within_it(caplog, capsys):
     log = logging.getLogger("bert_tf")
     with pytest.raises(UserError, match='^Pass pooling="mean"\\.$'), python_words.spoken():
+        terminal.say("--num_seeds=3")
         log.warning("%s are left out (--bad_rows=stop refuses them)", "2 rows")
         raise UserError("Pass --pooling=mean.")
+    terminal.say("--num_seeds=3")
+    assert capsys.readouterr().out == "num_seeds=3\n--num_seeds=3\n"
     log.warning("--bad_rows=stop")
     assert [record.getMessage() for record in caplog.records] == [
         '2 rows are left out (bad_rows="stop" refuses them)',

@@ -72,7 +72,7 @@ class Frame:
 
 def test_rows_hold_texts_that_are_split_into_words():
     data = tf.data.Dataset.from_tensors({"text": [["x", "y"]], "label": [1]}).unbatch()
-    assert list(table.rows(data, ["text"], "label")) == [{"text": ["x", "y"], "label": 1}]
+    assert list(table.rows(data, ["text"], ["label"])) == [{"text": ["x", "y"], "label": 1}]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_rows_hold_texts_that_are_split_into_words():
     ],
 )
 def test_rows_are_read_from_any_data(data):
-    assert list(table.rows(data, ["a", "b"], "label")) == [{"a": "x", "b": "y", "label": 1}]
+    assert list(table.rows(data, ["a", "b"], ["label"])) == [{"a": "x", "b": "y", "label": 1}]
 
 
 class NAType:
@@ -97,7 +97,7 @@ class NAType:
 
 def test_what_stands_for_no_value_in_numpy_and_pandas_becomes_null():
     rows = [("x", math.nan), (None, NAType()), (np.nan, np.float32("nan"))]
-    found = [list(row.values()) for row in table.rows([(*row, [0.5, math.nan]) for row in rows], ["a", "b"], "label")]
+    found = [list(row.values()) for row in table.rows([(*row, [0.5, math.nan]) for row in rows], ["a", "b"], ["label"])]
     assert found == [["x", None, [0.5, None]], [None, None, [0.5, None]], [None, None, [0.5, None]]]
 
 
@@ -126,6 +126,12 @@ def test_a_frame_of_pandas_with_missing_values(tmp_path, caplog):
     assert table.write(frame, str(tmp_path / "a.jsonl"), (), "stars", {}) == (["review"], "stars")
     assert (tmp_path / "a.jsonl").read_text() == '{"review": "good", "stars": 5}\n{"review": "bad", "stars": 1}\n'
     assert "row 2 has no text; row 3 has no label" in caplog.text
+    long = [f"text number {number} which is long enough to be one" for number in range(9)]
+    pairs = {"first": long, "second": long[::-1], "sport": [0, 1, 1] * 3, "news": [True, False, None] * 3}
+    assert table.write(pairs, str(tmp_path / "c.jsonl"), (), None, {}) == (["first", "second"], "sport,news")
+    assert json.loads((tmp_path / "c.jsonl").read_text().splitlines()[0]) == {
+        name: each[0] for name, each in pairs.items()
+    }
     frame["when"] = pandas.Timestamp("2026-01-01")
     with pytest.raises(UserError, match=r"Row 0 has the label Timestamp\(.*expected a text, a number or a list"):
         table.write(frame, str(tmp_path / "b.jsonl"), ["review"], "when", {})
@@ -208,7 +214,10 @@ def test_near_names_are_hinted_at(name, hint):
         ),
         (lambda path: bert_tf.fine_tune(ROWS, output_dir=path, precision="int4"), "expected one of auto, float32"),
         (lambda path: bert_tf.fine_tune([("a",)], output_dir=path), r"Row 0 is \('a',\); expected a dictionary"),
-        (lambda path: bert_tf.fine_tune([{"text": "a"}], output_dir=path), "Row 0 has no 'label'; it has text"),
+        (
+            lambda path: bert_tf.fine_tune([{"text": "a"}], output_dir=path),
+            "holds the labels\\? none looks like it; its columns: text. Pass label=",
+        ),
         (
             lambda path: bert_tf.fine_tune([*ROWS, ("bad \ud83d", "b")], output_dir=path),
             "Row 24 is not Unicode: it holds half a surrogate pair, '.ud83d'",

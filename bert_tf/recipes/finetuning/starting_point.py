@@ -18,7 +18,7 @@ from bert_tf.heads.base.text_head import TextHead
 from bert_tf.model import weights
 from bert_tf.recipes.finetuning import sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
-from bert_tf.runtime import files
+from bert_tf.runtime import files, terminal
 from bert_tf.runtime.cluster import number_of_workers
 from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
@@ -100,10 +100,9 @@ def with_pooling(options: FineTuningFlags, start: Checkpoint, task: FineTuningTa
     if pooling == "mean" and options.lora.lora_rank:
         raise UserError("lora_rank is for heads of [CLS], as PEFT's files have them: pass pooling=cls.")
     if pooling != config.pooling and not given:
-        print(
+        terminal.say(
             f"The head reads the mean of the tokens, as {options.model.init_checkpoint} makes vectors; --pooling=cls "
-            "makes a model that transformers can read.",
-            flush=True,
+            "makes a model that transformers can read."
         )
     return dataclasses.replace(start, config=dataclasses.replace(config, pooling=pooling))
 

@@ -18,7 +18,7 @@ from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import LIST, MultiLabel
 from bert_tf.heads.regression import Regression
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES
-from bert_tf.runtime import files
+from bert_tf.runtime import files, terminal
 
 CHOSEN = ("text_columns", "label_column", "label_type", "output_dir", "init_checkpoint", "max_seq_length")  # flags
 RECIPE = (  # flags that a small table has defaults of its own for
@@ -80,11 +80,10 @@ def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     chosen |= options
     if separator and chosen["label_type"] == MultiLabel.kind:
         chosen.setdefault("label_separator", separator)
-    print(
+    terminal.say(
         f"{table}: {_text_choice(chosen, options)}, {_label_choice(chosen, options, _values(rows, label))}; the run "
         f"is {chosen['output_dir']}, from {chosen['init_checkpoint'] or 'scratch'}, with rows of "
-        f"{chosen['max_seq_length']} tokens.",
-        flush=True,
+        f"{chosen['max_seq_length']} tokens."
     )
     is_alone = not (options.get("eval_file") or table != path and tables.find_table(path, "dev"))
     blank = (None,) if chosen["label_type"] == MultiLabel.kind else (None, "")
@@ -129,11 +128,10 @@ def recipe(
     if chosen:
         named = " ".join(f"--{name}={value}".removesuffix(".0") for name, value in chosen.items())
         reason = f"; only {100 * rare / count:.1f}% are {rarest.strip()!r}" if is_uneven else ""
-        print(
+        terminal.say(
             f"For {count_text(count, 'labelled row')}, about {count_text(steps, 'step')}{reason}: {named}. "
             f"{'' if folds or count >= FOLDS_BELOW else '--folds=5 scores every row; '}--num_seeds=3 shows how much "
-            "depends on chance.",
-            flush=True,
+            "depends on chance."
         )
     return chosen
 
