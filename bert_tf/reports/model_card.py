@@ -58,6 +58,7 @@ tokenizer = AutoTokenizer.from_pretrained("{name}")"""
 ENGINE = """from bert_tf.export import engines
 
 model = engines.load("{name}")  # a function of token ids, described by about.json"""
+EXPORT = "saved_model"  # the format of `bert-tf export`
 PAIR = '("A text.")', '(("A text.", "Another text."))'  # what a task of two texts is called with
 FOLDERS = re.compile(r"(?<![\w./])(?:/[^/\s:,]+)*/(?=[^/\s])")  # of absolute paths
 NOT_TESTED = "nothing was tested for bias or for other kinds of text."
@@ -121,13 +122,19 @@ def of_run(folder: str) -> str:
 
 
 def write_of_conversion(checkpoint: Checkpoint, source: str, folder: str, format_name: str) -> None:
-    """Writes the card of a checkpoint that was converted from `source` into `folder`, in a format or for an engine."""
+    """Writes the card of a checkpoint that was converted from `source` into `folder`.
+
+    format_name: a format, an engine, or EXPORT.
+    """
     config = checkpoint.config
     use = heads.shown(checkpoint.kind) if checkpoint.kind else heads.of_checkpoint(None, checkpoint.weights) or Vectors
     name = os.path.basename(files.absolute(folder))
     values = config.to_dict()
     size = sum(int(array.size) for array in checkpoint.weights.values())
     program, is_engine = PROGRAM, engines.is_engine(format_name)
+    command = (
+        "bert-tf serve {}" if format_name == EXPORT else "bert-tf extract {} --file=texts.txt --output=vectors.npz"
+    )
     if is_engine:
         program = ENGINE
     elif format_name == "huggingface":
@@ -138,7 +145,7 @@ def write_of_conversion(checkpoint: Checkpoint, source: str, folder: str, format
         summary=_summary(use, values, size, source, verb="converted from") + _labels(checkpoint.labels),
         start=source,
         results=[],
-        commands="" if is_engine else f"bert-tf extract {shlex.quote(name)} --file=texts.txt --output=vectors.npz",
+        commands="" if is_engine else command.format(shlex.quote(name)),
         program=program.format(name=name, use=use, call=use.call),
         limits=[*_limits(values, None), f"For evaluation results, see the card of the original model; {NOT_TESTED}"],
     )

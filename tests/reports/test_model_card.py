@@ -127,6 +127,7 @@ def test_license_of_published_checkpoints(start, license_name):
         ("native", "class", 'print(model.predict("A text.").label)'),
         ("native", None, 'print(model.embed(["A text."]))'),
         ("onnx", "class", 'model = engines.load("converted")'),
+        (model_card.EXPORT, "class", 'print(model.predict("A text.").label)'),
     ],
 )
 def test_card_of_a_conversion_loads_it_as_its_format_does(tmp_path, format_name, kind, program):
@@ -137,7 +138,8 @@ def test_card_of_a_conversion_loads_it_as_its_format_does(tmp_path, format_name,
     model_card.write_of_conversion(checkpoint, "runs/mine", str(folder), format_name)
     text = (folder / "README.md").read_text()
     assert program in text and "converted from runs/mine" in text and ("Labels: a, b." in text) == bool(kind)
-    assert ("bert-tf extract converted" in text) == (format_name != "onnx")
+    assert ("bert-tf extract converted" in text) == (format_name not in ("onnx", model_card.EXPORT))
+    assert ("bert-tf serve converted" in text) == (format_name == model_card.EXPORT)
 
 
 def test_card_lists_the_first_of_many_labels():

@@ -64,6 +64,8 @@ def run(arguments: argparse.Namespace) -> None:
     trained_model.write_export(trained, target, arguments.precision, engine_names)
     if is_run:
         model_card.write_of_run(folder, [target])
+    else:
+        model_card.write_of_conversion(formats.read(folder), folder, target, model_card.EXPORT)
     if arguments.json:
         print(json.dumps({"export": target, "task": trained.task.name, "step": steps}))
         return
