@@ -161,9 +161,11 @@ def encode_functionally(params: functional_bert.Tensors, config: BertConfig, inp
         query, key, value = (heads(x, f"{name}/attention/{part}") for part in ("query", "key", "value"))
         distances = functional_bert.dense(vectors, params, f"{name}/attention/position_key")
         own = [params[f"{name}/attention/{part}_bias"] for part in ("content", "position", "segment")]
-        content, *biases = (split(tf.convert_to_tensor(each), config) for each in own)
+        content, by_distance, by_segment = (split(tf.convert_to_tensor(each), config) for each in own)
         segments = split(tf.convert_to_tensor(params[f"{name}/attention/segment_table"]), config)
-        bias = relative_scores(query, split(distances, config), *biases, segments, others) * scale + mask
+        bias = (
+            relative_scores(query, split(distances, config), by_distance, by_segment, segments, others) * scale + mask
+        )
         context, _ = attention.dot_product_attention(
             query + content[:, None], key, value, bias, scale=scale, scale_scores=True
         )
