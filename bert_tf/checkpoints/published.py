@@ -52,6 +52,7 @@ PUBLISHED = {
     "camembert-base": Published("almanach", "mit", "French"),
     "gbert-base": Published("deepset", "mit", "German, better than bert-base-german-cased"),
     "chinese-roberta-wwm-ext": Published("hfl", "apache-2.0", "Chinese, better than bert-base-chinese"),
+    "xlnet-base-cased": Published("xlnet", "mit", "English with case; deberta-v3-base is newer and better"),
     "ModernBERT-base": Published(
         "answerdotai", "apache-2.0", "English and code, texts of up to 8,192 tokens; better, faster"
     ),

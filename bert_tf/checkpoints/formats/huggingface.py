@@ -47,7 +47,7 @@ OUTPUT = re.compile(
     r"(cls\.|lm_head\.|)(predictions\.)?decoder\.(?P<part>weight|bias)|"
     r"(vocab_projector|generator_lm_head)\.(?P<matrix>weight)"
 )
-CONSTANT = "embeddings.position_ids"
+UNUSED = ("embeddings.position_ids", "mask_emb")  # numbers in order; the vector of XLNet's second stream
 POOLER = "encoder/pooler/"
 TOKENS, SEGMENTS = "encoder/embeddings/token_table", "encoder/embeddings/segment_table"
 IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings?\b|relative_attention_bias")
@@ -78,7 +78,7 @@ def read(path: str) -> Checkpoint:
     found = torch_folders.read(path)
     arrays, beside = torch_folders.without_prefixes(found, layout.prefix, prefixes, path, table_name)
     arrays = layout.renamed_arrays(arrays)
-    arrays.pop(CONSTANT, None)
+    arrays = {name: array for name, array in arrays.items() if name not in UNUSED}
     is_of_texts = bool(layout.of_texts) and arrays.keys() >= set(layout.of_texts.values())
     table = layout.table(config, is_of_texts=is_of_texts, is_of_spans=kind == SpanHead.kind)
     _check_whole_encoder(config, table, arrays, path, has_head=kind is not None)
