@@ -5,6 +5,7 @@ A command imports TensorFlow only when it runs, so that --help and usage errors 
 
 import argparse
 import ast
+import itertools
 import logging
 import os
 import pathlib
@@ -12,11 +13,11 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import bert_tf
 from bert_tf.cli import recipe_flags
-from bert_tf.errors import UserError, describe_failure
+from bert_tf.errors import UserError, describe_failure, meant
 from bert_tf.runtime import plugins, process, stop_signals, tensorflow_startup, terminal
 
 COMMANDS = "bert_tf.cli.commands"
@@ -76,6 +77,16 @@ def _load(name: str) -> ModuleType:
 
 class _Parser(argparse.ArgumentParser):
     """Reports a usage error in one line, without the usage that --help shows."""
+
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:
+        """As in argparse, but an unknown flag is an error before a missing argument is one."""
+        if not any(action.nargs in (argparse.PARSER, argparse.REMAINDER) for action in self._actions):
+            for word in itertools.takewhile(lambda word: word != "--", args or ()):
+                name = word.partition("=")[0]
+                if name.startswith("--") and name not in self._option_string_actions:
+                    known = meant(name, self._option_string_actions)
+                    self.exit(_fail(f"There is no flag {name}.{known} Try --help.", 2))
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         self.exit(_fail(f"{message}. Try --help.", 2))

@@ -169,8 +169,8 @@ def _describe(error: str) -> str:
     """Message of absl about a wrong flag, with the types in words."""
     match = re.match(r"flag --(\w+)=(.*?): ", error, re.DOTALL)
     if unknown := re.match(r"Unknown command line flag '(\w+)'", error):
-        own = [each.name for each in absl_flags.FLAGS.flags_by_module_dict().get(sys.argv[0], ())]
-        return f"There is no flag --{unknown[1]}.{meant(unknown[1], own)}"
+        own = [f"--{each.name}" for each in absl_flags.FLAGS.flags_by_module_dict().get(sys.argv[0], ())]
+        return f"There is no flag --{unknown[1]}.{meant(f'--{unknown[1]}', own)}"
     if not match:
         return error if error.endswith(".") else f"{error.rstrip(' ?')}{'?' if error.endswith('?') else '.'}"
     name, value = match.groups()

@@ -173,7 +173,7 @@ def take_target(source):
     [
         (None, ["--do_lower_case=false"], "--do_lower_case=false was given, but .*source is uncased"),
         (None, ["--format=torch"], "invalid choice: 'torch'"),
-        (None, ["--formt=native"], "unrecognized arguments: --formt=native"),
+        (None, ["--formt=native"], "There is no flag --formt. Did you mean --format?"),
         (None, ["--vocab_file=none.txt"], "none.txt does not exist"),
         (None, ["--quantize=int8"], "--quantize applies to engines: pass --format=litert or onnx or openvino"),
         (None, ["--format=onnx", "--calibration_file=none.txt"], "none.txt cannot be used"),

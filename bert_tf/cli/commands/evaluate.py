@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps({"model": folder, "file": arguments.file, **vars(result)}, ensure_ascii=False))
     else:
-        print(*_lines(result, arguments.file), sep="\n")
+        print(*_lines(result, arguments.model, arguments.file), sep="\n")
 
 
 def _evaluate_index(arguments: argparse.Namespace) -> None:
@@ -109,9 +109,9 @@ def _report_progress(rows: Iterable[Row]) -> Iterator[Row]:
             report(done)
 
 
-def _lines(result: Any, path: str) -> Iterator[str]:
+def _lines(result: Any, model: str, path: str) -> Iterator[str]:
     """Yields the scores and those of classes as lines of text."""
-    yield f"{result.task} on {count_text(result.examples, 'example')} of {path}:"
+    yield f"{model} on {count_text(result.examples, 'example')} of {path}:"
     for name, value in result.scores.items():
         yield f"  {name:26} {value:,}" if isinstance(value, int) else f"  {name:26} {value:.4f}"
     for row in result.details.get("per_class", []):
