@@ -78,7 +78,9 @@ def _load(name: str) -> ModuleType:
 class _Parser(argparse.ArgumentParser):
     """Reports a usage error in one line, without the usage that --help shows."""
 
-    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> Any:
         """As in argparse, but an unknown flag is an error before a missing argument is one."""
         if not any(action.nargs in (argparse.PARSER, argparse.REMAINDER) for action in self._actions):
             for word in itertools.takewhile(lambda word: word != "--", args or ()):

@@ -4,12 +4,14 @@ import contextvars
 import io
 import logging
 import sys
+from collections.abc import Callable
 
 CONTROLS = (*range(0x20), *range(0x7F, 0xA0))  # C0, DEL and C1
 SHOWN = {code: f"\\x{code:02x}" for code in CONTROLS if chr(code) not in "\n\t"}
 
 
-said = contextvars.ContextVar("said", default=str)  # changes texts that name flags
+# Changes texts that name flags.
+said: contextvars.ContextVar[Callable[[str], str]] = contextvars.ContextVar("said", default=str)
 
 
 def say(text: str) -> None:

@@ -263,7 +263,7 @@ class Server:
         return await read_json(request, self.most_bytes, self.receive_seconds)
 
     async def _predict(self, request: Request, model: Served | ServedIndex) -> Response:
-        verbose = request.query_params.get("verbose", "0")
+        verbose = request.query_params.get("verbose", "0") or "1"  # ?verbose alone
         body = await self.body(request)
         name = body.get("signature_name", "serving_default") if isinstance(body, dict) else "serving_default"
         if not isinstance(name, str):
