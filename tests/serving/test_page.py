@@ -211,7 +211,7 @@ def test_token_examples_and_command_for_a_shell(browser, served):
             browser.value(f"document.getElementById('token').value = '{token}'")
             browser.value("document.querySelector('#about form').requestSubmit()")
             browser.wait(f"document.querySelector('{expected}') !== null")
-        assert browser.value("document.querySelector('.about').innerText") == "choice · macro F1 0.5000 · 24 Nov 2026"
+        assert browser.value("document.querySelector('.about').innerText") == "choice · macro F1 50.0% · 24 Nov 2026"
         assert browser.value("document.getElementById('text_a').value") == "it's one"
         browser.value("document.querySelectorAll('.examples button')[1].click()")
         assert browser.wait(ANSWERED).startswith("Most likely\nabc")

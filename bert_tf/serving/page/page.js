@@ -138,7 +138,9 @@ function aboutModel(model) {
   const words = [make("strong", {}, model.name)];
   if (model.score) {
     const { name, value } = model.score;
-    words.push(`${name.replaceAll("_", " ").replace("f1", "F1")} ${Math.abs(value) <= 1 ? value.toFixed(4) : value.toFixed(2)}`);
+    const isShare = /(accuracy|f1)$/.test(name) && value <= 1;
+    const shown = isShare ? `${(100 * value).toFixed(1)}%` : Math.abs(value) <= 1 ? value.toFixed(4) : value.toFixed(2);
+    words.push(`${name.replaceAll("_", " ").replace("f1", "F1")} ${shown}`);
   }
   if (model.texts) words.push(model.texts.toLocaleString("en-GB") + " texts");
   if (model.date) words.push(new Date(model.date + "T00:00").toLocaleDateString("en-GB", { dateStyle: "medium" }));
