@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 from bert_tf.runtime import json_files
 from bert_tf.runtime.lazy import module
 from bert_tf.text import byte_level, sentencepiece_model
@@ -139,7 +139,9 @@ def learn_from_counts(
         )
     vocabulary = _merge_pairs(counted, first, size, min_frequency)
     if len(vocabulary) < size:
-        log.warning("The texts gave %d tokens, fewer than the requested %d.", len(vocabulary), size)
+        log.warning(
+            "The texts gave %s, fewer than the requested %s.", count_text(len(vocabulary), "token"), f"{size:,}"
+        )
     return vocabulary
 
 
@@ -168,7 +170,7 @@ def _learn_byte_bpe(texts: Iterable[str], size: int, min_frequency: int, kind: s
     if not state["merges"]:
         raise UserError("No word was found in the texts to learn a vocabulary from; pass text files that hold text.")
     if len(tokens) < size:
-        log.warning("The texts gave %d tokens, fewer than the requested %d.", len(tokens), size)
+        log.warning("The texts gave %s, fewer than the requested %s.", count_text(len(tokens), "token"), f"{size:,}")
     return SubwordVocabulary(tokens, kind, byte_level.format_merges(state["merges"]).encode())
 
 

@@ -63,7 +63,7 @@ def test_learn_keeps_more_characters_of_a_large_script_if_there_is_room():
 def test_learn_gives_fewer_tokens_for_small_texts(caplog):
     with caplog.at_level(logging.WARNING):
         assert len(vocabulary_learning.learn(TEXTS, 5000)) < 200
-    assert "fewer than the requested 5000" in caplog.text
+    assert "fewer than the requested 5,000" in caplog.text
 
 
 def test_learn_merges_only_pairs_of_minimum_frequency():

@@ -62,8 +62,8 @@ def find_problems(
     train, warnings = statistics["train"], []
     if nsp and train["single_document_buckets"]:
         warnings.append(
-            f"{train['single_document_buckets']} training shard(s) hold one document: no true random next sentence, "
-            "the second segment comes from the same document."
+            f"{count_text(train['single_document_buckets'], 'training shard')} with one document each: no true "
+            "random next sentence, the second segment comes from the same document."
         )
     if evaluates_on_training_text:
         warnings.append(
