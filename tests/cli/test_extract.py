@@ -295,7 +295,7 @@ def test_cls_of_a_causal_model_is_refused(folder, capsys):
     formats.write(checkpoint, str(folder / "causal"), "native")
     command = ["extract", str(folder / "causal"), "--text=a b", "--unit=sentence", "--max_seq_length=12"]
     assert main.main([*command, "--pooling=cls"]) == 2
-    assert "[CLS] sees no other token: choose last" in capsys.readouterr().err
+    assert "[CLS] of a left-to-right model sees no other token: choose last" in capsys.readouterr().err
     assert main.main([*command, "--pooling=last"]) == 0
 
 

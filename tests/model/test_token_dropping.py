@@ -84,7 +84,7 @@ def test_middle_layers_see_the_kept_tokens_alone(kind, encoder):
             layer_layout = dataclasses.replace(layout, mask=tf.minimum(layout.mask, hidden)) if is_middle else layout
             y = layer(x, layout=layer_layout)[0]
             x = tf.where(is_kept[:, None], y, x) if is_middle else y
-        return tf.gather(ours.after_layers(x), needed)
+        return tf.gather(ours.after_layers(x, layout), needed)
 
     results = []
     for function in (plain, lambda x: ours._through_layers(x, layout, needed)[0][-1]):

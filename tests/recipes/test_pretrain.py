@@ -237,7 +237,7 @@ ERRORS = {
     "both ways from the left": ({"encoder": "lstm", "left_to_right": True}, "leave out left_to_right"),
     "too long": ({"max_seq_length": 513}, "the model has 512 positions: choose a shorter length, or pass"),
     "too short": ({"max_seq_length": 4, "max_predictions_per_seq": 2}, "max_seq_length=4 was given"),
-    "unknown flag": ({"learning_rat": 1}, "Did you mean learning_rate?"),
+    "unknown flag": ({"learning_rat": 1}, "Did you mean --learning_rate?"),
     "wrong type": ({"vocab_size": "many"}, "--vocab_size=many was given; expected a whole number."),
     "wrong choice": (
         {"optimizer": "sgd"},
