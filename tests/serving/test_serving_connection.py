@@ -56,7 +56,7 @@ def talk(address, parts, pause=0.0):
         client.settimeout(pause or 10)
         with contextlib.suppress(ConnectionError):
             while True:
-                with contextlib.suppress(StopIteration):
+                with contextlib.suppress(StopIteration, ConnectionError):  # an answer may be there nevertheless
                     client.sendall(next(parts))
                 try:
                     received = client.recv(4096)
