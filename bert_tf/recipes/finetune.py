@@ -42,7 +42,7 @@ from bert_tf.runtime.lazy import keras, tf
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import BY_FAMILY, GlueOptions, TagOptions, VectorOptions, of_task
 from bert_tf.text import special_tokens, vocabulary
-from bert_tf.training import precision
+from bert_tf.training import precision, traced_gradients
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder, recorded_flags
 
@@ -215,6 +215,7 @@ def create_task(options: FineTuningFlags, start: Checkpoint, folder: RunFolder) 
     return dataclasses.replace(start, config=config), task
 
 
+@traced_gradients.forgotten()
 def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     """One run, in its folder: trains, evaluates, predicts, exports."""
     from bert_tf.checkpoints import peft_adapters

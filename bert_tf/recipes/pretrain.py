@@ -37,7 +37,7 @@ from bert_tf.tasks import catalog
 from bert_tf.tasks.pretraining.held_out import held_out_examples, masked_sentences, unigram_loss
 from bert_tf.text import tokenizer_kinds
 from bert_tf.text.tokenizer import Tokenizer
-from bert_tf.training import checkpointing, precision
+from bert_tf.training import checkpointing, precision, traced_gradients
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder, recorded_flags
 from bert_tf.training.task import Task
@@ -109,6 +109,7 @@ def run_phase(options: Flags) -> None:
             next_steps.finish(folder, for_program=options.from_program)
 
 
+@traced_gradients.forgotten()
 def run_model(
     options: Flags,
     start: Checkpoint,
