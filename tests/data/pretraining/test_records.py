@@ -213,7 +213,7 @@ def test_changed_options_or_text_are_named(make, text):
     make("cleaned", accept_cleaned=True)
     with pytest.raises(UserError, match=r"another duplicates \(documents -> None\)"):
         make("cleaned")
-    with pytest.raises(UserError, match=r"another input_file \(2 files -> 1 files\)"):
+    with pytest.raises(UserError, match=r"another input_file \(2 files -> 1 file\)"):
         make(input_file=text + "/a.txt")
     with pytest.raises(UserError, match="another input_file"):
         make(input_file="")
