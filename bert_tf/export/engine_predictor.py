@@ -30,7 +30,7 @@ AUTO, TENSORFLOW = "auto", "tensorflow"
 CHOICES = (AUTO, TENSORFLOW, "openvino", "onnx", "openvino_int8", "onnx_int8")
 INT8 = "_int8"  # how the names of models with weights of 8 bits end
 POSITIONS_AT_ONCE = 4096  # of a block of rows: bounds memory, and is enough for all cores
-CALL = 64  # positions that cost about as much as a call of a network does beside its positions: it reads all weights
+CALL_COST = 64  # positions that take about as long as the fixed part of a call, which reads all weights
 CHECKED = 2  # rows whose numbers are stored with a model, and compared where it is loaded
 FAR = {"float32": 1e-3, "bfloat16": 0.2, "int8": 0.5}  # how far they may be on another machine
 
@@ -303,7 +303,7 @@ def blocks(lengths: Sequence[int]) -> list[list[int]]:
     longest = padding = 0
     for number in sorted(range(len(lengths)), key=lambda each: -lengths[each]):
         padding += longest - lengths[number]
-        if not found or padding > CALL or (len(found[-1]) + 1) * longest > POSITIONS_AT_ONCE:
+        if not found or padding > CALL_COST or (len(found[-1]) + 1) * longest > POSITIONS_AT_ONCE:
             found.append([])
             longest, padding = lengths[number], 0
         found[-1].append(number)

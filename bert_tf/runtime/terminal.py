@@ -1,4 +1,4 @@
-r"""Control characters within labels, names and texts, which would command a terminal, are shown there as \x1b."""
+r"""Lines in the words of whoever started the work; control characters of labels and texts are shown as \x1b."""
 
 import contextvars
 import io
