@@ -52,6 +52,11 @@ def check(path: str, kind: str) -> None:
         )
     values = read_settings(config)
     _check_values(config, "", values, {**HARMLESS, **layout.settings})
+    if kind in (WORDPIECE, SENTENCEPIECE) and values.get("padding_side") == "left":  # others count from the text
+        raise UserError(
+            f"{config}: padding_side is 'left', with which the positions of a text depend on the texts beside it; "
+            "supported is 'right'."
+        )
     _check_names(path, layout)
     if kind == SENTENCEPIECE and not is_by_file(path):
         keeps = (True,) if values.get("do_lower_case") is False else (None, False)
