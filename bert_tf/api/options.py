@@ -209,7 +209,7 @@ class PretrainOptions(TypedDict, total=False):
     static_masking: bool  # Use the same mask for a row in every epoch, as the original's files do.
     teacher: StrPath  # Trained model, as a run folder or any checkpoint, that training imitates; see docs/distillation.md.
     text_field: str  # Field of .jsonl files, or column of .parquet files, that holds the text.
-    text_layout: Literal["auto", "sentences", "paragraphs", "wrapped", "files", "wikipedia"]  # Layout of .txt files: one sentence per line, one paragraph per line, hard-wrapped lines, one document per file, or wikiextractor's articles.
+    text_layout: Literal["auto", "sentences", "paragraphs", "lines", "wrapped", "files", "wikipedia"]  # Layout of .txt files: one sentence per line, one paragraph per line, one document per line, hard-wrapped lines, one document per file, or wikiextractor's articles.
     token_dropping: float  # Share of the tokens of each row that the middle layers do not see in training, such as 0.5, for up to a quarter less work; masked tokens are kept. It needs three layers or more.
     tpu_name: str  # Name or address of the TPU.
     train_batch_size: int  # Rows per training step, over all replicas and micro-batches.

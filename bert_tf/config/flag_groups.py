@@ -52,9 +52,9 @@ class TextOptions(Group):
 
     text_layout: str = flag(
         "auto",
-        "Layout of .txt files: one sentence per line, one paragraph per line, hard-wrapped lines, one document per "
-        "file, or wikiextractor's articles.",
-        ("auto", "sentences", "paragraphs", "wrapped", "files", "wikipedia"),
+        "Layout of .txt files: one sentence per line, one paragraph per line, one document per line, hard-wrapped "
+        "lines, one document per file, or wikiextractor's articles.",
+        ("auto", "sentences", "paragraphs", "lines", "wrapped", "files", "wikipedia"),
     )
     text_field: str = flag("text", "Field of .jsonl files, or column of .parquet files, that holds the text.")
     language: str = flag("auto", "Language for sentence splitting, such as en, de, zh.")

@@ -25,12 +25,13 @@ pyarrow = module("pyarrow")
 MAX_DOCUMENT = 1_000_000  # characters; keeps memory bounded whatever the files hold
 MAX_JSON_LINE = 64 * 1024 * 1024  # characters; json needs its line whole
 SAMPLE_SIZE = 65536  # characters from which the layout and the language of a file are detected
-LAYOUTS = ("auto", "sentences", "paragraphs", "wrapped", "files", "wikipedia")
+LAYOUTS = ("auto", "sentences", "paragraphs", "lines", "wrapped", "files", "wikipedia")
 EXTENSIONS = tuple(kind + end for kind in (".txt", ".jsonl") for end in ("", ".gz", ".bz2", ".zst")) + (".parquet",)
 EXTRACTED = re.compile(r"wiki_\d+(\.(gz|bz2|zst))?")  # the names that wikiextractor gives
 BOUNDARIES = {  # after a match of these a document begins, wherever a file is divided
     "sentences": rb"\n[ \t\r]*\n",
     "paragraphs": rb"\n[ \t\r]*\n",
+    "lines": rb"\n",
     "wikipedia": rb"</doc>[ \t\r]*\n",
 }
 
@@ -58,10 +59,11 @@ def find_sources(
     Args:
         input_file: the patterns.
         text_layout: "sentences" (one per line, a blank line between documents: the original's), "paragraphs" (one per
-            line, a blank line between documents), "wrapped" (hard-wrapped lines, a blank line between paragraphs, the
-            file is the document), "files" (the file is the document, each line a paragraph, blank lines are ignored),
-            "wikipedia" (articles as wikiextractor writes them, cleaned), or "auto": detected per file; a single file
-            is not one document, so "paragraphs" stands for "files" there.
+            line, a blank line between documents), "lines" (each line is a document), "wrapped" (hard-wrapped lines, a
+            blank line between paragraphs, the file is the document), "files" (the file is the document, each line a
+            paragraph, blank lines are ignored), "wikipedia" (articles as wikiextractor writes them, cleaned), or
+            "auto": detected per file; a single file is not one document, so "paragraphs" stands for "files" there, and
+            for "lines" in several files.
         language: for splitting sentences, as `sentencex` names it ("en", "de"), or "auto": "zh" or "ja" if the
             characters say so, else "en".
         text_field: the field of .jsonl files, in which each line is a document, and the column of .parquet files.
@@ -76,9 +78,13 @@ def find_sources(
         raise UserError("No input was given; pass files, folders or globs of .txt, .jsonl or .parquet, with commas.")
     paths = dict.fromkeys(path for pattern in patterns for path in _matches(pattern))
     sources = [_inspect(path, text_layout=text_layout, language=language, text_field=text_field) for path in paths]
-    if len(sources) == 1 and text_layout == "auto" and kind(sources[0]) == "files":
-        return [dataclasses.replace(sources[0], layout="paragraphs")]
-    return sources
+    divided = "files" if len(sources) == 1 else "lines"
+    return [
+        dataclasses.replace(source, layout="paragraphs")
+        if text_layout == "auto" and kind(source) == divided
+        else source
+        for source in sources
+    ]
 
 
 def parts(sources: Iterable[Source], size: int) -> Iterator[tuple[Source, ...]]:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import sentencex
 
-Layout = Literal["sentences", "paragraphs", "wrapped", "files"]
+Layout = Literal["sentences", "paragraphs", "lines", "wrapped", "files"]
 Chunk = tuple[str, bool]  # text, ends_line
 
 MAX_CHUNK = 16384  # characters read at once, and the longest sentence; bounds memory in a file without line ends
@@ -44,7 +44,8 @@ def detect_layout(sample: str, language: str = "en") -> Layout:
 
     In this order: lines of similar, modest length that end inside sentences are "wrapped"; a file of one line, or with
     a blank line after nearly every line, is one document ("files"); lines of fewer than SENTENCES_PER_LINE sentences
-    are "sentences"; else "paragraphs". In the last two, a blank line ends a document.
+    are "sentences"; else "paragraphs", or "lines" if no line is blank. In "sentences" and "paragraphs" a blank line
+    ends a document, in "lines" each line does.
     """
     lines = [line.strip() for line in sample.split("\n")]
     if len(lines) > 2:
@@ -56,7 +57,9 @@ def detect_layout(sample: str, language: str = "en") -> Layout:
     if len(filled) < 2 or len(filled) / runs < LINES_PER_RUN and runs > 2:
         return "files"
     sentences = sum(len(split_sentences(line, language)) for line in filled)
-    return "sentences" if sentences / len(filled) < SENTENCES_PER_LINE else "paragraphs"
+    if sentences / len(filled) < SENTENCES_PER_LINE:
+        return "sentences"
+    return "paragraphs" if runs > 1 else "lines"
 
 
 def _is_wrapped(lines: Sequence[str]) -> bool:
@@ -87,8 +90,8 @@ def iterate_sentences(chunks: Iterable[Chunk], *, layout: str, language: str = "
         return _lines_as_sentences(chunks)
     if layout == "wrapped":
         space = "" if language in ("zh", "ja") else " "
-        return _split_paragraphs(_unwrap(chunks, space), language, blank_ends_document=False)
-    return _split_paragraphs(chunks, language, blank_ends_document=layout == "paragraphs")
+        return _split_paragraphs(_unwrap(chunks, space), language, layout)
+    return _split_paragraphs(chunks, language, layout)
 
 
 def _lines_as_sentences(chunks: Iterable[Chunk]) -> Iterator[str | None]:
@@ -113,7 +116,7 @@ def _unwrap(chunks: Iterable[Chunk], space: str) -> Iterator[Chunk]:
     yield "", True
 
 
-def _split_paragraphs(chunks: Iterable[Chunk], language: str, *, blank_ends_document: bool) -> Iterator[str | None]:
+def _split_paragraphs(chunks: Iterable[Chunk], language: str, layout: str) -> Iterator[str | None]:
     """Splits paragraphs (chunks up to one that ends the line) into sentences."""
     open_text, is_blank = "", True
     for text, ends_line in chunks:
@@ -121,7 +124,7 @@ def _split_paragraphs(chunks: Iterable[Chunk], language: str, *, blank_ends_docu
         is_blank = is_blank and not text.strip()
         if ends_line:
             yield from split_sentences(open_text, language)
-            if blank_ends_document and is_blank:
+            if layout == "lines" or layout == "paragraphs" and is_blank:
                 yield None
             open_text, is_blank = "", True
         elif len(open_text) >= MAX_CHUNK:

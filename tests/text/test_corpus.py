@@ -53,6 +53,7 @@ def test_folder_without_permission_is_not_taken_for_an_empty_one(tmp_path, monke
     [
         (SENTENCES, "sentences"),
         (PARAGRAPHS, "paragraphs"),
+        (PARAGRAPHS.replace("\n\n", "\n"), "lines"),
         (WRAPPED, "wrapped"),
         (WRAPPED.replace("\n\n", "\n"), "wrapped"),
         (SPACED, "files"),
@@ -76,6 +77,13 @@ def test_paragraphs_are_split_into_sentences(tmp_path):
     first, second = documents(tmp_path, PARAGRAPHS)
     assert first[:2] == ["The rain had ceased.", "He rose early, as men do."] and len(first) == 6
     assert second == ["Gold, surely!", "It glittered.", "He stopped and looked."]
+
+
+def test_paragraphs_without_blank_lines_are_the_documents_of_a_single_file(tmp_path):
+    text = PARAGRAPHS.replace("\n\n", "\n")
+    assert [len(document) for document in documents(tmp_path, text)] == [3, 3, 3]
+    (tmp_path / "b.txt").write_text(text)
+    assert [len(list(read_documents(source))) for source in find_sources(tmp_path)] == [1, 1]
 
 
 def test_wrapped_lines_are_joined_and_the_file_is_the_document(tmp_path):
@@ -213,7 +221,7 @@ def test_missing_input_and_unknown_layout_are_refused(tmp_path):
     with pytest.raises(UserError, match="No input"):
         find_sources(" , ")
     with pytest.raises(UserError, match="use one of auto, sentences"):
-        find_sources(tmp_path, text_layout="lines")
+        find_sources(tmp_path, text_layout="pages")
 
 
 TOPIC = """The "if" statement

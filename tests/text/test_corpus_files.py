@@ -72,13 +72,15 @@ def test_articles_are_cleaned(tmp_path, is_json):
         assert read(tmp_path / name) == CLEANED
 
 
-@pytest.mark.parametrize("layout", ["sentences", "paragraphs", "wikipedia", "jsonl"])
+@pytest.mark.parametrize("layout", ["sentences", "paragraphs", "lines", "wikipedia", "jsonl"])
 @pytest.mark.parametrize("size", [1, 50, 333, 5000])
 def test_ranges_of_a_file_hold_each_document_once(tmp_path, monkeypatch, layout, size):
     monkeypatch.setattr(corpus_files, "BLOCK", 64)
     texts = [f"This is é {number}.\n" + "It goes on.\n" * (number % 4) for number in range(30)]
     content = "\n".join(texts)
-    if layout == "jsonl":
+    if layout == "lines":
+        content = content.replace(".\n", ". ").replace(" \n", "\n")
+    elif layout == "jsonl":
         content = "".join(json.dumps({"text": text}) + "\n" for text in texts)
     elif layout == "wikipedia":
         content = "".join(f'<doc id="1" title="{number}">\n{text}</doc>\n' for number, text in enumerate(texts))

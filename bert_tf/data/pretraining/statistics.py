@@ -23,6 +23,7 @@ SPEED_COMPRESSED = 0.6
 LAYOUTS = {  # of files, as `corpus.kind` names them, in words
     "sentences": "a sentence in each line, a blank line between documents (text_layout=sentences)",
     "paragraphs": "a paragraph in each line, a blank line between documents (text_layout=paragraphs)",
+    "lines": "a document in each line (text_layout=lines)",
     "wrapped": "wrapped lines, a blank line between paragraphs; a file is a document (text_layout=wrapped)",
     "files": "a paragraph in each line; a file is a document (text_layout=files)",
     "wikipedia": "articles, each a document (text_layout=wikipedia)",
