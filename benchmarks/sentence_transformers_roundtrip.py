@@ -36,8 +36,8 @@ def answer_with_torch(folder):
 def write_all(checkpoint, folder):
     """Writes the checkpoint with each pooling; returns the names of the folders."""
     from bert_tf.checkpoints import formats
-    from bert_tf.checkpoints.checkpoint import SentenceVectors
     from bert_tf.checkpoints.sentence_transformers import FLAGS
+    from bert_tf.config.sentence_vectors import SentenceVectors
 
     names = []
     for pooling in FLAGS.values():

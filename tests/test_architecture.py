@@ -290,3 +290,25 @@ def test_editable_installations_are_a_path_that_type_checkers_follow_and_extras_
     assert declared["tool"]["setuptools"]["package-dir"] == {"": "."}  # without, setuptools writes an import hook
     for extra in declared["project"]["optional-dependencies"]:
         assert extra == re.sub(r"[-_.]+", "-", extra).lower()  # as metadata have it; pip 23.2 compares letter by letter
+
+
+def test_public_methods_are_documented_where_they_are_first_defined():
+    classes = [node for path in SOURCES for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)]
+    bases, documented = {}, set()
+    for node in classes:
+        bases.setdefault(node.name, set()).update(ast.unparse(base).split(".")[-1] for base in node.bases)
+        methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+        documented |= {(node.name, each.name) for each in methods if ast.get_docstring(each)}
+
+    def is_documented(name, method, seen=frozenset()):
+        above = bases.get(name, set()) - seen
+        return (name, method) in documented or any(is_documented(each, method, seen | above) for each in above)
+
+    missing = [
+        f"{node.name}.{each.name}"
+        for node in classes
+        for each in node.body
+        if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")
+        if not node.name.startswith("_") and not is_documented(node.name, each.name)
+    ]
+    assert not missing

@@ -35,8 +35,8 @@ def write(work, size, engine, folder):
     from bert_tf.config.bert_config import BertConfig
     from bert_tf.export.saved_model import export
     from bert_tf.heads.classes import Classes
-    from bert_tf.tasks.embeddings.extraction import Features
-    from bert_tf.tasks.embeddings.vector_choice import VectorChoice, choose_layers
+    from bert_tf.heads.vectors.extraction import Features
+    from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
     from bert_tf.tasks.task import FineTuningTask
     from bert_tf.text import vocabulary
     from bert_tf.text.tokenizer import Tokenizer

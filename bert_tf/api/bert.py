@@ -24,13 +24,12 @@ from bert_tf.heads.base.answers import Answer, BaseAnswer, Entities, Entity, Fil
 from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.masked_lm import MaskedLm
-from bert_tf.heads.vectors import Vectors
+from bert_tf.heads.vectors import Vectors, sentence_choice
+from bert_tf.heads.vectors.sentence_choice import DOCUMENT, QUERY, SentenceOptions
+from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.lazy import tf
 from bert_tf.search.reranking import Reranker
-from bert_tf.tasks.embeddings import sentence_choice
-from bert_tf.tasks.embeddings.sentence_choice import DOCUMENT, QUERY, SentenceOptions
-from bert_tf.tasks.embeddings.vector_choice import VectorChoice
 from bert_tf.training.run_directory import recorded_flags
 
 if TYPE_CHECKING:
@@ -219,7 +218,7 @@ class Bert:
 
     def _extractor(self, choice: VectorChoice) -> loaded_model.Predictor:
         """A predictor of "vectors" of single texts."""
-        from bert_tf.tasks.embeddings.extraction import Extractor
+        from bert_tf.heads.vectors.extraction import Extractor
 
         return Extractor(self.model, self._tokenizer(), choice, splits_pairs=False)
 

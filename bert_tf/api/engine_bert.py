@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 from bert_tf.api.bert import MAX_SHOWN, Bert
-from bert_tf.checkpoints.checkpoint import SentenceVectors
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor, loaded_model
-from bert_tf.tasks.embeddings.vector_choice import VectorChoice
+from bert_tf.heads.vectors.vector_choice import VectorChoice
 
 
 class EngineBert(Bert):

@@ -4,6 +4,7 @@ import dataclasses
 import logging
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from bert_tf import heads
 from bert_tf.checkpoints import formats
@@ -15,7 +16,8 @@ from bert_tf.model.heads import BertModel, Pretrainer
 from bert_tf.text import special_tokens, tokenizer_kinds
 from bert_tf.text.tokenizer import Tokenizer
 
-OPTIONAL = ("encoder/pooler/", "next_sentence/")  # weights that others leave out where they were not trained
+POOLER = "encoder/pooler/"
+OPTIONAL = (POOLER, "next_sentence/")  # weights that others leave out where they were not trained
 MAX_SHOWN = 12  # names in a warning
 
 
@@ -72,6 +74,25 @@ def load(
         checkpoint = dataclasses.replace(checkpoint, special_tokens=tuple(special_tokens_in_strings or ()))
     content = {field.name: getattr(checkpoint, field.name) for field in dataclasses.fields(checkpoint)}
     return Loaded(**content | {"weights": {}}, model=model, tokenizer=tokenizer_of(checkpoint), report=report)
+
+
+def load_encoder(checkpoint: Checkpoint, path: str, *, dtype: Any = "float32", needs_pooler: bool = False) -> BertModel:
+    """A BertModel without a head, with the weights of a checkpoint.
+
+    Raises UserError, which names the path, where a weight is missing that is needed for the vectors.
+    """
+    model = BertModel(checkpoint.config, dtype=dtype)
+    arrays = {name: array for name, array in checkpoint.weights.items() if name.startswith("encoder/")}
+    missing = [
+        name
+        for name in weights.compared(model, arrays).newly_initialized
+        if needs_pooler or not name.startswith(POOLER)
+    ]
+    if missing:
+        remedy = "choose another pooling" if missing[0].startswith(POOLER) else "pass a checkpoint of a whole model"
+        raise UserError(f"{path} lacks {len(missing)} weights of its encoder, as {missing[0]}: {remedy}.")
+    weights.assign(model, arrays)
+    return model
 
 
 def tokenizer_of(checkpoint: Checkpoint) -> "Tokenizer | None":

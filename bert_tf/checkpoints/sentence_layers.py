@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from bert_tf.checkpoints import torch_pickle
-from bert_tf.checkpoints.checkpoint import NORMALIZE, VectorLayer
 from bert_tf.checkpoints.checkpoint_files import read_safetensors, read_settings, setting, shortened, write_safetensors
+from bert_tf.config.sentence_vectors import NORMALIZE, VectorLayer
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json

@@ -10,8 +10,8 @@ from pathlib import PureWindowsPath
 from typing import Any
 
 from bert_tf.checkpoints import sentence_layers
-from bert_tf.checkpoints.checkpoint import NORMALIZE, SentenceVectors
 from bert_tf.checkpoints.checkpoint_files import read_settings, setting, shortened
+from bert_tf.config.sentence_vectors import NORMALIZE, SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json

@@ -71,7 +71,6 @@ class FloatOrWord(NumberOrWord, absl_flags.FloatParser):
     number = "a finite number"
 
     def parse(self, argument: Any) -> float:
-        """The value that the argument stands for."""
         return finite(super().parse(argument))
 
 

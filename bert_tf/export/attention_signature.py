@@ -13,8 +13,8 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.heads.masked_lm.mask_filling import ids_with_masks
+from bert_tf.heads.vectors.feature_windows import split_pairs
 from bert_tf.model.heads import BertModel
-from bert_tf.tasks.embeddings.feature_windows import split_pairs
 from bert_tf.text.tokenizer import Tokenizer, pack
 
 SIGNATURE = "attention"

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from bert_tf.checkpoints import sentence_transformers
-from bert_tf.checkpoints.checkpoint import SentenceVectors
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import about_file, engines, host, loaded_model
 from bert_tf.export.host import Row
 from bert_tf.export.loaded_model import TextFunction
+from bert_tf.heads.vectors.text_vectors import TextVectors
 from bert_tf.runtime import accelerators, files, json_files, stopping
-from bert_tf.tasks.embeddings.text_vectors import TextVectors
 from bert_tf.text import host_tokenizer_kinds, special_tokens, vocabulary
 from bert_tf.text.host_tokenizer import HostTokenizer
 
@@ -71,7 +71,6 @@ class EnginePredictor(TextFunction):
         self.word_tagger = _WordTagger(self) if hasattr(self._stages, "read_words") else None
 
     def predict(self, examples: Sequence[Example]) -> dict[str, np.ndarray]:
-        """See TextFunction."""
         for example in examples:
             example.encode()  # raises for half a surrogate pair
         return self.outputs([example.texts for example in examples])
@@ -169,7 +168,7 @@ class EnginePredictor(TextFunction):
 
 
 class _Vectors:
-    """A `loaded_model.Predictor` of vectors, as `tasks.embeddings.extraction.Extractor`."""
+    """A `loaded_model.Predictor` of vectors, as `heads.vectors.extraction.Extractor`."""
 
     def __init__(self, predictor: EnginePredictor, stages: Any) -> None:
         self._predictor, self._stages = predictor, stages

@@ -26,13 +26,12 @@ from bert_tf.heads.span.spans import Search
 from bert_tf.heads.tags import Tags
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
-from bert_tf.heads.vectors import Vectors
+from bert_tf.heads.vectors import Vectors, sentence_choice
+from bert_tf.heads.vectors.extraction import Features
 from bert_tf.model.heads import Pretrainer
 from bert_tf.runtime import plugins
 from bert_tf.runtime.atomic_files import StrPath
 from bert_tf.tasks import catalog
-from bert_tf.tasks.embeddings import sentence_choice
-from bert_tf.tasks.embeddings.extraction import Features
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 

@@ -43,7 +43,6 @@ class MultipleChoice(Classes):
 
     @property
     def criteria(self) -> tuple[str, ...]:
-        """The scores that can decide which model is best."""
         return self.score_names
 
     @classmethod
@@ -57,12 +56,10 @@ class MultipleChoice(Classes):
 
     @classmethod
     def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: TableOptions) -> Self:
-        """See `TextHead`."""
         return cls(len(columns) - 1)
 
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
-        """See `TextHead`."""
         return cls(len(about["labels"])).with_temperature(about.get("temperature", 1.0))
 
     def label_counts(self, labels: np.ndarray) -> np.ndarray | None:
@@ -82,11 +79,9 @@ class MultipleChoice(Classes):
         return {}
 
     def input_shapes(self, texts: int) -> dict[str, list[int]]:
-        """The first text and the choices."""
         return {"text_a": [], "choices": [len(self.labels)]}
 
     def input_values(self, texts: np.ndarray) -> dict[str, list]:
-        """The first text and the choices."""
         return {"text_a": texts[:, 0].tolist(), "choices": texts[:, 1:].tolist()}
 
     def token_counts(self, counts: np.ndarray) -> np.ndarray:

@@ -54,17 +54,14 @@ class Classes(TextHead):
 
     @property
     def criteria(self) -> tuple[str, ...]:
-        """The scores that can decide which model is best."""
         return (*self.score_names, "matthews", *(("f1",) if self.size == 2 else ()))
 
     @classmethod
     def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: TableOptions) -> Self:
-        """See `TextHead`."""
         return cls(labels)
 
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
-        """See `TextHead`."""
         return cls([str(label) for label in about["labels"]]).with_temperature(about.get("temperature", 1.0))
 
     def encode(self, examples: Sequence[Example]) -> np.ndarray:
@@ -96,7 +93,6 @@ class Classes(TextHead):
         return np.bincount(labels, minlength=len(self.labels))
 
     def names(self, predicted: np.ndarray) -> list[str]:
-        """Names of class numbers."""
         return [self.labels[number] for number in predicted]
 
     def loss(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
@@ -104,7 +100,6 @@ class Classes(TextHead):
         return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs["logits"])
 
     def with_loss(self, settings: LossSettings) -> Self:
-        """See `TextHead`."""
         if settings.pos_weight:
             raise UserError("pos_weight needs label_type=multi_label; for classes pass class_weights.")
         head = copy.copy(self)
@@ -138,11 +133,9 @@ class Classes(TextHead):
         return confidence.softmax(predictions["logits"][rows], self.temperature)
 
     def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
-        """Minus the logarithm of the probability of the label."""
         return confidence.log_losses(predictions["logits"], labels, self.temperature)
 
     def prediction(self, predictions: Mapping[str, np.ndarray], number: int, label: str) -> Prediction:
-        """The label with all probabilities."""
         probabilities = map(float, self.probabilities(predictions, number))
         return Prediction(label=label, probabilities=dict(zip(self.labels, probabilities, strict=True)))
 
@@ -158,16 +151,13 @@ class Classes(TextHead):
         return Prediction(label=as_text(outputs["label"]), probabilities=probabilities, is_named=is_named)
 
     def tables(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
-        """Scores of each class, and which was taken for which."""
         rows = metrics.per_class(labels, predicted, self.labels)
         return {"per_class": rows, **metrics.confusions(labels, predicted, self.labels)}
 
     def label_names(self, predictions: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """The name of the best class."""
         return {"label": tf.gather(tf.constant(self.labels), tf.argmax(predictions["logits"], -1))}
 
     def from_logits(self, logits: np.ndarray) -> dict[str, np.ndarray]:
-        """Logits, probabilities and labels."""
         predictions = {"logits": logits, "probabilities": self._shares(logits)}
         return {**predictions, "label": np.array(self.names(self.predicted(predictions)), object)}
 
@@ -177,17 +167,14 @@ class Classes(TextHead):
     # Confidence
 
     def about(self) -> dict[str, Any]:
-        """The temperature, unless it is 1."""
         return {} if self.temperature == 1 else {"temperature": self.temperature}
 
     def with_temperature(self, temperature: float | None) -> Self:
-        """See `TextHead`."""
         head = copy.copy(self)
         head.temperature, head.fits_temperature = temperature or 1.0, temperature is None
         return head
 
     def confidence(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, Any]:
-        """`training.confidence.report` of the logits."""
         return confidence.report(predictions["logits"], labels[:, None])
 
     def calibrated(self, predictions: Mapping[str, np.ndarray], split: Any) -> tuple[Self, str]:
@@ -201,7 +188,6 @@ class Classes(TextHead):
 
     @property
     def calibration(self) -> dict[str, float]:
-        """The temperature."""
         return {"temperature": self.temperature}
 
     def with_calibration(self, stored: Mapping[str, float]) -> Self:

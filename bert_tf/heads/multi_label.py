@@ -66,7 +66,6 @@ class MultiLabel(Classes):
 
     @property
     def criteria(self) -> tuple[str, ...]:
-        """The scores that can decide which model is best."""
         return self.score_names
 
     @classmethod
@@ -91,19 +90,16 @@ class MultiLabel(Classes):
 
     @classmethod
     def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: TableOptions) -> Self:
-        """See `TextHead`."""
         threshold = parse_threshold(options.label_threshold)
         return cls(labels, options.label_separator, threshold, finds_best=options.label_threshold == BEST)
 
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
-        """See `TextHead`."""
         labels = [str(label) for label in about["labels"]]
         reads = about.get("reads") or {}  # which a checkpoint from elsewhere has not
         return cls(labels, reads.get("label_separator", ","), about.get("thresholds"))
 
     def about(self) -> dict[str, Any]:
-        """The thresholds."""
         return {"thresholds": self.thresholds.tolist()}
 
     def encode(self, examples: Sequence[Example]) -> np.ndarray:
@@ -130,7 +126,6 @@ class MultiLabel(Classes):
         return len(parts) > 2 or set(self.labels) != BITS  # two labels that are called 0 and 1 may both hold
 
     def unknown(self, count: int) -> np.ndarray:
-        """Zeros of the shape of `encode`."""
         return np.zeros((count, len(self.labels)), np.float32)
 
     def class_weights(self, labels: np.ndarray, text: str) -> np.ndarray:
@@ -142,7 +137,6 @@ class MultiLabel(Classes):
         return labels.sum(0)
 
     def names(self, predicted: np.ndarray) -> list[str]:
-        """Cells of rows of 0 and 1."""
         return [self.separator.join(np.array(self.labels)[row > 0]) for row in predicted]
 
     def loss(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
@@ -150,7 +144,6 @@ class MultiLabel(Classes):
         return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs["logits"]), -1)
 
     def with_loss(self, settings: LossSettings) -> Self:
-        """See `TextHead`."""
         head = copy.copy(self)
         head.loss_settings = settings
         if settings.pos_weight not in ("", BALANCED):
@@ -199,13 +192,11 @@ class MultiLabel(Classes):
         return -np.where(labels > 0, np.log(probabilities), np.log(np.clip(1 - probabilities, 1e-12, 1))).mean(1)
 
     def tables(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
-        """Scores of each label, with its "threshold"."""
         rows = metrics.per_class(labels, predicted, self.labels)
         thresholds = self.thresholds.tolist()
         return {"per_class": [{**row, "threshold": x} for row, x in zip(rows, thresholds, strict=True)]}
 
     def label_names(self, predictions: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """The names of the labels that hold, with separators."""
         names = tf.where(predictions["probabilities"] > self.thresholds, tf.constant(self.labels), "")  # [B, C]
         joined = tf.strings.reduce_join(names, -1, separator=self.separator)
         repeated = tf.strings.regex_replace(joined, f"({_escaped(self.separator)})+", self.separator)

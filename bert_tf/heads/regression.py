@@ -40,17 +40,14 @@ class Regression(TextHead):
 
     @property
     def criteria(self) -> tuple[str, ...]:
-        """The scores that can decide which model is best."""
         return ("pearson", "spearman")
 
     @classmethod
     def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: TableOptions) -> Self:
-        """See `TextHead`."""
         return cls()
 
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
-        """See `TextHead`."""
         return cls()
 
     def encode(self, examples: Sequence[Example]) -> np.ndarray:
@@ -62,7 +59,6 @@ class Regression(TextHead):
         return np.zeros(count, np.float32)
 
     def names(self, predicted: np.ndarray) -> list[str]:
-        """Numbers with three decimals."""
         return [f"{number:.3f}" for number in predicted]
 
     def loss(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
@@ -87,11 +83,9 @@ class Regression(TextHead):
         return (np.asarray(predictions["values"], np.float64) - labels) ** 2
 
     def prediction(self, predictions: Mapping[str, np.ndarray], number: int, label: str) -> Prediction:
-        """The number, and what it is called."""
         return Prediction(label=label, value=float(predictions["values"][number]))
 
     def from_logits(self, logits: np.ndarray) -> dict[str, np.ndarray]:
-        """Values."""
         return {"values": logits[:, 0]}
 
     @classmethod

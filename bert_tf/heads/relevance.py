@@ -68,7 +68,6 @@ class Relevance(Regression):
         return tf.math.divide_no_nan(labels, tf.reduce_sum(labels, 1, keepdims=True))
 
     def with_loss(self, settings: LossSettings) -> Self:
-        """See `TextHead`."""
         plain = dataclasses.replace(settings, ranking_loss="", list_size=1)
         if bool(settings.ranking_loss) != (settings.list_size > 1):
             raise UserError(
@@ -122,7 +121,6 @@ class Relevance(Regression):
         return {"values": tf.sigmoid(outputs["values"]), "logits": outputs["values"]}
 
     def from_logits(self, logits: np.ndarray) -> dict[str, np.ndarray]:
-        """Values and logits."""
         return {"values": sigmoid(logits[:, 0]), "logits": logits[:, 0]}
 
     def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:

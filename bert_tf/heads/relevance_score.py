@@ -34,7 +34,6 @@ class RelevanceScore(Relevance):
         return {"values": outputs["values"], "logits": outputs["values"]}
 
     def from_logits(self, logits: np.ndarray) -> dict[str, np.ndarray]:
-        """Values, which are the logits."""
         return {"values": logits[:, 0], "logits": logits[:, 0]}
 
 

@@ -22,7 +22,6 @@ class ReplacedTokens(MaskedLm):
 
     @classmethod
     def model(cls, config: Any, size: int, weights: Mapping[str, Any], **options: Any) -> Any:
-        """See `Head`."""
         from bert_tf.model import replaced_tokens
 
         has_generator = replaced_tokens.is_generator(config, weights)
@@ -42,7 +41,6 @@ class ReplacedTokens(MaskedLm):
 
     @classmethod
     def metrics(cls, outputs: Mapping[str, tf.Tensor], batch: Mapping[str, tf.Tensor]) -> dict[str, Any]:
-        """Of each token that a row holds."""
         logits, labels = outputs["replaced_token_logits"], outputs["replaced_token_labels"]
         used = cls.loss_weights(batch)[:, : tf.shape(logits)[1]]  # with packing, up to the longest row
         is_found = tf.cast(tf.equal(logits > 0, labels > 0), tf.float32)

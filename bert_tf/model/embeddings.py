@@ -135,6 +135,5 @@ class SharedEmbeddings(ConfiguredLayer):
     def call(
         self, token_ids: tf.Tensor, segment_ids: tf.Tensor, positions: tf.Tensor | None, *, layout: BatchLayout
     ) -> tf.Tensor:
-        """As Embeddings."""
         x = self._embeddings.narrow(token_ids, segment_ids, positions, layout=layout)
         return self.projection(x, needs_gradient=layout.training) if hasattr(self, "projection") else x

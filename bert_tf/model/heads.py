@@ -192,7 +192,6 @@ class PooledModel(BertModel):
         return tf.cast(tf.scatter_nd(used, pooled, shape), self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments as plain data."""
         return {**super().get_config(), "window_pooling": self.window_pooling}
 
 
@@ -205,7 +204,6 @@ class Classifier(PooledModel):
         return {"logits": self.logits(inputs, seed, packing)}
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments as plain data."""
         return {**super().get_config(), "size": self.classifier.bias.shape[0]}
 
 
@@ -280,7 +278,6 @@ class TokenClassifier(BertModel):
         return {"logits": logits} | ({"potentials": self.crf(logits)} if self.crf else {})
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments as plain data."""
         return {**super().get_config(), "size": self.classifier.bias.shape[0], "crf": self.crf is not None}
 
 

@@ -278,7 +278,6 @@ class PreNormLayer(TransformerLayer):
     def call(
         self, x: tf.Tensor, *, layout: BatchLayout, indices: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """As TransformerLayer."""
         context, probabilities = self.attention(self.attention_norm(x), layout=layout, indices=indices)
         x = self.attention_dropout(context, seed=layout.seed, residual=gather_tokens(x, indices))
         narrow = self.feed_forward(self.feed_forward_norm(x), layout=layout)

@@ -142,7 +142,6 @@ class RotaryAttention(SelfAttention):
         self.theta, self.reach = theta, reach
 
     def queries(self, x: tf.Tensor, layout: BatchLayout) -> list[tf.Tensor]:
-        """As SelfAttention, query and key rotated."""
         query, key, value = super().queries(x, layout)
         return [*(rotate(each, layout.positions, self.theta) for each in (query, key)), value]
 

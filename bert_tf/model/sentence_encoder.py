@@ -44,7 +44,6 @@ class SentenceEncoder(BertModel):
         return {"vectors": tf.reshape(vectors, [-1, size_of(inputs["lengths"], -1), self.config.hidden_size])}
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments as plain data."""
         return {**super().get_config(), "pooling": self.pooling, "normalize": self.normalize}
 
 
@@ -67,7 +66,7 @@ def pool_tokens(tokens: tf.Tensor, lengths: tf.Tensor, pooling: str, text_mask: 
 
     text_mask: [B, T], 0 on further positions that do not count; weights of positions begin at the first that does.
 
-    The same on ragged tokens of long texts is `tasks.embeddings.features.text_vectors`.
+    The same on ragged tokens of long texts is `heads.vectors.features.text_vectors`.
     """
     first = None if text_mask is None else tf.argmax(text_mask, 1, tf.int32)
     if pooling == "cls":

@@ -65,7 +65,6 @@ class Flags(FineTuningFlags, QuestionOptions):
 
     @property
     def task_name(self) -> str:
-        """The task in bert_tf.tasks.catalog.squad."""
         if not (self.train_file or self.predict_file):
             return "squad/manual"
         return "squad/v2.0" if self.version_2_with_negative else "squad/v1.1"
@@ -75,7 +74,6 @@ class Flags(FineTuningFlags, QuestionOptions):
     )
 
     def computed_defaults(self) -> dict[str, Any]:
-        """The settings of the demonstration, if no flag names data."""
         if preprocessed_examples.is_file_of_them(self.train_file):
             return preprocessed.default_flags(self.train_file)
         if self.given & {"train_file", "predict_file"}:

@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_tf.checkpoints.checkpoint import SentenceVectors
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor, loaded_model
 from bert_tf.export.loaded_model import Predictor
+from bert_tf.heads.vectors import sentence_choice
+from bert_tf.heads.vectors.sentence_choice import DOCUMENT, QUERY, SentenceOptions
+from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.search.embedder_settings import COSINE, DOT, EmbedderSettings
-from bert_tf.tasks.embeddings import sentence_choice
-from bert_tf.tasks.embeddings.sentence_choice import DOCUMENT, QUERY, SentenceOptions
-from bert_tf.tasks.embeddings.vector_choice import VectorChoice
 
 WINDOW = 4096  # texts among which those of similar length share a batch
 
@@ -124,7 +124,7 @@ def _model(path: str, engine: str) -> Model:
         return Model(predictor.sentence_vectors, predictor.config, predictor.extractor)
     start_if_silenced()
     from bert_tf.checkpoints import pretrained
-    from bert_tf.tasks.embeddings.extraction import Extractor
+    from bert_tf.heads.vectors.extraction import Extractor
 
     loaded = pretrained.load(path)
     if loaded.tokenizer is None:

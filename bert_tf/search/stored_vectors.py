@@ -79,15 +79,12 @@ class Float32(Stored):
         """Nothing: building an index writes them."""
 
     def nearest(self, queries: np.ndarray, count: int) -> Found:
-        """See `Stored`."""
         return neighbors.exact(self.vectors, queries, count)
 
     def is_first(self, vector: np.ndarray) -> bool:
-        """See `Stored`."""
         return _is_same(self.vectors[0], vector)
 
     def first_not_finite(self) -> int | None:
-        """See `Stored`."""
         for number, block in enumerate(_blocks(self.vectors)):
             is_finite = np.isfinite(block).all(1)
             if not is_finite.all():
@@ -112,12 +109,10 @@ class Int8(Stored):
 
     @classmethod
     def files(cls, count: int, dimensions: int) -> dict[str, int]:
-        """See `Stored`."""
         return {**super().files(count, dimensions), cls.RANGES: 8 * dimensions}
 
     @classmethod
     def write(cls, vectors: np.ndarray, folder: str) -> None:
-        """See `Stored`."""
         starts = np.min([block.min(0) for block in _blocks(vectors)], 0)
         ends = np.max([block.max(0) for block in _blocks(vectors)], 0)
         np.stack([starts, ends]).astype("<f4").tofile(os.path.join(folder, cls.RANGES))
@@ -127,7 +122,6 @@ class Int8(Stored):
                 (steps - 128).astype(np.int8).tofile(file)
 
     def nearest(self, queries: np.ndarray, count: int) -> Found:
-        """See `Stored`."""
         offset = queries @ (self.starts + 128.5 * self.steps)
         scaled = queries * self.steps
         shape = len(queries), len(self)
@@ -140,7 +134,6 @@ class Int8(Stored):
         return None if np.isfinite(self.starts).all() and np.isfinite(self.steps).all() else 0
 
     def is_first(self, vector: np.ndarray) -> bool:
-        """See `Stored`."""
         return _is_same(self.starts + (self.codes[0] + 128.5) * self.steps, vector)
 
 
@@ -159,13 +152,11 @@ class Binary(Stored):
 
     @classmethod
     def write(cls, vectors: np.ndarray, folder: str) -> None:
-        """See `Stored`."""
         with open(os.path.join(folder, cls.FILE), "wb") as file:
             for block in _blocks(vectors):
                 np.packbits(block > 0, axis=1).tofile(file)
 
     def nearest(self, queries: np.ndarray, count: int) -> Found:
-        """See `Stored`."""
         asked = np.packbits(queries > 0, axis=1)
         numbers, _ = neighbors.best(
             (len(queries), len(self)), lambda rows: -_differing(asked, self.bits[rows]), RESCORED * count
@@ -175,7 +166,6 @@ class Binary(Stored):
         return np.take_along_axis(numbers, order, 1), np.take_along_axis(scores, order, 1)
 
     def is_first(self, vector: np.ndarray) -> bool:
-        """See `Stored`."""
         signs = self._signs(np.zeros(1, np.int64))[0]
         return signs.shape == vector.shape and float(np.mean((vector > 0) == (signs > 0))) > SAME_BITS
 

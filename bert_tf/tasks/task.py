@@ -79,35 +79,27 @@ class FineTuningTask(Task):
         return self._rows[name]
 
     def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
-        """See `training.task.Task`."""
         return self.split("train").batches(batch_size, seed=seed, by_length=self.groups_by_length)
 
     def eval_batches(self, batch_size: int, split: str = "dev") -> tf.data.Dataset:
-        """See `training.task.Task`."""
         return self.split(split).batches(batch_size)
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        """That of the head."""
         return self.head.create_model(config, dtype=dtype)
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Those of the head."""
         return self.head.loss_weights(batch)
 
     def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
-        """Those of the head."""
         return self.head.metrics(outputs, batch)
 
     def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
-        """Those of the head, and the row numbers."""
         return self.head.predictions(outputs, batch) | {"row_numbers": tf.cast(batch["row_numbers"], tf.float32)}
 
     def scores(self, predictions: Predictions, split: str) -> dict[str, float]:
-        """Those of the head."""
         return self.head.scores(predictions, self.split(split))
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        """Those of the head."""
         return self.head.signatures(model, tokenizer)
 
     @property

@@ -14,7 +14,7 @@ from bert_tf.heads.base.table_options import (
     TableOptions,
     TaskOptions,
 )
-from bert_tf.tasks.embeddings.vector_choice import FEATURES
+from bert_tf.heads.vectors.vector_choice import FEATURES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

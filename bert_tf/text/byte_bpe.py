@@ -71,7 +71,6 @@ class ByteBpeTokenizer(Tokenizer):
         return is_part | (touches & of_letters & shift(of_letters | is_part, 1))
 
     def surface(self, token: str) -> str:
-        """As Tokenizer."""
         return byte_level.token_bytes(token).decode("utf-8", "replace").strip()
 
     def _join(self, row: Any) -> str:

@@ -45,7 +45,6 @@ class ByteBpe(HostTokenizer):
         return self(f" {text}" if text else "")
 
     def surface(self, token: str) -> str:
-        """See HostTokenizer."""
         return byte_level.token_bytes(token).decode("utf-8", "replace").strip()
 
     def continues_word(self, tokens: Tokens) -> np.ndarray:
@@ -102,7 +101,6 @@ class SentencePiece(HostTokenizer):
         self._in_normal = [AddedToken(**{**vars(token), "content": name}) for name, token in self._named.items()]
 
     def surface(self, token: str) -> str:
-        """See HostTokenizer."""
         return token.removeprefix(SPACE)
 
     def continues_word(self, tokens: Tokens) -> np.ndarray:

@@ -140,11 +140,9 @@ class WordPiece(HostTokenizer):
         self._in_normal = [dataclasses.replace(token, content=normal) for normal, token in self._named.items()]
 
     def surface(self, token: str) -> str:
-        """See HostTokenizer."""
         return token.removeprefix("##")
 
     def continues_word(self, tokens: Tokens) -> np.ndarray:
-        """See HostTokenizer."""
         return np.array([self.vocabulary[number].startswith("##") for number in tokens.ids], bool)
 
     def _split(self, text: str) -> Tokens:

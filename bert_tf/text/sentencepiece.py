@@ -58,7 +58,6 @@ class SentencePieceTokenizer(Tokenizer):
         return is_marked | (touches & is_letter & shift(is_letter, 1))
 
     def surface(self, token: str) -> str:
-        """As Tokenizer."""
         return token.removeprefix(SPACE)
 
     def _join(self, row: Any) -> str:

@@ -9,8 +9,9 @@ import tiny
 
 import bert_tf
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors, VectorLayer
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
+from bert_tf.config.sentence_vectors import SentenceVectors, VectorLayer
 from bert_tf.errors import UserError
 from bert_tf.search.index import Index
 

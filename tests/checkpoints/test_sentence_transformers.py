@@ -10,8 +10,9 @@ import pytest
 import tiny
 
 from bert_tf.checkpoints import formats, sentence_transformers
-from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors, VectorLayer
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
+from bert_tf.config.sentence_vectors import SentenceVectors, VectorLayer
 from bert_tf.errors import UserError
 
 CHECKPOINT = Checkpoint(

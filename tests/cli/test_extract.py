@@ -18,8 +18,8 @@ from bert_tf.cli import main, text_progress
 from bert_tf.cli.commands import extract
 from bert_tf.data.examples import Example
 from bert_tf.export import loaded_model
+from bert_tf.heads.vectors import extraction
 from bert_tf.runtime import progress
-from bert_tf.tasks.embeddings import extraction
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklm", *(f"##{letter}" for letter in "abcdefghijkl")]
 WEIGHTS = tiny.pretrainer()[1]

@@ -26,10 +26,10 @@ from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.span.spans import Search
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
+from bert_tf.heads.vectors.extraction import Features
+from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
 from bert_tf.model import weights
 from bert_tf.search.embedder import Embedder
-from bert_tf.tasks.embeddings.extraction import Features
-from bert_tf.tasks.embeddings.vector_choice import VectorChoice, choose_layers
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 

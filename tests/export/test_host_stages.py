@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf.checkpoints.checkpoint import NORMALIZE, VectorLayer
+from bert_tf.config.sentence_vectors import NORMALIZE, VectorLayer
 from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.export import host
@@ -22,9 +22,9 @@ from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.span.spans import Search
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
+from bert_tf.heads.vectors.extraction import Extractor, Features
+from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
 from bert_tf.model import weights
-from bert_tf.tasks.embeddings.extraction import Extractor, Features
-from bert_tf.tasks.embeddings.vector_choice import VectorChoice, choose_layers
 from bert_tf.text.host_tokenizer_kinds import create
 from bert_tf.text.tokenizer import Tokenizer
 

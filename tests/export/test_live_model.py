@@ -11,8 +11,9 @@ import tiny
 
 import bert_tf
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
+from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.export import engines, loaded_model
 from bert_tf.model import heads

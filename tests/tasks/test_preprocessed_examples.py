@@ -10,7 +10,7 @@ import tensorflow as tf
 from tagging_cases import FILE
 from tagging_cases import task_of as tag_task
 
-from bert_tf.checkpoints.checkpoint import SentenceVectors
+from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data import preprocessed_examples
 from bert_tf.data.examples import Example
 from bert_tf.data.questions import Question
@@ -23,9 +23,9 @@ from bert_tf.heads.regression import Regression
 from bert_tf.heads.span.answering import Answering
 from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.span.spans import Search
+from bert_tf.heads.vectors.goals import Positives, Similarities, TwoDropouts
 from bert_tf.recipes.finetune import Flags
 from bert_tf.recipes.finetuning import preprocessed
-from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities, TwoDropouts
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 

@@ -11,7 +11,7 @@ import tiny
 from bert_tf.export import live_model
 from bert_tf.heads.base.text_windows import Windows, pack_windows
 from bert_tf.heads.span.question_windows import QuestionWindows
-from bert_tf.tasks.embeddings.feature_windows import rows_and_tokens
+from bert_tf.heads.vectors.feature_windows import rows_and_tokens
 from bert_tf.text.tokenizer import Tokenizer, pack
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -21,11 +21,11 @@ from bert_tf.heads.regression import Regression
 from bert_tf.heads.span.answering import Answering
 from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.span.spans import Search
+from bert_tf.heads.vectors.extraction import Extractor
+from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
 from bert_tf.model import heads, static_rows, xla_rowwise
 from bert_tf.model.static_shapes import Ladder
 from bert_tf.runtime import backend
-from bert_tf.tasks.embeddings.extraction import Extractor
-from bert_tf.tasks.embeddings.vector_choice import VectorChoice, choose_layers
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute

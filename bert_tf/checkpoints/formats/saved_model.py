@@ -9,10 +9,11 @@ import os
 import numpy as np
 
 from bert_tf.checkpoints import sentence_transformers
-from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import read_head_file, read_special_tokens, read_tokenizer_files
 from bert_tf.checkpoints.formats import native
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.json_files import read_json

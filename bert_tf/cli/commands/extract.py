@@ -27,20 +27,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import NORMALIZE, Checkpoint, SentenceVectors
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import bulk_files, shared_flags
 from bert_tf.cli.text_progress import report_texts
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
+from bert_tf.config.sentence_vectors import NORMALIZE, SentenceVectors
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text
 from bert_tf.export import engine_predictor, loaded_model, prediction_inputs
 from bert_tf.export.engine_predictor import AUTO, TENSORFLOW, EnginePredictor
 from bert_tf.export.loaded_model import Predictor
+from bert_tf.heads.vectors import sentence_choice, vector_choice
+from bert_tf.heads.vectors.sentence_choice import SentenceOptions
+from bert_tf.heads.vectors.text_vectors import Shape
+from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime import files, json_files, process
-from bert_tf.tasks.embeddings import feature_files, sentence_choice, vector_choice
-from bert_tf.tasks.embeddings.sentence_choice import SentenceOptions
-from bert_tf.tasks.embeddings.text_vectors import Shape
-from bert_tf.tasks.embeddings.vector_choice import VectorChoice
+from bert_tf.tasks.embeddings import feature_files
 from bert_tf.training import precision
 
 WINDOW = 4096  # texts that are sorted by length before batching
@@ -317,7 +319,7 @@ def _extractor(
 ) -> Predictor:
     if predictor:
         return predictor.extractor(choice, splits_pairs=True)
-    from bert_tf.tasks.embeddings.extraction import Extractor
+    from bert_tf.heads.vectors.extraction import Extractor
 
     model, tokenizer = _model_and_tokenizer(arguments, checkpoint, choice)
     return Extractor(model, tokenizer, choice, jit_compile=arguments.jit_compile)
@@ -328,7 +330,6 @@ def _model_and_tokenizer(
 ) -> tuple[Any, Any]:
     """The encoder with the weights of the checkpoint, and its Tokenizer; raises UserError if something is missing."""
     from bert_tf.checkpoints import pretrained
-    from bert_tf.tasks.embeddings import extraction
 
     if checkpoint.vocabulary is None:
         raise UserError(f"{arguments.source} has no vocab.txt: pass its vocabulary as --vocab_file.")
@@ -336,14 +337,14 @@ def _model_and_tokenizer(
         raise UserError(f"{arguments.source} does not say its casing: pass do_lower_case=true or false.")
     dtype = precision.policy(arguments.precision, is_trained=False)
     needs_pooler = choice.pooling == "pooled" and (choice.unit == "sentence" or arguments.export is not None)
-    model = extraction.load_encoder(checkpoint, arguments.source, dtype=dtype, needs_pooler=needs_pooler)
+    model = pretrained.load_encoder(checkpoint, arguments.source, dtype=dtype, needs_pooler=needs_pooler)
     return model, pretrained.tokenizer_of(checkpoint)
 
 
 def export(arguments: argparse.Namespace, checkpoint: Checkpoint, choice: VectorChoice) -> None:
     """Writes a SavedModel whose outputs are those of this command."""
     from bert_tf.export import attention_signature, saved_model
-    from bert_tf.tasks.embeddings import extraction
+    from bert_tf.heads.vectors import extraction
 
     if arguments.attention:
         attention_signature.check(checkpoint.config)

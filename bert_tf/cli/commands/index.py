@@ -17,11 +17,11 @@ import time
 
 from bert_tf.cli import shared_flags
 from bert_tf.errors import Interrupted, UserError, count_text
+from bert_tf.heads.vectors import sentence_choice
 from bert_tf.runtime import process
 from bert_tf.search import building
 from bert_tf.search.embedder_settings import EmbedderSettings
 from bert_tf.search.stored_vectors import STORAGES
-from bert_tf.tasks.embeddings import sentence_choice
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""Texts to vectors of texts, words or tokens: `tasks.embeddings.extraction` in NumPy, of the last layer.
+"""Texts to vectors of texts, words or tokens: `heads.vectors.extraction` in NumPy, of the last layer.
 
 n tokens of a text, D hidden size, E numbers of a vector.
 """
@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_tf.checkpoints.checkpoint import VectorLayer
+from bert_tf.config.sentence_vectors import VectorLayer
 from bert_tf.export.host import Numbers, Row, rows
+from bert_tf.heads.vectors.text_vectors import TextVectors
+from bert_tf.heads.vectors.vector_choice import EPSILON, SMALLEST
 from bert_tf.runtime import json_arrays
-from bert_tf.tasks.embeddings.text_vectors import TextVectors
-from bert_tf.tasks.embeddings.vector_choice import EPSILON, SMALLEST
 from bert_tf.text.host_tokenizer import Tokens
 
 PAIR = re.compile(r"(?s)(.*\S.*) \|\|\| (.*)", re.ASCII)  # split at the last bar
@@ -159,7 +159,7 @@ def _pooled(tokens: np.ndarray, pooling: str, before: int) -> np.ndarray:
 
 
 def _through_layers(vector: np.ndarray, layers: Sequence[VectorLayer]) -> np.ndarray:
-    """`tasks.embeddings.features.through_layers` of one vector."""
+    """`heads.vectors.features.through_layers` of one vector."""
     for layer in layers:
         arrays: Mapping[str, np.ndarray] = layer.arrays
         if layer.kind == "normalize":

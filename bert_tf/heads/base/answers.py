@@ -80,7 +80,6 @@ class Prediction(BaseAnswer):
 
     @property
     def shown(self) -> str:
-        """The label."""
         return self.label
 
     def fields(self) -> dict[str, Any]:
@@ -102,12 +101,10 @@ class Prediction(BaseAnswer):
         return [self.label, *([f"{self.probabilities[self.label]:.1%}"] if self.label in self.probabilities else [])]
 
     def lines(self) -> Iterator[str]:
-        """Yields the labels with the highest probabilities."""
         best = sorted(self.probabilities.items(), key=lambda pair: -pair[1])[:MAX_LINES]
         return (f"  {value:6.1%}  {name}" for name, value in best)
 
     def numbers(self) -> list[float]:
-        """The probabilities, or the value."""
         return list(self.probabilities.values()) if self.value is None else [self.value]
 
 
@@ -132,7 +129,6 @@ class FilledMasks(BaseAnswer):
 
     @property
     def shown(self) -> str:
-        """The best token for each mask."""
         return " ".join(mask[0].token for mask in self.masks)
 
     def fields(self) -> dict[str, Any]:
@@ -145,14 +141,12 @@ class FilledMasks(BaseAnswer):
         return {"label": self.shown, "scores": " ".join(f"{mask[0].probability:.6f}" for mask in self.masks)}
 
     def cells(self) -> list[str]:
-        """Some tokens for each mask."""
         masks = [
             ", ".join(f"{each.token} {each.probability:.0%}" for each in mask[:SHOWN_TOKENS]) for mask in self.masks
         ]
         return ["; ".join(masks) or NO_MASK]
 
     def lines(self) -> Iterator[str]:
-        """Yields the tokens for all masks."""
         return (f"{each.probability:6.1%}  {each.token}" for mask in self.masks for each in mask)
 
     headline = None
@@ -192,7 +186,6 @@ class Entities(BaseAnswer):
 
     @property
     def shown(self) -> str:
-        """Each entity with its label."""
         return ", ".join(f"{each.text} {each.label}" for each in self.entities)
 
     def fields(self) -> dict[str, Any]:
@@ -217,14 +210,12 @@ class Entities(BaseAnswer):
         return {"label": self.shown, "tags": " ".join(each.tag for each in self.words), "scores": scores}
 
     def lines(self) -> Iterator[str]:
-        """Yields the entities."""
         return (
             f"{each.probability:6.1%}  {each.label}  {each.text}  {each.start}-{each.end}" for each in self.entities
         )
 
     @property
     def headline(self) -> str | None:
-        """The word none, if there are no entities."""
         return None if self.entities else "none"
 
 
@@ -256,7 +247,6 @@ class Answer(Span, BaseAnswer):
 
     @property
     def shown(self) -> str:
-        """The text of the answer."""
         return self.text or NO_ANSWER
 
     def fields(self) -> dict[str, Any]:
@@ -264,7 +254,6 @@ class Answer(Span, BaseAnswer):
         return {**self._own(), "n_best": [dataclasses.asdict(each) for each in self.n_best]}
 
     def columns(self) -> dict[str, Any]:
-        """The same without the other answers."""
         return self._own()
 
     def _own(self) -> dict[str, Any]:
@@ -272,11 +261,9 @@ class Answer(Span, BaseAnswer):
         return own | {"null_score": self.null_score}
 
     def cells(self) -> list[str]:
-        """The answer and its probability."""
         return [self.shown, f"{self.probability:.1%}"]
 
     def lines(self) -> Iterator[str]:
-        """Yields the n best."""
         for each in self.n_best[:MAX_LINES]:
             yield f"{each.probability:6.1%}  {' '.join(each.text.split()) or NO_ANSWER}  {each.start}-{each.end}"
 
@@ -289,7 +276,6 @@ class Similarity(BaseAnswer):
 
     @property
     def shown(self) -> str:
-        """The cosine with three decimals."""
         return f"{self.similarity:.3f}"
 
     def fields(self) -> dict[str, Any]:
@@ -310,11 +296,9 @@ class RawOutputs(BaseAnswer):
 
     @property
     def shown(self) -> str:
-        """All outputs."""
         return str(dict(self.outputs))
 
     def fields(self) -> dict[str, Any]:
-        """The outputs."""
         return dict(self.outputs)
 
     headline = None

@@ -68,7 +68,6 @@ class StoredRows(Rows):
         self.count, self._max_seq_length = stored.count, max_seq_length
 
     def describe(self, name: str) -> list[str]:
-        """See `Rows`."""
         stored = self._rows
         return [
             f"{name}: {self.count:,} preprocessed examples of {stored.path}, the longest of {stored.lengths.max()} "
@@ -76,11 +75,9 @@ class StoredRows(Rows):
         ]
 
     def statistics(self) -> dict[str, Any]:
-        """See `Rows`."""
         return text_lengths.statistics(self._rows.lengths, self._max_seq_length)
 
     def batches(self, batch_size: int, *, seed: int | None = None, by_length: bool = False) -> tf.data.Dataset:
-        """See `Rows`."""
 
         def batch_of(numbers: tf.Tensor) -> dict[str, tf.Tensor]:
             weights = tf.ones_like(numbers, tf.float32)

@@ -175,27 +175,22 @@ class TextHead(TunedHead):
         return pack_windows(tokenizer, segments, self.max_seq_length, self.windows)
 
     def rows_of(self, content: Sequence[Example], tokenizer: Tokenizer, *, is_trained: bool) -> TextRows:
-        """The TextRows of examples."""
         return TextRows(content, self, tokenizer, class_weights=self.weighting if is_trained else "none")
 
     def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
-        """The inputs of the model, and "labels"."""
         return {name: tf.TensorSpec(x.shape, x.dtype) for name, x in empty_row(self, tokenizer).items()}
 
     @property
     def label_bounds(self) -> tuple[int, int] | None:
-        """Of classes, or 0 and 1 of each label."""
         label = self.unknown(1)
         if label.dtype.kind == "i":
             return 0, len(self.labels) - 1
         return (0, 1) if label.ndim > 1 else None
 
     def stored_rows(self, stored: ReadyRows, tokenizer: Tokenizer, *, is_trained: bool) -> TextRows:
-        """The TextRows of preprocessed examples."""
         return TextRows.of_stored(stored, self, tokenizer, class_weights=self.weighting if is_trained else "none")
 
     def create_model(self, config: Any, dtype: Any = None) -> keras.Model:
-        """The Keras model."""
         pooling = {"window_pooling": self.windows.pooling} if self.windows else {}
         return self.model(config, self.size, {}, dtype=dtype, **pooling)
 
@@ -228,7 +223,6 @@ class TextHead(TunedHead):
         return {self.objective: Objective()}
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Those of the rows."""
         return {self.objective: batch["row_weights"]}
 
     def metrics(self, outputs: Mapping[str, tf.Tensor], batch: Batch) -> Metrics:
@@ -251,11 +245,9 @@ class TextHead(TunedHead):
         """Predicted labels as `encode` numbers them, of predictions as arrays."""
 
     def compare(self, predictions: Predictions, split: TextRows) -> tuple[np.ndarray, np.ndarray]:
-        """Labels and predicted labels, as `encode` numbers them."""
         return split.labels[: len(predictions["row_numbers"])], self.predicted(predictions)
 
     def scores(self, predictions: Predictions, split: TextRows) -> dict[str, float]:
-        """Those of `configured`."""
         return self.score(*self.compare(predictions, split))
 
     def score(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
@@ -264,11 +256,9 @@ class TextHead(TunedHead):
 
     @classmethod
     def tuned(cls, about: Mapping[str, Any]) -> Self:
-        """See `Head`."""
         return cls.from_about(about)
 
     def scored_by(self, names: Sequence[str]) -> Self:
-        """See `TunedHead`."""
         head = copy.copy(self)
         head.score_functions = _criterion_first(names or self.score_names, "", self)
         return head
@@ -298,7 +288,6 @@ class TextHead(TunedHead):
         return {}
 
     def details(self, predictions: Predictions, split: TextRows) -> dict[str, Any]:
-        """The `tables`, and the examples with the largest loss."""
         labels, predicted = self.compare(predictions, split)
         shown = self.confidence(predictions, labels)
         return {
@@ -310,7 +299,6 @@ class TextHead(TunedHead):
     def write_predictions(
         self, folder: str, name: str, predictions: Predictions, split: TextRows, *, submission: str = ""
     ) -> list[str]:
-        """Writes NAME.tsv and NAME.jsonl, and submissions."""
         answered = prediction_files.PredictionRows(self, split, predictions)
         if submission:
             prediction_files.write_submission(os.path.join(folder, "submission"), submission, answered)
@@ -319,12 +307,10 @@ class TextHead(TunedHead):
     # The export
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        """See `text_serving.signatures`."""
         return text_serving.signatures(self, model, tokenizer)
 
     @property
     def host_settings(self) -> dict[str, Any] | None:
-        """See `export.host.texts`."""
         return {
             "stages": "texts",
             "texts": self.texts,
@@ -334,7 +320,6 @@ class TextHead(TunedHead):
         }
 
     def serving_examples(self, split: TextRows) -> dict[str, dict[str, list]]:
-        """The first texts of a split."""
         values = self.input_values(split.texts[:MAX_COMPARED])
         return {"serving_default": values, "tf_example": {"examples": text_serving.serialized(values)}}
 

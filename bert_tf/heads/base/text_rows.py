@@ -115,12 +115,10 @@ class TextRows(Rows):
         return pipeline.indexed_batches(lists, batch_size, batch_of, seed=seed, lengths=lengths, rows=size)
 
     def statistics(self) -> dict[str, Any]:
-        """The lengths of rows."""
         lengths = self.token_counts.sum(1) + 1 + self.token_counts.shape[1]  # [n], with [CLS] and each [SEP]
         return {"examples": len(lengths), **text_lengths.statistics(lengths, self._head.max_seq_length)}
 
     def describe(self, name: str) -> list[str]:
-        """See `Rows`."""
         head, count = self._head, self.count
         label_counts = head.label_counts(self.labels) if self.is_known else None
         examples = count_text(count, "example")

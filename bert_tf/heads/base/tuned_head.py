@@ -42,7 +42,7 @@ class TunedHead(Head):
         criterion: the score that decides which model is the best; higher is better.
         new_head_rate: learning rate of a head that begins with random weights, where examples are few; 0: that of the
             encoder, at which a head on every token hardly moves in some hundred steps.
-        sentence_vectors: a `checkpoints.checkpoint.SentenceVectors`, how the model makes vectors of texts, which its
+        sentence_vectors: a `config.sentence_vectors.SentenceVectors`, how the model makes vectors of texts, which its
             run folder records; None for other heads.
         rows_per_example: rows of the encoder that an example takes.
         file_flags: flags that say how files are read; the export records them for `bert-tf evaluate`.

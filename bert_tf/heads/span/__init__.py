@@ -25,7 +25,6 @@ class SpanHead(Head):
 
     @classmethod
     def tuned(cls, about: Mapping[str, Any]) -> Any:
-        """See `Head`."""
         from bert_tf.heads.span.answering import Answering
 
         return Answering.from_about(about)

@@ -81,17 +81,14 @@ class Answering(SpanHead, TunedHead):
         self._traced_answers = tf.function(search.answers, autograph=False, reduce_retracing=True)
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        """A SpanFinder."""
         return self.model(config, self.size, {}, dtype=dtype)
 
     # Rows
 
     def rows_of(self, content: Sequence[Question], tokenizer: Tokenizer, *, is_trained: bool) -> QuestionRows:
-        """The QuestionRows of questions."""
         return QuestionRows(content, tokenizer, self.windows)
 
     def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
-        """The inputs of the model, and the positions of the answer."""
         row, number = (tf.TensorSpec(shape, tf.int32) for shape in ([self.max_seq_length], []))
         names = dict.fromkeys(("token_ids", "segment_ids"), row)
         return names | dict.fromkeys(("lengths", "start_positions", "end_positions"), number)
@@ -162,14 +159,12 @@ class Answering(SpanHead, TunedHead):
         return cls(QuestionWindows(), Search(has_null=bool(has_null)))
 
     def content(self, path: str, reads: Mapping[str, Any]) -> list[Question]:
-        """The questions of a file whose answers are known."""
         known = [question for question in questions.read(path) if question.is_answerable is not None]
         if not known:
             raise UserError(f"No question of {path} has a known answer: pass a file with answers.")
         return known
 
     def items(self, split: QuestionRows) -> list[Question]:
-        """The questions."""
         return split.questions
 
     def answered(self, predictions: Predictions, split: QuestionRows) -> int:
@@ -177,13 +172,11 @@ class Answering(SpanHead, TunedHead):
         return len(self.best_answers(predictions, split))
 
     def asked(self, item: Question, inputs: Mapping[str, int | None]) -> Iterator[Example]:
-        """Yields question and context in the order of the inputs."""
         yield Example(item.id, tuple(getattr(item, name) for name in inputs), None, item.id)
 
     def evaluate(
         self, kept: list[Question], outputs: Iterable[Mapping[str, Any]]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The official scores, and examples of answers."""
         answers = [spans.from_outputs(each, has_null=self.search.has_null) for each in outputs]
         scores = squad_files.scores_of(kept, answers, has_null=self.search.has_null)
         return scores, {"questions": answer_highlights.details(kept, answers)}
@@ -231,7 +224,6 @@ class Answering(SpanHead, TunedHead):
         return confidence.report(logits, right)
 
     def summary(self, details: Mapping[str, Any]) -> list[str]:
-        """The counts of right answers, and some of these."""
         lines = answer_highlights.summarize(details["questions"])
         return lines + [f"  {confidence.sentence(details['confidence'])}"] * ("confidence" in details)
 
@@ -268,17 +260,14 @@ class Answering(SpanHead, TunedHead):
         return split.shown(COMPARED)[:count]
 
     def demo_line(self, example: Example, row: Answered) -> str:
-        """The question, its answer and the true answer."""
         true_label = f" (it is {example.label!r})" if example.label else ""
         return f"{textwrap.shorten(example.texts[0], 90)}  ->  {getattr(row.answer, 'text', '')!r}{true_label}"
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        """serving_default, see `answer_serving.signature`."""
         return {"serving_default": answer_serving.signature(model, tokenizer, self.windows, self.search)}
 
     @property
     def host_settings(self) -> dict[str, Any] | None:
-        """See `export.host.questions`."""
         windows, search = dataclasses.asdict(self.windows), dataclasses.asdict(self.search)
         return {"stages": "questions", "windows": windows, "search": search}
 
@@ -305,7 +294,6 @@ class Answering(SpanHead, TunedHead):
 
     @property
     def calibration(self) -> dict[str, float]:
-        """The threshold and the temperature that were found."""
         return self._calibration
 
     def with_calibration(self, stored: Mapping[str, float]) -> Self:

@@ -63,7 +63,6 @@ class QuestionRows(Rows):
         return [Example(q.id, (q.question, q.context), label, q.id) for q, label in pairs]
 
     def describe(self, name: str) -> list[str]:
-        """See `Rows`."""
         numbers = self._numbers()
         unanswerable = sum(question.is_answerable is False for question in self.questions)
         parts = [f"{count_text(numbers['questions'], 'question')} about {count_text(numbers['contexts'], 'text')}"]
@@ -80,7 +79,6 @@ class QuestionRows(Rows):
         return [f"{name}: {', '.join(parts)}.", *warnings]
 
     def statistics(self) -> dict[str, Any]:
-        """The size of the split, and the lengths of its windows."""
         return {**self._numbers(), **text_lengths.statistics(self.window_sizes(), self.windows.max_seq_length)}
 
     def _numbers(self) -> dict[str, int]:

@@ -25,13 +25,11 @@ class Tags(Head):
 
     @classmethod
     def model(cls, config: Any, size: int, weights: Mapping[str, Any], **options: Any) -> Any:
-        """See `Head`."""
         crf = any(name.startswith("crf/") for name in weights)
         return super().model(config, size, weights, **{"crf": crf, **options})
 
     @classmethod
     def tuned(cls, about: Mapping[str, Any]) -> Any:
-        """See `Head`."""
         from bert_tf.heads.tags.tagging import Tagging
 
         return Tagging.from_about(about)

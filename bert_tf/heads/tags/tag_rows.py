@@ -154,7 +154,6 @@ class TagRows(Rows):
         return np.split(values, ends[:complete])[:complete]
 
     def describe(self, name: str) -> list[str]:
-        """See `Rows`."""
         numbers, windows = self._numbers(), self.windows
         parts = [count_text(numbers["sentences"], "sentence")]
         parts[0] += f" of {numbers['documents']:,} documents" * (numbers["documents"] > 1)

@@ -51,18 +51,15 @@ class Tagging(Tags, TunedHead):
         self.labels, self.size, self.max_seq_length = tag_set.labels, len(tag_set.labels), windows.max_seq_length
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        """A TokenClassifier."""
         return self.model(config, self.size, {}, crf=self.crf, dtype=dtype)
 
     # Rows
 
     def rows_of(self, content: ConllFile, tokenizer: Tokenizer, *, is_trained: bool) -> TagRows:
-        """The TagRows of a file."""
         return TagRows(content, self.tag_set, tokenizer, self.windows, crf=self.crf)
 
     @property
     def label_bounds(self) -> tuple[int, int]:
-        """Of a token that is not predicted, and of the last label."""
         return UNKNOWN, self.size - 1
 
     def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
@@ -128,7 +125,6 @@ class Tagging(Tags, TunedHead):
         return cls(TagSet.of(about["labels"], scheme), TagWindows(max_seq_length=128, stride=64))
 
     def content(self, path: str, reads: Mapping[str, Any]) -> ConllFile:
-        """A file of words with tags."""
         fields = {"tag_scheme": "scheme"}
         file = ConllFile(path, ColumnLayout(**{fields.get(name, name): value for name, value in reads.items()}))
         if file.scheme is None:
@@ -136,12 +132,10 @@ class Tagging(Tags, TunedHead):
         return file
 
     def labelled(self, path: str, reads: Mapping[str, Any]) -> list[Item]:
-        """Sentences of a file, with the numbers of their labels."""
         file = self.content(path, reads)
         return list(zip(file.sentences, label_numbers(file, self.tag_set), strict=True))
 
     def items(self, split: TagRows) -> list[Item]:
-        """Sentences with the numbers of their labels."""
         labels: list[Any] = split.by_sentence(split.word_labels)
         return list(zip(split.sentences, labels, strict=True))
 
@@ -150,11 +144,9 @@ class Tagging(Tags, TunedHead):
         return len(self.word_predictions(predictions, split)[0])
 
     def asked(self, item: Item, inputs: Mapping[str, int | None]) -> Iterator[Example]:
-        """Yields the words as the texts of an example."""
         yield Example("", item[0].words, None, "")
 
     def evaluate(self, kept: list[Item], outputs: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The scores of entities, and those of each type."""
         names, outside = dict(zip(self.labels, self.tag_set.tags, strict=True)), self.labels[self.tag_set.outside]
         predictions = [[names[label or outside] for label in each["tags"]] for each in outputs]
         labels = [[self.tag_set.tags[number] for number in numbers] for _, numbers in kept]
@@ -282,16 +274,13 @@ class Tagging(Tags, TunedHead):
         ]
 
     def serving_examples(self, split: TagRows) -> dict[str, dict[str, list]]:
-        """The words of some sentences, for the signature `words`."""
         return tag_serving.serving_examples(split.sentences)
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        """See `tag_serving.TagServing`."""
         return tag_serving.TagServing(model, tokenizer, self.tag_set, self.windows).signatures()
 
     @property
     def host_settings(self) -> dict[str, Any] | None:
-        """See `export.host.tags`."""
         windows = {"max_seq_length": self.windows.max_seq_length, "stride": self.windows.stride}
         return {"stages": "tags", "windows": windows, "scheme": self.tag_set.scheme}
 

@@ -70,7 +70,6 @@ class DisentangledAttention(SelfAttention):
     def attend(
         self, query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, layout: BatchLayout
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """As SelfAttention."""
         vectors = self.position_dropout(layout.distance_vectors, seed=layout.seed)  # [R, D]
         if self.config.settings["share_att_key"]:
             projected = self.query_key_value(vectors, needs_gradient=layout.training)
@@ -139,7 +138,6 @@ class Layer(TransformerLayer):
     def call(
         self, x: tf.Tensor, *, layout: BatchLayout, indices: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """As TransformerLayer."""
         if self._convolution is None:
             return super().call(x, layout=layout, indices=indices)
         y, probabilities = super().call(x, layout=layout)
@@ -231,7 +229,6 @@ class Encoder(BertEncoder):
         return {"has_segments": False, "has_positions": self.config.settings["position_biased_input"]}
 
     def layout(self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor | None = None) -> BatchLayout:
-        """As BertEncoder, with the vectors of relative positions."""
         layout = super().layout(inputs, seed)
         first, last, distances = rows_of_width(self.config, layout.width)
         vectors = tf.cast(self.relative_table.value, self.compute_dtype)

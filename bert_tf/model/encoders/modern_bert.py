@@ -71,13 +71,10 @@ class Encoder(BertEncoder):
         self.norm = self.new_norm()
 
     def new_pooler(self) -> Head:
-        """The head."""
         return Head(self.config, dtype=self.dtype_policy)
 
     def after_layers(self, x: tf.Tensor, layout: BatchLayout) -> tf.Tensor:
-        """The LayerNorm after the last layer."""
         return self.norm(x)
 
     def layout(self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor | None = None) -> BatchLayout:
-        """As BertEncoder, with positions."""
         return with_positions(super().layout(inputs, seed), inputs)

@@ -30,7 +30,6 @@ class Encoder(BertEncoder):
         )
 
     def layout(self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor | None = None) -> BatchLayout:
-        """As BertEncoder, with the bias."""
         layout, table = super().layout(inputs, seed), self.relative_attention_bias.value
         bias = relative_bias(tf.cast(table, self.compute_dtype), layout.width, self.config.max_position_embeddings)
         return dataclasses.replace(layout, bias=bias)

@@ -37,5 +37,4 @@ class Encoder(BertEncoder):
     functional_encode = staticmethod(encode_nomic_bert)
 
     def layout(self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor | None = None) -> BatchLayout:
-        """As BertEncoder, with positions."""
         return with_positions(super().layout(inputs, seed), inputs)

@@ -26,5 +26,4 @@ class Encoder(BertEncoder):
         self.norm = self.new_norm()
 
     def after_layers(self, x: tf.Tensor, layout: BatchLayout) -> tf.Tensor:
-        """The LayerNorm after the last layer."""
         return self.norm(x)

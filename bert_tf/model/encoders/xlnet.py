@@ -73,7 +73,6 @@ class RelativeAttention(SelfAttention):
     def attend(
         self, query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, layout: BatchLayout
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """As SelfAttention."""
         distances = self.position_key(layout.distance_vectors, needs_gradient=layout.training)
 
         def heads(x: tf.Tensor) -> tf.Tensor:  # [..., D] -> [H, ..., K]
@@ -125,7 +124,6 @@ class WideDropout(FeedForward):
         self.dropout = self.new_dropout(self.config.hidden_dropout_prob, stream)
 
     def call(self, x: tf.Tensor, *, layout: BatchLayout) -> tf.Tensor:
-        """Maps [N, D] to [N, D]."""
         x = self.dropout(self.expand(x, needs_gradient=layout.training), seed=layout.seed)
         return self.contract(x, needs_gradient=layout.training)
 
@@ -236,5 +234,4 @@ class Encoder(BertEncoder):
         )
 
     def after_layers(self, x: tf.Tensor, layout: BatchLayout) -> tf.Tensor:
-        """Dropout after the last layer."""
         return self.last_dropout(x, seed=layout.seed)

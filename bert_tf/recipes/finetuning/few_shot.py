@@ -44,7 +44,7 @@ class Contrast:
 
     def metrics(self, outputs: Mapping[str, tf.Tensor], batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
         """The loss, a scalar."""
-        from bert_tf.tasks.embeddings import vector_losses
+        from bert_tf.heads.vectors import vector_losses
 
         loss = vector_losses.same_class(outputs["vectors"], batch["labels"], batch["row_weights"])
         return {LOSS: (loss, tf.ones([]))}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf import heads
-from bert_tf.data import bad_rows, examples, tables
+from bert_tf.data import bad_rows, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, engine_predictor, loaded_model, prediction_inputs, tagged_words
@@ -90,12 +90,12 @@ def score(
     kind = heads.get(about["kind"])
     by_engine = engine_predictor.load(folder, engine)
     export: Any = by_engine or loaded_model.Export(folder, jit_compile=jit_compile, texts=texts)
-    if issubclass(kind, Vectors):
-        head, items = _vectors(folder, path, about)  # type: tuple[TunedHead, Iterable[Any]]
-    else:
-        outputs = [str(number) for number in range(sum(count or 0 for count in export.inputs.values()))]
-        head = kind.tuned({**about, "labels": about["labels"] or outputs}).scored_by(_score_names(about))
-        items = head.labelled(path, about["reads"]) if kind.labelled_file else _labelled(path, export, about)
+    if issubclass(kind, Vectors) and len(_columns(about["reads"])) < 2:
+        raise UserError(f"{folder} was trained on single texts, which nothing scores: evaluate it in training.")
+    outputs = [str(number) for number in range(sum(count or 0 for count in export.inputs.values()))]
+    head: TunedHead = kind.tuned({**about, "labels": about.get("labels") or outputs}).scored_by(_score_names(about))
+    is_own = kind.labelled_file or issubclass(kind, Vectors)  # of other tables the export says what it reads
+    items = head.labelled(path, about["reads"]) if is_own else _labelled(path, export, about)
     count, scores, details = _evaluate(head, export, items, batch_size, report)
     name = str(about.get("task", ""))
     return Scored(task=name, kind=about["kind"], examples=count, scores=scores, details=details)
@@ -187,15 +187,3 @@ def _score_names(about: Mapping[str, Any]) -> Sequence[str]:
 
 def _glue_layout(about: Mapping[str, Any]) -> Any:
     return glue.LAYOUTS.get(str(about.get("task")).removeprefix("glue/"))
-
-
-def _vectors(folder: str, path: str, about: Mapping[str, Any]) -> tuple[TunedHead, list[Example]]:
-    """The head that scores vectors, and the examples of a file with the columns that the model was trained on."""
-    from bert_tf.tasks.embeddings import vector_goals  # which loads TensorFlow
-
-    reads, columns = about["reads"], _columns(about["reads"])
-    if len(columns) < 2:
-        raise UserError(f"{folder} was trained on single texts, which nothing scores: evaluate it in training.")
-    head = vector_goals.of_about(about, len(columns)).scored_by(())
-    label = reads.get("label_column") if head.has_labels else None
-    return head, examples.read(path, texts=columns, label=label)

@@ -4,14 +4,14 @@ import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 
-from bert_tf.checkpoints.checkpoint import SentenceVectors
+from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.vectors.goals import Positives, Similarities, TwoDropouts, VectorGoal
 from bert_tf.runtime import files
 from bert_tf.tasks import table_splits
 from bert_tf.tasks.catalog import TokenizerFor
-from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities, TwoDropouts, VectorGoal
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import VectorOptions
 

@@ -10,13 +10,13 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.heads.vectors.vector_choice import FEATURES
 from bert_tf.model.crf import Crf
 from bert_tf.model.encoders.bilstm_on_top import BiLstm
 from bert_tf.model.heads import HEAD_DROPOUT, BertModel, LogitsHead
 from bert_tf.model.layers import Dropout
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.embeddings.scalar_mix import ScalarMix
-from bert_tf.tasks.embeddings.vector_choice import FEATURES
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -70,6 +70,5 @@ class BiLstmTagger(BertModel):
         return {"logits": logits} | ({"potentials": self.crf(logits)} if self.crf else {})
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments of `__init__`."""
         own = {"size": self.classifier.bias.shape[0], "features": self.features, "count": self.count}
         return {**super().get_config(), **own, "lstm_size": self.lstm_size, "crf": self.crf is not None}

@@ -14,13 +14,13 @@ import tensorflow as tf
 
 from bert_tf.errors import of_os_error
 from bert_tf.heads.tags.tag_rows import TagRows
+from bert_tf.heads.vectors import features
+from bert_tf.heads.vectors.vector_choice import LayerChoice
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.progress import progress
-from bert_tf.tasks.embeddings import features
-from bert_tf.tasks.embeddings.vector_choice import LayerChoice
 
 ROWS_AT_ONCE = 32
 DAY = 86_400  # seconds in which another run that writes vectors changes their file

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.data import table_files
-from bert_tf.tasks.embeddings.text_vectors import Add, Shape, TextVectors
+from bert_tf.heads.vectors.text_vectors import Add, Shape, TextVectors
 
 ROWS_AT_ONCE = 4096  # of a Parquet file
 OFFSETS = ("starts", "ends", "segments")

@@ -23,10 +23,11 @@ from bert_tf.heads.tags import tag_decoding, tag_serving
 from bert_tf.heads.tags.tag_rows import UNKNOWN, TagRows
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
+from bert_tf.heads.vectors import features, vector_choice
+from bert_tf.heads.vectors.vector_choice import FEATURES, LayerChoice
 from bert_tf.model.sequence_packing import PackingSpec
-from bert_tf.tasks.embeddings import feature_cache, features, vector_choice
+from bert_tf.tasks.embeddings import feature_cache
 from bert_tf.tasks.embeddings.bilstm_tagger import BiLstmTagger
-from bert_tf.tasks.embeddings.vector_choice import FEATURES, LayerChoice
 from bert_tf.tasks.task_options import TagOptions
 from bert_tf.text.ragged_scan import from_row_numbers
 from bert_tf.text.tokenizer import Tokenizer
@@ -75,7 +76,6 @@ class FeatureTagging(Tagging):
         self._model: BiLstmTagger | None = None
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        """A BiLstmTagger, whose encoder also computes the vectors."""
         self._model = BiLstmTagger(
             config,
             features=self.feature_layers,
@@ -88,7 +88,6 @@ class FeatureTagging(Tagging):
         return self._model
 
     def rows_of(self, content: ConllFile, tokenizer: Tokenizer, *, is_trained: bool) -> "SentenceRows":
-        """The SentenceRows of a file."""
         return SentenceRows(super().rows_of(content, tokenizer, is_trained=is_trained), self.vectors)
 
     def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
@@ -104,7 +103,6 @@ class FeatureTagging(Tagging):
         return feature_cache.word_vectors(rows, self._model, _layers(self.feature_layers, self._model.config), path)
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        """See `tag_serving.TagServing`."""
         words = FeatureWordLogits()
         return tag_serving.TagServing(model, tokenizer, self.tag_set, self.windows, words).signatures()
 

@@ -29,5 +29,5 @@ class ScalarMix(keras.layers.Layer):
         return tf.reduce_sum(x * tf.cast(weights, x.dtype)[:, None], -2)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments of `__init__`."""
+        """The constructor's arguments as plain data."""
         return {**super().get_config(), "layers": self.scores.shape[0]}

@@ -66,7 +66,6 @@ class PretrainingTask(Task):
         self.lm_kind = lm_kind
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        """A Pretrainer, or a ReplacedTokenModel."""
         return self.heads[-1].pretraining_model(config, dtype)
 
     def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
@@ -78,12 +77,10 @@ class PretrainingTask(Task):
 
     @property
     def shards(self) -> Sequence[str]:
-        """The files of all records."""
         return [*self.records.get("train_files", ()), *self.records.get("eval_files", ())]
 
     @property
     def train_shards(self) -> int:
-        """The number of files of training records."""
         return len(self.records.get("train_files", ("",)))
 
     def stream_batches(self, stream: int, streams: int, size: int, seed: int) -> tf.data.Dataset:
@@ -153,7 +150,6 @@ class PretrainingTask(Task):
         )
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Those of each head."""
         return {f"{head.weights}_loss": head.loss_weights(batch) for head in self.heads}
 
     def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
@@ -170,7 +166,6 @@ class PretrainingTask(Task):
         return {"stages": "masks", "is_causal": is_causal, "predictions": mask_filling.PREDICTIONS}
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        """See `mask_filling.signatures`."""
         return mask_filling.signatures(model, tokenizer, next_sentence=NextSentence in self.heads)
 
 

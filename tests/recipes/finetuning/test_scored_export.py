@@ -5,7 +5,7 @@ import pytest
 import tagging_cases
 import tiny
 
-from bert_tf.checkpoints.checkpoint import SentenceVectors
+from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.examples import Example
 from bert_tf.data.questions import Question
@@ -18,9 +18,9 @@ from bert_tf.heads.relevance import Relevance
 from bert_tf.heads.span.answering import Answering
 from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.span.spans import Search
+from bert_tf.heads.vectors.goals import Positives, Similarities
 from bert_tf.model import weights
 from bert_tf.recipes.finetuning import scored_export
-from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute

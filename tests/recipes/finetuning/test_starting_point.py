@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import tiny
 
-from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors, VectorLayer
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.sentence_vectors import SentenceVectors, VectorLayer
 from bert_tf.config.train_config import AUTO, TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.heads.classes import Classes

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 import tiny
 
+from bert_tf.heads.vectors import extraction
+from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
 from bert_tf.model import heads, weights
-from bert_tf.tasks.embeddings import extraction
-from bert_tf.tasks.embeddings.vector_choice import VectorChoice, choose_layers
 from bert_tf.text.tokenizer import Tokenizer
 
 WORDS = "the fox saw paris in new york we met".split()

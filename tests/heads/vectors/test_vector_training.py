@@ -11,16 +11,16 @@ import tensorflow as tf
 import tiny
 from training_steps import CONFIG, ONE_LAYER
 
-from bert_tf.checkpoints.checkpoint import SentenceVectors
 from bert_tf.config.bert_config import POOLINGS
+from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.vectors import features, vector_losses
+from bert_tf.heads.vectors.goals import Positives, Similarities, TwoDropouts
 from bert_tf.model import weights
 from bert_tf.model.sentence_encoder import pool_tokens
 from bert_tf.recipes.finetuning import scored_export
 from bert_tf.tasks.catalog import vectors as catalog
-from bert_tf.tasks.embeddings import features, vector_losses
-from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities, TwoDropouts
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator

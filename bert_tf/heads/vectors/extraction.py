@@ -13,21 +13,20 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.model import weights
+from bert_tf.heads.vectors import features, sentence_choice
+from bert_tf.heads.vectors.feature_windows import NO_OFFSET, rows_and_tokens, split_pairs
+from bert_tf.heads.vectors.text_vectors import TextVectors
+from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.model.heads import BertModel
 from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.model.static_rows import StaticRows
 from bert_tf.model.static_shapes import MAX_POSITIONS, TOKEN_TEXTS, Ladder
 from bert_tf.runtime import backend
-from bert_tf.tasks.embeddings import features, sentence_choice
-from bert_tf.tasks.embeddings.feature_windows import NO_OFFSET, rows_and_tokens, split_pairs
-from bert_tf.tasks.embeddings.text_vectors import TextVectors
-from bert_tf.tasks.embeddings.vector_choice import VectorChoice
 from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training.task import Servable
@@ -35,29 +34,9 @@ from bert_tf.training.task import Servable
 POSITIONS_AT_ONCE = 8192  # of rows that pass the encoder together: bounds memory, and is enough for all cores
 STATIC_POSITIONS = 4 * MAX_POSITIONS  # the same where they fill compiled calls
 EAGER_BATCHES = 10
-POOLER = "encoder/pooler/"
 EXAMPLES = ["a text", "Two texts, with accents: é ||| and a second one.", "", "many words " * 100]
 
 Tokens = Mapping[str, tf.RaggedTensor]
-
-
-def load_encoder(checkpoint: Checkpoint, path: str, *, dtype: Any = "float32", needs_pooler: bool = False) -> BertModel:
-    """A BertModel without a head, with the weights of a checkpoint.
-
-    Raises UserError, which names the path, where a weight is missing that is needed for the vectors.
-    """
-    model = BertModel(checkpoint.config, dtype=dtype)
-    arrays = {name: array for name, array in (checkpoint.weights or {}).items() if name.startswith("encoder/")}
-    missing = [
-        name
-        for name in weights.compared(model, arrays).newly_initialized
-        if needs_pooler or not name.startswith(POOLER)
-    ]
-    if missing:
-        remedy = "choose another pooling" if missing[0].startswith(POOLER) else "pass a checkpoint of a whole model"
-        raise UserError(f"{path} lacks {len(missing)} weights of its encoder, as {missing[0]}: {remedy}.")
-    weights.assign(model, arrays)
-    return model
 
 
 class Extractor:
@@ -293,9 +272,7 @@ class Features(Servable):
         return self.choice.host_settings()
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        """A BertModel without a head."""
         return BertModel(config, dtype=dtype)
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        """See `Extractor.signatures`."""
         return Extractor(model, tokenizer, self.choice).signatures(self.recorded.prompts if self.recorded else {})

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from bert_tf.checkpoints.checkpoint import VectorLayer
-from bert_tf.tasks.embeddings.vector_choice import EPSILON, SMALLEST, LayerChoice
+from bert_tf.config.sentence_vectors import VectorLayer
+from bert_tf.heads.vectors.vector_choice import EPSILON, SMALLEST, LayerChoice
 
 ACTIVATIONS = {
     "identity": tf.identity,

@@ -3,11 +3,11 @@
 import dataclasses
 from typing import Any
 
-from bert_tf.checkpoints.checkpoint import NORMALIZE, SentenceVectors
 from bert_tf.config.bert_config import POOLINGS, BertConfig
+from bert_tf.config.sentence_vectors import NORMALIZE, SentenceVectors
 from bert_tf.errors import UserError
-from bert_tf.tasks.embeddings import vector_choice
-from bert_tf.tasks.embeddings.vector_choice import VectorChoice
+from bert_tf.heads.vectors import vector_choice
+from bert_tf.heads.vectors.vector_choice import VectorChoice
 
 DEFAULT_LENGTH = 128  # tokens of a window
 SHORTEST = 5

@@ -13,7 +13,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.checkpoints.checkpoint import SentenceVectors
+from bert_tf.config.sentence_vectors import SentenceVectors
+from bert_tf.data import examples
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base import prediction_files
@@ -23,11 +24,10 @@ from bert_tf.heads.base.text_head import MAX_COMPARED, TextHead
 from bert_tf.heads.base.text_rows import TextRows
 from bert_tf.heads.base.tuned_head import Batch, Predictions, stacked
 from bert_tf.heads.regression import numbers
-from bert_tf.heads.vectors import Vectors
+from bert_tf.heads.vectors import Vectors, vector_losses
+from bert_tf.heads.vectors.extraction import Extractor
+from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
 from bert_tf.model.sentence_encoder import SentenceEncoder
-from bert_tf.tasks.embeddings import vector_losses
-from bert_tf.tasks.embeddings.extraction import Extractor
-from bert_tf.tasks.embeddings.vector_choice import VectorChoice, choose_layers
 from bert_tf.text.tokenizer import Tokenizer, pack
 from bert_tf.training.task import Comparison
 
@@ -90,7 +90,6 @@ class VectorGoal(Vectors, TextHead):
 
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
-        """See `TextHead`."""
         return cls(SentenceVectors(str(about["pooling"]), bool(about["normalize"])))
 
     def create_model(self, config: Any, dtype: Any = None) -> Any:
@@ -115,7 +114,6 @@ class VectorGoal(Vectors, TextHead):
         return np.zeros(count, np.float32)
 
     def names(self, predicted: np.ndarray) -> list[str]:
-        """Numbers with three decimals."""
         return [f"{number:.3f}" for number in predicted]
 
     def metrics(self, outputs: Mapping[str, tf.Tensor], batch: Batch) -> Metrics:
@@ -155,14 +153,12 @@ class VectorGoal(Vectors, TextHead):
         return np.zeros(len(labels))
 
     def prediction(self, predictions: Mapping[str, np.ndarray], number: int, label: str) -> Similarity:
-        """The cosine of the first two texts."""
         one = {VECTORS: predictions[VECTORS][number : number + 1]}
         return Similarity(similarity=float(self.predicted(one)[0]))
 
     # Reports: there are no classes, and no losses of single examples
 
     def collapse(self, predictions: Predictions, split: TextRows) -> str | None:
-        """Returns whether the vectors of all texts are the same."""
         vectors = predictions[VECTORS][:, 0]
         if len(vectors) < 2 or np.std(vectors, axis=0).max() > SPREAD:
             return None
@@ -183,18 +179,21 @@ class VectorGoal(Vectors, TextHead):
 
     # Scores of an export
 
+    def content(self, path: str, reads: Mapping[str, Any]) -> list[Example]:
+        """The rows of a table with the columns that the model was trained on."""
+        label = reads.get("label_column") if self.has_labels else None
+        columns = [name.strip() for name in reads["text_columns"].split(",") if name.strip()]
+        return examples.read(path, texts=columns, label=label)
+
     def asked(self, item: Example, inputs: Mapping[str, int | None]) -> Iterator[Example]:
-        """Yields each text by itself."""
         return (Example(item.id, (text,), None, item.location) for text in item.texts)
 
     def kept(self, item: Example) -> Any:
-        """The example."""
         return item
 
     def evaluate(
         self, kept: list[Example], outputs: Iterable[Mapping[str, Any]]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The scores of their vectors."""
         vectors = stacked(outputs)[VECTORS]
         predictions = {VECTORS: vectors.reshape(len(kept), -1, vectors.shape[-1]), "row_numbers": np.arange(len(kept))}
         texts = np.array([example.texts for example in kept], object)
@@ -209,7 +208,6 @@ class VectorGoal(Vectors, TextHead):
 
     @property
     def host_settings(self) -> dict[str, Any] | None:
-        """See `export.host.vectors`."""
         return self._choice(1).host_settings()
 
     def _choice(self, layers: int) -> VectorChoice:
@@ -224,16 +222,13 @@ class VectorGoal(Vectors, TextHead):
         )
 
     def serving_examples(self, split: TextRows) -> dict[str, dict[str, list]]:
-        """The first texts of a split, for both signatures."""
         texts = split.texts[:MAX_COMPARED].reshape(-1)[:MAX_COMPARED].tolist()
         return {name: {"text": texts} for name in ("serving_default", "tokens")}
 
     def demo_examples(self, split: TextRows, count: int = 3) -> list[Example]:
-        """The first texts of examples from all over a split."""
         return [Example(each.id, each.texts[:1], None, each.location) for each in split.shown(count)]
 
     def demo_line(self, example: Example, row: Answered) -> str:
-        """A text and the size of its vector."""
         return f"{example.texts[0][:90]}  ->  a vector of {len(row.answer.fields()[VECTORS]):,} numbers"
 
     def about(self) -> dict[str, Any]:
@@ -303,7 +298,6 @@ class Similarities(VectorGoal):
         return numbers(examples)
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Of rows, or 1 for a loss of the whole batch."""
         return {self.loss_name: tf.ones([])} if self.loss_name == "cosent" else super().loss_weights(batch)
 
     def losses_of(self, vectors: tf.Tensor, batch: Batch) -> Metrics:
@@ -331,10 +325,3 @@ class TwoDropouts(Similarities):
         """The scores, float32 [n]; zeros if no example has one."""
         is_known = any(example.label is not None for example in examples)
         return super().encode(examples) if is_known else np.zeros(len(examples), np.float32)
-
-
-def of_about(about: Mapping[str, Any], texts: int) -> VectorGoal:
-    """The head that scores an export on examples of so many texts."""
-    kind = Similarities if about.get("task") == "vectors/sts" else Positives
-    vectors = SentenceVectors(str(about.get("pooling", "mean")), bool(about.get("normalize", True)))
-    return kind(vectors, texts)

@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from bert_tf.checkpoints.checkpoint import VectorLayer
 from bert_tf.config.flag_parsers import finite
+from bert_tf.config.sentence_vectors import VectorLayer
 from bert_tf.errors import UserError
 from bert_tf.runtime import json_arrays
 
