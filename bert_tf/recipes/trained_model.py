@@ -54,6 +54,16 @@ def is_run(path: str) -> bool:
     return files.is_file(os.path.join(path, "run.json"))
 
 
+def is_pretraining(path: str) -> bool:
+    """Returns whether a folder is that of a run of pre-training."""
+    return is_run(path) and (read_json(os.path.join(path, "run.json")) or {}).get("name") == PRETRAINING
+
+
+def read_pretraining(path: str) -> tuple[PretrainingFlags, Checkpoint]:
+    """The flags and the weights of a run of pre-training; UserError if it has no checkpoint."""
+    return _options(check_run(path), path), formats.read(path)
+
+
 def read(
     path: str,
     texts: int | None = None,
@@ -97,7 +107,7 @@ def _of_run(path: str, run: Mapping[str, Any], with_attention: bool) -> TrainedM
         task = _fine_tuned_task(options, folder, start)
         start = starting_point.match_head(options, start, task)
         about |= results.about_export(options, task)
-    return TrainedModel(task, _create_model(task, start), task.tokenizer, about)
+    return TrainedModel(task, create_model(task, start), task.tokenizer, about)
 
 
 def read_task(path: str) -> FineTuningTask:
@@ -163,7 +173,8 @@ def _for_trained_model(options: FineTuningFlags, folder: RunFolder, start: Check
     return options.replace(**changes)
 
 
-def _create_model(task: Task, start: Checkpoint) -> Any:
+def create_model(task: Task, start: Checkpoint) -> Any:
+    """The model of a task, with the weights of a checkpoint, all of which fit."""
     model = task.create_model(start.config)
     weights.check_same_shapes(weights.assign(model, start.weights))
     return model

@@ -12,6 +12,7 @@ import pytest
 import warm
 
 from bert_tf.checkpoints import formats
+from bert_tf.cli import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = {
@@ -62,7 +63,9 @@ def whole_run(tmp_path_factory):
     """The folder of texts, the run folder and the output of the script: one run for all tests of this file."""
     folder = tmp_path_factory.mktemp("whole")
     texts = write_texts(folder)
-    code, output, errors = script(folder / "run", eager=False, input_file=texts / "good.txt")
+    code, output, errors = script(
+        folder / "run", eager=False, input_file=texts / "good.txt", eval_file=texts / "one.txt"
+    )
     assert code == 0, errors
     return texts, folder / "run", output
 
@@ -108,6 +111,17 @@ def test_every_step_is_logged_once(whole_run):
         assert all(isinstance(value, int | float) for value in line.values())
     held_out = [line["step"] for line in lines_of(run) if "eval_loss" in line]
     assert held_out[0] == 2
+
+
+def test_evaluation_of_a_text_has_the_scores_of_training(whole_run, capsys):
+    texts, run, _ = whole_run
+    assert main.main(["evaluate", str(run), f"--file={texts / 'one.txt'}", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    of_training = json.loads((run / "eval_results.json").read_text())
+    assert result["scores"].keys() == MEASURES | {"masked_lm_perplexity"}
+    assert {name: result["scores"][name] for name in MEASURES} == {name: of_training[name] for name in MEASURES}
+    assert main.main(["evaluate", str(run), f"--file={texts / 'empty.txt'}"]) == 2
+    assert "holds no text at all" in capsys.readouterr().err
 
 
 @pytest.mark.slow

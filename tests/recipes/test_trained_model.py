@@ -44,7 +44,7 @@ def test_pretraining_export_has_its_weights_and_overwrites_on_request(run, capsy
     }  # fmt: skip
     assert main.main(["export", str(run)]) == 2
     assert "exists already" in capsys.readouterr().err
-    assert main.main(["evaluate", str(run), "--file=a.tsv"]) == 2
+    assert main.main(["evaluate", str(run / "export"), "--file=a.tsv"]) == 2
     assert "fills masks, and no file says what is right" in capsys.readouterr().err
 
 

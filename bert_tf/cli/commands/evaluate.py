@@ -10,6 +10,11 @@ data: a table with labels (.tsv, .csv, .jsonl, GLUE or SWAG files), questions in
 columns. Columns are those of the training data by default. The scores are the ones printed in training; for questions
 with the no-answer threshold of the export.
 
+Of the run of a pre-training, FILE is a text like its eval_file, and the scores are the losses and accuracies of its own
+evaluation:
+
+  bert-tf evaluate runs/pretraining --file=held_out.txt
+
 Of an index, FILE is a table of queries and the ids of the texts that answer them (--text_columns=query and
 --label_column=id by default); the scores are nDCG@10, MRR@10 and recall@k of `bert-tf search`:
 
@@ -27,7 +32,9 @@ from bert_tf.cli import search_flags, shared_flags
 from bert_tf.errors import UserError, count_text
 from bert_tf.export import loaded_model
 from bert_tf.heads.span import answer_highlights
+from bert_tf.recipes import trained_model
 from bert_tf.recipes.finetuning import scored_export
+from bert_tf.recipes.pretraining import scored_text
 from bert_tf.runtime import process
 from bert_tf.runtime.progress import progress
 from bert_tf.search import retrieval_scores
@@ -40,7 +47,7 @@ AT_ONCE = 64  # queries
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("model", metavar="MODEL", help="folder of an export, of a run with one, or a checkpoint")
-    parser.add_argument("--file", required=True, help="labelled texts, questions or tagged words")
+    parser.add_argument("--file", required=True, help="labelled texts, questions or tagged words, or plain text")
     shared_flags.add_columns(parser)
     shared_flags.add_engine(parser)
     shared_flags.add_devices(parser)
@@ -58,14 +65,29 @@ def run(arguments: argparse.Namespace) -> None:
         _evaluate_index(arguments)
         return
     search_flags.check_unused(arguments)
-    folder = loaded_model.find(arguments.model)
     if arguments.batch_size is not None and arguments.batch_size < 1:
         raise UserError(f"batch_size is {arguments.batch_size}; expected 1 or more.")
+    if trained_model.is_pretraining(arguments.model):
+        folder = arguments.model
+        result = scored_text.score(
+            folder, arguments.file, batch_size=arguments.batch_size, jit_compile=arguments.jit_compile
+        )
+    else:
+        folder = loaded_model.find(arguments.model)
+        result = _scored_export(arguments, folder)
+    if arguments.json:
+        print(json.dumps({"model": folder, "file": arguments.file, **vars(result)}, ensure_ascii=False))
+    else:
+        print(*_lines(result, arguments.model, arguments.file), sep="\n")
+
+
+def _scored_export(arguments: argparse.Namespace, folder: str) -> scored_export.Scored:
+    """The scores of an export, or of a checkpoint, on a labelled file."""
     about = scored_export.about(folder)
     about["reads"] = about["reads"] | shared_flags.given_columns(arguments, arguments.model, about["kind"])
     scored_export.check_file(arguments.file, about["kind"])
     texts = None if loaded_model.is_export(folder) else scored_export.number_of_texts(arguments.file, about)
-    result = scored_export.score(
+    return scored_export.score(
         folder,
         arguments.file,
         about,
@@ -75,10 +97,6 @@ def run(arguments: argparse.Namespace) -> None:
         jit_compile=arguments.jit_compile,
         engine=shared_flags.chosen_engine(arguments, folder),
     )
-    if arguments.json:
-        print(json.dumps({"model": folder, "file": arguments.file, **vars(result)}, ensure_ascii=False))
-    else:
-        print(*_lines(result, arguments.model, arguments.file), sep="\n")
 
 
 def _evaluate_index(arguments: argparse.Namespace) -> None:

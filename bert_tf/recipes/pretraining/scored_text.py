@@ -1,0 +1,51 @@
+"""The scores of a pre-trained run on text, as its own training computes them."""
+
+import dataclasses
+import math
+import tempfile
+
+from bert_tf.config.flag_groups import DeviceOptions
+from bert_tf.errors import UserError
+from bert_tf.recipes import initialization, pretrain, trained_model
+from bert_tf.recipes.finetuning.scored_export import Scored
+from bert_tf.recipes.pretraining import preparation
+from bert_tf.recipes.pretraining.pretraining_flags import without_pairs
+from bert_tf.text import tokenizer_kinds
+from bert_tf.training.evaluator import Evaluator
+from bert_tf.training.run_directory import RunFolder
+
+ALL = 10**9  # batches
+
+
+def score(path: str, file: str, *, batch_size: int | None, jit_compile: str = "auto") -> Scored:
+    """Masks the text as the run masked its held-out text, and predicts it; starts TensorFlow.
+
+    file: as the flag eval_file; with the one of the run the scores are those in its eval_results.json, if its
+    max_eval_steps did not cut them off. batch_size: None for eval_batch_size.
+
+    Raises UserError for a file without text, and for a run without a checkpoint.
+    """
+    options, start = trained_model.read_pretraining(path)
+    options = without_pairs(options, start.config)
+    options = options.replace(input_file=file, eval_file=file, records_dir="", prepare_only=True)
+    preparation.check_has_text("file", file, options.text)
+    if start.vocabulary is None:
+        raise UserError(f"{path} has no vocab.txt next to it, without which it takes no strings.")
+    strategy = initialization.start_devices(DeviceOptions())
+    with tempfile.TemporaryDirectory() as place:
+        folder = RunFolder(place)
+        config, manifest = preparation.prepare(start, options, folder)
+        tokenizer = tokenizer_kinds.from_file(
+            folder.file("vocab.txt"), start.lowers_case, special_tokens_in_strings=start.special_tokens
+        )
+        task = pretrain.create_task(options, dataclasses.replace(start, config=config), manifest, tokenizer)
+        training = dataclasses.replace(
+            options.training,
+            eval_batch_size=batch_size or options.training.eval_batch_size,
+            max_eval_steps=ALL,
+            jit_compile=jit_compile,
+        )
+        scores = Evaluator(task, trained_model.create_model(task, start), training, strategy)()
+    scores["masked_lm_perplexity"] = math.exp(min(scores["masked_lm_loss"], 700))
+    count = manifest["statistics"]["eval"]["instances"]
+    return Scored(task=task.name, kind="masked_lm", examples=count, scores=scores, details={})
