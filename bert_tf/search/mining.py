@@ -4,13 +4,16 @@ k texts of the index that are looked at.
 """
 
 import dataclasses
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from bert_tf.errors import UserError
 
 if TYPE_CHECKING:
-    from bert_tf.search.index import Index
+    from bert_tf.search.index import Hit, Index
     from bert_tf.search.reranking import Reranker
 
 AT_ONCE = 64  # pairs
@@ -22,7 +25,7 @@ class MiningOptions:
 
     Attributes:
         negatives: texts for each pair.
-        margin: how much smaller than that of the positive their score must be.
+        margin: how much smaller than that of the positive their score must be; a negative one lets it be greater.
         skip: the nearest texts that are left out, as they may be answers that nobody marked.
         depth: the nearest texts that are looked at, k.
     """
@@ -34,7 +37,7 @@ class MiningOptions:
 
     def check(self) -> None:
         """Raises UserError for numbers that are too small."""
-        for name, least in (("negatives", 1), ("skip", 0), ("margin", 0)):
+        for name, least in (("negatives", 1), ("skip", 0)):
             if not getattr(self, name) >= least:
                 raise UserError(f"{name} is {getattr(self, name)}; expected {least} or more.")
         if self.depth < self.skip + self.negatives:
@@ -60,19 +63,33 @@ def mine(
         positives.setdefault(query, set()).add(positive.strip())
     for first in range(0, len(pairs), AT_ONCE):
         block = pairs[first : first + AT_ONCE]
-        asked, answers = index.embed_queries([query for query, _ in block]), index.embed([text for _, text in block])
-        numbers, scores = index.nearest(asked, options.depth + options.skip)
-        own = (asked * answers).sum(1)
+        asked = index.embed_queries([query for query, _ in block])
+        found = [index.hits(*each) for each in zip(*index.nearest(asked, options.depth + options.skip), strict=True)]
+        own = _scores_of_positives(index, block, asked, found)
         for row, (query, positive) in enumerate(block):
-            hits = index.hits(numbers[row], scores[row])
-            hits = [hit for hit in hits if hit.text.strip() not in positives[query]][options.skip :]
-            found, least = [(hit.text, hit.score) for hit in hits], float(own[row])
+            hits = [hit for hit in found[row] if hit.text.strip() not in positives[query]][options.skip :]
+            scored, least = [(hit.text, hit.score) for hit in hits], own[row]
             if reranker is not None and hits:
                 again = reranker(query, [positive, *(hit.text for hit in hits)]).tolist()
-                found, least = list(zip([hit.text for hit in hits], again[1:], strict=True)), again[0]
-            kept = [text for text, score in found if score <= least - options.margin][: options.negatives]
+                scored, least = list(zip([hit.text for hit in hits], again[1:], strict=True)), again[0]
+            kept = [text for text, score in scored if score <= least - options.margin][: options.negatives]
             if len(kept) == options.negatives:
                 yield query, positive, *kept
+
+
+def _scores_of_positives(
+    index: "Index", pairs: Sequence[tuple[str, str]], queries: np.ndarray, found: "Sequence[Sequence[Hit]]"
+) -> list[float]:
+    """The similarity of each query, of which there are vectors, with its positive, which as a rule was found."""
+    scores = [
+        next((hit.score for hit in hits if hit.text == positive), math.nan)
+        for (_, positive), hits in zip(pairs, found, strict=True)
+    ]
+    others = np.flatnonzero(np.isnan(scores))
+    vectors = index.embed([pairs[row][1] for row in others]) if others.size else ()
+    for row, vector in zip(others, vectors, strict=True):
+        scores[row] = float(queries[row] @ vector)
+    return scores
 
 
 def columns(rows: Iterable[tuple[str, ...]], names: tuple[str, str]) -> Iterator[Mapping[str, str]]:

@@ -28,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--index", required=True, help="folder of the index")
     parser.add_argument("--text_columns", default="query,text", metavar="NAMES", help="columns of PAIRS (query,text)")
     parser.add_argument("--negatives", type=int, default=1, help="negatives for each pair (1)")
-    parser.add_argument("--margin", type=float, default=0.0, help="least difference to the score of the positive (0)")
+    parser.add_argument(
+        "--margin", type=float, default=0.0, help="how much less than the positive a negative must score; -2: any (0)"
+    )
     parser.add_argument("--skip", type=int, default=0, help="nearest texts to leave out, which may be answers (0)")
     parser.add_argument("--depth", type=int, default=100, help="nearest texts to look at (100)")
     parser.add_argument("--judged", action="store_true", help="write a row for each text, with a label")
