@@ -156,8 +156,8 @@ def main(options: FineTuningFlags) -> None:
             sweep.begin(folder, runs)
 
             def run_fold(each: FineTuningFlags, own: RunFolder) -> None:
-                own_start, own_task = create_task(each, setup.start, own)
-                run(each, own, setup._replace(start=own_start, task=own_task))
+                is_read = each is next(iter(runs.values()))
+                run(each, own, setup if is_read else read_data(each, setup, own, several=False))
 
             folds.run_all(options, runs, folder, run_fold, setup.task)
         else:
@@ -185,14 +185,8 @@ def prepare(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags], folde
 
     # Task, its tokenizer and its data
     preprocessed.check_vocabulary(options, start)
-    with log_notes.kept() as notes:
-        start, task = create_task(options, start, folder)
-        starting_point.check_evaluation(starting_point.with_selection(options, task), task, several=len(runs) > 1)
-        splits = starting_point.requested_splits(options, task)
-        for split in splits:
-            task.split(split)
-    lines = [line for split in splits for line in task.split(split).describe(split)]
-    print(*lines, sep="\n", flush=True)
+    setup = read_data(options, Setup(start, None, strategy), folder, several=len(runs) > 1)  # type: ignore[arg-type]
+    start, task = setup.start, setup.task
     if options.write_examples:
         task.head.row_specs(task.tokenizer)  # raises for a task without preprocessed examples
 
@@ -203,7 +197,18 @@ def prepare(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags], folde
         named = options.replace(init_checkpoint=options.distillation.teacher, do_train=False)
         taught_by = starting_point.match_head(named, taught_by, task)
     starting_point.check_memory(max(runs.values(), key=lambda each: each.training.train_batch_size), start, task)
-    return Setup(start, task, strategy, taught_by, {"splits": lines, "notes": list(dict.fromkeys(notes))})
+    return setup._replace(start=start, teacher=taught_by)
+
+
+def read_data(options: FineTuningFlags, setup: Setup, folder: RunFolder, *, several: bool) -> Setup:
+    """A setup with the task that the flags name; says what its splits hold."""
+    with log_notes.kept() as notes:
+        start, task = create_task(options, setup.start, folder)
+        starting_point.check_evaluation(starting_point.with_selection(options, task), task, several=several)
+        splits = {name: task.split(name) for name in starting_point.requested_splits(options, task)}
+    lines = [line for name, split in splits.items() for line in split.describe(name)]
+    print(*lines, sep="\n", flush=True)
+    return setup._replace(start=start, task=task, data={"splits": lines, "notes": list(dict.fromkeys(notes))})
 
 
 def create_task(options: FineTuningFlags, start: Checkpoint, folder: RunFolder) -> tuple[Checkpoint, FineTuningTask]:

@@ -116,7 +116,7 @@ def of_run(folder: str) -> str:
         ],
         baselines=_baselines(run, titles),
         verdict=text_statistics.verdict(values["scores"], classes),
-        split="the development set" if kind else str(run.get("evaluated_on") or "held-out text"),
+        split=_scored_on(values["sweep"]) if kind else str(run.get("evaluated_on") or "held-out text"),
         limits=_limits_of_run(run, values["manifest"].get("warnings") or []),
     )
 
@@ -307,6 +307,11 @@ def _data(
             text = ", ".join(f"{value:,} {name if value != 1 else name[:-1]}" for name, value in counts)
             lines += [f"{wording.prose(wording.words(split))}: {text}."] * bool(text)
     return "\n\n".join(lines)
+
+
+def _scored_on(sweep: Mapping[str, Any] | None) -> str:
+    folds = (sweep or {}).get("folds")
+    return f"the rows that each of {folds} folds held out, on average" if folds else "the development set"
 
 
 def _machine(machine: Mapping[str, Any]) -> str:

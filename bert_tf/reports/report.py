@@ -33,7 +33,7 @@ from bert_tf.runtime.json_files import parse, read_json
 
 TEMPLATE = "report.html.jinja"
 # What the best run of a sweep says for all of them.
-OF_BEST_RUN = "config parameters text_statistics data baselines not_beaten collapsed".split()
+OF_BEST_RUN = "config parameters text_statistics data criterion baselines not_beaten collapsed".split()
 
 
 def read(folder: str) -> dict[str, Any]:

@@ -250,7 +250,7 @@ def hue(label: str) -> int:
 def sweep_table(values: Any) -> Drawn | None:
     """The table of sweep.json, as bert_tf.recipes.finetuning.sweep writes it; None if it has no runs.
 
-    {"varied": names, "scores": names, "rows", "criterion", "best": name of a run, "collapsed": count,
+    {"varied": names, "scores": names, "rows", "criterion", "best": name of a run, "folds": count, "collapsed": count,
     "single": [(name of a run, its scores, whether it has collapsed)]}. A row is
     {"settings", "runs", "cells", "collapsed": names, "is_best"}, a cell (mean, sd, mean without collapsed runs).
     """
@@ -284,6 +284,7 @@ def sweep_table(values: Any) -> Drawn | None:
         "rows": rows,
         "criterion": values.get("criterion"),
         "best": values.get("best_run"),
+        "folds": sum(name.startswith("fold=") for name, _ in _dictionaries(values.get("runs"))),
         "collapsed": sum(len(row["collapsed"]) for row in rows),
         "single": [
             (name, run["results"], bool(run.get("collapsed")))

@@ -82,7 +82,9 @@ def _value(name: str, values: Mapping[str, Any]) -> str:
     if not is_number(value):
         return value_text(value)
     if name == "bytes":
-        return f"{number_text(round(value / 1e6, 1))} MB"
+        return (
+            f"{number_text(round(value / 1e6, 1))} MB" if value >= 1e6 else f"{number_text(round(value / 1e3, 1))} kB"
+        )
     if name.startswith("padding_"):
         return percent_text(value)
     candidates = TEXTS if name.startswith("longer_than_") else WHOLES.get(name, ())

@@ -1,7 +1,8 @@
 """Quick models that fine-tuning is compared with, before and after it, or that it may end with."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,25 @@ def score(
     if not (options.baseline and starting_point.is_scored(options, task)):
         return None
     scores, head = baseline.of_task(task, _frozen_vectors(evaluator) if start.weights else None)
+    _record(scores, folder, "on the development set")
+    return head
+
+
+def of_folds(folders: Sequence[str], folder: RunFolder) -> None:
+    """Prints and records the mean scores of the baselines over runs that each hold out another part of the rows."""
+    runs = [(read_json(f"{each}/run.json") or {}).get("baselines") or [] for each in folders]
+    scores: dict[str, dict[str, list[float]]] = {}
+    for each in (each for run in runs for each in run):
+        for name, value in each["scores"].items():
+            scores.setdefault(each["name"], {}).setdefault(name, []).append(value)
+    means = {model: {name: statistics.fmean(each) for name, each in own.items()} for model, own in scores.items()}
+    _record(means, folder, "mean of the folds")
+
+
+def _record(scores: Mapping[str, Mapping[str, float]], folder: RunFolder, where: str) -> None:
     folder.update(baselines=[{"name": name, "scores": values} for name, values in scores.items()])
     if scores:
-        print("To beat, on the development set:", *_table(scores), sep="\n", flush=True)
-    return head
+        print(f"To beat, {where}:", *_table(scores), sep="\n", flush=True)
 
 
 def _frozen_vectors(evaluator: "Evaluator") -> Callable[[str, int], np.ndarray] | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.errors import UserError, count_text
-from bert_tf.recipes.finetuning import sweep
+from bert_tf.recipes.finetuning import baselines, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.task import FineTuningTask
@@ -55,7 +55,7 @@ def run_all(
         run(last, own)
         own.finish()
     if folder.is_chief:
-        report(folder, runs, outcomes, task)
+        report(folder, runs, outcomes, task, last)
 
 
 def final(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags]) -> FineTuningFlags:
@@ -105,15 +105,23 @@ def pooled(details: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def report(
-    folder: RunFolder, runs: Mapping[str, FineTuningFlags], outcomes: Mapping[str, Any], task: FineTuningTask
+    folder: RunFolder,
+    runs: Mapping[str, FineTuningFlags],
+    outcomes: Mapping[str, Any],
+    task: FineTuningTask,
+    last: FineTuningFlags,
 ) -> None:
-    """Prints the scores of all folds and their mean, writes both, and copies the model of all rows into the folder."""
+    """Prints the scores of all folds and their mean, writes both, and copies the model of all rows into the folder.
+
+    last: the options of the run on all rows.
+    """
     results = sweep.summary(runs, outcomes, task.criterion)
     results["best_run"] = ALL_ROWS
     sweep.promote_best_run(folder, ALL_ROWS)
     folder.write_json(sweep.FILE, results)
     scores = results["combinations"][0]["scores"]
-    folder.write_json("eval_results.json", {name: each["mean"] for name, each in scores.items()})
+    means = {name: each["mean"] for name, each in scores.items()}
+    folder.write_json("eval_results.json", means)
     print(f"Cross-validation, {len(runs)} folds, every row held out once; mean ± standard deviation of the folds:")
     for name, each in scores.items():
         print(f"  {name:26} {each['mean']:.4f} ± {each['sd']:.4f}")
@@ -121,4 +129,6 @@ def report(
     folder.write_json("eval_details.json", {"all folds": details})
     for line in task.head.summary(details):
         print(line)
+    baselines.of_folds([each.output_dir for each in runs.values()], folder)
+    baselines.compare(last, task, means, folder)
     print(f"The model in {folder.path} is trained on all rows; the scores are those of the folds.", flush=True)

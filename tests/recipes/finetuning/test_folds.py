@@ -1,6 +1,8 @@
 """Cross-validation of a table."""
 
+import contextlib
 import json
+import pathlib
 
 import pytest
 import warm
@@ -9,8 +11,10 @@ from script_runs import TINY
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.recipes.finetune import Flags
-from bert_tf.recipes.finetuning import folds
+from bert_tf.recipes.finetuning import baselines, folds
+from bert_tf.reports import report
 from bert_tf.tasks import table_splits
+from bert_tf.training.run_directory import RunFolder
 
 
 def test_every_row_is_held_out_once_and_folds_have_the_shares_of_labels():
@@ -50,6 +54,22 @@ def test_tables_of_all_folds_are_one():
     assert numbers == {"values": [[1.0, 2.0], [3.0, 3.5]]}
 
 
+def test_baselines_of_all_folds_are_their_means(tmp_path):
+    for name, accuracy in (("fold=1", 0.5), ("fold=2", 0.7)):
+        (tmp_path / name).mkdir()
+        recorded = {"baselines": [{"name": "TF-IDF", "scores": {"accuracy": accuracy}}]}
+        (tmp_path / name / "run.json").write_text(json.dumps(recorded))
+    with contextlib.closing(RunFolder(tmp_path)) as folder:
+        baselines.of_folds([folder.file("fold=1"), folder.file("fold=2")], folder)
+    values = {"accuracy": {"mean": 0.8, "sd": 0.1}}
+    runs = {"fold=1": {"results": {"accuracy": 0.7}}, "fold=2": {"results": {"accuracy": 0.9}}}
+    table = {"combinations": [{"runs": 2, "scores": values}], "runs": runs, "best_run": "all_rows"}
+    (tmp_path / "sweep.json").write_text(json.dumps(table))
+    page = pathlib.Path(report.write_report(str(tmp_path))).read_text()
+    assert report.baselines_of(report.read(str(tmp_path))["run"]) == {"TF-IDF": {"accuracy": "60.0%"}}
+    assert "over the folds; the model is trained on all rows" in page and "The best run" not in page
+
+
 @pytest.mark.parametrize(
     "flags, message",
     [
@@ -71,6 +91,7 @@ def test_runs_of_all_folds_and_a_model_of_all_rows(tmp_path):
     done = warm.run("run_classifier.py", *(f"--{name}={value}" for name, value in flags.items()), eager=True)
     assert done.returncode == 0, done.stderr
     assert "Cross-validation, 3 folds" in done.stdout and "Training on 12 examples" in done.stdout
+    assert "To beat, mean of the folds:" in done.stdout and "train: 12 examples" in done.stdout
     results = json.loads((tmp_path / "run" / "sweep.json").read_text())
     assert list(results["runs"]) == ["fold=1", "fold=2", "fold=3"]
     scores = json.loads((tmp_path / "run" / "eval_results.json").read_text())
