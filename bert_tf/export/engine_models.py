@@ -3,7 +3,7 @@
 import os
 import statistics
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,16 @@ from tensorflow.core.protobuf import saved_model_pb2
 from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
-from bert_tf.export import engine_predictor, engines, host
-from bert_tf.export.engine_predictor import FOLDER, SETTINGS, EnginePredictor, inputs_of, sample
+from bert_tf.export import engine_predictor, engines, host, row_blocks
+from bert_tf.export.engine_predictor import FOLDER, SETTINGS, EnginePredictor, sample
 from bert_tf.export.host import Row
+from bert_tf.export.row_blocks import inputs_of
 from bert_tf.model import functional_bert, weights
 from bert_tf.runtime import files, json_arrays
 from bert_tf.runtime.atomic_files import write_json
 
 TIMED_TOKENS, TIMED_CALLS = 64, 5
+TIMED_TEXTS, TIMED_LENGTHS = 24, (5, 60)  # of the choice between padded and shared rows
 
 
 def write(
@@ -68,13 +70,14 @@ def write(
         form = functional_bert.VECTORS
         last = {name.removeprefix("classifier/"): x for name, x in arrays.items() if name.startswith("classifier/")}
         settings["last_layer"] = json_arrays.as_json(last)
-    live = functional_bert.CheckpointModel(checkpoint, form)
+    live = functional_bert.CheckpointModel(checkpoint, functional_bert.sharing_rows(form))
     rows = _rows(stages, texts)
     settings = {
         **settings,
         "pad_id": tokenizer.pad_id,
         "token_outputs": list(live.head.token_outputs),
         "has_masks": "masked_lm_positions" in live.head.inputs,
+        row_blocks.SHARED: [],
         "seconds": {},
         "signature_def": _signature_def(folder),
         "check": {"rows": [], "numbers": {}},
@@ -92,7 +95,11 @@ def write(
         engines.write_network(engine, live, os.path.join(path, name), quantize=quantize or None, samples=samples)
         predictor = EnginePredictor(folder, name, exact=True)
         outputs[name] = predictor.outputs(texts)
-        settings["seconds"][name] = _seconds(EnginePredictor(folder, name), rows)
+        predictor = EnginePredictor(folder, name)
+        settings["seconds"][name] = _seconds(predictor, rows)
+        settings[row_blocks.SHARED] += (
+            [name] if _is_faster_shared(predictor, checked[-1], settings["max_positions"]) else []
+        )
         write_json(os.path.join(path, SETTINGS), settings)
     return outputs
 
@@ -123,9 +130,23 @@ def _seconds(predictor: EnginePredictor, rows: Sequence[Row]) -> float:
     """The median time of a row of TIMED_TOKENS, or of as many as the longest row has."""
     longest = max(rows, key=lambda row: len(row.ids))
     row = Row(longest.ids[:TIMED_TOKENS], longest.segments[:TIMED_TOKENS], [0])
-    times = []
-    for _ in range(TIMED_CALLS):
-        start = time.perf_counter()
-        predictor.numbers([row])
-        times.append(time.perf_counter() - start)
-    return round(statistics.median(times), 6)
+    return round(statistics.median(_call_seconds(lambda: predictor.numbers([row])) for _ in range(TIMED_CALLS)), 6)
+
+
+def _is_faster_shared(predictor: EnginePredictor, row: Row, longest: int) -> bool:
+    """Whether short texts that share rows take less time than padded ones. row: what they are made of."""
+    lengths = np.random.default_rng(0).integers(*TIMED_LENGTHS, TIMED_TEXTS).clip(max=longest).tolist()
+    rows = [Row((row.ids * length)[:length], [0] * length, [0]) for length in lengths]
+    plans = [row_blocks.plan(lengths, shares_rows=shares_rows) for shares_rows in (False, True)]
+    times = [
+        [_call_seconds(lambda blocks=blocks: predictor.compute_blocks(rows, blocks)) for blocks in plans]
+        for _ in range(TIMED_CALLS)
+    ]
+    padded, shared = np.min(times[1:], 0)  # the first call of a shape takes longer
+    return bool(shared < padded)
+
+
+def _call_seconds(function: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start

@@ -1,6 +1,6 @@
 """An export answered by another engine than TensorFlow, which is not even imported: rows and answers by the host.
 
-B examples, R rows, T positions of the longest row of a block.
+B examples, R rows.
 """
 
 import contextlib
@@ -17,10 +17,11 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
-from bert_tf.export import about_file, engines, host, loaded_model
+from bert_tf.export import about_file, engines, host, loaded_model, row_blocks
 from bert_tf.export.host import Row
 from bert_tf.export.loaded_model import TextFunction
 from bert_tf.heads.vectors.text_vectors import TextVectors
+from bert_tf.model.static_shapes import Placement
 from bert_tf.runtime import accelerators, files, json_files, stopping
 from bert_tf.text import host_tokenizer_kinds, special_tokens, vocabulary
 from bert_tf.text.host_tokenizer import HostTokenizer
@@ -29,8 +30,6 @@ FOLDER, SETTINGS, EXTRA = "engines", "host.json", "assets.extra"
 AUTO, TENSORFLOW = "auto", "tensorflow"
 CHOICES = (AUTO, TENSORFLOW, "openvino", "onnx", "openvino_int8", "onnx_int8")
 INT8 = "_int8"  # how the names of models with weights of 8 bits end
-POSITIONS_AT_ONCE = 4096  # of a block of rows: bounds memory, and is enough for all cores
-CALL_COST = 64  # positions that take about as long as the fixed part of a call, which reads all weights
 CHECKED = 2  # rows whose numbers are stored with a model, and compared where it is loaded
 FAR = {"float32": 1e-3, "bfloat16": 0.2, "int8": 0.5}  # how far they may be on another machine
 
@@ -137,18 +136,23 @@ class EnginePredictor(TextFunction):
 
         Raises UserError where the engine cannot compute them.
         """
+        lengths, engines_that_share = [len(row.ids) for row in rows], self._settings.get(row_blocks.SHARED, ())
+        return self.compute_blocks(rows, row_blocks.plan(lengths, shares_rows=self.engine in engines_that_share))
+
+    def compute_blocks(self, rows: Sequence[Row], blocks: Sequence[Placement]) -> host.Numbers:
+        """The same in these blocks."""
         found: dict[str, list[Any]] = {}
-        for block in blocks([len(row.ids) for row in rows]):
+        for block in blocks:
             stopping.check()
             try:
                 with self._lock:
-                    outputs = self._network(inputs_of([rows[number] for number in block], self._settings))
+                    outputs = self._network(row_blocks.inputs_of(rows, self._settings, block))
             except RuntimeError as error:
                 raise UserError(f"{self.engine} cannot compute {self.source} ({reason_of(error)}).") from None
             for name, values in outputs.items():
                 of_tokens = name in self._settings["token_outputs"]
                 places = found.setdefault(name, [None] * len(rows))
-                for number, value in zip(block, values, strict=True):
+                for number, value in zip(block.indices, values, strict=True):
                     places[number] = value[: len(rows[number].ids)] if of_tokens else value
         return found
 
@@ -156,7 +160,10 @@ class EnginePredictor(TextFunction):
         """Raises UserError unless the numbers of some rows are as stored."""
         self._stages.read([[""] * sum(count or 1 for count in self.inputs.values())])  # raises for damaged settings
         stored = self._settings["check"]
-        numbers = self.numbers([Row(**row) for row in stored["rows"]])
+        rows = [Row(**row) for row in stored["rows"]]
+        lengths = [len(row.ids) for row in rows]
+        block = row_blocks.in_one_row(lengths) if row_blocks.SHARED in self._settings else row_blocks.alone(lengths)
+        numbers = self.compute_blocks(rows, [block])
         for name, expected in stored["numbers"].items():
             for right, value in zip(expected, numbers[name], strict=True):
                 far = difference(np.array(right), sample(value))
@@ -275,38 +282,6 @@ def tokenizer_of(folder: str) -> HostTokenizer:
         settings.get("do_lower_case", True),
         special_tokens_in_strings=settings.get(special_tokens.SETTING, False),
     )
-
-
-def inputs_of(rows: Sequence[Row], settings: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Rows as inputs of a network, int32 "token_ids", "segment_ids" [R, T], "lengths" [R], and what else it takes."""
-    lengths = np.array([len(row.ids) for row in rows], np.int32)
-    shape = len(rows), int(lengths.max())
-    ids, segments = np.full(shape, settings["pad_id"], np.int32), np.zeros(shape, np.int32)
-    for number, row in enumerate(rows):
-        ids[number, : lengths[number]], segments[number, : lengths[number]] = row.ids, row.segments
-    inputs = {"token_ids": ids, "segment_ids": segments, "lengths": lengths}
-    if settings["has_masks"]:
-        positions = np.zeros([len(rows), max(1, *(len(row.positions) for row in rows))], np.int32)
-        for number, row in enumerate(rows):
-            positions[number, : len(row.positions)] = row.positions
-        inputs["masked_lm_positions"] = positions
-    return inputs
-
-
-def blocks(lengths: Sequence[int]) -> list[list[int]]:
-    """The numbers of rows of these lengths that are computed together, the longest first.
-
-    A block ends when its padding has cost as much as another call does, or with POSITIONS_AT_ONCE.
-    """
-    found: list[list[int]] = []
-    longest = padding = 0
-    for number in sorted(range(len(lengths)), key=lambda each: -lengths[each]):
-        padding += longest - lengths[number]
-        if not found or padding > CALL_COST or (len(found[-1]) + 1) * longest > POSITIONS_AT_ONCE:
-            found.append([])
-            longest, padding = lengths[number], 0
-        found[-1].append(number)
-    return found
 
 
 def sample(values: Any) -> np.ndarray:

@@ -22,10 +22,13 @@ from bert_tf.model import attention, encoders, heads, weights
 from bert_tf.model.batch_layout import vectors_of_texts
 from bert_tf.model.layers import activate
 from bert_tf.model.relative_bias import relative_bias
+from bert_tf.model.sequence_packing import TABLES, RowAssignment
 from bert_tf.runtime import tensorflow_startup
 
 Tensors = Mapping[str, tf.Tensor]
+Encode = Callable[[Mapping[str, Any], BertConfig, Tensors], tf.Tensor]
 IDS = {"token_ids": ["B", "T"], "segment_ids": ["B", "T"], "lengths": ["B"]}  # inputs and their dimensions, all dynamic
+TABLE_SHAPES = dict(zip(TABLES, (["P", "W"], ["B", "T"]), strict=True))  # of inputs that say how texts share rows
 
 
 class FunctionalModel(tf.Module):
@@ -65,11 +68,39 @@ def parameters(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 def encode(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, T, D]
     """The tokens of the last layer; with "word_vectors" [B, T, E] among the inputs in place of those looked up."""
-    own = getattr(encoders.class_of(config), "functional_encode", None)
-    if own is not None:
-        return own(params, config, inputs)
+    tokens: tf.Tensor = getattr(encoders.class_of(config), "functional_encode", encode_bert)(params, config, inputs)
+    return tokens
+
+
+def on_rows(encode: Encode) -> Encode:
+    """Decorates an encoder: texts that share rows by tables among the inputs (`RowAssignment`) are packed for it.
+
+    It gets rows with "text_numbers" and "positions" [P, W] then, see `mask_of`, and returns [P, W, D].
+    """
+
+    @functools.wraps(encode)
+    def encode_texts(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, T, D]
+        assignment = RowAssignment.given(inputs)
+        if assignment is None:
+            return encode(params, config, inputs)
+        tokens = encode(params, config, assignment.pack(inputs))
+        return assignment.unpack(tf.reshape(tokens, [-1, tokens.shape[-1]]))
+
+    return encode_texts
+
+
+def mask_of(inputs: Tensors, width: tf.Tensor, *, is_causal: bool = False) -> tf.Tensor:
+    """The mask of attention, of rows of one text or of several."""
+    if "text_numbers" in inputs:
+        return attention.packing_mask(inputs["text_numbers"], width, is_causal=is_causal)
+    return attention.padding_mask(inputs["lengths"], width, is_causal=is_causal)
+
+
+@on_rows
+def encode_bert(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, T, D]
+    """The tokens of the last layer of a BERT or of a relative that differs in its weights alone."""
     rows, width = tf.unstack(tf.shape(inputs["token_ids"]))
-    mask = attention.padding_mask(inputs["lengths"], width, is_causal=config.is_causal)
+    mask = mask_of(inputs, width, is_causal=config.is_causal)
     if "encoder/relative_attention_bias" in params:
         table = params["encoder/relative_attention_bias"]
         mask += relative_bias(tf.convert_to_tensor(table), width, config.max_position_embeddings)
@@ -91,7 +122,8 @@ def embed(params: Tensors, config: BertConfig, inputs: Tensors, width: tf.Tensor
         x += tf.gather(params[f"{name}/segment_table"], segments)
     if f"{name}/position_table" in params:
         first = config.encoder_traits.position_offset
-        x += params[f"{name}/position_table"][first : first + width]
+        table = params[f"{name}/position_table"][first:]
+        x += tf.gather(table, inputs["positions"]) if "positions" in inputs else table[:width]
     if f"{name}/norm/gamma" in params:
         x = layer_norm(x, params, f"{name}/norm", config)
     return dense(x, params, f"{name}/projection") if f"{name}/projection/kernel" in params else x
@@ -228,6 +260,11 @@ class Head:
     token_outputs: tuple[str, ...] = ()
     inputs: Mapping[str, list[str]] = dataclasses.field(default_factory=lambda: IDS)
     optional: tuple[str, ...] = ()
+
+
+def sharing_rows(head: Head) -> Head:
+    """The Head with the tables of a `RowAssignment` among its inputs, by which texts share rows [P, W]."""
+    return dataclasses.replace(head, inputs={**head.inputs, **TABLE_SHAPES})
 
 
 def _classes(arrays: Mapping[str, np.ndarray]) -> int:

@@ -15,6 +15,7 @@ from bert_tf.model.rotary import rotate, window_mask
 Tensors = Mapping[str, tf.Tensor]
 
 
+@functional_bert.on_rows
 def encode_modern_bert(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, T, D]
     """The tokens of the last layer of a ModernBERT."""
     settings, (x, mask, positions) = config.settings, _begin(params, config, inputs)
@@ -28,6 +29,7 @@ def encode_modern_bert(params: Tensors, config: BertConfig, inputs: Tensors) -> 
     return functional_bert.layer_norm(x, params, "encoder/norm", config)
 
 
+@functional_bert.on_rows
 def encode_nomic_bert(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, T, D]
     """The tokens of the last layer of a NomicBERT."""
     x, mask, positions = _begin(params, config, inputs)
@@ -41,10 +43,10 @@ def encode_nomic_bert(params: Tensors, config: BertConfig, inputs: Tensors) -> t
 
 
 def _begin(params: Tensors, config: BertConfig, inputs: Tensors) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Embeddings [B, T, D], the mask of padding [B, 1, 1, T], and positions [1, T]."""
+    """Embeddings [B, T, D], the mask [B, 1, 1 or T, T], and positions in the row [1, T]: only distances count."""
     width = tf.shape(inputs["token_ids"])[1]
     x = functional_bert.embed(params, config, inputs, width)
-    return x, attention.padding_mask(inputs["lengths"], width), tf.range(width)[None]
+    return x, functional_bert.mask_of(inputs, width), tf.range(width)[None]
 
 
 def _attend(

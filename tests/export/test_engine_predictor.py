@@ -14,7 +14,7 @@ from bert_tf.cli import main
 from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
-from bert_tf.export import engine_predictor, engines, loaded_model
+from bert_tf.export import engine_predictor, engines, loaded_model, row_blocks
 from bert_tf.export.saved_model import export
 from bert_tf.heads.base.text_windows import Windows
 from bert_tf.heads.choice import MultipleChoice
@@ -257,12 +257,13 @@ def test_damaged_and_other_models_are_refused(classifier, tmp_path):
         engine_predictor.load(str(folder), "openvino")
 
 
-def test_rows_of_similar_length_are_computed_together():
-    assert engine_predictor.blocks([]) == []
-    assert engine_predictor.blocks([9, 5000, 9, 8]) == [[1], [0, 2, 3]]
-    lengths = np.random.default_rng(0).integers(5, 60, 128).tolist()
-    found = engine_predictor.blocks([*lengths, *[16] * 300])
-    assert sorted(sum(found, [])) == list(range(428))
-    assert max(map(len, found)) == engine_predictor.POSITIONS_AT_ONCE // 16
-    computed = sum(len(block) * max(lengths[number] for number in block) for block in engine_predictor.blocks(lengths))
-    assert computed < 1.15 * sum(lengths)
+def test_blocks_are_of_similar_lengths_or_share_rows():
+    assert row_blocks.plan([], shares_rows=True) == []
+    padded = row_blocks.plan([9, 5000, 9, 8], shares_rows=True)  # rows of 5,000 would cost more
+    assert [block.indices.tolist() for block in padded] == [[1], [0, 2, 3]]
+    lengths = [*np.random.default_rng(0).integers(5, 60, 128).tolist(), *[16] * 300]
+    for shares_rows, most in ((False, 1.15), (True, 1.02)):
+        found = row_blocks.plan(lengths, shares_rows=shares_rows)
+        assert sorted(np.concatenate([block.indices for block in found])) == list(range(428))
+        assert all(block.shape.rows * block.shape.width <= row_blocks.MAX_POSITIONS for block in found)
+        assert sum(block.shape.rows * block.shape.width for block in found) < most * sum(lengths)

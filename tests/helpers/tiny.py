@@ -6,6 +6,7 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.model import heads, weights
+from bert_tf.model.sequence_packing import RowAssignment
 from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
 from bert_tf.text.tokenizer import Tokenizer
 
@@ -54,6 +55,12 @@ def batch(rows=4, seed=0, slots=12, positions=3):
         "next_sentence_labels": rng.integers(0, 2, rows),
         "next_sentence_weights": np.ones(rows, np.float32),
     }
+
+
+def in_one_row(lengths, slots):
+    """Tables among the inputs of texts [B, slots] that share one row."""
+    starts = np.cumsum(lengths) - lengths
+    return RowAssignment.of(tf.constant(lengths), slots, tf.constant(starts, tf.int32), 1, sum(lengths)).as_inputs()
 
 
 def tensors(batch):

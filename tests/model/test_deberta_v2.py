@@ -70,8 +70,9 @@ def test_packed_recomputed_and_textbook_forms_are_the_same_function(case):
         for actual, expected in zip(others, plain, strict=True):
             np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4)
     params = functional_bert.parameters({n: v.value for n, v in weights.variables_by_name(model).items()})
-    textbook = functional_bert.encode(params, model.config, inputs())[:, :11] * used
-    np.testing.assert_allclose(textbook, plain[0], atol=1e-4)
+    for each in (inputs(), inputs() | tiny.in_one_row([11, 3, 7, 1], 12)):
+        textbook = functional_bert.encode(params, model.config, each)[:, :11] * used
+        np.testing.assert_allclose(textbook, plain[0], atol=1e-4)
 
 
 def test_replaced_tokens_are_found_by_token_and_first_token(tmp_path):

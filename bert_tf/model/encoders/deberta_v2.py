@@ -160,12 +160,13 @@ class ReplacedTokenHead(ConfiguredLayer):
         return tf.reshape(self.output_layer(self.transform(x)), [-1, size_of(tokens, 1)])
 
 
+@functional_bert.on_rows
 def encode_functionally(params: functional_bert.Tensors, config: BertConfig, inputs: functional_bert.Tensors) -> Any:
     """The tokens [B, T, D] of the last layer in the textbook form, see `functional_bert`."""
     shape = tf.unstack(tf.shape(inputs["token_ids"]))
     width, settings = shape[1], config.settings
     x = functional_bert.embed(params, config, inputs, width)
-    mask = attention.padding_mask(inputs["lengths"], width)
+    mask = functional_bert.mask_of(inputs, width)
     vectors = params["encoder/relative_table"]
     if settings["norm_rel_ebd"] == "layer_norm":
         vectors = functional_bert.layer_norm(vectors, params, "encoder/relative_norm", config)
@@ -194,7 +195,8 @@ def encode_functionally(params: functional_bert.Tensors, config: BertConfig, inp
         y = y + functional_bert.feed_forward(y, params, name, config)
         y = functional_bert.layer_norm(y, params, f"{name}/feed_forward_norm", config)
         if number == 0 and settings["conv_kernel_size"]:
-            numbers = tf.cast(tf.sequence_mask(inputs["lengths"], width), tf.int32)
+            is_alone = "text_numbers" not in inputs
+            numbers = tf.sequence_mask(inputs["lengths"], width, tf.int32) if is_alone else inputs["text_numbers"]
             near = convolved(x, numbers, params["encoder/convolution/kernel"]) + params["encoder/convolution/bias"]
             y += functional_bert.activation(near, settings["conv_act"])
             y = functional_bert.layer_norm(y, params, "encoder/convolution/norm", config)

@@ -143,9 +143,14 @@ class Layer(TransformerLayer):
 def encode_functionally(params: functional_bert.Tensors, config: BertConfig, inputs: functional_bert.Tensors) -> Any:
     """The tokens [B, T, D] of the last layer in the textbook form, see `functional_bert`."""
     rows, targets = turned(inputs, config.settings["cls_token_id"])
+    return tf.gather(_encode_turned(params, config, rows), targets, batch_dims=1)
+
+
+@functional_bert.on_rows
+def _encode_turned(params: functional_bert.Tensors, config: BertConfig, rows: functional_bert.Tensors) -> Any:
     shape = tf.unstack(tf.shape(rows["token_ids"]))
     x = functional_bert.embed(params, config, rows, shape[1])
-    mask = attention.padding_mask(rows["lengths"], shape[1])
+    mask = functional_bert.mask_of(rows, shape[1])
     vectors = sinusoids_by_distance(shape[1], config.hidden_size)
     others = other_segments(rows["segment_ids"], tf.float32)
     scale = 1 / math.sqrt(config.head_size)
@@ -172,7 +177,7 @@ def encode_functionally(params: functional_bert.Tensors, config: BertConfig, inp
         x = functional_bert.layer_norm(x, params, f"{name}/attention_norm", config)
         x = x + functional_bert.feed_forward(x, params, name, config)
         x = functional_bert.layer_norm(x, params, f"{name}/feed_forward_norm", config)
-    return tf.gather(x, targets, batch_dims=1)
+    return x
 
 
 @keras.saving.register_keras_serializable("bert_tf")
