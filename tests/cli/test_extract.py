@@ -223,7 +223,7 @@ def test_export_equals_the_command(export, folder):
 
 
 @pytest.mark.slow
-def test_export_runs_in_c_and_with_predict(export, folder, capsys):
+def test_export_runs_in_the_c_library_and_with_predict(export, folder, capsys):
     actual = c_loader.run_in_c(export, {"text": LINES}, ["vectors", "starts"], signature="tokens")
     expected = run(folder, "--layers=-1,embeddings")
     np.testing.assert_allclose(np.array(actual["vectors"][3], float), expected["vectors"][16:31], atol=1e-5)

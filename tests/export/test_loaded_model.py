@@ -29,7 +29,6 @@ TEXTS = {
     "pair": [("the fox ran", "it sat"), ("The\tDOG", ""), ("é", "on a mat and on a mat"), ("a big cat", "he is")],
     "choice": [("the fox", "ran", "sat on", "is"), ("a", "", "b", "the old mat"), ("she", "was", "is", "to of in")],
 }
-with_gcc = pytest.mark.skipif(not shutil.which("gcc"), reason="the C program is compiled with gcc, which is missing")
 
 
 def split(kind):
@@ -92,8 +91,7 @@ def test_predictions_keep_the_order_of_the_texts(exported):
 
 
 @pytest.mark.slow
-@with_gcc
-def test_c_program_gives_the_same_outputs(exported):
+def test_c_library_gives_the_same_outputs(exported):
     kind, folder, expected = exported
     first = [texts[0] for texts in TEXTS[kind]]
     others = [list(texts[1:]) if kind == "choice" else texts[1] for texts in TEXTS[kind]]

@@ -5,7 +5,6 @@ The vocabulary has 30 pieces and the model room for 12, [CLS] and [SEP] included
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 
@@ -125,8 +124,7 @@ def test_fresh_process_without_this_package_gives_the_same_outputs(exported, fil
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("gcc"), reason="the C program is compiled with gcc, which is missing")
-def test_c_program_gives_the_same_outputs(exported, fill):
+def test_c_library_gives_the_same_outputs(exported, fill):
     outputs = c_loader.run_in_c(exported, {"text": TEXTS}, ["pieces", "scores"])
     tokens, scores = fill(TEXTS)
     assert outputs["pieces"] == [[[piece.decode() for piece in mask] for mask in text] for text in tokens]

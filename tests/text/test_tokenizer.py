@@ -1,6 +1,5 @@
 """The tokenizer against literal results and the plain-Python oracle, eagerly and inside Dataset.map."""
 
-import shutil
 import time
 import unicodedata
 
@@ -385,7 +384,6 @@ def test_saved_model_works_with_tensorflow_text_alone(saved, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 def test_saved_model_works_without_python(saved):
     folder, expected = saved
     names = ["token_ids", "starts", "ends"]

@@ -1,7 +1,7 @@
 """Answering questions: batches of windows, learning, answers of a split on one and two replicas, the export."""
 
 import dataclasses
-import shutil
+import sys
 
 import c_loader
 import device_graphs
@@ -184,7 +184,7 @@ def test_export_answers_strings_like_evaluation(has_null, tmp_path):
         assert [t.decode() for t in served["answers"][row][is_answer]] == [
             answer["text"] for answer in prediction.answers
         ]
-    if has_null and shutil.which("gcc"):  # a program without Python answers the same
+    if has_null and sys.platform == "linux":  # the C library answers the same
         actual = c_loader.run_in_c(tmp_path / "export", texts, ["answer", "start", "end", "score"])
         assert actual["answer"] == [text.decode() for text in served["answer"]]
         assert (actual["start"], actual["end"]) == (served["start"].tolist(), served["end"].tolist())

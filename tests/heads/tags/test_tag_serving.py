@@ -1,7 +1,5 @@
 """The export of a tagger: given words as in a predicted file, entities of raw texts as slices of them, in C too."""
 
-import shutil
-
 import c_loader
 import device_graphs
 import numpy as np
@@ -93,8 +91,7 @@ def test_export_finds_entities_as_slices_of_texts_of_any_length(exported):
     assert nothing["counts"].shape == nothing["texts"].shape[:1] == (0,)
 
 
-@pytest.mark.skipif(not shutil.which("gcc"), reason="the C program is compiled with gcc, which is missing")
-def test_c_program_finds_the_same_entities(exported):
+def test_c_library_finds_the_same_entities(exported):
     _, folder = exported
     outputs = ["texts", "labels", "starts", "ends", "counts"]
     actual = c_loader.run_in_c(folder, {"text": TEXTS}, outputs)
