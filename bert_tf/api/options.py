@@ -13,41 +13,72 @@ from typing import Literal, TypedDict
 StrPath = str | os.PathLike[str]
 
 
-class FineTuneOptions(TypedDict, total=False):
-    """The flags of `bert-tf finetune`."""
+class Options(TypedDict, total=False):
+    """The flags that both commands have."""
 
     all_reduce_precision: Literal["float32", "bfloat16"]  # Precision in which replicas sum their gradients, once per step, after accumulation; bfloat16 halves what they send and rounds each gradient to 8 bits.
-    bad_rows: Literal["skip", "stop"]  # Rows of a table without text or label, or with too many or too few fields.
-    baseline: bool  # Before training, score simpler models on the same data, for the model to beat: the most frequent class, and linear models on TF-IDF and on the vectors of the encoder before training.
     bert_config_file: StrPath  # bert_config.json. Default: the one next to init_checkpoint.
-    class_weights: str  # Weights of classes in the loss: none; balanced, inversely to their frequency; numbers in the order of the labels, 1,3; or of some labels, yes=3.
     continuous_schedule: bool  # Start the decay at the end of warm-up; false: at step 0, as the original, so that the rate drops there.
-    criterion: str  # Metric that selects the best weights and the best run, such as macro_f1, or a function of your own: my_lab.scores:kappa. Default: the task's first metric.
-    data_dir: StrPath  # Folder with the task's files.
     decay_power: float  # Power of the decay of the learning rate; 1: linear; 0.5: as NVIDIA's LAMB.
     deterministic: bool  # Use deterministic operations only, the same bit for bit in every run: slower; on CPUs always so.
     device: Literal["auto", "cpu", "gpu"]  # Device to train on; auto: GPUs if there are any.
     distillation: str  # With teacher: distilbert, tinybert or minilm, or factors of losses such as soft_targets=1,task=0.5.
     distillation_temperature: float  # With teacher: what logits are divided by for soft targets.
     distribution_strategy: Literal["auto", "one_device", "mirrored", "multi_worker", "tpu"]  # tf.distribute strategy.
+    do_train: bool  # Train the model.
+    eval_batch_size: int  # Rows per batch in evaluation and prediction.
+    export_attention: bool  # Add signatures to the export that return attention weights and attributions; see docs/serving.md.
+    export_engines: str  # Engines whose models the export holds too, comma-separated: openvino, onnx; see docs/serving.md.
+    gpu_memory_growth: bool  # Allocate GPU memory on demand; false: nearly all of it at the start.
+    gpu_memory_limit: int  # MiB of each part of a GPU, with num_logical_devices.
+    gradient_checkpointing: bool  # Recompute layers in the backward pass instead of storing their activations; less memory, same result.
+    init_checkpoint: StrPath  # Checkpoint to start from, in any format, or a run folder. Default: from scratch.
+    iterations_per_loop: int | Literal["auto"]  # Training steps per call of the device; auto: 1 on CPUs, 8 on GPUs and TPUs. Same result.
+    jit_compile: Literal["auto", "true", "false"]  # Compile forward and backward pass with XLA; auto: on GPUs.
+    layer_map: str  # With num_hidden_layers or teacher: its layer for each layer of the model, such as 2,4,6; default: every n-th.
+    learning_rate: float  # Peak learning rate.
+    max_seq_length: int  # Tokens per row, including [CLS] and [SEP].
+    num_accumulation_steps: int | Literal["auto"]  # Micro-batches per step (gradient accumulation); less memory, same result. auto: twice as many whenever memory runs out.
+    num_hidden_layers: int  # Layers to take from init_checkpoint, fewer than it has: every n-th, or those of layer_map. 0: all.
+    num_logical_devices: int  # Split the CPU, or each GPU, into N logical devices, to test data parallelism.
+    packed_rows: int  # Under XLA: rows of max_seq_length per micro-batch, with several texts packed into a row; a micro-batch that does not fit is padded. 0: one text per row. Without XLA the number of rows is dynamic.
+    parity: Literal["", "google", "fixed"]  # Set every flag in docs/parity.md that is not given: to the original's quirks, or to their remedies.
+    precision: Literal["auto", "float32", "tf32", "bfloat16", "float16"]  # Compute precision; auto: bfloat16 where the hardware supports it; tf32: float32 with TF32 products on GPUs.
+    random_seed: int  # Random seed.
+    special_tokens_in_strings: str  # Special tokens recognized in texts: all ([MASK], [SEP], ... and those that init_checkpoint adds), none, or the five and these: [E1],[/E1]. Default: as in init_checkpoint, else none, as the original.
+    teacher: StrPath  # Trained model, as a run folder or any checkpoint, that training imitates; see docs/distillation.md.
+    tpu_name: str  # Name or address of the TPU.
+    train_batch_size: int  # Rows per training step, over all replicas and micro-batches.
+    trust_code: bool  # Import modules outside of this package that files name, such as the encoder of a bert_config.json.
+    use_one_hot_embeddings: Literal["auto", "true", "false"]  # Look up token embeddings by a matrix product; auto: on TPUs.
+    vocab_size: int  # Size of a vocabulary learned from the training texts.
+    warmup_proportion: float  # Fraction of the training steps used for warm-up.
+    weight_decay: float  # Weight decay; not applied to LayerNorm and biases.
+    xla_cache: StrPath  # Folder in which XLA keeps what it compiles for GPUs, so that later starts are quick; auto: bert_tf/xla in the user's cache folder; none: nothing is kept.
+
+
+class FineTuneOptions(Options, total=False):
+    """The flags of `bert-tf finetune`."""
+
+    bad_rows: Literal["skip", "stop"]  # Rows of a table without text or label, or with too many or too few fields.
+    baseline: bool  # Before training, score simpler models on the same data, for the model to beat: the most frequent class, and linear models on TF-IDF and on the vectors of the encoder before training.
+    class_weights: str  # Weights of classes in the loss: none; balanced, inversely to their frequency; numbers in the order of the labels, 1,3; or of some labels, yes=3.
+    criterion: str  # Metric that selects the best weights and the best run, such as macro_f1, or a function of your own: my_lab.scores:kappa. Default: the task's first metric.
+    data_dir: StrPath  # Folder with the task's files.
     do_eval: bool  # Evaluate on the development set.
     do_export: bool  # Export a SavedModel that takes strings.
     do_lower_case: bool  # Lower-case and strip accents. Default: as in init_checkpoint.
     do_predict: bool  # Write predictions.
-    do_train: bool  # Train the model.
     doc_stride: int  # Tokens from the start of a window to the start of the next; 0: half of max_seq_length.
     document_context: bool  # Tagging: fill rows with the sentences of the document around each sentence.
     dropout_prob: float  # Dropout of hidden states and attention weights when training from scratch.
     early_stop_patience: int  # Stop after N evaluations without improvement; 0: never.
     ema_decay: float  # Decay of the moving average of the weights, such as 0.999, which is evaluated, kept and exported in their place; 0: the weights themselves.
     encoder: str  # Encoder; see bert_tf/model/encoders. Default: as in init_checkpoint, else bert.
-    eval_batch_size: int  # Rows per batch in evaluation and prediction.
     eval_file: StrPath  # Labeled evaluation data: a table or a tagged file. Default: dev.* in data_dir.
     eval_fraction: float  # Fraction of the training table held out for evaluation if there is no evaluation table.
     eval_steps: int  # Steps between evaluations; 0: at every checkpoint and at the end of every epoch.
     eval_text_columns: str  # With --task_name=simcse: the two columns of texts in eval_file, for label_column.
-    export_attention: bool  # Add signatures to the export that return attention weights and attributions; see docs/serving.md.
-    export_engines: str  # Engines whose models the export holds too, comma-separated: openvino, onnx; see docs/serving.md.
     feature_cache: StrPath  # With feature_layers: folder to cache the vectors in. Default: a folder in output_dir.
     feature_layers: Literal["", "embeddings", "second_to_last", "last", "weighted_sum_last_four", "concat_last_four", "weighted_sum_all"]  # Tagging: train a BiLSTM on these vectors of the frozen encoder.
     fgm_epsilon: float  # Adversarial training (FGM): also train on embeddings perturbed by this norm towards a larger loss, such as 1; twice the time. 0: off.
@@ -55,15 +86,9 @@ class FineTuneOptions(TypedDict, total=False):
     fold: int  # With folds: train only the run that holds out this part, from 1.
     folds: int  # Cross-validation: divide the training table into N parts, train N runs that each hold out one of them, report mean and standard deviation, and train the final model on all rows; for tables of some hundred rows or fewer.
     freeze: Literal["none", "embeddings", "encoder"]  # Weights that stay as they are: the embeddings, or the encoder without its pooler.
-    gpu_memory_growth: bool  # Allocate GPU memory on demand; false: nearly all of it at the start.
-    gpu_memory_limit: int  # MiB of each part of a GPU, with num_logical_devices.
-    gradient_checkpointing: bool  # Recompute layers in the backward pass instead of storing their activations; less memory, same result.
     group_by_length: bool  # Batch training texts of similar length, so that there is less padding.
     head_learning_rate: float | Literal["auto", "same"]  # Peak learning rate of the head; same: learning_rate; auto: at least 1e-3 for tags and answers where the checkpoint has no such head and fewer than 10,000 examples train it, else learning_rate.
     id_column: str  # Table column with the ids for predictions. Default: row numbers.
-    init_checkpoint: StrPath  # Checkpoint to start from, in any format, or a run folder. Default: from scratch.
-    iterations_per_loop: int | Literal["auto"]  # Training steps per call of the device; auto: 1 on CPUs, 8 on GPUs and TPUs. Same result.
-    jit_compile: Literal["auto", "true", "false"]  # Compile forward and backward pass with XLA; auto: on GPUs.
     join_labels: bool  # Join a class of a table that differs from another in case or spaces only with it, if it has a tenth of its rows or fewer.
     keep_best: bool  # Keep the weights with the best evaluation score instead of the last ones. Default: if there is a development set.
     label_separator: str  # Separator between labels in one cell (tables with --label_type=multi_label).
@@ -72,9 +97,7 @@ class FineTuneOptions(TypedDict, total=False):
     label_type: str  # Type of a table's labels: one of several classes, any number of labels per text, a number, which choice is right, or for rerankers how well a text answers a query, from 0 to 1 or as any score.
     labels: str  # Comma-separated labels of a table or tags, in order. Default: those of the training data.
     largest_score: float  # With similarity_loss=cosine: the score of texts that mean the same, 5 in STS-B; scores are divided by it.
-    layer_map: str  # With num_hidden_layers or teacher: its layer for each layer of the model, such as 2,4,6; default: every n-th.
     layerwise_learning_rate_decay: float  # Learning rate of a layer relative to the layer above, such as 0.9; the head uses the full rate.
-    learning_rate: float  # Peak learning rate.
     learning_rate_grid: str  # Learning rates to try, such as 5e-5,4e-5,3e-5,2e-5; replaces learning_rate.
     list_size: int  # With ranking_loss: consecutive rows of the table with the same query, the best text first.
     long_texts: Literal["cut", "windows"]  # Texts longer than a row: truncate, or read whole in overlapping windows.
@@ -83,121 +106,74 @@ class FineTuneOptions(TypedDict, total=False):
     lora_targets: str  # With lora_rank: modules to adapt: query, key, value, project_out, expand, contract.
     lstm_size: int  # With feature_layers: output size of each BiLSTM layer, both directions together.
     matryoshka_dims: str  # Sentence vectors: sizes, such as 384,128,64, that vectors can be truncated to afterwards: the loss is the sum of those of the first so many numbers. Default: the whole vectors alone.
-    max_seq_length: int  # Tokens per row, including [CLS] and [SEP].
     max_windows: int  # Maximum number of windows per text; the rest is not read.
     model_size: Literal["tiny", "mini", "small", "medium", "base", "large"]  # Model size when training from scratch.
     normalize_labels: bool  # Lower-case the labels of a table and join their spaces.
     normalize_vectors: Literal["", "true", "false"]  # Sentence vectors of length 1. Default: as in init_checkpoint, else true.
-    num_accumulation_steps: int | Literal["auto"]  # Micro-batches per step (gradient accumulation); less memory, same result. auto: twice as many whenever memory runs out.
     num_frozen_layers: int  # Freeze the embeddings and the first N layers; 0: none.
-    num_hidden_layers: int  # Layers to take from init_checkpoint, fewer than it has: every n-th, or those of layer_map. 0: all.
-    num_logical_devices: int  # Split the CPU, or each GPU, into N logical devices, to test data parallelism.
     num_seeds: int  # Number of runs, with random_seed and the seeds after it; reports mean and standard deviation.
     num_train_epochs: float  # Number of passes over the training data.
     num_train_epochs_grid: str  # Numbers of epochs to try, such as 2,3,4; replaces num_train_epochs.
     optimizer: str  # adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches; muon: LAMB with orthogonal updates; auto: adamw_corrected below 10,000 training examples, else adamw.
-    packed_rows: int  # Under XLA: rows of max_seq_length per micro-batch, with several texts packed into a row; a micro-batch that does not fit is padded. 0: one text per row. Without XLA the number of rows is dynamic.
-    parity: Literal["", "google", "fixed"]  # Set every flag in docs/parity.md that is not given: to the original's quirks, or to their remedies.
     pooling: Literal["", "cls", "mean", "max", "mean_sqrt_len", "weighted_mean", "last"]  # How the vectors of tokens become that of a text; before labels cls, which goes through the pooler, or mean. Default: as in init_checkpoint, else cls before labels and mean for sentence vectors.
     pos_weight: str  # Weights of the labels that hold in the loss (--label_type=multi_label): balanced, texts without a label for each with it; a number; numbers in the order of the labels; or of some labels, urgent=3.
     position_digits: bool  # Tagging: strip the digit that ends every word, as in Weibo NER.
-    precision: Literal["auto", "float32", "tf32", "bfloat16", "float16"]  # Compute precision; auto: bfloat16 where the hardware supports it; tf32: float32 with TF32 products on GPUs.
     predict_file: StrPath  # Data to predict, with or without labels. Default: test.* in data_dir.
-    random_seed: int  # Random seed.
     ranking_loss: Literal["", "listwise", "margin_mse"]  # Loss of rerankers (--label_type=relevance and relevance_score) that compares the texts of a query: listwise, or margin_mse. Default: every pair by itself.
     save_checkpoints_steps: int  # Steps between checkpoints.
     similarity_loss: Literal["cosent", "cosine"]  # Loss of --task_name=sts.
     similarity_scale: float  # Sentence vectors: factor of cosines in losses that compare examples.
-    special_tokens_in_strings: str  # Special tokens recognized in texts: all ([MASK], [SEP], ... and those that init_checkpoint adds), none, or the five and these: [E1],[/E1]. Default: as in init_checkpoint, else none, as the original.
     start: Literal["encoder", "best", "frozen", "contrastive"]  # frozen: only fit a linear head to the vectors of the encoder as it is, which takes seconds; best: begin with that, train both, and keep the beginning if training does not beat it on the development set; contrastive: for few labels, bring the vectors of texts of a class together, then fit such a head (SetFit); encoder: train encoder and head.
     stratify: bool  # Hold out the same part of the rows of every label.
     tag_column: int  # Tagging: column with the tag; -1: the last.
     tag_head: Literal["linear", "crf"]  # Tagging: label each word by itself, or the words of a sentence as a chain.
     tag_scheme: Literal["auto", "iob1", "iob2", "bioes", "plain"]  # Tagging: scheme of the tags; plain: each tag stands for itself.
     task_name: str  # Task: MRPC or another GLUE task, swag, xnli/de, table, ner/conll2003, pairs, or my_package.module/name.
-    teacher: StrPath  # Trained model, as a run folder or any checkpoint, that training imitates; see docs/distillation.md.
     temperature: str  # Divide logits by this number before they become probabilities, in predictions and export; best: by the one that fits the development set (classes, choices and questions).
     tfds_dir: StrPath  # Folder of tensorflow-datasets. Default: ~/tensorflow_datasets.
     tfds_name: str  # Dataset of tensorflow-datasets as a table, such as ag_news_subset; its features are the columns.
-    tpu_name: str  # Name or address of the TPU.
-    train_batch_size: int  # Rows per training step, over all replicas and micro-batches.
     train_batch_size_grid: str  # Batch sizes to try, such as 16,32; replaces train_batch_size.
     truncation: Literal["longest_first", "only_first", "only_second"]  # Pairs longer than a row: which text loses tokens at its end.
-    trust_code: bool  # Import modules outside of this package that files name, such as the encoder of a bert_config.json.
     unfreeze_epochs: float  # Train only the head and the pooler at first, and one more layer from the top after every N epochs, which may be a fraction; 0: all layers from the start.
-    use_one_hot_embeddings: Literal["auto", "true", "false"]  # Look up token embeddings by a matrix product; auto: on TPUs.
     use_tfds: bool  # Load GLUE from tensorflow-datasets instead of data_dir; downloads missing data.
     vocab_file: StrPath  # vocab.txt. Default: the one next to init_checkpoint.
-    vocab_size: int  # Size of a vocabulary learned from the training texts.
-    warmup_proportion: float  # Fraction of the training steps used for warm-up.
-    weight_decay: float  # Weight decay; not applied to LayerNorm and biases.
     window_pooling: Literal["mean", "max"]  # How to combine the pooled vectors of a text's windows.
     word_column: int  # Tagging: column with the word; -1: the last.
     write_examples: StrPath  # Folder to write the rows of all splits into as TFRecords, which train_file may name later.
-    xla_cache: StrPath  # Folder in which XLA keeps what it compiles for GPUs, so that later starts are quick; auto: bert_tf/xla in the user's cache folder; none: nothing is kept.
 
 
-class PretrainOptions(TypedDict, total=False):
+class PretrainOptions(Options, total=False):
     """The flags of `bert-tf pretrain`."""
 
-    all_reduce_precision: Literal["float32", "bfloat16"]  # Precision in which replicas sum their gradients, once per step, after accumulation; bfloat16 halves what they send and rounds each gradient to 8 bits.
-    bert_config_file: StrPath  # bert_config.json. Default: the one next to init_checkpoint.
     budget_minutes: float  # Minutes of training instead of num_train_steps: training ends by itself, and warm-up and decay are shares of the time; 0: num_train_steps.
     chinese_word_segmentation: bool  # With do_whole_word_mask: mask the characters of a Chinese word together, as jieba finds words.
     compress_records: bool  # Write records as .tfrecord.gz: half the disk space, slower.
-    continuous_schedule: bool  # Start the decay at the end of warm-up; false: at step 0, as the original, so that the rate drops there.
-    decay_power: float  # Power of the decay of the learning rate; 1: linear; 0.5: as NVIDIA's LAMB.
-    deterministic: bool  # Use deterministic operations only, the same bit for bit in every run: slower; on CPUs always so.
-    device: Literal["auto", "cpu", "gpu"]  # Device to train on; auto: GPUs if there are any.
-    distillation: str  # With teacher: distilbert, tinybert or minilm, or factors of losses such as soft_targets=1,task=0.5.
-    distillation_temperature: float  # With teacher: what logits are divided by for soft targets.
-    distribution_strategy: Literal["auto", "one_device", "mirrored", "multi_worker", "tpu"]  # tf.distribute strategy.
     do_eval: bool  # Evaluate on held-out data.
     do_export: bool  # Export a SavedModel that fills masks in strings.
     do_lower_case: bool  # Lower-case and strip accents (uncased model).
-    do_train: bool  # Train the model.
     do_whole_word_mask: bool  # Mask all tokens of a word together.
     dropout_prob: float  # Dropout of hidden states and attention weights; ignored if a configuration file is given.
     dupe_factor: int  # Passes over the text, each with different sentence pairs; 1 by default for rows without pairs.
     encoder: str  # bert or a relative of it, or lstm: two language models as in ELMo; default: as in init_checkpoint, else bert.
-    eval_batch_size: int  # Rows per batch in evaluation and prediction.
     eval_file: StrPath  # Held-out text for evaluation, given as input_file is. Default: 5% of the documents of input_file.
-    export_attention: bool  # Add signatures to the export that return attention weights and attributions; see docs/serving.md.
-    export_engines: str  # Engines whose models the export holds too, comma-separated: openvino, onnx; see docs/serving.md.
-    gpu_memory_growth: bool  # Allocate GPU memory on demand; false: nearly all of it at the start.
-    gpu_memory_limit: int  # MiB of each part of a GPU, with num_logical_devices.
-    gradient_checkpointing: bool  # Recompute layers in the backward pass instead of storing their activations; less memory, same result.
-    init_checkpoint: StrPath  # Checkpoint to start from, in any format, or a run folder. Default: from scratch.
     input_streams: int | Literal["auto"]  # Streams of which batches consist, each with shards of its own: as many hosts can read without reading all; auto: one for 16 shards, up to 64. Runs with other streams have other batches.
-    iterations_per_loop: int | Literal["auto"]  # Training steps per call of the device; auto: 1 on CPUs, 8 on GPUs and TPUs. Same result.
-    jit_compile: Literal["auto", "true", "false"]  # Compile forward and backward pass with XLA; auto: on GPUs.
     keep_checkpoint_max: int  # Number of newest checkpoints to keep; 0: all.
     keep_pairs: bool  # Keep rows of two segments when next_sentence_weight is 0.
     language: str  # Language for sentence splitting, such as en, de, zh.
-    layer_map: str  # With num_hidden_layers or teacher: its layer for each layer of the model, such as 2,4,6; default: every n-th.
-    learning_rate: float  # Peak learning rate.
     left_to_right: bool  # Predict each token from the preceding ones (causal LM, as in GPT) instead of masked tokens.
     masked_lm_epsilon: float  # Added to the number of predicted tokens that the masked-LM loss is divided by; the original's.
     masked_lm_prob: float  # Fraction of tokens to mask.
     masking_mix: str  # Percentages of masked tokens shown as [MASK], left unchanged, replaced by a random token.
     max_eval_steps: int  # Maximum number of batches per evaluation.
     max_predictions_per_seq: int  # Maximum number of masked tokens per row.
-    max_seq_length: int  # Tokens per row, including [CLS] and [SEP].
     max_span_words: int  # Above 1: mask spans of whole words, up to this many (SpanBERT: 10).
     model_size: Literal["auto", "tiny", "mini", "small", "medium", "base", "large"]  # Model size when training from scratch; auto: tiny to base, by the amount of text.
     next_sentence_weight: float  # Weight of the next-sentence loss; 0: masked LM only, on rows of one segment.
-    num_accumulation_steps: int | Literal["auto"]  # Micro-batches per step (gradient accumulation); less memory, same result. auto: twice as many whenever memory runs out.
-    num_hidden_layers: int  # Layers to take from init_checkpoint, fewer than it has: every n-th, or those of layer_map. 0: all.
-    num_logical_devices: int  # Split the CPU, or each GPU, into N logical devices, to test data parallelism.
     num_train_steps: int | Literal["auto"]  # Number of training steps; auto: of some 40 passes over the text, as BERT's, at most 100,000.
     num_warmup_steps: int  # Number of warm-up steps. Default: warmup_proportion of the steps.
     num_workers: int  # Number of processes that write records; the records do not depend on it. 0: one for each core, or none but this one if there is little text.
     optimizer: str  # adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches; muon: LAMB with orthogonal updates of hidden matrices, for few steps.
-    packed_rows: int  # Under XLA: rows of max_seq_length per micro-batch, with several texts packed into a row; a micro-batch that does not fit is padded. 0: one text per row. Without XLA the number of rows is dynamic.
-    parity: Literal["", "google", "fixed"]  # Set every flag in docs/parity.md that is not given: to the original's quirks, or to their remedies.
-    precision: Literal["auto", "float32", "tf32", "bfloat16", "float16"]  # Compute precision; auto: bfloat16 where the hardware supports it; tf32: float32 with TF32 products on GPUs.
     prepare_only: bool  # Write vocabulary and records, then stop.
-    random_seed: int  # Random seed.
     recipe: Literal["", "lamb_large_batch", "budget"]  # Defaults of several flags, which flags that are given override; lamb_large_batch: LAMB with batches of 64k and 32k rows in two phases; budget: for an hour on a few cores.
     recipe_scale: float  # Factor of the batches of the recipe; its learning rates change with the square root.
     records_dir: StrPath  # Folder for the records, which several runs may share, or of records that google-research/bert or NVIDIA's scripts masked. Default: a folder in output_dir.
@@ -205,19 +181,9 @@ class PretrainOptions(TypedDict, total=False):
     save_checkpoints_steps: int  # Steps between checkpoints; each is followed by an evaluation.
     short_seq_per_document: bool  # Draw the shorter target length once per document, as the original, instead of for each row.
     short_seq_prob: float  # Fraction of rows with a shorter target length.
-    special_tokens_in_strings: str  # Special tokens recognized in texts: all ([MASK], [SEP], ... and those that init_checkpoint adds), none, or the five and these: [E1],[/E1]. Default: as in init_checkpoint, else none, as the original.
     static_masking: bool  # Use the same mask for a row in every epoch, as the original's files do.
-    teacher: StrPath  # Trained model, as a run folder or any checkpoint, that training imitates; see docs/distillation.md.
     text_field: str  # Field of .jsonl files, or column of .parquet files, that holds the text.
     text_layout: Literal["auto", "sentences", "paragraphs", "lines", "wrapped", "files", "wikipedia"]  # Layout of .txt files: one sentence per line, one paragraph per line, one document per line, hard-wrapped lines, one document per file, or wikiextractor's articles.
     token_dropping: float  # Share of the tokens of each row that the middle layers do not see in training, such as 0.5, for up to a quarter less work; masked tokens are kept. It needs three layers or more.
-    tpu_name: str  # Name or address of the TPU.
-    train_batch_size: int  # Rows per training step, over all replicas and micro-batches.
     train_biases: bool  # false: the encoder's dense layers have no biases (they stay 0, or as init_checkpoint has them).
-    trust_code: bool  # Import modules outside of this package that files name, such as the encoder of a bert_config.json.
-    use_one_hot_embeddings: Literal["auto", "true", "false"]  # Look up token embeddings by a matrix product; auto: on TPUs.
     vocab_file: StrPath  # vocab.txt; if neither it nor init_checkpoint is given, a vocabulary is learned from the text.
-    vocab_size: int  # Size of a vocabulary learned from the training texts.
-    warmup_proportion: float  # Fraction of the training steps used for warm-up.
-    weight_decay: float  # Weight decay; not applied to LayerNorm and biases.
-    xla_cache: StrPath  # Folder in which XLA keeps what it compiles for GPUs, so that later starts are quick; auto: bert_tf/xla in the user's cache folder; none: nothing is kept.

@@ -32,17 +32,25 @@ PATHS = ("_file", "_dir", "checkpoint", "teacher", "_cache", "write_examples")
 
 def render() -> str:
     """The text of the file."""
-    parts = [HEAD]
-    for name, kind, own in (
-        ("FineTuneOptions", finetune.Flags, OWN),
-        ("PretrainOptions", pretrain.Flags, {"output_dir", "input_file"}),
-    ):
-        command = "finetune" if kind is finetune.Flags else "pretrain"
-        parts.append(f'\n\nclass {name}(TypedDict, total=False):\n    """The flags of `bert-tf {command}`."""\n\n')
-        for option, field in sorted(fields_of(kind).items()):
-            if option not in own:
-                parts.append(f"    {option}: {_type(option, field)}  # {_summary(field)}\n")
+    scripts = {"finetune": (finetune.Flags, OWN), "pretrain": (pretrain.Flags, {"output_dir", "input_file"})}
+    lines = {
+        command: {name: _line(name, field) for name, field in fields_of(kind).items() if name not in own}
+        for command, (kind, own) in scripts.items()
+    }
+    both = {name: line for name, line in lines["finetune"].items() if lines["pretrain"].get(name) == line}
+    parts = [HEAD, _class("Options", "TypedDict, total=False", "The flags that both commands have.", both)]
+    for name, command in (("FineTuneOptions", "finetune"), ("PretrainOptions", "pretrain")):
+        own = {option: line for option, line in lines[command].items() if option not in both}
+        parts.append(_class(name, "Options, total=False", f"The flags of `bert-tf {command}`.", own))
     return "".join(parts)
+
+
+def _class(name: str, bases: str, doc: str, lines: Any) -> str:
+    return f'\n\nclass {name}({bases}):\n    """{doc}"""\n\n' + "".join(lines[option] for option in sorted(lines))
+
+
+def _line(name: str, field: Any) -> str:
+    return f"    {name}: {_type(name, field)}  # {_summary(field)}\n"
 
 
 def _type(name: str, field: Any) -> str:

@@ -1,30 +1,20 @@
 """BERT."""
 
-from bert_tf.checkpoints.huggingface_layouts.base.layout import (
-    BERT_HEADS,
-    BERT_LAYER,
-    NARROW,
-    OUTSIDE,
-    TABLES,
-    TASK_HEADS,
-    Layout,
-    layers,
-    module,
-)
+from bert_tf.checkpoints.huggingface_layouts.base import layout as base
 
-LAYOUT = Layout(
+LAYOUT = base.Layout(
     model_type="bert",
     classes="Bert",
     prefix="bert.",
     names={
-        **TABLES,
-        **module("encoder/embeddings/norm", "embeddings.LayerNorm"),
-        **layers("encoder.layer.{i}", **BERT_LAYER),
-        **module("encoder/pooler", "pooler.dense"),
-        **BERT_HEADS,
-        **TASK_HEADS,
+        **base.TABLES,
+        **base.module("encoder/embeddings/norm", "embeddings.LayerNorm"),
+        **base.layers("encoder.layer.{i}", **base.BERT_LAYER),
+        **base.module("encoder/pooler", "pooler.dense"),
+        **base.BERT_HEADS,
+        **base.TASK_HEADS,
     },
-    outside=OUTSIDE,
-    left_out=NARROW,
+    outside=base.OUTSIDE,
+    left_out=base.NARROW,
     defaults={"vocab_size": 30522},
 )

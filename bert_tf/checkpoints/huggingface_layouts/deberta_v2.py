@@ -3,35 +3,22 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bert_tf.checkpoints.huggingface_layouts.base.layout import (
-    BERT_HEADS,
-    BERT_LAYER,
-    CLASSES,
-    NARROW,
-    OUTSIDE,
-    TABLES,
-    TASK_HEADS,
-    Layout,
-    check_one_of,
-    layers,
-    module,
-    not_supported,
-)
+from bert_tf.checkpoints.huggingface_layouts.base import layout as base
 from bert_tf.config.bert_config import ALIASES, BertConfig
 
 
 def read(values: Mapping[str, Any]) -> dict[str, Any]:
     """One form for each entry, with the values of the class for what a file leaves out."""
     values = {name: value for name, value in values.items() if value is not None}
-    check_one_of(values, "relative_attention", False, (True,))
+    base.check_one_of(values, "relative_attention", False, (True,))
     kinds = values.get("pos_att_type", "none")
     values["pos_att_type"] = "|".join(kinds) if isinstance(kinds, list) else str(kinds).replace(" ", "").lower()
-    check_one_of(values, "pos_att_type", "none", ("p2c|c2p", "c2p|p2c", "c2p", "p2c"))
+    base.check_one_of(values, "pos_att_type", "none", ("p2c|c2p", "c2p|p2c", "c2p", "p2c"))
     norm = str(values.get("norm_rel_ebd", "none")).replace(" ", "").lower()
     values["norm_rel_ebd"] = "layer_norm" if "layer_norm" in norm.split("|") else "none"
     values["conv_kernel_size"] = max(values.get("conv_kernel_size", 0), 0)
     if values["conv_kernel_size"] and not values["conv_kernel_size"] % 2:
-        raise not_supported("conv_kernel_size", values["conv_kernel_size"], "an odd number")
+        raise base.not_supported("conv_kernel_size", values["conv_kernel_size"], "an odd number")
     activation = values.get("conv_act", "tanh")
     values["conv_act"] = "gelu_erf" if activation == "gelu" else ALIASES.get(activation, activation)
     width = values.get("hidden_size", 1536)
@@ -39,7 +26,7 @@ def read(values: Mapping[str, Any]) -> dict[str, Any]:
         ("pooler_hidden_size", width),
         ("attention_head_size", width // values.get("num_attention_heads", 24)),
     ):
-        check_one_of(values, name, expected, (expected,))
+        base.check_one_of(values, name, expected, (expected,))
     positions = values.get("max_position_embeddings", 512)
     given = values.get("max_relative_positions", -1)
     values["max_relative_positions"] = positions if given < 1 else given
@@ -75,35 +62,35 @@ def heads_left_out(config: BertConfig, arrays: Mapping[str, Any]) -> Iterator[tu
     """Yields the head for masked LM where it is not what this package computes."""
     if "mask_predictions.dense.weight" in arrays:
         yield "masked_lm/", "as the encoder was trained to find replaced tokens"
-    elif TABLES["encoder/embeddings/position_table"] in arrays and not config.settings["position_biased_input"]:
+    elif base.TABLES["encoder/embeddings/position_table"] in arrays and not config.settings["position_biased_input"]:
         yield "masked_lm/", "as it adds positions to the last layer (the enhanced mask decoder), which is not supported"
 
 
-LAYOUT = Layout(
+LAYOUT = base.Layout(
     model_type="deberta-v2",
     classes="DebertaV2",
     prefix="deberta.",
     names={
-        **{ours: theirs for ours, theirs in TABLES.items() if "segment" not in ours},
-        **module("encoder/embeddings/norm", "embeddings.LayerNorm"),
+        **{ours: theirs for ours, theirs in base.TABLES.items() if "segment" not in ours},
+        **base.module("encoder/embeddings/norm", "embeddings.LayerNorm"),
         "encoder/relative_table": "encoder.rel_embeddings.weight",
-        **module("encoder/relative_norm", "encoder.LayerNorm"),
-        **layers(
+        **base.module("encoder/relative_norm", "encoder.LayerNorm"),
+        **base.layers(
             "encoder.layer.{i}",
-            **BERT_LAYER | {part: f"attention.self.{part}_proj" for part in ("query", "key", "value")},
+            **base.BERT_LAYER | {part: f"attention.self.{part}_proj" for part in ("query", "key", "value")},
         ),
-        **module("encoder/layers/{i}/attention/position_query", "encoder.layer.{i}.attention.self.pos_query_proj"),
-        **module("encoder/layers/{i}/attention/position_key", "encoder.layer.{i}.attention.self.pos_key_proj"),
-        **module("encoder/convolution", "encoder.conv.conv"),
-        **module("encoder/convolution/norm", "encoder.conv.LayerNorm"),
-        **module("encoder/pooler", "pooler.dense"),
-        **{ours: theirs for ours, theirs in BERT_HEADS.items() if "masked_lm" in ours},
-        **module("replaced_token/norm", "mask_predictions.LayerNorm"),
-        **module("replaced_token/transform", "mask_predictions.dense"),
-        **module("replaced_token/output_layer", "mask_predictions.classifier"),
-        **TASK_HEADS,
+        **base.module("encoder/layers/{i}/attention/position_query", "encoder.layer.{i}.attention.self.pos_query_proj"),
+        **base.module("encoder/layers/{i}/attention/position_key", "encoder.layer.{i}.attention.self.pos_key_proj"),
+        **base.module("encoder/convolution", "encoder.conv.conv"),
+        **base.module("encoder/convolution/norm", "encoder.conv.LayerNorm"),
+        **base.module("encoder/pooler", "pooler.dense"),
+        **{ours: theirs for ours, theirs in base.BERT_HEADS.items() if "masked_lm" in ours},
+        **base.module("replaced_token/norm", "mask_predictions.LayerNorm"),
+        **base.module("replaced_token/transform", "mask_predictions.dense"),
+        **base.module("replaced_token/output_layer", "mask_predictions.classifier"),
+        **base.TASK_HEADS,
     },
-    outside=("pooler.", "mask_predictions.", *OUTSIDE),
+    outside=("pooler.", "mask_predictions.", *base.OUTSIDE),
     constants={
         "relative_attention": True,
         "type_vocab_size": 0,
@@ -113,7 +100,7 @@ LAYOUT = Layout(
         "pad_token_id": 0,
     },
     written={"legacy": True},
-    left_out=(*NARROW, "type_vocab_size", "position_embedding_type"),
+    left_out=(*base.NARROW, "type_vocab_size", "position_embedding_type"),
     defaults={
         "vocab_size": 128100,
         "hidden_size": 1536,
@@ -129,7 +116,7 @@ LAYOUT = Layout(
         "lm_predictions.lm_head.": "cls.predictions.transform.",
         "mask_predictions.classifer.": "mask_predictions.classifier.",
     },
-    ends=CLASSES | {("replaced_token",): "Model"},  # transformers has no class with that head
+    ends=base.CLASSES | {("replaced_token",): "Model"},  # transformers has no class with that head
     read=read,
     write=write,
     heads_left_out=heads_left_out,

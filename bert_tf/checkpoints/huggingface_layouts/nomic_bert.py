@@ -3,14 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from bert_tf.checkpoints.huggingface_layouts.base.layout import (
-    NARROW,
-    OUTSIDE,
-    TASK_HEADS,
-    Layout,
-    module,
-    not_supported,
-)
+from bert_tf.checkpoints.huggingface_layouts.base import layout as base
 from bert_tf.checkpoints.huggingface_layouts.base.rotary_settings import check_no_scaling, theta_of
 
 NAMES = {
@@ -34,9 +27,9 @@ def read(values: Mapping[str, Any]) -> dict[str, Any]:
         if values.get(theirs) is not None:
             values.setdefault(name, values[theirs])
     if values.get("activation_function") not in (None, "swiglu"):
-        raise not_supported("activation_function", values["activation_function"], "swiglu")
+        raise base.not_supported("activation_function", values["activation_function"], "swiglu")
     if values.get("head_dim") not in (None, values.get("hidden_size", 768) // values.get("num_attention_heads", 12)):
-        raise not_supported("head_dim", values["head_dim"], "hidden_size / num_attention_heads")
+        raise base.not_supported("head_dim", values["head_dim"], "hidden_size / num_attention_heads")
     check_no_scaling(values)
     return {name: value for name, value in values.items() if value is not None}
 
@@ -47,37 +40,37 @@ def write(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**values, "rope_parameters": rotation}
 
 
-LAYOUT = Layout(
+LAYOUT = base.Layout(
     model_type="nomic_bert",
     classes="NomicBert",
     prefix="nomic_bert.",
     names={
         "encoder/embeddings/token_table": "embeddings.word_embeddings.weight",
         "encoder/embeddings/segment_table": "embeddings.token_type_embeddings.weight",
-        **module("encoder/embeddings/norm", "emb_ln"),
+        **base.module("encoder/embeddings/norm", "emb_ln"),
         "encoder/layers/{i}/attention/query_key_value/kernel": "encoder.layers.{i}.attn.Wqkv.weight",
         "encoder/layers/{i}/attention/project_out/kernel": "encoder.layers.{i}.attn.out_proj.weight",
-        **module("encoder/layers/{i}/attention_norm", "encoder.layers.{i}.norm1"),
+        **base.module("encoder/layers/{i}/attention_norm", "encoder.layers.{i}.norm1"),
         "encoder/layers/{i}/feed_forward/expand/kernel": (
             "encoder.layers.{i}.mlp.fc12.weight",
             "encoder.layers.{i}.mlp.fc11.weight",
         ),
         "encoder/layers/{i}/feed_forward/contract/kernel": "encoder.layers.{i}.mlp.fc2.weight",
-        **module("encoder/layers/{i}/feed_forward_norm", "encoder.layers.{i}.norm2"),
-        **module("encoder/pooler", "pooler.dense"),
-        **module("masked_lm/transform", "cls.predictions.transform.dense"),
-        **module("masked_lm/norm", "cls.predictions.transform.layer_norm"),
+        **base.module("encoder/layers/{i}/feed_forward_norm", "encoder.layers.{i}.norm2"),
+        **base.module("encoder/pooler", "pooler.dense"),
+        **base.module("masked_lm/transform", "cls.predictions.transform.dense"),
+        **base.module("masked_lm/norm", "cls.predictions.transform.layer_norm"),
         "masked_lm/output_bias": "cls.predictions.bias",
-        **TASK_HEADS,
+        **base.TASK_HEADS,
     },
-    outside=OUTSIDE,
+    outside=base.OUTSIDE,
     constants={
         **dict.fromkeys(("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "prenorm", "parallel_block"), False),
         **dict.fromkeys(("rotary_emb_interleaved", "use_rms_norm", "causal", "scale_attn_by_inverse_layer_idx"), False),
         **dict.fromkeys(("rotary_scaling_factor", "rotary_emb_scale_base"), None),
         "rotary_emb_fraction": 1.0,
     },
-    left_out=(*NARROW, "position_embedding_type"),
+    left_out=(*base.NARROW, "position_embedding_type"),
     defaults={
         "vocab_size": 30528,
         "hidden_act": "silu",

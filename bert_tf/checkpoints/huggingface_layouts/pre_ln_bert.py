@@ -1,31 +1,23 @@
 """Megatron-BERT, which is BERT with LayerNorm before attention and feed-forward."""
 
-from bert_tf.checkpoints.huggingface_layouts.base.layout import (
-    BERT_HEADS,
-    BERT_LAYER,
-    NARROW,
-    OUTSIDE,
-    TABLES,
-    TASK_HEADS,
-    Layout,
-    layers,
-    module,
-)
+from bert_tf.checkpoints.huggingface_layouts.base import layout as base
 
-LAYOUT = Layout(
+LAYOUT = base.Layout(
     model_type="megatron-bert",
     classes="MegatronBert",
     prefix="bert.",
     names={
-        **TABLES,
-        **layers("encoder.layer.{i}", **BERT_LAYER | {"attention_norm": "attention.ln", "feed_forward_norm": "ln"}),
-        **module("encoder/norm", "encoder.ln"),
-        **module("encoder/pooler", "pooler.dense"),
-        **BERT_HEADS,
-        **TASK_HEADS,
+        **base.TABLES,
+        **base.layers(
+            "encoder.layer.{i}", **base.BERT_LAYER | {"attention_norm": "attention.ln", "feed_forward_norm": "ln"}
+        ),
+        **base.module("encoder/norm", "encoder.ln"),
+        **base.module("encoder/pooler", "pooler.dense"),
+        **base.BERT_HEADS,
+        **base.TASK_HEADS,
     },
-    outside=OUTSIDE,
-    left_out=NARROW,
+    outside=base.OUTSIDE,
+    left_out=base.NARROW,
     defaults={
         "vocab_size": 29056,
         "hidden_size": 1024,

@@ -5,13 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.checkpoints.huggingface_layouts.base.layout import (
-    CLASSES,
-    TASK_HEADS,
-    Layout,
-    check_one_of,
-    module,
-)
+from bert_tf.checkpoints.huggingface_layouts.base import layout as base
 from bert_tf.config.bert_config import BertConfig
 
 RENAMED = {
@@ -36,11 +30,11 @@ def read(values: Mapping[str, Any]) -> dict[str, Any]:
     """The names of the class, without what changes nothing here; UserError for what would change outputs."""
     values = {name: value for name, value in values.items() if name not in ONLY_OURS}
     values |= {theirs: values[ours] for ours, theirs in RENAMED.items() if ours in values and theirs not in values}
-    check_one_of(values, "clamp_len", -1, (-1, 0))
-    check_one_of(values, "summary_activation", "tanh", ("tanh",))
+    base.check_one_of(values, "clamp_len", -1, (-1, 0))
+    base.check_one_of(values, "summary_activation", "tanh", ("tanh",))
     values = {name: value for name, value in values.items() if value is not None}
     size = values.get("d_model", 1024) // max(values.get("n_head", 16), 1)
-    check_one_of(values, "d_head", size, (size,))
+    base.check_one_of(values, "d_head", size, (size,))
     return values
 
 
@@ -70,7 +64,7 @@ def heads_left_out(config: BertConfig, arrays: Mapping[str, Any]) -> Iterator[tu
     yield from HEADS_LEFT_OUT.items()
 
 
-LAYOUT = Layout(
+LAYOUT = base.Layout(
     model_type="xlnet",
     classes="XLNet",
     prefix="transformer.",
@@ -83,16 +77,16 @@ LAYOUT = Layout(
         f"{ATTENTION}/position_bias": f"{LAYER}.rel_attn.r_r_bias",
         f"{ATTENTION}/segment_bias": f"{LAYER}.rel_attn.r_s_bias",
         f"{ATTENTION}/segment_table": f"{LAYER}.rel_attn.seg_embed",
-        **module("encoder/layers/{i}/attention_norm", f"{LAYER}.rel_attn.layer_norm"),
-        **module("encoder/layers/{i}/feed_forward/expand", f"{LAYER}.ff.layer_1"),
-        **module("encoder/layers/{i}/feed_forward/contract", f"{LAYER}.ff.layer_2"),
-        **module("encoder/layers/{i}/feed_forward_norm", f"{LAYER}.ff.layer_norm"),
-        **module("encoder/pooler", "sequence_summary.summary"),
+        **base.module("encoder/layers/{i}/attention_norm", f"{LAYER}.rel_attn.layer_norm"),
+        **base.module("encoder/layers/{i}/feed_forward/expand", f"{LAYER}.ff.layer_1"),
+        **base.module("encoder/layers/{i}/feed_forward/contract", f"{LAYER}.ff.layer_2"),
+        **base.module("encoder/layers/{i}/feed_forward_norm", f"{LAYER}.ff.layer_norm"),
+        **base.module("encoder/pooler", "sequence_summary.summary"),
         "permutation_lm/output_bias": "lm_loss.bias",
         "beam_search/start": "start_logits.dense.weight",
-        **TASK_HEADS,
+        **base.TASK_HEADS,
     },
-    of_texts=module("classifier", "logits_proj"),
+    of_texts=base.module("classifier", "logits_proj"),
     has_choices_of_texts=True,
     outside=("sequence_summary.", "logits_proj.", "classifier.", "qa_outputs.", "crf."),
     renamed=RENAMED,
@@ -117,7 +111,7 @@ LAYOUT = Layout(
         "type_vocab_size": 4,  # with those of <cls> and of padding
     },
     may_be_causal=False,
-    ends=CLASSES | {("span",): "ForQuestionAnsweringSimple"},
+    ends=base.CLASSES | {("span",): "ForQuestionAnsweringSimple"},
     read=read,
     write=write,
     read_array=read_array,
