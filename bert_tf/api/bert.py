@@ -14,6 +14,7 @@ from bert_tf.api import texts as given_texts
 from bert_tf.api.results import Attribution, Ranked
 from bert_tf.api.texts import Texts
 from bert_tf.api.words import is_words, join_words, listed
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, loaded_model, tagged_words
@@ -22,11 +23,13 @@ from bert_tf.export.zero_shot import TEMPLATE, ZeroShot
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.answers import Answer, BaseAnswer, Entities, Entity, FilledMasks, Prediction, Tag, Token
 from bert_tf.heads.base.staged_signature import stages_of
+from bert_tf.heads.base.text_head import TextHead
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.masked_lm import MaskedLm
 from bert_tf.heads.vectors import Vectors, sentence_choice
 from bert_tf.heads.vectors.sentence_choice import DOCUMENT, QUERY, SentenceOptions
 from bert_tf.heads.vectors.vector_choice import VectorChoice
+from bert_tf.recipes import trained_model
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.lazy import tf
 from bert_tf.search.reranking import Reranker
@@ -35,7 +38,6 @@ from bert_tf.training.run_directory import recorded_flags
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bert_tf.checkpoints import pretrained
     from bert_tf.model.heads import BertModel
 
 MAX_SHOWN = 6  # labels
@@ -113,7 +115,7 @@ class Bert:
         trust_code: whether its files may name code outside of this package.
     """
 
-    def __init__(self, loaded: "pretrained.Loaded", path: str, *, trust_code: bool = False) -> None:
+    def __init__(self, loaded: Checkpoint, path: str, *, trust_code: bool = False) -> None:
         self.path, self.trust_code, self._loaded = path, trust_code, loaded
         self.model: BertModel = loaded.model
         self.tokenizer = loaded.tokenizer
@@ -220,7 +222,7 @@ class Bert:
         """A predictor of "vectors" of single texts."""
         from bert_tf.heads.vectors.extraction import Extractor
 
-        return Extractor(self.model, self._tokenizer(), choice, splits_pairs=False)
+        return Extractor(self.model, self._loaded.require_tokenizer(self.path), choice, splits_pairs=False)
 
     @overload
     def predict(  # type: ignore[overload-overlap]  # a tuple is one example
@@ -461,7 +463,6 @@ class Bert:
         return rows[0] if is_words(words) else rows
 
     def _tagged_sentences(self, sentences: Any, batch_size: int) -> list[Entities]:
-        """The entities and tags of a list of words, or of several."""
         self._expect("entities")
         join_words(sentences)  # raises for anything else
         examples = [
@@ -510,7 +511,6 @@ class Bert:
         return [answer for answer in answers if isinstance(answer, kind)]
 
     def _read(self, values: Any, names: Sequence[str], is_split_into_words: bool = False, name: str = "text") -> Texts:
-        """The texts that a caller gives."""
         fewest = len(names)
         if self._takes_any_number and len(names) > 1:
             fewest = 1 if len(names) == len(PAIR) else 3  # a text or a pair; a text and two choices or more
@@ -565,17 +565,12 @@ class Bert:
 
         return live_model.kind_of(self._loaded)
 
-    def _tokenizer(self) -> Any:
-        from bert_tf.export import live_model
-
-        return live_model.tokenizer_of(self.path, self._loaded)
-
     @functools.cached_property
     def _explainer(self) -> Any:
         """The function that attributes predictions to tokens, on the weights of `model`."""
         from bert_tf.export import attribution_signature
 
-        return attribution_signature.signature(self.model, self._tokenizer())
+        return attribution_signature.signature(self.model, self._loaded.require_tokenizer(self.path))
 
     @functools.cached_property
     def _predictor_of(self) -> Callable[[int | None], loaded_model.Signature]:
@@ -600,18 +595,16 @@ class Bert:
         return static_signatures(signatures, stages, "auto")
 
 
-def live_signatures(path: str, loaded: "pretrained.Loaded", texts: int | None) -> Any:
+def live_signatures(path: str, loaded: Checkpoint, texts: int | None) -> Any:
     """{name: tf.function on strings} of a model: of its run where the path is one, else of the kind of its head."""
     from bert_tf.export import live_model
-    from bert_tf.recipes import trained_model
 
     if live_model.kind_of(loaded) == MaskedLm.kind or not files.exists(os.path.join(path, "run.json")):
         return live_model.signatures_of(path, loaded, texts)
     task = trained_model.read_task(path)
-    windows = getattr(getattr(task, "head", None), "windows", None)
-    if windows and hasattr(loaded.model, "window_pooling"):
-        loaded.model.window_pooling = windows.pooling
-    return task.signatures(loaded.model, live_model.tokenizer_of(path, loaded))
+    if isinstance(task.head, TextHead) and task.head.windows:
+        loaded.model.window_pooling = task.head.windows.pooling
+    return task.signatures(loaded.model, loaded.require_tokenizer(path))
 
 
 def _examples(read: Texts) -> list[Example]:

@@ -57,7 +57,6 @@ def write(
 
 
 def _all_columns(several: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """All columns of rows that are dictionaries."""
     for row in several:
         if isinstance(row, Mapping):
             yield {str(name): None if is_missing(value) else value for name, value in row.items()}
@@ -122,7 +121,6 @@ def _checked(number: int, values: Sequence[Any], columns: Sequence[str]) -> list
 
 
 def _each(data: Any) -> Iterable[Any]:
-    """The rows of data."""
     if is_frame(data) or isinstance(data, Mapping):
         names = list(data) if isinstance(data, Mapping) else list(data.columns)
         repeated = sorted({str(name) for name in names if names.count(name) > 1})

@@ -1,6 +1,8 @@
 """Checkpoint: what a checkpoint of any format holds."""
 
 import dataclasses
+import functools
+from typing import Any
 
 import numpy as np
 
@@ -8,6 +10,8 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.heads.tags import Tags
+from bert_tf.text import tokenizer_kinds
+from bert_tf.text.tokenizer import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,6 +30,9 @@ class Checkpoint:
         max_seq_length: tokens after which texts and pairs are truncated, if its files say fewer than it has positions.
         sentence_vectors: how the model makes vectors of whole texts.
         left_out: for each head of the file that this package would compute otherwise, which one and why.
+        model: the Keras model that `pretrained.load` made of it, whose variables then hold the weights; `model.encoder`
+            is its encoder.
+        report: which weights were loaded into that.
     """
 
     config: BertConfig
@@ -39,6 +46,26 @@ class Checkpoint:
     max_seq_length: int | None = None
     sentence_vectors: SentenceVectors | None = None
     left_out: tuple[str, ...] = ()
+    model: Any = dataclasses.field(default=None, compare=False)
+    report: Any = dataclasses.field(default=None, compare=False)
+
+    @functools.cached_property
+    def tokenizer(self) -> Tokenizer | None:
+        """Its tokenizer; None if it has no vocabulary."""
+        if self.vocabulary is None:
+            return None
+        return tokenizer_kinds.create(self.vocabulary, self.lowers_case, special_tokens_in_strings=self.special_tokens)
+
+    def require_tokenizer(self, path: object) -> Tokenizer:
+        """Its tokenizer; UserError, which names the path, if it has none."""
+        if self.tokenizer is None:
+            raise UserError(f"{path} has no vocab.txt next to it, without which it takes no strings.")
+        return self.tokenizer
+
+    @property
+    def why_headless(self) -> str:
+        """Reason why there is no head, to follow "has no head" in an error; "" where the file has none."""
+        return f" ({'; '.join(self.left_out)})" if self.left_out else ""
 
     @property
     def lowers_case(self) -> bool:

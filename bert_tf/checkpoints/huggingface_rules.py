@@ -209,7 +209,6 @@ def fairseq_class(path: str) -> str:
 
 
 def _default_class(path: str) -> str:
-    """The class of the tokenizer where no file names it."""
     model = setting(os.path.join(path, "config.json"), "model_type", str)
     names = {"mpnet": "MPNetTokenizer", "camembert": "CamembertTokenizer", "xlnet": "XLNetTokenizer"}
     return names.get(model or "", "")

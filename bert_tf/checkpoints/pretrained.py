@@ -13,32 +13,11 @@ from bert_tf.errors import UserError
 from bert_tf.heads.vectors import Vectors
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel, Pretrainer
-from bert_tf.text import special_tokens, tokenizer_kinds
-from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.text import special_tokens
 
 POOLER = "encoder/pooler/"
 OPTIONAL = (POOLER, "next_sentence/")  # weights that others leave out where they were not trained
 MAX_SHOWN = 12  # names in a warning
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Loaded(Checkpoint):
-    """A checkpoint as a Keras model, whose variables hold the weights.
-
-    Attributes:
-        model: a Keras model; `model.encoder` is its encoder.
-        tokenizer: None if the checkpoint has no vocabulary.
-        report: which weights were loaded.
-    """
-
-    model: BertModel
-    tokenizer: "Tokenizer | None"
-    report: weights.LoadReport
-
-    @property
-    def why_headless(self) -> str:
-        """Reason why there is no head, to follow "has no head" in an error; "" where the file has none."""
-        return f" ({'; '.join(self.left_out)})" if self.left_out else ""
 
 
 def load(
@@ -46,7 +25,7 @@ def load(
     format_name: str | None = None,
     *,
     special_tokens_in_strings: bool | Sequence[str] | None = None,
-) -> Loaded:
+) -> Checkpoint:
     """Reads any checkpoint that `bert-tf convert` takes, the folder of a run or an export, into a Keras model.
 
     The class of the model follows from the head: Classifier, Regressor, MultipleChoice, SpanFinder, TokenClassifier,
@@ -72,8 +51,7 @@ def load(
         special_tokens_in_strings = special_tokens.parse(special_tokens.ALL, checkpoint)
     if special_tokens_in_strings is not None:
         checkpoint = dataclasses.replace(checkpoint, special_tokens=tuple(special_tokens_in_strings or ()))
-    content = {field.name: getattr(checkpoint, field.name) for field in dataclasses.fields(checkpoint)}
-    return Loaded(**content | {"weights": {}}, model=model, tokenizer=tokenizer_of(checkpoint), report=report)
+    return dataclasses.replace(checkpoint, weights={}, model=model, report=report)
 
 
 def load_encoder(checkpoint: Checkpoint, path: str, *, dtype: Any = "float32", needs_pooler: bool = False) -> BertModel:
@@ -93,15 +71,6 @@ def load_encoder(checkpoint: Checkpoint, path: str, *, dtype: Any = "float32", n
         raise UserError(f"{path} lacks {len(missing)} weights of its encoder, as {missing[0]}: {remedy}.")
     weights.assign(model, arrays)
     return model
-
-
-def tokenizer_of(checkpoint: Checkpoint) -> "Tokenizer | None":
-    """The tokenizer of a checkpoint; None if it has no vocabulary."""
-    if checkpoint.vocabulary is None:
-        return None
-    return tokenizer_kinds.create(
-        checkpoint.vocabulary, checkpoint.lowers_case, special_tokens_in_strings=checkpoint.special_tokens
-    )
 
 
 def _check_complete(path: str, model: BertModel, report: weights.LoadReport) -> None:

@@ -86,7 +86,6 @@ def _build(every: list[Pair], command: str, settings: dict[str, Any], pipeline: 
 
 
 def _answer(pair: Pair, command: str, settings: str) -> str:
-    """Answers one file, in any process."""
     path, output = pair
     if not files.exists(output):
         module = importlib.import_module(f"bert_tf.cli.commands.{command}")

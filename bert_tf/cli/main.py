@@ -51,7 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> None:
-    """Runs the command that the words of a command line name."""
     command = None
     if words and not words[0].startswith("-"):
         command = _load(words[0])

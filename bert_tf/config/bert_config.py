@@ -178,6 +178,11 @@ class BertConfig:
         layer = 4 * self.hidden_size**2 + 2 * self.hidden_size * self.intermediate_size
         return self.num_embeddings + self.layers_with_weights * layer
 
+    def check_attention(self) -> None:
+        """Raises UserError for an encoder without attention."""
+        if not self.encoder_traits.has_attention:
+            raise UserError(f"attention goes with encoder=bert; {self.encoder} has none: leave the flag out.")
+
     def check_room_for_weights(self) -> None:
         """Raises UserError if the weights alone, in float32, need more memory than the machine has."""
         required, (total, _) = 4 * self.num_weights, machine_memory.machine_memory()

@@ -51,14 +51,14 @@ def run(
     process.keep_freed_memory()
     tensorflow_startup.silence()
     terminal.protect()
-    parse = functools.partial(_parse, getattr(kind, "POSITIONAL", None))
+    parse = functools.partial(_parse, kind.POSITIONAL)
     app.run(lambda _: _call(kind, main), argv=[sys.argv[0], *arguments], flags_parser=parse)
 
 
 def _shown(kind: type, arguments: Sequence[str]) -> Collection[str]:
     """The flags that --help shows: with --task_name those of this task."""
     named = re.search(r"--?task_name[= ](\S+)", " ".join(arguments))
-    return kind.flags_of(named[1]) if named and hasattr(kind, "flags_of") else fields_of(kind)
+    return kind.flags_of(named[1]) if named else fields_of(kind)
 
 
 def _print_help(kind: type, shown: Collection[str], description: str) -> None:
@@ -76,7 +76,7 @@ def _print_help(kind: type, shown: Collection[str], description: str) -> None:
 
 def help_groups(kind: type) -> dict[str, list[str]]:
     """{title: flags}: those in MOST_USED of the dataclass, then those of each class it inherits or holds."""
-    most_used = list(getattr(kind, "MOST_USED", ()))
+    most_used = list(kind.MOST_USED)
     groups = {"Flags used most": most_used}
     for part in (kind, *groups_of(kind).values()):
         for owner in part.__mro__:
@@ -99,7 +99,6 @@ def _title(kind: type) -> str:
 
 
 def _help_of(name: str, text: str) -> str:
-    """A flag with its choices, what it does, and its default."""
     known = absl_flags.FLAGS[name]
     if isinstance(known.value, bool):
         spelled = f"--[no]{name}"

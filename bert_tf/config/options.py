@@ -133,11 +133,20 @@ class Options(Group):
 
     given: the names of those that the user gave. command: what the user typed, or for a program its call.
     from_program: whether a program gave them.
+    POSITIONAL: the flag that the first argument is without its name. MOST_USED: flags that --help shows first.
     """
+
+    POSITIONAL: ClassVar[str] = ""
+    MOST_USED: ClassVar[tuple[str, ...]] = ()
 
     given: frozenset[str] = dataclasses.field(default=frozenset(), compare=False)
     command: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     from_program: bool = dataclasses.field(default=False, compare=False)
+
+    @classmethod
+    def flags_of(cls, task_name: str) -> Collection[str]:
+        """The flags that a task has."""
+        return fields_of(cls).keys()
 
     @classmethod
     def of(cls, values: Mapping[str, Any], **about: Any) -> Self:

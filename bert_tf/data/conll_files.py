@@ -139,7 +139,6 @@ class ConllFile:
         )
 
     def _is_comment(self, row: tuple[int, str]) -> bool:
-        """Returns whether a line in front of a sentence is not a word."""
         columns = self._expected[1] if self._expected else 0
         return row[1].startswith(COMMENT) and len(_fields(row[1], self.separator)) != columns
 

@@ -72,7 +72,6 @@ def write(path: str, batches: "tf.data.Dataset", about: Mapping[str, Any], extra
 
 
 def _serialize(row: Mapping[str, np.ndarray], number: int) -> bytes:
-    """A row as a tf.train.Example."""
     example = tf.train.Example()
     feature = example.features.feature
     for name, values in row.items():

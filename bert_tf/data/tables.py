@@ -116,10 +116,6 @@ def _read_tsv(path: str, columns: Sequence[str] | None, malformed: list[str] | N
     return _named_rows(path, "line", ((number, line.split("\t")) for number, line in lines if line), columns, malformed)
 
 
-def _read_csv(path: str, columns: Sequence[str] | None, malformed: list[str] | None) -> Rows:
-    return _named_rows(path, "line", _csv_fields(path, text_lines.read(path)), columns, malformed)
-
-
 def _csv_fields(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
     """Yields (line number, list of fields); empty lines are skipped."""
     csv.field_size_limit(sys.maxsize)  # a field may be a whole document
@@ -151,18 +147,6 @@ def _delimiter(header: str) -> str:
     return most if most in header and not has_commas else ","
 
 
-def _read_excel(path: str, columns: Sequence[str] | None, malformed: list[str] | None) -> Rows:
-    return _named_rows(path, "row", table_files.excel_fields(path), columns, malformed)
-
-
-def _read_parquet(path: str, columns: Sequence[str] | None, malformed: list[str] | None) -> Rows:
-    return ((f"row {number} of {path}", row) for number, row in enumerate(table_files.parquet_rows(path), 1))
-
-
-def _read_folder(path: str, columns: Sequence[str] | None, malformed: list[str] | None) -> Rows:
-    return ((row["file"], row) for row in table_files.texts_by_class(path))
-
-
 def _named_rows(
     path: str,
     unit: str,
@@ -191,10 +175,6 @@ def _parse_header(path: str, fields: Sequence[str]) -> list[str]:
     names = [name.strip() for name in fields]
     table_files.check_different(path, names)
     return names
-
-
-def _read_json_lines(path: str, columns: Sequence[str] | None, malformed: list[str] | None) -> Rows:
-    return _objects(path, text_lines.read(path))
 
 
 def _objects(path: str, lines: Iterable[str]) -> Rows:
@@ -241,11 +221,17 @@ FOLDER = "/"
 # A format is a row here.
 READERS: dict[str, Reader] = {
     ".tsv": _read_tsv,
-    ".csv": _read_csv,
-    ".jsonl": _read_json_lines,
+    ".csv": lambda path, columns, malformed: _named_rows(
+        path, "line", _csv_fields(path, text_lines.read(path)), columns, malformed
+    ),
+    ".jsonl": lambda path, columns, malformed: _objects(path, text_lines.read(path)),
     ".json": _read_json,
-    ".xlsx": _read_excel,
-    ".parquet": _read_parquet,
-    FOLDER: _read_folder,
+    ".xlsx": lambda path, columns, malformed: _named_rows(
+        path, "row", table_files.excel_fields(path), columns, malformed
+    ),
+    ".parquet": lambda path, columns, malformed: (
+        (f"row {number} of {path}", row) for number, row in enumerate(table_files.parquet_rows(path), 1)
+    ),
+    FOLDER: lambda path, columns, malformed: ((row["file"], row) for row in table_files.texts_by_class(path)),
 }
 EXTENSIONS = tuple(name for name in READERS if name != FOLDER)

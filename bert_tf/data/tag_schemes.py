@@ -137,7 +137,6 @@ def _exceptions(evidence: dict[str, list[Position]], scheme: str, other: str, me
 
 
 def _with_neighbors(tags: Iterable[str]) -> Iterable[tuple[ParsedTag, ParsedTag, ParsedTag]]:
-    """(tag before, tag, tag after) of every word, parsed."""
     padded = [(OUTSIDE, ""), *map(_parse, tags), (OUTSIDE, "")]
     return zip(padded, padded[1:], padded[2:], strict=False)
 

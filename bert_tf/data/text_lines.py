@@ -106,7 +106,6 @@ class Decoder:
         return text
 
     def _decode_western(self, raw: bytes, number: int, error: UnicodeDecodeError) -> str:
-        """The line as Windows-1252."""
         place = f"byte {error.start + 1} of line {number} is 0x{raw[error.start]:02x}"
         refusal = UserError(f"{self._name} is not UTF-8: {place}; {_advice(self._name)}.")
         if self._encoding == "utf-8" or FOREIGN.search(raw):

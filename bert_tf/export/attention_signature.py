@@ -11,7 +11,6 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.errors import UserError
 from bert_tf.heads.masked_lm.mask_filling import ids_with_masks
 from bert_tf.heads.vectors.feature_windows import split_pairs
 from bert_tf.model.heads import BertModel
@@ -21,12 +20,6 @@ SIGNATURE = "attention"
 MAX_TOKENS = 128  # more cannot be read on a screen
 MAX_NUMBERS = 600_000  # in the output for one text of any model: about 12 MB as JSON
 EXAMPLES = {"text": ["The fox ran over the hill.", "Who ran over it? ||| The fox ran over the hill."]}
-
-
-def check(config: BertConfig) -> None:
-    """Raises UserError for an encoder without attention."""
-    if not config.encoder_traits.has_attention:
-        raise UserError(f"attention goes with encoder=bert; {config.encoder} has none: leave the flag out.")
 
 
 def signature(model: BertModel, tokenizer: Tokenizer) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:

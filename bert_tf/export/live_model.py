@@ -11,6 +11,7 @@ from typing import Any
 
 from bert_tf import heads
 from bert_tf.checkpoints import pretrained
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import read_settings
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.data.tag_schemes import TagSet
@@ -33,7 +34,6 @@ from bert_tf.runtime import plugins
 from bert_tf.runtime.atomic_files import StrPath
 from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
-from bert_tf.text.tokenizer import Tokenizer
 
 PAIR_LABEL = "entailment"  # a label that only models of pairs have
 PAIR_SETTINGS = ("sentence_transformers", "sbert_ce_default_activation_function")  # of cross-encoders, in config.json
@@ -41,7 +41,7 @@ QUESTION_TOKENS = 384  # in a row with a question, as in the original
 
 
 @functools.cache  # evaluation asks for labels, then for functions
-def load(path: str) -> pretrained.Loaded:
+def load(path: str) -> Checkpoint:
     """The checkpoint with its head and its tokenizer; UserError if one of them is missing."""
     loaded = pretrained.load(path)
     if kind_of(loaded) is None:
@@ -49,18 +49,11 @@ def load(path: str) -> pretrained.Loaded:
             f"{path} has no head that answers{loaded.why_headless}: `bert-tf extract` gives its vectors, and `bert-tf "
             "finetune` a head."
         )
-    tokenizer_of(path, loaded)
+    loaded.require_tokenizer(path)
     return loaded
 
 
-def tokenizer_of(path: str, loaded: pretrained.Loaded) -> Tokenizer:
-    """The tokenizer of a model; UserError if it has none."""
-    if loaded.tokenizer is None:
-        raise UserError(f"{path} has no vocab.txt next to it, without which it takes no strings.")
-    return loaded.tokenizer
-
-
-def kind_of(loaded: pretrained.Loaded) -> str | None:
+def kind_of(loaded: Checkpoint) -> str | None:
     """The kind of the head of a model; None if nothing answers a text."""
     if isinstance(loaded.model, Pretrainer):
         return MaskedLm.kind if "masked_lm/output_bias" in loaded.report.loaded else None
@@ -78,7 +71,7 @@ def signatures(path: str, texts: int | None = None) -> dict[str, Any]:
     return signatures_of(path, loaded, texts)
 
 
-def signatures_of(path: str, loaded: pretrained.Loaded, texts: int | None = None) -> dict[str, Any]:
+def signatures_of(path: str, loaded: Checkpoint, texts: int | None = None) -> dict[str, Any]:
     """As `signatures`, of a model that is loaded."""
     return task_of(path, loaded, texts).signatures(loaded.model, loaded.tokenizer)
 
@@ -95,7 +88,7 @@ def about(path: str) -> dict[str, Any]:
 
 def task_of(
     path: str,
-    loaded: pretrained.Loaded,
+    loaded: Checkpoint,
     texts: int | None = None,
     splits: Mapping[str, Callable[[], Any]] | None = None,
 ) -> Any:
@@ -105,7 +98,7 @@ def task_of(
     read in windows of QUESTION_TOKENS. splits: {split: function that reads it}, see FineTuningTask.
     """
     splits = splits or {}
-    kind, tokenizer = kind_of(loaded), tokenizer_of(path, loaded)
+    kind, tokenizer = kind_of(loaded), loaded.require_tokenizer(path)
     length = loaded.config.max_position_embeddings
     if kind == MaskedLm.kind:
         return _masked_lm_task(loaded)
@@ -137,7 +130,7 @@ def task_of(
     return FineTuningTask(path, splits, head, tokenizer, test_splits=())
 
 
-def _masked_lm_task(loaded: pretrained.Loaded) -> Any:
+def _masked_lm_task(loaded: Checkpoint) -> Any:
     return catalog.get(mask_filling.task_name(loaded.config))(
         {"wanted": {"max_seq_length": loaded.config.max_position_embeddings}},  # the records themselves are not needed
         loaded.tokenizer,
@@ -147,7 +140,7 @@ def _masked_lm_task(loaded: pretrained.Loaded) -> Any:
     )
 
 
-def _names(loaded: pretrained.Loaded) -> list[str]:
+def _names(loaded: Checkpoint) -> list[str]:
     """The labels, by number if they have no names."""
     size = int(loaded.model.classifier.bias.shape[0])
     return list(loaded.labels or ()) or [f"LABEL_{number}" for number in range(size)]

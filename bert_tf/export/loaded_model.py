@@ -211,7 +211,8 @@ def signatures(folder: str, *, jit_compile: str = "auto", texts: int | None = No
         functions = {name: function.get_concrete_function() for name, function in live.items()}
         return static_signatures(functions, parts, jit_compile)
     graph_operations.check(folder)
-    _register_text_operations()
+    for library in text_operations():  # without the package tensorflow-text, which would load Keras too
+        tf.load_op_library(library)  # loading one a second time does nothing
     try:
         loaded = tf.saved_model.load(folder)
         functions, stages = dict(loaded.signatures), getattr(loaded, "stages", {})
@@ -222,15 +223,6 @@ def signatures(folder: str, *, jit_compile: str = "auto", texts: int | None = No
         ) from None
     older = older_exports.limited(functions, folder)
     return {**static_signatures(functions, stages, jit_compile, owner=loaded), **older}
-
-
-def _register_text_operations() -> None:
-    """Loads the operations of tensorflow-text, but not the package, which would load Keras too: a slow start.
-
-    Loading a library a second time does nothing.
-    """
-    for library in text_operations():
-        tf.load_op_library(library)
 
 
 def text_operations() -> list[str]:

@@ -68,7 +68,10 @@ def read(
         UserError: a column is missing, the file is empty, or a line is not UTF-8.
     """
     if _extension(path) == SQUAD and sorted(inputs) == ["context", "question"] and not (columns or id_column):
-        return _read_questions(path, inputs)
+        return (
+            Example(each.id, texts_of(each, inputs), None, f"question {each.id} of {path}")
+            for each in questions.read(path)
+        )
     if path != STANDARD_INPUT and tables.is_table(path):
         return _read_rows(path, inputs, columns, id_column, label, malformed)
     if columns or id_column:
@@ -120,11 +123,6 @@ def read_words(path: str, column: str, *, id_column: str | None = None) -> Itera
 
 def _extension(path: str) -> str:
     return os.path.splitext(path)[1].lower()
-
-
-def _read_questions(path: str, inputs: Inputs) -> Iterator[Example]:
-    for question in questions.read(path):
-        yield Example(question.id, texts_of(question, inputs), None, f"question {question.id} of {path}")
 
 
 def texts_of(question: questions.Question, inputs: Inputs) -> tuple[str, ...]:

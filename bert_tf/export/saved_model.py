@@ -93,8 +93,7 @@ def export(
             _save(_Serving(copy, signatures), partial)
             write_json(os.path.join(partial, "about.json"), about)
             _write_checkpoint_files(os.path.join(partial, EXTRA), model.config, tokenizer, about)
-            vectors = getattr(task, "sentence_vectors", None)
-            sentence_transformers.write(os.path.join(partial, EXTRA), vectors, model.config.hidden_size)
+            sentence_transformers.write(os.path.join(partial, EXTRA), task.sentence_vectors, model.config.hidden_size)
             exported = tf.saved_model.load(partial)
             if live_precision != precision:
                 own_examples = {**examples, **own_examples}
@@ -123,7 +122,8 @@ def export(
 def _add_engines(partial: str, exported: Any, names: Sequence[str], *, precision: str, **options: Any) -> None:
     """Adds models for other engines; UserError if their answers differ from those of the SavedModel."""
     inputs = options["about"]["inputs"]
-    texts = [[TEXTS[(number + place) % len(TEXTS)] for place in range(_count(inputs))] for number in range(len(TEXTS))]
+    count = sum(each or 1 for each in inputs.values())
+    texts = [[TEXTS[(number + place) % len(TEXTS)] for place in range(count)] for number in range(len(TEXTS))]
     found = engine_models.write(partial, names, texts=texts, precision=precision, **options)
     columns, first = {}, 0
     for name, count in inputs.items():
@@ -140,10 +140,6 @@ def _add_engines(partial: str, exported: Any, names: Sequence[str], *, precision
                     f"The answers of {engine} differ from TensorFlow's: output {name!r} by {difference:.2g} of its "
                     f"largest value, expected at most {tolerance:.2g}; nothing was written."
                 )
-
-
-def _count(inputs: Mapping[str, int | None]) -> int:
-    return sum(count or 1 for count in inputs.values())
 
 
 def _inputs_of(signature: Any) -> dict[str, int | None]:

@@ -29,7 +29,9 @@ class StaticSignature:
         self.structured_outputs = function.structured_outputs
         self._stages, self._owner = stages, owner
         rows, _ = _outputs_of(stages.read)
-        is_pooled = set(rows) == ONLY_TEXTS and all(x.shape[1:].is_fully_defined() for x in _leaves(function))
+        is_pooled = set(rows) == ONLY_TEXTS and all(
+            x.shape[1:].is_fully_defined() for x in tf.nest.flatten(self.structured_outputs)
+        )
         longest = rows["token_ids"].shape[1] or WIDTHS[-1]
         self.ladder = Ladder(longest, texts_per_row=POOLED_TEXTS if is_pooled else TOKEN_TEXTS)
         self._rows = StaticRows(lambda rows: stages.compute(rows), self.ladder)
@@ -73,7 +75,3 @@ def _outputs_of(function: Any) -> Any:
     """The structured outputs of a function that a SavedModel holds, or of a tf.function with an input signature."""
     saved = getattr(function, "concrete_functions", None)
     return (saved[0] if saved else function.get_concrete_function()).structured_outputs
-
-
-def _leaves(function: Any) -> list[Any]:
-    return tf.nest.flatten(function.structured_outputs)

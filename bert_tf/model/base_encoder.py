@@ -3,9 +3,10 @@
 B rows, T positions in a row, P positions that are needed, D hidden size, H heads, L layers, V vocabulary.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
@@ -25,12 +26,18 @@ class BaseEncoder(ConfiguredLayer):
 
     takes_any_mask: whether a mask may have zeros before the end of a text.
     fills_probes: whether it has BERT's layers, which fill an `activation_probe.Probe`.
+    pooler_activation: of the dense layer on the token that represents a text.
+    replaced_token_head: the layer that finds replaced tokens; None for ELECTRA's.
+    functional_encode: its computation in `model.functional_bert`; None for BERT's.
     takes_row_tables: whether inputs may say in which rows the texts lie, see `sequence_packing.RowAssignment.given`.
     """
 
     fills_probes = False
     takes_row_tables = False
     takes_any_mask = True
+    pooler_activation = "tanh"
+    replaced_token_head: type[keras.layers.Layer] | None = None
+    functional_encode: Callable[..., tf.Tensor] | None = None
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)

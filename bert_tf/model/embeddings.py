@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.batch_layout import BatchLayout
-from bert_tf.model.layers import ConfiguredLayer
+from bert_tf.model.layers import ConfiguredLayer, Dense, LayerNorm
 from bert_tf.runtime import backend
 
 
@@ -42,6 +42,9 @@ class Embeddings(ConfiguredLayer):
     """
 
     one_hot = False
+    segment_table: keras.Variable | None = None
+    norm: LayerNorm | None = None
+    projection: Dense | None = None
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class Embeddings(ConfiguredLayer):
     ) -> tf.Tensor:
         """Embeds ids, each [B, T], as [N, D]; positions None: 0, 1, ... in every row; -1 in RoBERTa: on padding."""
         x = self.narrow(token_ids, segment_ids, positions, layout=layout)
-        return self.projection(x, needs_gradient=layout.training) if hasattr(self, "projection") else x
+        return self.projection(x, needs_gradient=layout.training) if self.projection else x
 
     def narrow(
         self, token_ids: tf.Tensor, segment_ids: tf.Tensor, positions: tf.Tensor | None, *, layout: BatchLayout
@@ -84,7 +87,7 @@ class Embeddings(ConfiguredLayer):
         x = layout.probe.embed(x) if layout.probe else x
         x = self._add_segments(x, segment_ids)
         x = self._add_positions(x, positions, layout) if self.has_positions else x
-        x = self.norm(x) if hasattr(self, "norm") else x
+        x = self.norm(x) if self.norm else x
         return self.dropout(x, seed=layout.seed)
 
     def _add_positions(self, x: tf.Tensor, positions: tf.Tensor | None, layout: BatchLayout) -> tf.Tensor:
@@ -99,7 +102,7 @@ class Embeddings(ConfiguredLayer):
         return x + tf.gather(table[start:], tf.reshape(positions, [-1]) + (first - start))
 
     def _add_segments(self, x: tf.Tensor, segment_ids: tf.Tensor) -> tf.Tensor:
-        if not hasattr(self, "segment_table"):
+        if self.segment_table is None:
             return x
         table = self.segment_table.value
         if self.config.type_vocab_size == 1:
@@ -120,6 +123,8 @@ class Embeddings(ConfiguredLayer):
 class SharedEmbeddings(ConfiguredLayer):
     """The Embeddings of another encoder, made as wide as the hidden states of this one."""
 
+    projection: Dense | None = None
+
     def __init__(self, config: BertConfig | dict, embeddings: Embeddings, **options: Any):
         super().__init__(config, **options)
         self._embeddings = embeddings  # with an underscore: its weights are those of the other encoder
@@ -136,4 +141,4 @@ class SharedEmbeddings(ConfiguredLayer):
         self, token_ids: tf.Tensor, segment_ids: tf.Tensor, positions: tf.Tensor | None, *, layout: BatchLayout
     ) -> tf.Tensor:
         x = self._embeddings.narrow(token_ids, segment_ids, positions, layout=layout)
-        return self.projection(x, needs_gradient=layout.training) if hasattr(self, "projection") else x
+        return self.projection(x, needs_gradient=layout.training) if self.projection else x

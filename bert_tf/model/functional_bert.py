@@ -68,8 +68,7 @@ def parameters(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 def encode(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, T, D]
     """The tokens of the last layer; with "word_vectors" [B, T, E] among the inputs in place of those looked up."""
-    tokens: tf.Tensor = getattr(encoders.class_of(config), "functional_encode", encode_bert)(params, config, inputs)
-    return tokens
+    return (encoders.class_of(config).functional_encode or encode_bert)(params, config, inputs)
 
 
 def on_rows(encode: Encode) -> Encode:
@@ -198,7 +197,7 @@ def pooled(tokens: tf.Tensor, params: Tensors, config: BertConfig, inputs: Tenso
     if config.pooling == "mean":
         return x
     x = dense(x, params, "encoder/pooler")
-    return activation(x, getattr(encoders.class_of(config), "pooler_activation", "tanh"))
+    return activation(x, encoders.class_of(config).pooler_activation)
 
 
 def for_token_heads(tokens: tf.Tensor, params: Tensors, config: BertConfig) -> tf.Tensor:  # [..., D] -> [..., D]

@@ -16,7 +16,7 @@ from bert_tf.model import encoders, weights
 from bert_tf.model.batch_layout import size_of
 from bert_tf.model.crf import Crf
 from bert_tf.model.inputs import complete_for
-from bert_tf.model.layers import ConfiguredLayer, Dropout, config_of, dense
+from bert_tf.model.layers import ConfiguredLayer, Dense, Dropout, config_of, dense
 from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.model.sequence_packing import POSITION_INPUTS, TABLES, PackingSpec
 
@@ -28,6 +28,8 @@ WINDOWS_AT_ONCE = 32  # of texts in windows, if no gradient is needed
 
 class MaskedLmHead(ConfiguredLayer):
     """Predicts the masked tokens (google-research/bert `run_pretraining.py: get_masked_lm_output`)."""
+
+    transform: Dense | None = None  # None where the encoder transforms already
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
@@ -41,7 +43,7 @@ class MaskedLmHead(ConfiguredLayer):
     def call(self, tokens: tf.Tensor, token_table: tf.Tensor) -> tf.Tensor:
         """Logits float32 [B, P, V] of tokens [B, P, D], with the word embeddings [V, E] as output matrix."""
         x = tf.reshape(tokens, [-1, self.config.hidden_size])
-        x = self.norm(self.transform(x)) if hasattr(self, "transform") else x  # [B * P, E]
+        x = self.norm(self.transform(x)) if self.transform else x  # [B * P, E]
         logits = tf.matmul(x, token_table, transpose_b=True)  # [B * P, V]
         logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias.value, tf.float32))
         return tf.reshape(logits, [-1, size_of(tokens, 1), self.config.vocab_size])

@@ -78,6 +78,7 @@ class Dense(ConfiguredLayer):
     """
 
     lora: keras.layers.Layer | None = None
+    bias: keras.Variable | None = None
 
     def __init__(
         self,
@@ -98,8 +99,7 @@ class Dense(ConfiguredLayer):
     def call(self, x: tf.Tensor, needs_gradient: bool = False) -> tf.Tensor:
         """Maps [N, size_in] to [N, size_out]."""
         # Not called `training`: Keras would pass that on to all layers that are called later.
-        has_bias = hasattr(self, "bias")
-        y = dense(x, self.kernel.value, self.bias.value if has_bias else None, needs_gradient)
+        y = dense(x, self.kernel.value, None if self.bias is None else self.bias.value, needs_gradient)
         y = y if self.lora is None else y + self.lora(x)
         return activate(y, self.activation, needs_gradient)
 
@@ -129,6 +129,8 @@ def activate(x: tf.Tensor, kind: str | None, training: bool = False) -> tf.Tenso
 class LayerNorm(ConfiguredLayer):
     """Layer normalisation of each token (Ba et al. 2016), in float32 whatever the precision of the rest."""
 
+    beta: keras.Variable | None = None
+
     def __init__(self, config: BertConfig | dict, width: int | None = None, **options: Any):
         super().__init__(config, **options)
         wide = {"shape": (width or self.config.hidden_size,), "dtype": "float32", "autocast": False}
@@ -139,7 +141,7 @@ class LayerNorm(ConfiguredLayer):
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Normalises each row of [N, D]."""
-        beta = self.beta.value if hasattr(self, "beta") else tf.zeros_like(self.gamma.value)
+        beta = tf.zeros_like(self.gamma.value) if self.beta is None else self.beta.value
         return fused_ops.layer_norm(x, self.gamma.value, beta, self.config.layer_norm_eps)
 
 

@@ -45,7 +45,7 @@ class Discriminator(BertModel):
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
-        head = getattr(self.encoder, "replaced_token_head", ReplacedTokenHead)
+        head = self.encoder.replaced_token_head or ReplacedTokenHead
         self.replaced_token = head(self.config, dtype=self.dtype_policy)
         self.built = True
 

@@ -139,7 +139,6 @@ def _with_rows_of(file: str, path: str, reads: Mapping[str, Any]) -> TrainedMode
 
 
 def _labelled(file: str, task: Any, reads: Mapping[str, Any]) -> Any:
-    """The examples, questions or tagged sentences of a file."""
     if task.head.labelled_file:
         return task.head.content(file, reads)
     shapes = task.head.input_shapes(task.head.texts)
@@ -222,7 +221,6 @@ def _exported(
 
 
 def _score_export(found: Deployment, folder: str, engine: str, rows: Rows, count: int, row: Mapping[str, Any]) -> None:
-    """Measures an export by an engine."""
     export: Any = engine_predictor.load(folder, engine) or loaded_model.Export(folder)
     task = rows.task
     if isinstance(task, FineTuningTask):

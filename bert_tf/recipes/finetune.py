@@ -179,9 +179,7 @@ def prepare(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags], folde
     start = initialization.resolve(options)
     strategy = initialization.start_devices(options.devices)
     if options.export_attention:
-        from bert_tf.export import attention_signature
-
-        attention_signature.check(start.config)
+        start.config.check_attention()
 
     # Task, its tokenizer and its data
     preprocessed.check_vocabulary(options, start)

@@ -124,9 +124,7 @@ def run_model(
     from bert_tf.training.loop import train
 
     if options.export_attention:
-        from bert_tf.export import attention_signature
-
-        attention_signature.check(start.config)
+        start.config.check_attention()
 
     # Task and model
     tokenizer = tokenizer_kinds.from_file(

@@ -79,14 +79,14 @@ def read(
     if splits is None and is_run(path):
         return _of_run(path, check_run(path), with_attention)
     start_if_silenced()
-    from bert_tf.export import attention_signature, live_model
+    from bert_tf.export import live_model
 
     loaded = live_model.load(path)
     if with_attention:
-        attention_signature.check(loaded.config)
+        loaded.config.check_attention()
     about = {**live_model.about(path), "attention": with_attention}
     task = live_model.task_of(path, loaded, texts, splits)
-    return TrainedModel(task, loaded.model, live_model.tokenizer_of(path, loaded), about)
+    return TrainedModel(task, loaded.model, loaded.require_tokenizer(path), about)
 
 
 def _of_run(path: str, run: Mapping[str, Any], with_attention: bool) -> TrainedModel:
@@ -94,9 +94,7 @@ def _of_run(path: str, run: Mapping[str, Any], with_attention: bool) -> TrainedM
     start = formats.read(path)
     with_attention = with_attention or options.export_attention
     if with_attention:
-        from bert_tf.export import attention_signature
-
-        attention_signature.check(start.config)
+        start.config.check_attention()
     about: dict[str, Any] = {"attention": True} if with_attention else {}
     task: Task
     if run.get("name") == PRETRAINING:
@@ -153,11 +151,9 @@ def _options(run: Mapping[str, Any], path: str) -> Any:
 
 
 def _pretraining_task(options: PretrainingFlags, start: Checkpoint) -> Task:
-    from bert_tf.checkpoints import pretrained
-
     task: Task = catalog.get(task_name(start.config, start.weights))(
         {"wanted": {"max_seq_length": options.max_seq_length}},  # the records themselves are not needed
-        pretrained.tokenizer_of(start),
+        start.tokenizer,
         options.masking,
         next_sentence_weight=options.next_sentence_weight,
         lm_kind=lm_kind(start.config),
@@ -219,7 +215,6 @@ def examples_of(signatures: Mapping[str, Any]) -> dict[str, dict[str, list]]:
 
 
 def _values(shape: Any) -> list:
-    """SENTENCES as they are, as rows of choices, or as rows of words."""
     if shape.rank == 1:
         return list(SENTENCES)
     count = len(SENTENCES)

@@ -144,7 +144,6 @@ def _scores(files: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _seconds(run: Mapping[str, Any]) -> float | None:
-    """How long a run took; of a sweep the best one."""
     phases = report.dictionary(run.get("phases") or run.get("phases_of_best"))
     seconds = [value for value in phases.values() if curves.is_number(value)]
     return sum(seconds) if seconds else None

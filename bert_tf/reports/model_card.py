@@ -272,7 +272,6 @@ def _summary(use: type[Head], config: Mapping[str, Any], size: Any, start: str, 
 
 
 def _labels(labels: Any) -> str:
-    """A sentence that lists labels, or the first of many; "" if there are none."""
     if not isinstance(labels, Sequence) or not labels:
         return ""
     more = f" and {len(labels) - MAX_LABELS:,} more" if len(labels) > MAX_LABELS else ""
@@ -340,7 +339,6 @@ def _limits_of_run(run: Mapping[str, Any], warnings: Iterable[str]) -> list[str]
 
 
 def _limits(config: Mapping[str, Any], max_seq_length: Any) -> list[str]:
-    """Sentences on what the model cannot do."""
     positions = config.get("max_position_embeddings")
     length = max_seq_length or positions
     limits = [f"It reads {length} tokens at a time; longer texts are cut or read in windows."] if length else []

@@ -1,7 +1,6 @@
 """The end of a run: report, model card, and what to do next with the model."""
 
 import shlex
-from collections.abc import Sequence
 
 from bert_tf import heads
 from bert_tf.reports import model_card, report
@@ -17,7 +16,8 @@ def finish(folder: RunFolder, *, for_program: bool) -> None:
     model_card.write_of_run(folder.path, [folder.file("export")])
     print(f"Results are in {folder.path}; the report is {report.write_report(folder.path)}.")
     steps = next_calls(folder.path) if for_program else next_commands(folder.path)
-    print(*_lines(steps), sep="\n", flush=True)
+    width = max(len(step) for step, _ in steps)
+    print("Next:", *(f"  {step:{width}}  # {purpose}" for step, purpose in steps), sep="\n", flush=True)
 
 
 def next_commands(path: str) -> list[tuple[str, str]]:
@@ -40,8 +40,3 @@ def next_calls(path: str) -> list[tuple[str, str]]:
     if kind is None:
         calls.append((f"bert_tf.fine_tune(..., init_checkpoint={path!r})", "trains it on your labels"))
     return calls
-
-
-def _lines(steps: Sequence[tuple[str, str]]) -> list[str]:
-    width = max(len(step) for step, _ in steps)
-    return ["Next:", *(f"  {step:{width}}  # {purpose}" for step, purpose in steps)]

@@ -257,7 +257,6 @@ def _time(text: Any) -> datetime | None:
 
 
 def _phases(phases: Mapping[str, Any]) -> list[tuple[str, float, float]]:
-    """(name, seconds, percentage of the longest) of each phase."""
     phases = {name: seconds for name, seconds in phases.items() if curves.is_number(seconds) and seconds >= 0}
     longest = max(phases.values(), default=0) or 1
     return [(name, seconds, 100 * seconds / longest) for name, seconds in phases.items()]

@@ -140,7 +140,6 @@ def _has_parts(example: Any) -> bool:
 
 
 def _dictionaries(value: Any) -> list[tuple[str, dict[str, Any]]]:
-    """The items of a dictionary that are dictionaries."""
     return [(name, each) for name, each in value.items() if isinstance(each, dict)] if isinstance(value, dict) else []
 
 

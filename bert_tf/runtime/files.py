@@ -348,7 +348,6 @@ def _errors_of(path: StrPath) -> Iterator[None]:
 
 
 def _short(error: Exception) -> str:
-    """The reason in an error's message."""
     return reason_of(error).rstrip(".: ") or type(error).__name__
 
 

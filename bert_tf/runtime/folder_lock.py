@@ -69,7 +69,7 @@ class RemoteLock:
     def _check_free(self) -> None:
         content = _content(self._path)
         is_ours = content.get("host") == socket.gethostname()
-        is_dead = is_ours and not _is_running(content.get("process", 0))
+        is_dead = is_ours and not psutil.pid_exists(content.get("process", 0))
         if time.time() - content.get("time", 0) < VOID and not is_dead:
             raise BlockingIOError(self._path)
 
@@ -95,10 +95,6 @@ def _content(path: str) -> dict:
     """The owner that a lock names; {} without one."""
     content = json_files.read_json(path)
     return content if isinstance(content, dict) else {}
-
-
-def _is_running(process: int) -> bool:
-    return bool(psutil.pid_exists(process))
 
 
 @contextlib.contextmanager

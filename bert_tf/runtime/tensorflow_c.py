@@ -186,7 +186,6 @@ class Session:
         return tensor.value or 0
 
     def _array(self, tensor: ctypes.c_void_p) -> np.ndarray:
-        """A copy of a tensor."""
         shape = [self._library.TF_Dim(tensor, axis) for axis in range(self._library.TF_NumDims(tensor))]
         kind, address = self._library.TF_TensorType(tensor), self._library.TF_TensorData(tensor) or 0
         if kind != STRING:

@@ -87,7 +87,8 @@ def build(
         embedder = Embedder(model, given, batch_size, engine)
         _claim(partial, flags)
         is_own = True
-        count = _write_rows(partial, embedder, _examples(texts, columns, id_column))
+        rows = prediction_inputs.read(texts, {"text": None}, columns=columns, id_column=id_column)
+        count = _write_rows(partial, embedder, (row for row in rows if row.texts[0].strip()))
         if not count:
             raise UserError(f"{texts} holds no text: pass one with a text in a line.")
         about = _finish(partial, count, embedder, flags, approximate, bm25, storage)
@@ -129,11 +130,6 @@ def prepare(
         raise UserError(f"{folder} is in a store, and an index is mapped into memory: pass a folder on a disk.")
     if not overwrite or not files.is_file(os.path.join(folder, ABOUT)):
         atomic_files.check_free(folder)
-
-
-def _examples(texts: str, columns: Sequence[str], id_column: str | None) -> Iterator[Example]:
-    rows = prediction_inputs.read(texts, {"text": None}, columns=columns, id_column=id_column)
-    return (row for row in rows if row.texts[0].strip())
 
 
 def _digest(path: str) -> str | None:
@@ -212,7 +208,6 @@ def _truncate(vectors: str, texts: str, row_bytes: int) -> int:
 
 
 def _line_ends(path: str) -> np.ndarray:
-    """The offsets after the ends of lines, int64."""
     ends, first = [np.zeros(0, np.int64)], 0
     with open(path, "rb") as file:
         while block := file.read(1 << 24):

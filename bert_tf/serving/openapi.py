@@ -99,7 +99,6 @@ def _search(model: ServedIndex) -> Schema:
 
 
 def _post(name: str, summary: str, body: Schema, answered: str, answer: Schema) -> Schema:
-    """A route that takes and returns JSON."""
     refusal = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     return {
         "summary": summary,

@@ -286,7 +286,6 @@ def _line_chunks(source: Source) -> Iterator[Chunk]:
 
 
 def _texts_as_sentences(texts: Iterable[str], source: Source) -> Iterator[str | None]:
-    """Yields the sentences of texts, each a document, and None after each."""
     layout = "files" if source.layout.startswith("wikipedia") else source.layout
     for text in texts:
         chunks = ((part, True) for part in text.split("\n"))
@@ -297,14 +296,12 @@ def _texts_as_sentences(texts: Iterable[str], source: Source) -> Iterator[str | 
 
 
 def _extracted_texts(source: Source) -> Iterator[str]:
-    """The texts of <doc ...> elements."""
     with open_text(source.path, *_exact_range(source)) as file:
         for title, lines in wikipedia.articles(file):
             yield "\n".join(wikipedia.clean(title, lines))
 
 
 def _json_texts(source: Source, damage: list[str] | None) -> Iterator[str]:
-    """The texts of the lines of a .jsonl file."""
     first, end = _exact_range(source)
     with open_text(source.path, first, end) as file:
         number = 0

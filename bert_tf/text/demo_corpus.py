@@ -98,7 +98,6 @@ def _documents_of_library(folder: Path) -> tuple[list[str], ...]:
 
 
 def _modules(folder: Path) -> Iterable[Path]:
-    """The source files of the library, by name."""
     return (path for path in sorted(folder.rglob("*.py")) if not NOT_LIBRARY & set(path.relative_to(folder).parts))
 
 

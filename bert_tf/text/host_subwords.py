@@ -123,7 +123,6 @@ class SentencePiece(HostTokenizer):
         return _replaced(list(text), list(range(len(text))), self._table)
 
     def _pieces(self, text: str) -> Tokens:
-        """The tokens of a normal text without added tokens."""
         parts, begin = [], 0
         for end in range(len(text) + 1):
             is_end = end == len(text) or text[end] in BLANKS
@@ -134,7 +133,6 @@ class SentencePiece(HostTokenizer):
         return Tokens.joined(parts)
 
     def _word(self, word: str) -> Tokens:
-        """The tokens of a word, which begins with ▁ or gets one."""
         found = self._words.get(word)
         if found is None:
             more = not word.startswith(SPACE)

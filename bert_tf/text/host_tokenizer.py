@@ -158,7 +158,6 @@ class WordPiece(HostTokenizer):
         return self._token(self._named[token.content], part)
 
     def _of_normal(self, text: str) -> Tokens:
-        """The tokens of a normal text without added tokens."""
         tokens = Tokens([], [], [])
         for word, start in _words(text, self._settings.split_ideographs):
             ids, bounds = self._words.get(word) or self._add(word)

@@ -179,7 +179,6 @@ def faulty_rows(model: keras.Model, batch: Batch, first: int = 0) -> Iterator[in
 
 @contextlib.contextmanager
 def _eagerly() -> Iterator[None]:
-    """Runs functions that are otherwise compiled step by step."""
     before = tf.config.functions_run_eagerly()
     tf.config.run_functions_eagerly(True)
     try:

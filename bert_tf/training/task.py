@@ -50,11 +50,13 @@ class Servable(abc.ABC):
     """A kind of model and what its export answers. name: of the task in `tasks.catalog`.
 
     host_settings: plain data by which `export.host` does what the default signature does besides the network; None
-    where TensorFlow alone answers.
+    where TensorFlow alone answers. sentence_vectors: how it makes vectors of texts, a `SentenceVectors`; None where it
+    makes none.
     """
 
     name: str
     host_settings: Mapping[str, Any] | None = None
+    sentence_vectors: Any = None
 
     @abc.abstractmethod
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:

@@ -284,7 +284,6 @@ class TrainStep:
         return self._in_rows(batch, lambda rows, packing: self.model(rows, seed=seed, packing=packing)[output])
 
     def _backward(self, batch: Batch, gradient: tf.Tensor, seed: tf.Tensor) -> Gradients:
-        """Gradients of the weights, from that of the output of `_forward`."""
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(list(self.active.values()))
             outputs = self._forward(batch, seed)

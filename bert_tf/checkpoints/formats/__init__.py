@@ -212,7 +212,6 @@ def _without_layers_between(checkpoint: Checkpoint) -> Checkpoint:
 
 
 def _format_of(path: str, format_name: str | None = None) -> ModuleType | None:
-    """The first format that recognizes a path."""
     modules = (load(name) for name in ([format_name] if format_name else names()))
     return next((module for module in modules if module.recognizes(path)), None)
 

@@ -123,7 +123,6 @@ def _read_texts(path: str) -> list[str]:
 def _as_json(
     arguments: argparse.Namespace, checkpoint: Checkpoint, report: Any, left_out: Iterable[str]
 ) -> dict[str, Any]:
-    """Report of a conversion, with the names of all weights."""
     paths = {"source": arguments.source, "target": arguments.target, "format": arguments.format}
     known = {"lower_case": checkpoint.lower_case, "labels": checkpoint.labels, "kind": checkpoint.kind}
     size = None if checkpoint.vocabulary is None else len(checkpoint.vocabulary)
@@ -132,7 +131,6 @@ def _as_json(
 
 
 def _lines(arguments: argparse.Namespace, checkpoint: Checkpoint, left_out: Sequence[str]) -> Iterator[str]:
-    """The same as lines of text."""
     for name in left_out:
         yield f"  left out {name}, which the format {arguments.format} cannot hold"
     yield f"Wrote {len(checkpoint.weights) - len(left_out)} weights to {arguments.target} as {arguments.format}."

@@ -100,7 +100,6 @@ def _scored_export(arguments: argparse.Namespace, folder: str) -> scored_export.
 
 
 def _evaluate_index(arguments: argparse.Namespace) -> None:
-    """Prints how well an index finds texts."""
     relevant = retrieval_scores.read(arguments.file, arguments.text_columns or "query", arguments.label_column or "id")
     index = search_flags.index_of(arguments, arguments.model)
     queries = list(relevant)
@@ -120,7 +119,6 @@ def _evaluate_index(arguments: argparse.Namespace) -> None:
 
 
 def _report_progress(rows: Iterable[Row]) -> Iterator[Row]:
-    """Yields the rows and reports how many there were."""
     with progress("evaluating") as report:
         for done, row in enumerate(rows, 1):
             yield row
@@ -128,7 +126,6 @@ def _report_progress(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _lines(result: Any, model: str, path: str) -> Iterator[str]:
-    """Yields the scores and those of classes as lines of text."""
     yield f"{model} on {count_text(result.examples, 'example')} of {path}:"
     for name, value in result.scores.items():
         yield f"  {name:26} {value:,}" if isinstance(value, int) else f"  {name:26} {value:.4f}"

@@ -94,7 +94,9 @@ def run(arguments: argparse.Namespace) -> None:
         _check_combinations(argparse.Namespace(**vars(arguments) | {"file": file, "output": output}))
         _check_numbers(arguments)
         feature_files.format_of(output, arguments.format)
-        bulk_files.run("extract", arguments, source=_shared_path(arguments.source))
+        # A path as every worker sees it; names of published checkpoints stay.
+        source = files.absolute(arguments.source) if files.exists(arguments.source) else arguments.source
+        bulk_files.run("extract", arguments, source=source)
         return
     check(arguments)
     predictor = _engine(arguments)
@@ -105,7 +107,8 @@ def run(arguments: argparse.Namespace) -> None:
         choice.width(checkpoint.config.hidden_size)  # raises where the sizes of layers do not fit
         export(arguments, checkpoint, choice)
         return
-    examples = _single(arguments) if arguments.file is None else _from_file(arguments)
+    single = [Example("0", (arguments.text,), None, "the flags")]
+    examples = iter(single) if arguments.file is None else _from_file(arguments)
     first = next(examples)  # report errors in the file before making the model
     examples = (example for part in ([first], examples) for example in part)
     write(arguments, checkpoint, choice, examples, predictor)
@@ -131,11 +134,6 @@ def _checkpoint(arguments: argparse.Namespace, predictor: EnginePredictor | None
     if predictor:
         return Checkpoint(config=predictor.config, sentence_vectors=predictor.sentence_vectors)
     return shared_flags.complete_checkpoint(formats.read(arguments.source), arguments)
-
-
-def _shared_path(path: str) -> str:
-    """A path as every worker sees it; names of published checkpoints stay."""
-    return files.absolute(path) if files.exists(path) else path
 
 
 def answer_file(arguments: argparse.Namespace) -> None:
@@ -249,13 +247,7 @@ def _described(source: str, choice: VectorChoice) -> str:
     return f"Vectors as specified by {source}: {', '.join(parts)}."
 
 
-def _single(arguments: argparse.Namespace) -> Iterator[Example]:
-    """Yields the text of the flags."""
-    yield Example("0", (arguments.text,), None, "the flags")
-
-
 def _from_file(arguments: argparse.Namespace) -> Iterator[Example]:
-    """Yields the texts of the file."""
     columns = [name.strip() for name in (arguments.text_columns or "").split(",") if name.strip()]
     inputs = dict.fromkeys(("text_a", "text_b") if len(columns) == 2 else ("text",))
     return prediction_inputs.read(arguments.file, inputs, columns=columns, id_column=arguments.id_column)
@@ -338,16 +330,16 @@ def _model_and_tokenizer(
     dtype = precision.policy(arguments.precision, is_trained=False)
     needs_pooler = choice.pooling == "pooled" and (choice.unit == "sentence" or arguments.export is not None)
     model = pretrained.load_encoder(checkpoint, arguments.source, dtype=dtype, needs_pooler=needs_pooler)
-    return model, pretrained.tokenizer_of(checkpoint)
+    return model, checkpoint.tokenizer
 
 
 def export(arguments: argparse.Namespace, checkpoint: Checkpoint, choice: VectorChoice) -> None:
     """Writes a SavedModel whose outputs are those of this command."""
-    from bert_tf.export import attention_signature, saved_model
+    from bert_tf.export import saved_model
     from bert_tf.heads.vectors import extraction
 
     if arguments.attention:
-        attention_signature.check(checkpoint.config)
+        checkpoint.config.check_attention()
     model, tokenizer = _model_and_tokenizer(arguments, checkpoint, choice)
     examples = {name: {"text": extraction.EXAMPLES} for name in ("serving_default", "tokens")}
     about = {

@@ -69,7 +69,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _reported(rows: Iterable[tuple[str, ...]], report: Callable[[int], None]) -> Iterator[tuple[str, ...]]:
-    """Yields the rows, and reports how many there were."""
     for done, row in enumerate(rows, 1):
         yield row
         report(done)

@@ -135,7 +135,6 @@ def _number_of_texts(arguments: argparse.Namespace, folder: str) -> int | None:
 
 
 def _rows(arguments: argparse.Namespace, export: TextExport) -> Iterator[Answered]:
-    """The rows of the predictions, in order."""
     batch_size = arguments.batch_size or export.batch_size
     if arguments.is_split_into_words and tagged_words.tagger_of(export):
         return _tagged(arguments, export, batch_size)
@@ -159,7 +158,6 @@ def _tagged(arguments: argparse.Namespace, export: TextExport, batch_size: int) 
 
 
 def _write(arguments: argparse.Namespace, predicted: Iterator[Answered]) -> None:
-    """Writes rows to the output, or prints them."""
     rows = report_texts(predicted, name="predicting", file=arguments.file, output=arguments.output)
     if arguments.output:
         prediction_files.write_rows(arguments.output, rows)
@@ -254,7 +252,6 @@ def _flags_of(path: str, export: TextExport) -> list[str]:
 
 
 def _from_file(arguments: argparse.Namespace, export: TextExport) -> Iterator[Example]:
-    """Yields the texts of the file."""
     columns = [name.strip() for name in (arguments.text_columns or "").split(",") if name.strip()]
     columns = columns or _columns_of_training(arguments.file, export)
     if columns:

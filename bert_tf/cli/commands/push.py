@@ -86,7 +86,6 @@ def _converted(run: str, folder: str) -> str:
 
 
 def _names(folder: str) -> Iterator[str]:
-    """The paths of the files in a folder, relative to it."""
     for path, _, names in os.walk(folder):
         for name in names:
             yield os.path.relpath(os.path.join(path, name), folder)

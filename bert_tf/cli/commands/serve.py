@@ -30,7 +30,8 @@ from bert_tf.runtime import access_token, files, process
 from bert_tf.runtime.lazy import module
 from bert_tf.search.index import Index
 from bert_tf.search.index_files import IndexFiles, is_index
-from bert_tf.serving import versions, zero_shot_signature
+from bert_tf.serving import connection, versions, zero_shot_signature
+from bert_tf.serving.app import Server
 from bert_tf.serving.served import Served
 from bert_tf.serving.served_index import ServedIndex
 
@@ -89,8 +90,6 @@ def run(arguments: argparse.Namespace) -> None:
     folders = name_exports(arguments.exports, arguments.name)
     indexes = _check_folders(folders, arguments.reranker)
     _check_limits(arguments)
-    from bert_tf.serving import connection
-    from bert_tf.serving.app import Server
 
     tls = check_tls(arguments.ssl_certfile, arguments.ssl_keyfile)
     token = access_token.read(arguments.token_file, os.environ.get(access_token.VARIABLE))
@@ -127,7 +126,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _load(arguments: argparse.Namespace, name: str, path: str, version: str, *, is_index: bool) -> Any:
-    """A served model, or a served index."""
     if not is_index:
         loaded_model.forget_checkpoints()
         predictor = shared_flags.load_engine(arguments, loaded_model.find(path))

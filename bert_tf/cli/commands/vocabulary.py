@@ -20,8 +20,9 @@ from bert_tf.cli import recipe_flags
 from bert_tf.config.flag_groups import ModelOptions, TextOptions
 from bert_tf.data import text_lines
 from bert_tf.errors import UserError
+from bert_tf.recipes.pretraining import preparation
 from bert_tf.runtime import beam_runner, files
-from bert_tf.text import vocabulary, vocabulary_learning
+from bert_tf.text import corpus, vocabulary, vocabulary_learning
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,8 +64,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _learn(arguments: argparse.Namespace, lower_case: bool) -> list[str]:
     """Learns a vocabulary; raises UserError if there is no text or the size is too small."""
-    from bert_tf.recipes.pretraining import preparation
-
     minimum = len(vocabulary.SPECIAL_TOKENS)
     if arguments.vocab_size <= minimum:
         raise UserError(f"vocab_size is {arguments.vocab_size}; expected more than the {minimum} special tokens.")
@@ -85,8 +84,6 @@ def _read_as(arguments: argparse.Namespace) -> dict[str, str]:
 
 def _learn_on_beam(arguments: argparse.Namespace, lower_case: bool) -> list[str]:
     """Learns a vocabulary from all of the text; raises UserError if the runner is not installed."""
-    from bert_tf.text import corpus
-
     flags = shlex.split(arguments.runner_flags)
     beam_runner.check(arguments.runner, flags)
     from bert_tf.data.pretraining import beam_pipeline

@@ -154,7 +154,6 @@ def _write_shard(item: tuple[int, Iterable[Piece | bytes | PartResult]], work: W
 
 
 def _add(statistics: Iterable[Statistics]) -> Statistics:
-    """The statistics of several shards together."""
     shards: dict[int, dict[str, int]] = {}
     hashes: dict[str, list[np.ndarray]] = {"train": [], "eval": []}
     total: Any = 0

@@ -153,7 +153,6 @@ def _is_done(work: Path, shard: Path, bucket: Bucket) -> bool:
 
 
 def _collect(work: Path, plan: Plan, result: PartResult) -> Collected:
-    """Reads the statistics of all shards."""
     shards, counts = {}, np.zeros(len(plan.vocabulary), np.int64)
     hashes: dict[str, list[np.ndarray]] = {"train": [], "eval": []}
     for bucket in plan.bucket_list():

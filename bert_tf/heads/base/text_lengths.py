@@ -65,13 +65,9 @@ def _padding_of_batches(rows: np.ndarray) -> tuple[float, float]:
         batch = rows[start : start + BATCH].astype(np.int32)
         used += int(batch.sum())
         cut += int(batch.max()) * len(batch)
-        packed += int(_positions_when_packed(batch))
+        inputs = {"lengths": tf.constant(batch), "token_ids": tf.zeros([len(batch), batch.max()], tf.int32)}
+        packed += int(tf.size(PackingSpec.dynamic(local_costs()).assign(inputs).sources))
     return 1 - used / cut, 1 - used / packed
-
-
-def _positions_when_packed(lengths: np.ndarray) -> tf.Tensor:
-    batch = {"lengths": tf.constant(lengths), "token_ids": tf.zeros([len(lengths), lengths.max()], tf.int32)}
-    return tf.size(PackingSpec.dynamic(local_costs()).assign(batch).sources)
 
 
 def _bars(sizes: np.ndarray) -> dict[str, Any]:

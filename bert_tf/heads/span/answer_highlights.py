@@ -130,7 +130,6 @@ def _window(context: str, start: int, end: int) -> Span:
 
 
 def _merge(windows: Sequence[Span]) -> list[Span]:
-    """Merges windows that touch."""
     merged: list[Span] = []
     for first, last in windows:
         if merged and first <= merged[-1][1] + len(GAP):

@@ -185,7 +185,6 @@ class TagRows(Rows):
         return f"{count_text(total, 'entity', 'entities')} in {scheme}{f': {shares}{more}' if total else ''}"
 
     def _type_counts(self) -> collections.Counter[str]:
-        """Number of true spans of each type."""
         return collections.Counter(kind for sentence in self.sentences for kind, _, _ in self.spans_of(sentence))
 
     def statistics(self) -> dict[str, Any]:

@@ -28,7 +28,6 @@ class BertEncoder(BaseEncoder):
 
     layer_class: of its layers.
     embedding_options: of its Embeddings.
-    pooler_activation: of the dense layer on the token that represents a text.
 
     gradient_checkpointing: in training a layer keeps only its input for the backward pass, and computes the rest again
         there (Chen et al. 2016, arXiv:1604.06174): the same gradients, a third more work, a fraction of the memory.
@@ -47,7 +46,6 @@ class BertEncoder(BaseEncoder):
     probe: Probe | None = None
     layer_class: type[TransformerLayer] = TransformerLayer
     embedding_options: Mapping[str, bool] = {}
-    pooler_activation = "tanh"
 
     def __init__(
         self, config: BertConfig | dict, embeddings: Embeddings | SharedEmbeddings | None = None, **options: Any

@@ -19,7 +19,7 @@ from bert_tf.model import attention, functional_bert
 from bert_tf.model.batch_layout import BatchLayout, gather_tokens, size_of
 from bert_tf.model.encoders.bert import BertEncoder
 from bert_tf.model.heads import LogitsHead
-from bert_tf.model.layers import ConfiguredLayer, SelfAttention, TransformerLayer, activate
+from bert_tf.model.layers import ConfiguredLayer, Dense, LayerNorm, SelfAttention, TransformerLayer, activate
 from bert_tf.model.relative_bias import position_scores
 
 
@@ -56,6 +56,9 @@ def rows_of_width(config: BertConfig, width: tf.Tensor | int) -> tuple[Any, Any,
 class DisentangledAttention(SelfAttention):
     """SelfAttention whose scores also compare queries and keys with vectors of relative positions (section 3.1)."""
 
+    position_key: Dense | None = None
+    position_query: Dense | None = None
+
     def __init__(self, config: BertConfig | dict, stream: str, **options: Any):
         super().__init__(config, stream, **options)
         width, settings = self.config.hidden_size, self.config.settings
@@ -76,8 +79,8 @@ class DisentangledAttention(SelfAttention):
             position_query, position_key, _ = tf.split(projected, 3, -1)
         else:
             position_query, position_key = (
-                getattr(self, name)(vectors, needs_gradient=layout.training) if hasattr(self, name) else None
-                for name in ("position_query", "position_key")
+                dense and dense(vectors, needs_gradient=layout.training)
+                for dense in (self.position_query, self.position_key)
             )
 
         def by_distance(x: tf.Tensor) -> tf.Tensor:  # [R, D] -> [H, 2 T - 1, K]
@@ -212,6 +215,7 @@ class Encoder(BertEncoder):
     pooler_activation = "gelu_erf"
     replaced_token_head = ReplacedTokenHead
     functional_encode = staticmethod(encode_functionally)
+    relative_norm: LayerNorm | None = None
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
@@ -234,5 +238,5 @@ class Encoder(BertEncoder):
         layout = super().layout(inputs, seed)
         first, last, distances = rows_of_width(self.config, layout.width)
         vectors = tf.cast(self.relative_table.value, self.compute_dtype)
-        vectors = self.relative_norm(vectors) if hasattr(self, "relative_norm") else vectors
+        vectors = self.relative_norm(vectors) if self.relative_norm else vectors
         return dataclasses.replace(layout, distance_vectors=vectors[first : last + 1], distances=distances)

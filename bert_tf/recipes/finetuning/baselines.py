@@ -16,6 +16,7 @@ from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.lazy import tf
 from bert_tf.tasks import baseline
 from bert_tf.tasks.task import FineTuningTask
+from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder
 
@@ -59,8 +60,6 @@ def _frozen_vectors(evaluator: "Evaluator") -> Callable[[str, int], np.ndarray] 
 
     None for several processes, too, which would have to wait for each other.
     """
-    from bert_tf.training import distribute
-
     model, strategy = evaluator.model, evaluator.strategy
     if not hasattr(model, "vectors") or distribute.spans_processes(strategy):
         return None
@@ -119,7 +118,6 @@ def _assign(model: Any, head: Iterable[np.ndarray]) -> None:
 
 
 def _table(scores: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
-    """A line for each model: its name and its scores."""
     width = max(map(len, scores))
     for name, values in scores.items():
         yield f"  {name:{width}}  " + "  ".join(f"{score} {value:.4f}" for score, value in values.items())

@@ -92,8 +92,11 @@ def score(
     export: Any = by_engine or loaded_model.Export(folder, jit_compile=jit_compile, texts=texts)
     if issubclass(kind, Vectors) and len(_columns(about["reads"])) < 2:
         raise UserError(f"{folder} was trained on single texts, which nothing scores: evaluate it in training.")
+    layout = _glue_layout(about)
     outputs = [str(number) for number in range(sum(count or 0 for count in export.inputs.values()))]
-    head: TunedHead = kind.tuned({**about, "labels": about.get("labels") or outputs}).scored_by(_score_names(about))
+    head: TunedHead = kind.tuned({**about, "labels": about.get("labels") or outputs}).scored_by(
+        layout.scores if layout else ()
+    )
     is_own = kind.labelled_file or issubclass(kind, Vectors)  # of other tables the export says what it reads
     items = head.labelled(path, about["reads"]) if is_own else _labelled(path, export, about)
     count, scores, details = _evaluate(head, export, items, batch_size, report)
@@ -112,7 +115,6 @@ def score_split(
 def _evaluate(
     head: TunedHead, export: TextFunction, items: Iterable[Any], batch_size: int | None, report: Report
 ) -> tuple[int, dict[str, Any], dict[str, Any]]:
-    """The number of items, the scores and the details of an export."""
     is_of_words = head.signature == tagged_words.SIGNATURE
     predictor = tagged_words.tagger_of(export) if is_of_words else export
     kept: list[Any] = []
@@ -177,12 +179,6 @@ def _table_rows(path: str, export: TextFunction, about: Mapping[str, Any], colum
 
 def _columns(reads: Mapping[str, Any]) -> list[str]:
     return [name.strip() for name in (reads.get("text_columns") or "").split(",") if name.strip()]
-
-
-def _score_names(about: Mapping[str, Any]) -> Sequence[str]:
-    """Those of a task of GLUE, else ()."""
-    layout = _glue_layout(about)
-    return layout.scores if layout else ()
 
 
 def _glue_layout(about: Mapping[str, Any]) -> Any:

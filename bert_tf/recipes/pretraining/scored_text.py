@@ -5,12 +5,10 @@ import math
 import tempfile
 
 from bert_tf.config.flag_groups import DeviceOptions
-from bert_tf.errors import UserError
 from bert_tf.recipes import initialization, pretrain, trained_model
 from bert_tf.recipes.finetuning.scored_export import Scored
 from bert_tf.recipes.pretraining import preparation
 from bert_tf.recipes.pretraining.pretraining_flags import without_pairs
-from bert_tf.text import tokenizer_kinds
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder
 
@@ -29,16 +27,11 @@ def score(path: str, file: str, *, batch_size: int | None, jit_compile: str = "a
     options = without_pairs(options, start.config)
     options = options.replace(input_file=file, eval_file=file, records_dir="", prepare_only=True)
     preparation.check_has_text("file", file, options.text)
-    if start.vocabulary is None:
-        raise UserError(f"{path} has no vocab.txt next to it, without which it takes no strings.")
+    tokenizer = start.require_tokenizer(path)
     strategy = initialization.start_devices(DeviceOptions())
     with tempfile.TemporaryDirectory() as place:
-        folder = RunFolder(place)
-        config, manifest = preparation.prepare(start, options, folder)
-        tokenizer = tokenizer_kinds.from_file(
-            folder.file("vocab.txt"), start.lowers_case, special_tokens_in_strings=start.special_tokens
-        )
-        task = pretrain.create_task(options, dataclasses.replace(start, config=config), manifest, tokenizer)
+        _, manifest = preparation.prepare(start, options, RunFolder(place))
+        task = pretrain.create_task(options, start, manifest, tokenizer)
         training = dataclasses.replace(
             options.training,
             eval_batch_size=batch_size or options.training.eval_batch_size,

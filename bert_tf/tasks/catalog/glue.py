@@ -180,12 +180,13 @@ def read(data_dir: str, layout: Layout, split: str) -> list[Example]:
 def read_file(path: str, layout: Layout, split: str) -> list[Example]:
     """The examples of a file in the layout of a split; files of test splits have no labels."""
     is_test = split in layout.submissions
+    has_index = is_test or layout.folder not in ("CoLA", "SST-2", "MRPC")
     malformed: list[str] | None = [] if layout.tolerant and not is_test else None
     rows = examples.read(
         path,
         texts=layout.texts,
         label=None if is_test else layout.label,
-        id_column="id" if layout.folder == "QQP" else None if _has_no_index(layout, is_test) else "index",
+        id_column="id" if layout.folder == "QQP" else "index" if has_index else None,
         columns=None if is_test or not layout.headerless else layout.headerless,
         malformed=malformed,
     )
@@ -206,10 +207,6 @@ def read_tfds(tfds_dir: str, layout: Layout, split: str) -> list[Example]:
         named=bool(layout.labels) and not has_numbers,
     )
     return sorted(rows, key=lambda example: int(example.id))
-
-
-def _has_no_index(layout: Layout, is_test: bool) -> bool:
-    return layout.folder in ("CoLA", "SST-2", "MRPC") and not is_test
 
 
 def _path(data_dir: str, layout: Layout, name: str) -> str:

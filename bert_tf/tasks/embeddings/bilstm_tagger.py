@@ -40,9 +40,9 @@ class BiLstmTagger(BertModel):
     ) -> None:
         super().__init__(config, **options)
         self.features, self.count, self.lstm_size = features, count, lstm_size
-        width = self.config.hidden_size * (1 if FEATURES[features][1] == "mix" else count)
-        if FEATURES[features][1] == "mix":
-            self.mix = ScalarMix(count, dtype=self.dtype_policy)
+        is_mixed = FEATURES[features][1] == "mix"
+        width = self.config.hidden_size * (1 if is_mixed else count)
+        self.mix = ScalarMix(count, dtype=self.dtype_policy) if is_mixed else None
         self.lstm = BiLstm(self.config, width, lstm_size, dtype=self.dtype_policy)
         self.dropout = Dropout(HEAD_DROPOUT, "head", dtype=self.dtype_policy)
         self.classifier = LogitsHead(self.config, size, lstm_size, dtype=self.dtype_policy)
@@ -63,7 +63,7 @@ class BiLstmTagger(BertModel):
         lengths = inputs["lengths"]
         longest = tf.maximum(tf.reduce_max(lengths), 1)
         x = tf.cast(inputs["vectors"][:, :longest], self.compute_dtype)
-        x = self.mix(x) if hasattr(self, "mix") else tf.reshape(x, [tf.shape(x)[0], longest, x.shape[2] * x.shape[3]])
+        x = self.mix(x) if self.mix else tf.reshape(x, [tf.shape(x)[0], longest, x.shape[2] * x.shape[3]])
         x = self.lstm(x, lengths)  # [B, longest, lstm_size]
         logits = self.classifier(self.dropout(tf.reshape(x, [-1, self.lstm_size]), seed=seed))
         logits = tf.reshape(logits, [-1, longest, logits.shape[-1]])

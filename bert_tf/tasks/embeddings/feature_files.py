@@ -54,16 +54,12 @@ def writer(path: str, shape: Shape, kind: str | None = None, *, shared: bool = F
 
     shared: whether other processes may write the same file at the same time.
     """
+    writers = dict(zip(FORMATS, (_jsonl, feature_tables.npz, feature_tables.parquet, _tfrecord), strict=True))
     with (
         atomic_files.atomic_write(path, shared=shared) as partial,
-        _writers()[format_of(path, kind)](partial, shape) as add,
+        writers[format_of(path, kind)](partial, shape) as add,
     ):
         yield add
-
-
-def _writers() -> dict[str, Writer]:
-    # imported here because it loads NumPy, and `bert-tf extract --help` should be fast
-    return dict(zip(FORMATS, (_jsonl, feature_tables.npz, feature_tables.parquet, _tfrecord), strict=True))
 
 
 def json_line(number: int, text: TextVectors, shape: Shape, identifier: str | None = None) -> str:
