@@ -32,6 +32,12 @@ def pytest_configure(config):
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
 
+@pytest.fixture
+def anyio_backend():
+    """What runs tests that are coroutines."""
+    return "asyncio"
+
+
 @pytest.fixture(autouse=True)
 def same_random_numbers():
     """Seeds Python, NumPy and TensorFlow before each test, so that no test depends on the ones before it.

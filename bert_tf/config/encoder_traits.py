@@ -146,10 +146,7 @@ TRAITS: Mapping[str, EncoderTraits] = {  # of the modules in PACKAGE
     ),
     "mpnet": _roberta(may_be_causal=False, may_be_sinusoidal=False, tokenizer="mpnet"),
     "nomic_bert": _bert(
-        may_be_causal=False,
-        sentence_pairs="",
-        has_layer_biases=False,
-        settings={"rotary_emb_base": 1000.0},
+        may_be_causal=False, sentence_pairs="", has_layer_biases=False, settings={"rotary_emb_base": 1000.0}
     ),
     "pre_ln_bert": _bert(may_be_sinusoidal=True),
     "roberta": _roberta(tokenizer="byte_bpe"),

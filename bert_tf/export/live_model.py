@@ -87,10 +87,7 @@ def about(path: str) -> dict[str, Any]:
 
 
 def task_of(
-    path: str,
-    loaded: Checkpoint,
-    texts: int | None = None,
-    splits: Mapping[str, Callable[[], Any]] | None = None,
+    path: str, loaded: Checkpoint, texts: int | None = None, splits: Mapping[str, Callable[[], Any]] | None = None
 ) -> Any:
     """A task for a checkpoint that does not say how it was trained; see `signatures`.
 

@@ -111,11 +111,7 @@ def run_phase(options: Flags) -> None:
 
 @traced_gradients.forgotten()
 def run_model(
-    options: Flags,
-    start: Checkpoint,
-    taught_by: Checkpoint | None,
-    manifest: Mapping[str, Any],
-    folder: RunFolder,
+    options: Flags, start: Checkpoint, taught_by: Checkpoint | None, manifest: Mapping[str, Any], folder: RunFolder
 ) -> None:
     """Creates task and model, trains, evaluates and exports."""
     engine_predictor.names_of(options.export_engines)  # raises for one that cannot be written
@@ -247,12 +243,7 @@ def report_results(
 
 
 def export_and_demo(
-    task: "Task",
-    model: "BertModel",
-    tokenizer: "Tokenizer",
-    evaluator: "Evaluator",
-    options: Flags,
-    folder: RunFolder,
+    task: "Task", model: "BertModel", tokenizer: "Tokenizer", evaluator: "Evaluator", options: Flags, folder: RunFolder
 ) -> None:
     """Exports the model, fills masks with the export, and writes examples for the report."""
     from bert_tf.export.saved_model import export

@@ -168,12 +168,7 @@ def test_paths_of_modules_stay_in_the_folder(path, tmp_path):
         ("sentence_bert_config.json", {"query_length": 32}, "unsupported", "query_length 32 in .*"),
         ("sentence_bert_config.json", {"model_args": {"x": 1}}, "unsupported", "model_args {'x': 1} in .*"),
         ("tokenizer_config.json", {"truncation_side": "left"}, "unsupported", "truncation_side 'left'"),
-        (
-            "config_sentence_transformers.json",
-            {"model_type": "SparseEncoder"},
-            "unsupported",
-            "the model_type .*",
-        ),
+        ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "unsupported", "the model_type .*"),
     ],
 )
 def test_settings_are_read(name, content, field, expected, tmp_path):

@@ -33,11 +33,7 @@ def model():
 
 
 def ours():
-    return {
-        "token_ids": padded(ROWS, PAD),
-        "segment_ids": padded(SEGMENTS, 0),
-        "lengths": tf.constant(LENGTHS),
-    }
+    return {"token_ids": padded(ROWS, PAD), "segment_ids": padded(SEGMENTS, 0), "lengths": tf.constant(LENGTHS)}
 
 
 def test_rows_of_transformers_padded_on_the_left_have_the_same_vectors(model):

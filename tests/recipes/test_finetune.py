@@ -132,10 +132,7 @@ def test_label_thresholds_are_calibrated_per_label(tmp_path, capsys):
 
 MISTAKES = {
     "nothing to learn": ({"task_name": ""}, "Pass a task"),
-    "unknown task": (
-        {"task_name": "mrcp"},
-        "There is no task 'mrcp' to fine-tune on. Did you mean mrpc? Known: ",
-    ),
+    "unknown task": ({"task_name": "mrcp"}, "There is no task 'mrcp' to fine-tune on. Did you mean mrpc? Known: "),
     "a pre-training task": ({"task_name": "pretraining/mlm"}, "There is no task 'pretraining/mlm' to fine-tune on"),
     "nothing trained": ({"do_train": False}, "train first, or pass init_checkpoint"),
     "a threshold of one class": ({"label_threshold": "best"}, "label_threshold needs label_type=multi_label"),

@@ -15,6 +15,7 @@ from bert_tf.serving.batcher import Batcher, Busy
 from bert_tf.serving.large_requests import LargeRequests, Late
 from bert_tf.serving.served import Signature
 
+pytestmark = pytest.mark.anyio
 one_at_once = functools.partial(Batcher, at_once=1)
 
 
@@ -41,144 +42,118 @@ def rows(*texts):
     return {"x": np.array([text.encode() for text in texts], object)}
 
 
-def test_waiting_requests_are_computed_together():
-    async def scenario():
-        slow, batcher = Slow(), one_at_once(most_rows=4)
-        first = asyncio.create_task(batcher.answer(slow, rows("a")))
-        await asyncio.sleep(0.05)
-        others = [asyncio.create_task(batcher.answer(slow, rows(*texts))) for texts in ("bc", "d", "efg")]
-        await asyncio.sleep(0.05)
-        slow.go.set()
-        answers = [answer["x"].tolist() for answer in await asyncio.gather(first, *others)]
-        await batcher.close()
-        return slow.batches, answers
-
-    batches, answers = asyncio.run(scenario())
-    assert batches == [[b"a"], [b"b", b"c", b"d"], [b"e", b"f", b"g"]]
+async def test_waiting_requests_are_computed_together():
+    slow, batcher = Slow(), one_at_once(most_rows=4)
+    first = asyncio.create_task(batcher.answer(slow, rows("a")))
+    await asyncio.sleep(0.05)
+    others = [asyncio.create_task(batcher.answer(slow, rows(*texts))) for texts in ("bc", "d", "efg")]
+    await asyncio.sleep(0.05)
+    slow.go.set()
+    answers = [answer["x"].tolist() for answer in await asyncio.gather(first, *others)]
+    await batcher.close()
+    assert slow.batches == [[b"a"], [b"b", b"c", b"d"], [b"e", b"f", b"g"]]
     assert answers == [[b"a"], [b"b", b"c"], [b"d"], [b"e", b"f", b"g"]]
 
 
-def test_batches_run_in_parallel_and_share_the_queue():
-    async def scenario():
-        slow, batcher = Slow(), Batcher(at_once=2)
-        requests = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in "abcdefgh"]
-        await asyncio.sleep(0.05)
-        begun = [list(batch) for batch in slow.batches]
-        late = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in "ij"]
-        await asyncio.sleep(0.05)
-        waiting = batcher.waiting
-        slow.go.set()
-        answers = await asyncio.gather(*requests, *late)
-        await batcher.close()
-        return begun, waiting, [answer["x"].tolist()[0].decode() for answer in answers]
-
-    begun, waiting, answers = asyncio.run(scenario())
+async def test_batches_run_in_parallel_and_share_the_queue():
+    slow, batcher = Slow(), Batcher(at_once=2)
+    requests = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in "abcdefgh"]
+    await asyncio.sleep(0.05)
+    begun = [list(batch) for batch in slow.batches]
+    late = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in "ij"]
+    await asyncio.sleep(0.05)
+    waiting = batcher.waiting
+    slow.go.set()
+    answers = await asyncio.gather(*requests, *late)
+    await batcher.close()
     assert sorted(begun) == [[b"a", b"b", b"c", b"d"], [b"e", b"f", b"g", b"h"]]
-    assert waiting == 2 and answers == list("abcdefghij")
+    assert waiting == 2 and [answer["x"].tolist()[0].decode() for answer in answers] == list("abcdefghij")
 
 
-def test_bad_request_does_not_affect_others_in_its_batch():
-    async def scenario():
-        slow, batcher = Slow(), one_at_once()
-        requests = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in ("first", "good", "bad", "fine")]
-        await asyncio.sleep(0.05)
-        slow.go.set()
-        results = await asyncio.gather(*requests, return_exceptions=True)
-        await batcher.close()
-        return [str(each) if isinstance(each, Exception) else each["x"].tolist()[0] for each in results]
-
-    assert asyncio.run(scenario()) == [b"first", b"good", "this one cannot be", b"fine"]
+async def test_bad_request_does_not_affect_others_in_its_batch():
+    slow, batcher = Slow(), one_at_once()
+    requests = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in ("first", "good", "bad", "fine")]
+    await asyncio.sleep(0.05)
+    slow.go.set()
+    results = await asyncio.gather(*requests, return_exceptions=True)
+    await batcher.close()
+    found = [str(each) if isinstance(each, Exception) else each["x"].tolist()[0] for each in results]
+    assert found == [b"first", b"good", "this one cannot be", b"fine"]
 
 
-def test_full_queue_refuses_and_abandoned_requests_are_dropped():
-    async def scenario():
-        slow, batcher = Slow(), one_at_once(most_waiting=2)
-        first = asyncio.create_task(batcher.answer(slow, rows("a")))
-        await asyncio.sleep(0.05)
-        given_up, pending = (asyncio.create_task(batcher.answer(slow, rows(text))) for text in "bc")
-        await asyncio.sleep(0.05)
-        with pytest.raises(Busy):
-            await batcher.answer(slow, rows("d"))
-        given_up.cancel()
-        await asyncio.sleep(0.01)
-        late = asyncio.create_task(batcher.answer(slow, rows("e")))
-        await asyncio.sleep(0.01)
-        slow.go.set()
-        await asyncio.gather(first, pending, late)
-        await batcher.close()
-        return slow.batches
-
-    assert asyncio.run(scenario()) == [[b"a"], [b"c", b"e"]]
+async def test_full_queue_refuses_and_abandoned_requests_are_dropped():
+    slow, batcher = Slow(), one_at_once(most_waiting=2)
+    first = asyncio.create_task(batcher.answer(slow, rows("a")))
+    await asyncio.sleep(0.05)
+    given_up, pending = (asyncio.create_task(batcher.answer(slow, rows(text))) for text in "bc")
+    await asyncio.sleep(0.05)
+    with pytest.raises(Busy):
+        await batcher.answer(slow, rows("d"))
+    given_up.cancel()
+    await asyncio.sleep(0.01)
+    late = asyncio.create_task(batcher.answer(slow, rows("e")))
+    await asyncio.sleep(0.01)
+    slow.go.set()
+    await asyncio.gather(first, pending, late)
+    await batcher.close()
+    assert slow.batches == [[b"a"], [b"c", b"e"]]
 
 
-def test_large_request_yields_to_others_between_its_parts():
-    async def scenario():
-        slow, batcher = Slow(), one_at_once(most_waiting=2, most_rows=2)
-        large = asyncio.create_task(batcher.answer(slow, rows(*"abcdefgh")))
-        await asyncio.sleep(0.05)
-        others = [asyncio.create_task(batcher.answer(slow, rows(*texts))) for texts in ("xy", "z")]
-        await asyncio.sleep(0.05)
-        waiting = batcher.waiting
-        slow.go.set()
-        answers = [answer["x"].tolist() for answer in await asyncio.gather(large, *others)]
-        await batcher.close()
-        return waiting, slow.batches, answers
-
-    waiting, batches, answers = asyncio.run(scenario())
+async def test_large_request_yields_to_others_between_its_parts():
+    slow, batcher = Slow(), one_at_once(most_waiting=2, most_rows=2)
+    large = asyncio.create_task(batcher.answer(slow, rows(*"abcdefgh")))
+    await asyncio.sleep(0.05)
+    others = [asyncio.create_task(batcher.answer(slow, rows(*texts))) for texts in ("xy", "z")]
+    await asyncio.sleep(0.05)
+    waiting = batcher.waiting
+    slow.go.set()
+    answers = [answer["x"].tolist() for answer in await asyncio.gather(large, *others)]
+    await batcher.close()
     assert waiting == 2
-    assert batches == [[b"a", b"b"], [b"x", b"y"], [b"z"], [b"c", b"d"], [b"e", b"f"], [b"g", b"h"]]
+    assert slow.batches == [[b"a", b"b"], [b"x", b"y"], [b"z"], [b"c", b"d"], [b"e", b"f"], [b"g", b"h"]]
     assert answers == [[bytes([97 + i]) for i in range(8)], [b"x", b"y"], [b"z"]]
 
 
-def test_large_requests_are_computed_in_order():
-    async def scenario():
-        slow, batcher = Slow(), one_at_once(most_rows=1)
-        slow.go.set()
-        texts = ["aaa", "bbb", "ccc", "ddd"]
-        tasks = [asyncio.create_task(batcher.answer(slow, rows(*text))) for text in texts]
-        await asyncio.sleep(0)
-        waiting = batcher.waiting
-        tasks[1].cancel()
-        await asyncio.wait(tasks)
-        left = batcher.waiting
-        await batcher.close()
-        return waiting, left, b"".join(row for batch in slow.batches for row in batch)
-
-    assert asyncio.run(scenario()) == (4, 0, b"aaacccddd")
+async def test_large_requests_are_computed_in_order():
+    slow, batcher = Slow(), one_at_once(most_rows=1)
+    slow.go.set()
+    texts = ["aaa", "bbb", "ccc", "ddd"]
+    tasks = [asyncio.create_task(batcher.answer(slow, rows(*text))) for text in texts]
+    await asyncio.sleep(0)
+    waiting = batcher.waiting
+    tasks[1].cancel()
+    await asyncio.wait(tasks)
+    left = batcher.waiting
+    await batcher.close()
+    assert (waiting, left, b"".join(row for batch in slow.batches for row in batch)) == (4, 0, b"aaacccddd")
 
 
-def test_large_request_that_would_be_late_is_refused_early():
-    async def scenario():
-        large = LargeRequests()
+async def test_large_request_that_would_be_late_is_refused_early():
+    large = LargeRequests()
 
-        async def compute(work, seconds, part_seconds):
-            async with large.turn(work, seconds) as turn:
-                for _ in range(work):
-                    await asyncio.sleep(0)
-                    large.advance(turn, 1, part_seconds)
+    async def compute(work, seconds, part_seconds):
+        async with large.turn(work, seconds) as turn:
+            for _ in range(work):
+                await asyncio.sleep(0)
+                large.advance(turn, 1, part_seconds)
 
-        computations = [compute(2, 10, 1.0), compute(9, 10, 1.0), compute(5, 10, 1.0), compute(2, 10, 1.0)]
-        together = await asyncio.gather(*computations, return_exceptions=True)
-        return together, await compute(50, 10, 1.0), large.waiting
-
-    together, alone, waiting = asyncio.run(scenario())
+    computations = [compute(2, 10, 1.0), compute(9, 10, 1.0), compute(5, 10, 1.0), compute(2, 10, 1.0)]
+    together = await asyncio.gather(*computations, return_exceptions=True)
+    alone = await compute(50, 10, 1.0)
     assert [type(result) for result in together] == [type(None), Late, type(None), type(None)]
-    assert alone is None and waiting == 0, "without others it is tried: its texts may be shorter"
+    assert alone is None and large.waiting == 0, "without others it is tried: its texts may be shorter"
 
 
-def test_late_request_is_told_that_the_server_is_busy():
-    async def scenario():
-        slow, batcher = Slow(), one_at_once(most_rows=1)
-        slow.go.set()
-        batcher._large._seconds = 1.0
-        first = asyncio.create_task(batcher.answer(slow, rows("a", "b"), seconds=10))
-        await asyncio.sleep(0)
-        with pytest.raises(Busy, match="delay this one by more than 10 seconds"):
-            await batcher.answer(slow, rows("c", "d"), seconds=10)
-        await first
-        await batcher.close()
-
-    asyncio.run(scenario())
+async def test_late_request_is_told_that_the_server_is_busy():
+    slow, batcher = Slow(), one_at_once(most_rows=1)
+    slow.go.set()
+    batcher._large._seconds = 1.0
+    first = asyncio.create_task(batcher.answer(slow, rows("a", "b"), seconds=10))
+    await asyncio.sleep(0)
+    with pytest.raises(Busy, match="delay this one by more than 10 seconds"):
+        await batcher.answer(slow, rows("c", "d"), seconds=10)
+    await first
+    await batcher.close()
 
 
 class Endless(Slow):
@@ -200,22 +175,19 @@ class Endless(Slow):
             self.ended.set()
 
 
-def test_batch_that_nobody_waits_for_is_stopped():
-    async def scenario():
-        endless, batcher = Endless(), one_at_once()
-        requests = [asyncio.create_task(batcher.answer(endless, rows(text))) for text in "ab"]
-        await asyncio.sleep(0.1)
-        requests[0].cancel()
-        assert not await asyncio.to_thread(endless.ended.wait, 0.2), "another request waits for it"
-        requests[1].cancel()
-        assert await asyncio.to_thread(endless.ended.wait, 10)
-        slow = Slow()
-        slow.go.set()
-        after = await asyncio.wait_for(batcher.answer(slow, rows("c")), 10)
-        await batcher.close()
-        return endless.batches, after["x"].tolist()
-
-    assert asyncio.run(scenario()) == ([[b"a", b"b"]], [b"c"])
+async def test_batch_that_nobody_waits_for_is_stopped():
+    endless, batcher = Endless(), one_at_once()
+    requests = [asyncio.create_task(batcher.answer(endless, rows(text))) for text in "ab"]
+    await asyncio.sleep(0.1)
+    requests[0].cancel()
+    assert not await asyncio.to_thread(endless.ended.wait, 0.2), "another request waits for it"
+    requests[1].cancel()
+    assert await asyncio.to_thread(endless.ended.wait, 10)
+    slow = Slow()
+    slow.go.set()
+    after = await asyncio.wait_for(batcher.answer(slow, rows("c")), 10)
+    await batcher.close()
+    assert (endless.batches, after["x"].tolist()) == ([[b"a", b"b"]], [b"c"])
 
 
 def test_client_that_is_told_504_lets_the_computation_end():
@@ -226,18 +198,15 @@ def test_client_that_is_told_504_lets_the_computation_end():
         assert endless.ended.wait(10)
 
 
-def test_long_texts_are_computed_one_at_a_time_next_to_small_requests():
-    async def scenario():
-        slow, batcher = Slow(), Batcher(at_once=2, most_bytes=3)
-        requests = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in ("long1", "long2", "a")]
-        await asyncio.sleep(0.1)
-        begun = sorted(slow.batches)
-        slow.go.set()
-        answers = [answer["x"].tolist()[0].decode() for answer in await asyncio.gather(*requests)]
-        await batcher.close()
-        return begun, answers
-
-    assert asyncio.run(scenario()) == ([[b"a"], [b"long1"]], ["long1", "long2", "a"])
+async def test_long_texts_are_computed_one_at_a_time_next_to_small_requests():
+    slow, batcher = Slow(), Batcher(at_once=2, most_bytes=3)
+    requests = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in ("long1", "long2", "a")]
+    await asyncio.sleep(0.1)
+    begun = sorted(slow.batches)
+    slow.go.set()
+    answers = [answer["x"].tolist()[0].decode() for answer in await asyncio.gather(*requests)]
+    await batcher.close()
+    assert (begun, answers) == ([[b"a"], [b"long1"]], ["long1", "long2", "a"])
 
 
 @pytest.mark.parametrize("text", ["a b c d e f", "a,b,c.", "abcdefg " * 3, "我爱你们的书", "a" * 37])
@@ -270,56 +239,44 @@ class Constant(Ragged):
     ("kind", "batches"),
     [(Ragged, [[b"ab", b"cd", b"e"], [b"ab"], [b"cd"], [b"e"]]), (Constant, [[b"ab"], [b"cd"], [b"e"]])],
 )
-def test_output_without_rows_is_computed_alone(kind, batches):
-    async def scenario():
-        slow, batcher = kind(), one_at_once()
-        requests = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in ("ab", "cd", "e")]
-        await asyncio.sleep(0.05)
-        slow.go.set()
-        answers = await asyncio.wait_for(asyncio.gather(*requests), 10)
-        await batcher.close()
-        return slow.batches, [bytes(answer["letters"]) for answer in answers]
-
-    assert asyncio.run(scenario()) == (batches, [b"ab", b"cd", b"e"])
+async def test_output_without_rows_is_computed_alone(kind, batches):
+    slow, batcher = kind(), one_at_once()
+    requests = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in ("ab", "cd", "e")]
+    await asyncio.sleep(0.05)
+    slow.go.set()
+    answers = await asyncio.wait_for(asyncio.gather(*requests), 10)
+    await batcher.close()
+    assert (slow.batches, [bytes(answer["letters"]) for answer in answers]) == (batches, [b"ab", b"cd", b"e"])
 
 
-def test_split_request_without_row_outputs_is_refused():
-    async def scenario():
-        slow, batcher = Ragged(), one_at_once(most_rows=1)
-        slow.go.set()
-        with pytest.raises(ValueError, match="its output letters does not have one row per instance: send fewer"):
-            await batcher.answer(slow, rows("ab", "c"))
-        await batcher.close()
-
-    asyncio.run(scenario())
+async def test_split_request_without_row_outputs_is_refused():
+    slow, batcher = Ragged(), one_at_once(most_rows=1)
+    slow.go.set()
+    with pytest.raises(ValueError, match="its output letters does not have one row per instance: send fewer"):
+        await batcher.answer(slow, rows("ab", "c"))
+    await batcher.close()
 
 
-def test_large_request_is_split_and_reassembled():
-    async def scenario():
-        slow, batcher = Slow(), one_at_once(most_rows=3)
-        slow.go.set()
-        answer = await batcher.answer(slow, rows(*"abcdefgh"))
-        await batcher.close()
-        return slow.batches, answer["x"].tolist()
-
-    batches, answer = asyncio.run(scenario())
-    assert [len(batch) for batch in batches] == [3, 3, 2] and answer == [bytes([97 + i]) for i in range(8)]
+async def test_large_request_is_split_and_reassembled():
+    slow, batcher = Slow(), one_at_once(most_rows=3)
+    slow.go.set()
+    answer = await batcher.answer(slow, rows(*"abcdefgh"))
+    await batcher.close()
+    assert [len(batch) for batch in slow.batches] == [3, 3, 2] and answer["x"].tolist() == [
+        bytes([97 + i]) for i in range(8)
+    ]
 
 
-def test_batch_size_is_limited_by_text_length():
-    async def scenario():
-        slow, batcher = Slow(), one_at_once(most_bytes=5)
-        first = asyncio.create_task(batcher.answer(slow, rows("long text", "a", "bb", "ccc")))
-        await asyncio.sleep(0.05)
-        second = asyncio.create_task(batcher.answer(slow, rows("dd")))
-        await asyncio.sleep(0.05)
-        slow.go.set()
-        answers = [answer["x"].tolist() for answer in await asyncio.gather(first, second)]
-        await batcher.close()
-        return slow.batches, answers
-
-    batches, answers = asyncio.run(scenario())
-    assert batches == [[b"long text"], [b"dd", b"a", b"bb"], [b"ccc"]]
+async def test_batch_size_is_limited_by_text_length():
+    slow, batcher = Slow(), one_at_once(most_bytes=5)
+    first = asyncio.create_task(batcher.answer(slow, rows("long text", "a", "bb", "ccc")))
+    await asyncio.sleep(0.05)
+    second = asyncio.create_task(batcher.answer(slow, rows("dd")))
+    await asyncio.sleep(0.05)
+    slow.go.set()
+    answers = [answer["x"].tolist() for answer in await asyncio.gather(first, second)]
+    await batcher.close()
+    assert slow.batches == [[b"long text"], [b"dd", b"a", b"bb"], [b"ccc"]]
     assert answers == [[b"long text", b"a", b"bb", b"ccc"], [b"dd"]]
 
 
@@ -339,17 +296,17 @@ class Letters(Slow):
         return {"letters": np.array(letters, object), **numbers}
 
 
-def test_parts_of_different_widths_are_padded_as_the_model_pads():
-    async def scenario(rows_at_once):
+async def test_parts_of_different_widths_are_padded_as_the_model_pads():
+    found = []
+    for rows_at_once in (1, 2):
         slow, batcher = Letters(), one_at_once(most_rows=rows_at_once)
         slow.go.set()
         answer = await batcher.answer(slow, rows("abc", "d"))
         await batcher.close()
-        return {name: array.tolist() for name, array in answer.items()}
-
-    alone = asyncio.run(scenario(1))
-    assert alone == asyncio.run(scenario(2))
-    assert alone["letters"] == [[b"a", b"b", b"c"], [b"d", b"", b""]] and alone["parts"] == [[0, 0, 0], [0, -1, -1]]
+        found.append({name: array.tolist() for name, array in answer.items()})
+    assert found[0] == found[1]
+    assert found[0]["letters"] == [[b"a", b"b", b"c"], [b"d", b"", b""]]
+    assert found[0]["parts"] == [[0, 0, 0], [0, -1, -1]]
 
 
 def tensors(outputs):

@@ -52,9 +52,7 @@ class FineTuningFlags(TaskOptions):
     MODEL: ClassVar[frozenset[str]] = frozenset()
 
     write_examples: str = flag(
-        "",
-        "Folder to write the rows of all splits into as TFRecords, which train_file may name later.",
-        free=True,
+        "", "Folder to write the rows of all splits into as TFRecords, which train_file may name later.", free=True
     )
     do_eval: bool = changed(RunOptions, "do_eval", help="Evaluate on the development set.")
     do_predict: bool = flag(False, "Write predictions.", free=True)

@@ -147,10 +147,7 @@ def test_more_tables_and_seeds_resume(tmp_path, started):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        (
-            {"fine_tuning": {}},
-            r"tasks.bert.sst_2 was run with other flags \(learning_rate was 1e-4, now not set",
-        ),
+        ({"fine_tuning": {}}, r"tasks.bert.sst_2 was run with other flags \(learning_rate was 1e-4, now not set"),
         ({"input_file": "others"}, r"pretraining.bert was .*\(input_file was texts, now others\)"),
         ({"pretraining": {"num_train_steps": "80", "vocab_size": "500"}}, "num_train_steps was 800, now 80"),
         ({"num_seeds": 3}, r"\(num_seeds was 2, now 3\)"),  # it is a single run, as it left no sweep.json

@@ -57,8 +57,7 @@ def test_flags_win(table, capsys):
 
 
 @pytest.mark.parametrize(
-    "rows, batch_size, epochs, eval_steps",
-    [(16, 8, 60, 10), (300, 16, 22, 27), (1730, 16, 4, 32), (9999, 32, 3, 70)],
+    "rows, batch_size, epochs, eval_steps", [(16, 8, 60, 10), (300, 16, 22, 27), (1730, 16, 4, 32), (9999, 32, 3, 70)]
 )
 def test_small_tables_are_trained_for_several_hundred_steps(rows, batch_size, epochs, eval_steps):
     chosen = table_choice.recipe(["a", "b"] * (rows // 2), "classes", {})
