@@ -158,9 +158,11 @@ class Classes(TextHead):
         return {"label": tf.gather(tf.constant(self.labels), tf.argmax(predictions["logits"], -1))}
 
     def from_logits(self, logits: np.ndarray) -> dict[str, np.ndarray]:
-        shares = confidence.softmax(logits, self.temperature).astype(np.float32)
-        predictions = {"logits": logits, "probabilities": shares}
+        predictions = {"logits": logits, "probabilities": self._shares(logits)}
         return {**predictions, "label": np.array(self.names(self.predicted(predictions)), object)}
+
+    def _shares(self, logits: np.ndarray) -> np.ndarray:
+        return confidence.softmax(logits, self.temperature).astype(np.float32)
 
     # Confidence
 
