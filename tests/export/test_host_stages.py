@@ -15,7 +15,7 @@ from bert_tf.config.sentence_vectors import NORMALIZE, VectorLayer
 from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.export import host
-from bert_tf.export.engine_predictor import inputs_of
+from bert_tf.export.row_blocks import inputs_of
 from bert_tf.heads.masked_lm import mask_filling
 from bert_tf.heads.span.answering import Answering
 from bert_tf.heads.span.question_windows import QuestionWindows

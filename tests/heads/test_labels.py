@@ -188,6 +188,9 @@ def test_outputs_are_probabilities_and_names():
     several = MultiLabel(["a", "b|", "c"], separator="|")
     answers = several.predictions({"logits": tf.constant([[1.0, -1.0, 2.0], [-1.0, -1.0, -1.0], [-1.0, -1.0, 1.0]])})
     assert several.label_names(answers)["label"].numpy().tolist() == [b"a|c", b"", b"c"]
+    on_the_host = several.from_logits(answers["logits"].numpy())
+    np.testing.assert_allclose(on_the_host["probabilities"], answers["probabilities"], rtol=1e-6)
+    assert on_the_host["label"].tolist() == ["a|c", "", "c"]
     multi_label = MultiLabel(["a", "b", "c"], "|", [0.1, 0.2, 0.9])
     assert multi_label.label_names(answers)["label"].numpy().tolist() == [b"a|b"] * 3
     arrays = {name: x.numpy() for name, x in answers.items()}
