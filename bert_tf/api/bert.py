@@ -15,6 +15,7 @@ from bert_tf.api.results import Attribution, Ranked
 from bert_tf.api.texts import Texts
 from bert_tf.api.words import is_words, join_words, listed
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, loaded_model, tagged_words
@@ -523,7 +524,7 @@ class Bert:
     def _columns(self) -> Sequence[str]:
         """The text columns of the table that the model was trained on, () if there was none."""
         flags = recorded_flags(self.path) or about_file.read(self.path).get("reads") or {}
-        return tuple(name.strip() for name in (flags.get("text_columns") or "").split(",") if name.strip())
+        return tuple(comma_separated(flags.get("text_columns")))
 
     @functools.cached_property
     def _is_made_here(self) -> bool:

@@ -11,7 +11,7 @@ from bert_tf.config.train_config import JIT_CHOICES
 from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor
 from bert_tf.export.engine_predictor import AUTO, CHOICES, TENSORFLOW, EnginePredictor
-from bert_tf.runtime import accelerators, tensorflow_startup, xla_options
+from bert_tf.runtime import accelerators, process, tensorflow_startup, xla_options
 from bert_tf.text import special_tokens, vocabulary
 
 
@@ -19,6 +19,13 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
     """Adds --trust_code, of the commands that read folders."""
     help = "import modules outside of this package that files name, such as an encoder or a task"
     parser.add_argument("--trust_code", action="store_true", help=help)
+
+
+def add_inference(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of commands that answer with folders of the user."""
+    add_engine(parser)
+    add_devices(parser)
+    add_trust(parser)
 
 
 def add_num_texts(parser: argparse.ArgumentParser) -> None:
@@ -53,8 +60,9 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--xla_cache", default=xla_options.DEFAULT_CACHE, metavar="FOLDER", help=XLA_CACHE_HELP)
 
 
-def apply_devices(arguments: argparse.Namespace) -> None:
-    """Sets up the process, before TensorFlow is imported."""
+def set_up(arguments: argparse.Namespace) -> None:
+    """Sets up a process that only predicts, before TensorFlow is imported."""
+    process.assume_frozen_weights()
     if arguments.gpu_memory_growth:
         accelerators.grow_memory()
     if arguments.tf32:
@@ -131,6 +139,12 @@ def complete_checkpoint(checkpoint: Checkpoint, arguments: argparse.Namespace) -
             "pass the matching vocab.txt as --vocab_file."
         )
     return checkpoint
+
+
+def check_batch_size(arguments: argparse.Namespace) -> None:
+    """Raises UserError for a batch without texts."""
+    if arguments.batch_size is not None and arguments.batch_size < 1:
+        raise UserError(f"batch_size is {arguments.batch_size}; expected 1 or more.")
 
 
 TAG_COLUMNS = ("word_column", "tag_column")

@@ -17,7 +17,7 @@ from absl import logging as absl_logging
 from bert_tf.config import flags
 from bert_tf.config.flag_parsers import ChoiceParser, NumberOrWord
 from bert_tf.config.flags import Kind
-from bert_tf.config.options import fields_of, groups_of, own_flags
+from bert_tf.config.options import Options, fields_of, groups_of, own_flags
 from bert_tf.errors import UserError, describe_failure, meant
 from bert_tf.runtime import process, stop_signals, tensorflow_startup, terminal
 
@@ -55,13 +55,13 @@ def run(
     app.run(lambda _: _call(kind, main), argv=[sys.argv[0], *arguments], flags_parser=parse)
 
 
-def _shown(kind: type, arguments: Sequence[str]) -> Collection[str]:
+def _shown(kind: type[Options], arguments: Sequence[str]) -> Collection[str]:
     """The flags that --help shows: with --task_name those of this task."""
     named = re.search(r"--?task_name[= ](\S+)", " ".join(arguments))
     return kind.flags_of(named[1]) if named else fields_of(kind)
 
 
-def _print_help(kind: type, shown: Collection[str], description: str) -> None:
+def _print_help(kind: type[Options], shown: Collection[str], description: str) -> None:
     lines, fields = [description.rstrip()], fields_of(kind)
     for title, every in help_groups(kind).items():
         if not (names := [name for name in every if name in shown]):
@@ -74,7 +74,7 @@ def _print_help(kind: type, shown: Collection[str], description: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's flush at exit would fail
 
 
-def help_groups(kind: type) -> dict[str, list[str]]:
+def help_groups(kind: type[Options]) -> dict[str, list[str]]:
     """{title: flags}: those in MOST_USED of the dataclass, then those of each class it inherits or holds."""
     most_used = list(kind.MOST_USED)
     groups = {"Flags used most": most_used}

@@ -10,6 +10,14 @@ from bert_tf.config.options import choices_of
 from bert_tf.runtime import plugins
 
 
+def comma_separated(text: str | None) -> list[str]:
+    """The parts of a flag without the spaces around them and without empty ones.
+
+    comma_separated("a, b,")  ->  ["a", "b"]
+    """
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
 class ChoiceFlag(absl_flags.EnumFlag):
     """A flag with choices, old names for some of them, and modules from outside if they are plugins."""
 

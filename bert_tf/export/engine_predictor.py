@@ -14,6 +14,7 @@ import numpy as np
 
 from bert_tf.checkpoints import sentence_transformers
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
@@ -322,7 +323,7 @@ def names_of(text: str) -> list[str]:
 
     Raises UserError for an unknown one, and where what writes its models is not installed.
     """
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    names = comma_separated(text)
     for name in names:
         if name not in CHOICES[2:]:
             raise UserError(f"engine is {name!r}; expected some of {', '.join(CHOICES[2:])}.")

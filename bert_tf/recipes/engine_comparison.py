@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.checkpoints import formats
+from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data.examples import Example
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError, reason_of
@@ -143,7 +144,7 @@ def _labelled(file: str, task: Any, reads: Mapping[str, Any]) -> Any:
         return task.head.content(file, reads)
     shapes = task.head.input_shapes(task.head.texts)
     inputs, _ = loaded_model.inputs_in_order(shapes, list(shapes))
-    columns = [name.strip() for name in (reads.get("text_columns") or "").split(",") if name.strip()]
+    columns = comma_separated(reads.get("text_columns"))
     return list(prediction_inputs.read(file, inputs, columns=columns, label=reads.get("label_column") or "label"))
 
 

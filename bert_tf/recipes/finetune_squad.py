@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from bert_tf.config.flag_groups import RunOptions
+from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.config.options import changed, flag
 from bert_tf.data import preprocessed_examples, questions
 from bert_tf.errors import UserError, count_text
@@ -126,7 +127,7 @@ def score_files(options: Flags) -> None:
 def write_ensemble(options: Flags, labelled: Sequence[questions.Question], folder: RunFolder) -> str:
     """Writes the combined answers of several runs into a folder; returns the path of predictions.json."""
     check_no_run(folder)
-    runs = [name.strip() for name in options.ensemble.split(",") if name.strip()]
+    runs = comma_separated(options.ensemble)
     answers = squad_files.ensemble(
         [f"{run}/{squad_files.N_BEST}" for run in runs],
         labelled,

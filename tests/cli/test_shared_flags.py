@@ -17,6 +17,6 @@ def test_float32_is_multiplied_in_tf32_on_request_only(flags, expected, monkeypa
     monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     parser = argparse.ArgumentParser()
     shared_flags.add_devices(parser)
-    shared_flags.apply_devices(parser.parse_args(flags))
+    shared_flags.set_up(parser.parse_args(flags))
     tensorflow_startup.start_if_silenced()
     assert allowed == [expected]

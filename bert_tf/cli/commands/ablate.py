@@ -15,6 +15,7 @@ embeddings, ELMo-like, GPT-like, BERT).
 import argparse
 import json
 
+from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.errors import UserError
 from bert_tf.recipes.ablation import ablation, ablation_plan, ablations
 
@@ -23,7 +24,6 @@ TABLES = "objectives,sizes,masking,steps,encoders"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
     parser.add_argument("folder", metavar="OUTPUT", help="folder for all runs and tables")
     parser.add_argument("--input_file", required=True, help="text to pre-train on, as for bert-tf pretrain")
     parser.add_argument(
@@ -44,9 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Runs what is not finished and prints the tables, or prints the commands for --dry_run."""
     known = ablations.tables([_shape(size) for size in arguments.sizes.split(",")])
-    names = [name.strip() for name in arguments.tables.split(",") if name.strip()]
+    names = comma_separated(arguments.tables)
     if not names:
         raise UserError(f"--tables names no table. Known: {', '.join(known)}.")
     for name in names:

@@ -19,6 +19,7 @@ import os
 
 from bert_tf.checkpoints import formats
 from bert_tf.cli import shared_flags
+from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.errors import UserError
 from bert_tf.recipes import engine_comparison, trained_model
 from bert_tf.recipes.finetuning import scored_export
@@ -27,7 +28,6 @@ from bert_tf.runtime import atomic_files, files, process
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
     parser.add_argument("model", metavar="MODEL", help="run folder, or a checkpoint with a head")
     parser.add_argument("--file", default="", help="labelled texts, questions or tagged words for a checkpoint")
     shared_flags.add_columns(parser)
@@ -39,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints the table, and writes that of a run."""
     process.assume_frozen_weights()
     folder = arguments.model
     is_run = files.exists(os.path.join(folder, "run.json"))
@@ -52,7 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
         reads = {}
         if arguments.file:
             raise UserError(f"{folder} is a run, which is compared on its own evaluation rows: leave out --file.")
-    names = [name.strip() for name in arguments.engines.split(",") if name.strip()]
+    names = comma_separated(arguments.engines)
     result = engine_comparison.compare(
         folder,
         max_rows=arguments.max_rows,

@@ -39,12 +39,10 @@ ZSH_REPEATED = re.compile(r'^(\s*")\(\*\):', re.MULTILINE)  # nargs="+", which s
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints the script."""
     parser = main.parser()
     (subparsers,) = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     for command in subparsers.choices.values():

@@ -41,7 +41,6 @@ RESIZING_FLAGS = ("new_vocab_file", "max_position_embeddings")  # the model need
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
     parser.add_argument("source", metavar="FROM", help="checkpoint to read")
     parser.add_argument("target", metavar="TO", help="folder to write")
     names = plugins.Choices([*formats.writable_names(), *engines.names()])
@@ -59,7 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes TO and prints what was converted."""
     check_free(arguments.target)
     if engines.is_engine(arguments.format):
         for flag in RESIZING_FLAGS:

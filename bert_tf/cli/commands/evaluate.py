@@ -29,13 +29,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from bert_tf.cli import search_flags, shared_flags
-from bert_tf.errors import UserError, count_text
+from bert_tf.errors import count_text
 from bert_tf.export import loaded_model
 from bert_tf.heads.span import answer_highlights
 from bert_tf.recipes import trained_model
 from bert_tf.recipes.finetuning import scored_export
 from bert_tf.recipes.pretraining import scored_text
-from bert_tf.runtime import process
 from bert_tf.runtime.progress import progress
 from bert_tf.search import retrieval_scores
 from bert_tf.search.index_files import is_index
@@ -45,28 +44,22 @@ AT_ONCE = 64  # queries
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
     parser.add_argument("model", metavar="MODEL", help="folder of an export, of a run with one, or a checkpoint")
     parser.add_argument("--file", required=True, help="labelled texts, questions or tagged words, or plain text")
     shared_flags.add_columns(parser)
-    shared_flags.add_engine(parser)
-    shared_flags.add_devices(parser)
-    shared_flags.add_trust(parser)
+    shared_flags.add_inference(parser)
     parser.add_argument("--batch_size", type=int, help="examples per batch (32; 2048 compiled by XLA)")
     search_flags.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints the scores."""
-    process.assume_frozen_weights()
-    shared_flags.apply_devices(arguments)
+    shared_flags.set_up(arguments)
     if is_index(arguments.model):
         _evaluate_index(arguments)
         return
     search_flags.check_unused(arguments)
-    if arguments.batch_size is not None and arguments.batch_size < 1:
-        raise UserError(f"batch_size is {arguments.batch_size}; expected 1 or more.")
+    shared_flags.check_batch_size(arguments)
     if trained_model.is_pretraining(arguments.model):
         folder = arguments.model
         result = scored_text.score(

@@ -27,7 +27,6 @@ from bert_tf.training.run_directory import RunFolder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
     parser.add_argument("folder", metavar="RUN", help="run folder, or a checkpoint with a head")
     parser.add_argument("target", metavar="TO", nargs="?", help="folder to write (RUN/export)")
     parser.add_argument(
@@ -48,7 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes the export and prints where it is."""
     engine_names = engine_predictor.names_of(arguments.engine)
     folder = arguments.folder
     is_run = trained_model.is_run(folder) or not formats.is_checkpoint(folder)

@@ -31,6 +31,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import bulk_files, shared_flags
 from bert_tf.cli.text_progress import report_texts
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
+from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.config.sentence_vectors import NORMALIZE, SentenceVectors
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text
@@ -50,7 +51,6 @@ WINDOW_BYTES = 256 << 20  # and the memory their embeddings may take
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
     parser.add_argument("source", metavar="MODEL", help="checkpoint to read, or run folder")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--text", help="a single text, or a pair as 'one ||| another'")
@@ -79,16 +79,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--id_column", metavar="NAME", help="column of FILE with an id to write too")
     shared_flags.add_checkpoint(parser)
     parser.add_argument("--precision", choices=(*EXPORT_PRECISIONS, "auto"), default="float32", help="(float32)")
-    shared_flags.add_devices(parser)
-    shared_flags.add_engine(parser)
-    shared_flags.add_trust(parser)
+    shared_flags.add_inference(parser)
     parser.add_argument("--batch_size", type=int, default=256, help="texts per batch (256)")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes the embeddings or the export."""
-    process.assume_frozen_weights()
-    shared_flags.apply_devices(arguments)
+    shared_flags.set_up(arguments)
     if arguments.input is not None:
         file, output = bulk_files.pairs(arguments.input, arguments.output)[0]
         _check_combinations(argparse.Namespace(**vars(arguments) | {"file": file, "output": output}))
@@ -204,8 +200,7 @@ def _check_combinations(arguments: argparse.Namespace) -> None:
 
 
 def _check_numbers(arguments: argparse.Namespace) -> None:
-    if arguments.batch_size < 1:
-        raise UserError(f"batch_size is {arguments.batch_size}; expected 1 or more.")
+    shared_flags.check_batch_size(arguments)
     sentence_choice.check_length(arguments.max_seq_length, arguments.doc_stride)
 
 
@@ -248,7 +243,7 @@ def _described(source: str, choice: VectorChoice) -> str:
 
 
 def _from_file(arguments: argparse.Namespace) -> Iterator[Example]:
-    columns = [name.strip() for name in (arguments.text_columns or "").split(",") if name.strip()]
+    columns = comma_separated(arguments.text_columns)
     inputs = dict.fromkeys(("text_a", "text_b") if len(columns) == 2 else ("text",))
     return prediction_inputs.read(arguments.file, inputs, columns=columns, id_column=arguments.id_column)
 

@@ -16,16 +16,15 @@ import signal
 import time
 
 from bert_tf.cli import shared_flags
-from bert_tf.errors import Interrupted, UserError, count_text
+from bert_tf.config.flag_parsers import comma_separated
+from bert_tf.errors import Interrupted, count_text
 from bert_tf.heads.vectors import sentence_choice
-from bert_tf.runtime import process
 from bert_tf.search import building
 from bert_tf.search.embedder_settings import EmbedderSettings
 from bert_tf.search.stored_vectors import STORAGES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
     parser.add_argument("texts", metavar="TEXTS", help="texts to find: .txt, or a table")
     parser.add_argument("index", metavar="INDEX", help="folder to write")
     parser.add_argument("--model", required=True, help="checkpoint, run or export that makes the vectors")
@@ -56,17 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch_size", type=int, default=64, help="texts per batch (64)")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing index")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    shared_flags.add_engine(parser)
-    shared_flags.add_devices(parser)
-    shared_flags.add_trust(parser)
+    shared_flags.add_inference(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes the index."""
-    process.assume_frozen_weights()
-    shared_flags.apply_devices(arguments)
-    if arguments.batch_size < 1:
-        raise UserError(f"batch_size is {arguments.batch_size}; expected 1 or more.")
+    shared_flags.set_up(arguments)
+    shared_flags.check_batch_size(arguments)
     sentence_choice.check_length(arguments.max_seq_length, 0)
     if arguments.pooling is not None:
         sentence_choice.check_pooling(arguments.pooling)
@@ -78,7 +72,7 @@ def run(arguments: argparse.Namespace) -> None:
             arguments.index,
             arguments.model,
             **{name: getattr(arguments, name) for name in names},
-            columns=[name.strip() for name in arguments.text_columns.split(",") if name.strip()],
+            columns=comma_separated(arguments.text_columns),
             id_column=arguments.id_column,
             approximate=arguments.approximate,
             bm25=arguments.bm25,

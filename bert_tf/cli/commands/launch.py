@@ -28,7 +28,6 @@ COMMANDS = "bert_tf.cli.commands"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's arguments to `parser`."""
     parser.usage = "bert-tf launch [--workers=N] [--worker_index=I --coordinator=HOST:PORT] -- COMMAND FLAGS"
     parser.add_argument("--workers", type=int, default=0, help="number of processes that train together")
     parser.add_argument("--worker_index", type=int, default=-1, help="start this one of them only, counted from 0")
@@ -45,7 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Starts the processes and exits as the first that failed, or with 0."""
     words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not words or not recipe_flags.is_recipe(plugins.load(COMMANDS, words[0], kind="command")):
         raise UserError(

@@ -13,16 +13,16 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 
 from bert_tf.cli import search_flags, shared_flags
+from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import examples
 from bert_tf.errors import UserError, count_text
-from bert_tf.runtime import atomic_files, files, process
+from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.progress import progress
 from bert_tf.search import mining
 from bert_tf.search.mining import MiningOptions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
     parser.add_argument("pairs", metavar="PAIRS", help="table of queries and texts that answer them")
     parser.add_argument("output", metavar="OUTPUT", help="file to write, .jsonl")
     parser.add_argument("--index", required=True, help="folder of the index")
@@ -41,14 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes the table."""
-    process.assume_frozen_weights()
-    shared_flags.apply_devices(arguments)
+    shared_flags.set_up(arguments)
     options = MiningOptions(
         negatives=arguments.negatives, margin=arguments.margin, skip=arguments.skip, depth=arguments.depth
     )
     options.check()
-    names = tuple(name.strip() for name in arguments.text_columns.split(",") if name.strip())
+    names = tuple(comma_separated(arguments.text_columns))
     if len(names) != 2:
         raise UserError(f"text_columns is {arguments.text_columns!r}; expected QUERY,TEXT.")
     if not arguments.output.endswith(".jsonl"):

@@ -27,6 +27,7 @@ from typing import Any
 
 from bert_tf.cli import bulk_files, shared_flags
 from bert_tf.cli.text_progress import report_texts
+from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
@@ -34,7 +35,7 @@ from bert_tf.export import engine_predictor, loaded_model, prediction_inputs, qu
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.answers import Answered
-from bert_tf.runtime import files, process
+from bert_tf.runtime import files
 
 WINDOW = 4096  # texts that are sorted by length before batching
 OUTPUTS = prediction_files.EXTENSIONS
@@ -44,7 +45,6 @@ TextExport = loaded_model.Export | quick_export.QuickExport | engine_predictor.E
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
     parser.add_argument(
         "export", metavar="EXPORT", help="folder of an export, of a run with one, or a checkpoint with a head"
     )
@@ -72,16 +72,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--id_column", metavar="NAME", help="column of FILE with an id (0, 1, 2, ...)")
     parser.add_argument("--output", help="file to write, .jsonl, .tsv, .csv, .xlsx or .parquet")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
-    shared_flags.add_engine(parser)
-    shared_flags.add_devices(parser)
-    shared_flags.add_trust(parser)
+    shared_flags.add_inference(parser)
     parser.add_argument("--batch_size", type=int, help="texts per batch (32; 2048 compiled by XLA)")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes or prints the predictions."""
-    process.assume_frozen_weights()
-    shared_flags.apply_devices(arguments)
+    shared_flags.set_up(arguments)
     folder = loaded_model.find(arguments.export)
     if arguments.input is not None:
         file, output = bulk_files.pairs(arguments.input, arguments.output)[0]
@@ -113,14 +109,10 @@ def _by_labels(arguments: argparse.Namespace, export: Any) -> TextExport:
     return zero_shot.ZeroShot(
         export,
         export.labels,
-        _labels(arguments),
+        comma_separated(arguments.labels),
         multi_label=arguments.multi_label,
         hypothesis_template=arguments.hypothesis_template,
     )
-
-
-def _labels(arguments: argparse.Namespace) -> list[str]:
-    return [label.strip() for label in arguments.labels.split(",") if label.strip()]
 
 
 def _number_of_texts(arguments: argparse.Namespace, folder: str) -> int | None:
@@ -172,8 +164,7 @@ def _write(arguments: argparse.Namespace, predicted: Iterator[Answered]) -> None
 
 def answer_file(arguments: argparse.Namespace) -> None:
     """Writes the predictions for one file of --input."""
-    process.assume_frozen_weights()
-    shared_flags.apply_devices(arguments)
+    shared_flags.set_up(arguments)
     texts = _number_of_texts(arguments, arguments.export)
     found = _engine(arguments.export, arguments.engine) or _export(arguments.export, arguments.jit_compile, texts)
     export = _by_labels(arguments, found)
@@ -197,13 +188,12 @@ def check(arguments: argparse.Namespace, *, has_folder: bool = False) -> None:
 
     has_folder: whether the folder of the output exists, or will be made.
     """
-    if arguments.batch_size is not None and arguments.batch_size < 1:
-        raise UserError(f"batch_size is {arguments.batch_size}; expected 1 or more.")
+    shared_flags.check_batch_size(arguments)
     for name in ("text_columns", "id_column") if arguments.file is None else OTHER_TEXTS:
         if getattr(arguments, name) is not None:
             raise UserError(f"{name} requires {'file' if arguments.file is None else 'text'}: leave it out.")
     if arguments.labels is not None:
-        zero_shot.hypotheses(_labels(arguments), arguments.hypothesis_template)
+        zero_shot.hypotheses(comma_separated(arguments.labels), arguments.hypothesis_template)
     elif arguments.multi_label or arguments.hypothesis_template != zero_shot.TEMPLATE:
         raise UserError("multi_label and hypothesis_template are for labels: leave them out, or pass labels.")
     if arguments.file is not None:
@@ -252,7 +242,7 @@ def _flags_of(path: str, export: TextExport) -> list[str]:
 
 
 def _from_file(arguments: argparse.Namespace, export: TextExport) -> Iterator[Example]:
-    columns = [name.strip() for name in (arguments.text_columns or "").split(",") if name.strip()]
+    columns = comma_separated(arguments.text_columns)
     columns = columns or _columns_of_training(arguments.file, export)
     if columns:
         export.check_order()
@@ -265,7 +255,7 @@ def _columns_of_training(path: str, export: TextExport) -> list[str]:
     if not is_table or isinstance(export, zero_shot.ZeroShot):
         return []
     names = (loaded_model.about(export.source).get("reads") or {}).get("text_columns") or ""
-    columns = [name.strip() for name in names.split(",") if name.strip()]
+    columns = comma_separated(names)
     return columns if columns and set(columns) <= set(tables.column_names(path)) else []
 
 

@@ -26,7 +26,6 @@ huggingface_hub = module("huggingface_hub")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
     parser.add_argument("folder", metavar="FOLDER", help="run, export or converted checkpoint")
     parser.add_argument("repository", metavar="OWNER/NAME", help="repository on the hub")
     parser.add_argument("--private", action="store_true", help="create a private repository")
@@ -37,7 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Uploads the folder and prints the address of the repository."""
     owner, slash, name = arguments.repository.partition("/")
     if not (owner and slash and name) or "/" in name:
         raise UserError(f"{arguments.repository} is not a repository: pass owner/name.")

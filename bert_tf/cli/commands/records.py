@@ -30,7 +30,6 @@ SHARED = {*NAMES} - {"vocab_file"}  # with `bert-tf pretrain`, if it has them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
     parser.add_argument("input_file", metavar="TEXTS", help="texts to make records of")
     parser.add_argument("output", metavar="TO", help="folder of the records")
     parser.add_argument("--vocab_file", required=True, help="vocab.txt; bert-tf vocabulary learns one")
@@ -54,7 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Makes the records and prints statistics of the text."""
     options = _options(arguments)
     if arguments.dry_run:
         numbers = statistics.estimate(plan.make_plan(options, arguments.input_file, arguments.eval_file))

@@ -18,14 +18,12 @@ from bert_tf.runtime import files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folder")
     parser.add_argument("--output", help="page to write (RUN/report.html; compare.html for several runs)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes the page, prints the JSON object, or both."""
     for folder in arguments.runs:
         report.read(folder)  # report errors before anything is written
     output = arguments.output

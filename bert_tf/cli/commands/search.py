@@ -15,16 +15,15 @@ import textwrap
 from collections.abc import Iterator
 
 from bert_tf.cli import search_flags, shared_flags
+from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.errors import UserError
 from bert_tf.export import prediction_inputs
-from bert_tf.runtime import process
 
 WIDTH = 100  # of a text that is printed
 AT_ONCE = 64  # queries
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
     parser.add_argument("index", metavar="INDEX", help="folder of the index")
     parser.add_argument("query", nargs="?", metavar="QUERY", help="what to find")
     parser.add_argument("--file", help="several queries: .txt, a table, or - for standard input")
@@ -33,15 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search_flags.add_arguments(parser)
     parser.add_argument("--model", default="", help="where the model of the index lies, if it has moved")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
-    shared_flags.add_engine(parser)
-    shared_flags.add_devices(parser)
-    shared_flags.add_trust(parser)
+    shared_flags.add_inference(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints what is found."""
-    process.assume_frozen_weights()
-    shared_flags.apply_devices(arguments)
+    shared_flags.set_up(arguments)
     if (arguments.query is None) == (arguments.file is None):
         raise UserError("Pass one query, or several as --file.")
     if arguments.top < 1:
@@ -68,7 +63,7 @@ def _batches(arguments: argparse.Namespace) -> Iterator[list[str]]:
     if arguments.file is None:
         yield [arguments.query]
         return
-    columns = [name.strip() for name in arguments.text_columns.split(",") if name.strip()]
+    columns = comma_separated(arguments.text_columns)
     batch: list[str] = []
     for example in prediction_inputs.read(arguments.file, {"text": None}, columns=columns):
         if not example.texts[0].strip():

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bert_tf.cli import shared_flags
+from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import loaded_model
 from bert_tf.runtime import access_token, files, process
@@ -42,7 +43,6 @@ OWN_FILES = 128  # that a server with several models keeps open, and some to spa
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
     parser.add_argument(
         "exports", nargs="+", metavar="EXPORT", help="folder of an export, run or index, or NAME=FOLDER"
     )
@@ -75,18 +75,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reranker", default="", metavar="MODEL", help="of indexes: export or run of a model of pairs")
     parser.add_argument("--reranker_label", default="", metavar="LABEL", help="its class that means a match")
     shared_flags.add_num_texts(parser)
-    shared_flags.add_engine(parser)
-    shared_flags.add_devices(parser)
-    shared_flags.add_trust(parser)
+    shared_flags.add_inference(parser)
     parser.add_argument("--access_log", action="store_true", help="print a line per request")
     parser.add_argument("--log_format", choices=("text", "json"), default="text", help="format of that line (text)")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Serves the exports until a signal stops it."""
-    process.assume_frozen_weights()
     os.environ.setdefault("TF_NUM_INTEROP_THREADS", str(SPARE_THREADS + (os.cpu_count() or 1)))
-    shared_flags.apply_devices(arguments)
+    shared_flags.set_up(arguments)
     folders = name_exports(arguments.exports, arguments.name)
     indexes = _check_folders(folders, arguments.reranker)
     _check_limits(arguments)
@@ -174,7 +170,7 @@ def allowed_hosts(given: str | None, address: str) -> list[str]:
     Raises UserError if it holds no name.
     """
     if given is not None:
-        names = [name.strip() for name in given.split(",") if name.strip()]
+        names = comma_separated(given)
         if not names:
             raise UserError(
                 "--allowed_hosts holds no name: pass some, separated by commas, or * for any, or leave it out."

@@ -26,7 +26,6 @@ from bert_tf.text import corpus, vocabulary, vocabulary_learning
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
     parser.add_argument("input_file", metavar="TEXTS", help="texts to learn from; with --extend, one word per line")
     parser.add_argument("output", metavar="TO", help="vocab.txt to write")
     recipe_flags.add_arguments(parser, ModelOptions, ("vocab_size", "do_lower_case"))
@@ -41,7 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes the vocabulary and prints its size."""
     output = arguments.output
     lower_case = arguments.do_lower_case == "true" and "byte_bpe" not in arguments.kind
     if files.is_folder(output) or not files.has_folder(output):

@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data import examples
 from bert_tf.data.examples import Example
@@ -182,7 +183,7 @@ class VectorGoal(Vectors, TextHead):
     def content(self, path: str, reads: Mapping[str, Any]) -> list[Example]:
         """The rows of a table with the columns that the model was trained on."""
         label = reads.get("label_column") if self.has_labels else None
-        columns = [name.strip() for name in reads["text_columns"].split(",") if name.strip()]
+        columns = comma_separated(reads["text_columns"])
         return examples.read(path, texts=columns, label=label)
 
     def asked(self, item: Example, inputs: Mapping[str, int | None]) -> Iterator[Example]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf import heads
+from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import bad_rows, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
@@ -90,7 +91,7 @@ def score(
     kind = heads.get(about["kind"])
     by_engine = engine_predictor.load(folder, engine)
     export: Any = by_engine or loaded_model.Export(folder, jit_compile=jit_compile, texts=texts)
-    if issubclass(kind, Vectors) and len(_columns(about["reads"])) < 2:
+    if issubclass(kind, Vectors) and len(comma_separated(about["reads"].get("text_columns"))) < 2:
         raise UserError(f"{folder} was trained on single texts, which nothing scores: evaluate it in training.")
     layout = _glue_layout(about)
     outputs = [str(number) for number in range(sum(count or 0 for count in export.inputs.values()))]
@@ -137,7 +138,7 @@ def _labelled(path: str, export: TextFunction, about: Mapping[str, Any]) -> Iter
     Raises UserError, with its place, for an example with more or fewer texts than the export takes.
     """
     reads, layout = about["reads"], _glue_layout(about)
-    columns = _columns(reads)
+    columns = comma_separated(reads.get("text_columns"))
     if not columns and layout:
         rows: Iterable[Example] = glue.read_file(path, layout, next(iter(layout.eval_splits.values()), "test"))
     elif not columns and about.get("task") == "swag":
@@ -175,10 +176,6 @@ def _table_rows(path: str, export: TextFunction, about: Mapping[str, Any], colum
     if not kept:
         raise UserError(f"No row of {path} has a text and a label in its column {label!r}.")
     bad_rows.report(path, reasons, stops=False, flag="")
-
-
-def _columns(reads: Mapping[str, Any]) -> list[str]:
-    return [name.strip() for name in (reads.get("text_columns") or "").split(",") if name.strip()]
 
 
 def _glue_layout(about: Mapping[str, Any]) -> Any:

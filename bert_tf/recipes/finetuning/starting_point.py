@@ -10,6 +10,7 @@ from typing import Any
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.bert_config import POOLINGS, check_layers
+from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import tables
 from bert_tf.data.examples import label_columns
 from bert_tf.errors import UserError
@@ -250,7 +251,7 @@ def check_files(options: FineTuningFlags) -> None:
             raise UserError(f"There is no file {path}, which {flag} names.")
         if options.task_name == "table" and tables.is_table(path):
             row = next(tables.read(path, malformed=[]))[1]
-            names = [name.strip() for name in values["text_columns"].split(",") if name.strip()]
+            names = comma_separated(values["text_columns"])
             labels = label_columns(values["label_column"], row) if flag != "predict_file" else []
             tables.check_columns(path, row, [*names, *labels])
 

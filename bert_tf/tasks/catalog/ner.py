@@ -4,6 +4,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import conll_files, tag_schemes
 from bert_tf.data.conll_files import ConllFile
 from bert_tf.data.tag_schemes import TagSet
@@ -100,7 +101,7 @@ def _path(options: TagOptions, split: str, names: FileNames) -> str:
 def _tag_set(labels: str | list[str], scheme: str, read: Callable[[str], ConllFile]) -> TagSet:
     """The tags to learn: those of the flag or of a trained model, else those of the training data."""
     if labels and isinstance(labels, str):
-        return _checked(TagSet.of([label.strip() for label in labels.split(",") if label.strip()], scheme))
+        return _checked(TagSet.of(comma_separated(labels), scheme))
     if labels:
         return TagSet.of(labels, scheme)
     file = read("train")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from bert_tf import heads
+from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import bad_rows, examples, tables, tfds_datasets
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
@@ -38,7 +39,7 @@ def task(options: TableOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
         labels and join their spaces; join_labels: a rare spelling of a class becomes the common one.
     The file to predict may be without the label column, and all of its rows are predicted.
     """
-    columns = [name.strip() for name in options.text_columns.split(",") if name.strip()]
+    columns = comma_separated(options.text_columns)
     goal_class = heads.of_texts(options.label_type)
     goal_class.check_columns(columns, options)
     splits: dict[str, Callable[[], list[Example]]] = {
@@ -177,7 +178,7 @@ def _labels(options: TableOptions, goal_class: type[TextHead], training: Callabl
 
 def _given(labels: str | list[str]) -> list[str]:
     """The names in the flag, or of a trained model."""
-    return [label.strip() for label in labels.split(",") if label.strip()] if isinstance(labels, str) else labels
+    return comma_separated(labels) if isinstance(labels, str) else labels
 
 
 def _sorted(labels: Iterable[str | None]) -> list[str]:

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 
+from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
@@ -53,7 +54,7 @@ def task(options: VectorOptions, tokenizer_for: TokenizerFor, *, name: str) -> F
 
 def _columns(options: VectorOptions, name: str) -> list[str]:
     """The names in text_columns; UserError for too many or too few."""
-    columns = [column.strip() for column in options.text_columns.split(",") if column.strip()]
+    columns = comma_separated(options.text_columns)
     least, most, example = COLUMNS[name]
     if name == "simcse" and not columns:
         columns = ["text"]
@@ -64,7 +65,7 @@ def _columns(options: VectorOptions, name: str) -> list[str]:
 
 def _sizes(text: str) -> tuple[int, ...]:
     """The numbers in matryoshka_dims, the largest first."""
-    sizes = [size.strip() for size in text.split(",") if size.strip()]
+    sizes = comma_separated(text)
     if not all(size.isdecimal() and int(size) > 0 for size in sizes):
         raise UserError(f"matryoshka_dims is {text!r}; expected whole numbers above 0, such as 384,128,64.")
     return tuple(sorted(map(int, sizes), reverse=True))
