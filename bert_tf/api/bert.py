@@ -30,7 +30,6 @@ from bert_tf.heads.masked_lm import MaskedLm
 from bert_tf.heads.vectors import Vectors, sentence_choice
 from bert_tf.heads.vectors.sentence_choice import DOCUMENT, QUERY, SentenceOptions
 from bert_tf.heads.vectors.vector_choice import VectorChoice
-from bert_tf.recipes import trained_model
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.lazy import tf
 from bert_tf.search.reranking import Reranker
@@ -599,6 +598,7 @@ class Bert:
 def live_signatures(path: str, loaded: Checkpoint, texts: int | None) -> Any:
     """{name: tf.function on strings} of a model: of its run where the path is one, else of the kind of its head."""
     from bert_tf.export import live_model
+    from bert_tf.recipes import trained_model
 
     if live_model.kind_of(loaded) == MaskedLm.kind or not files.exists(os.path.join(path, "run.json")):
         return live_model.signatures_of(path, loaded, texts)
