@@ -39,7 +39,7 @@ from bert_tf.text import tokenizer_kinds
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import checkpointing, precision, traced_gradients
 from bert_tf.training.evaluator import Evaluator
-from bert_tf.training.run_directory import RunFolder, recorded_flags
+from bert_tf.training.run_directory import PRETRAINING, RunFolder, recorded_flags
 from bert_tf.training.task import Task
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def open_run(folder: RunFolder, options: Flags) -> None:
         compared = {name: value for name, value in decisive.items() if has_vocabulary and name in TEXT_FLAGS}
     upgrade = functools.partial(option_values.upgrade, Flags)
     folder.open(
-        name="pretraining",
+        name=PRETRAINING,
         command=list(options.command),
         flags=values,
         decisive=decisive,

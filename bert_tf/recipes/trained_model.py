@@ -24,10 +24,9 @@ from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
-from bert_tf.training.run_directory import RunFolder
+from bert_tf.training.run_directory import PRETRAINING, RunFolder
 from bert_tf.training.task import Task
 
-PRETRAINING = "pretraining"  # name of a run of run_pretraining.py
 THRESHOLD_FLAG = "null_score_diff_threshold"  # earlier versions recorded its default where it was not given
 # What an export is compared with the live model on; the first has a gap for what fills gaps.
 SENTENCES = (
@@ -52,11 +51,6 @@ class TrainedModel(NamedTuple):
 def is_run(path: str) -> bool:
     """Returns whether a folder is that of a run, not only of a checkpoint."""
     return files.is_file(os.path.join(path, "run.json"))
-
-
-def is_pretraining(path: str) -> bool:
-    """Returns whether a folder is that of a run of pre-training."""
-    return is_run(path) and (read_json(os.path.join(path, "run.json")) or {}).get("name") == PRETRAINING
 
 
 def read_pretraining(path: str) -> tuple[PretrainingFlags, Checkpoint]:

@@ -25,6 +25,14 @@ KEPT = ("micro_batches", "budget_seconds")  # what a resumed run goes on with
 PACKAGES = ("bert-tf", "tensorflow", "tensorflow-text", "keras", "numpy", "tokenizers", "sentencex")
 
 
+PRETRAINING = "pretraining"  # name of a run of run_pretraining.py
+
+
+def is_pretraining(path: str) -> bool:
+    """Returns whether a folder is that of a run of pre-training."""
+    return (read_json(os.path.join(path, "run.json")) or {}).get("name") == PRETRAINING
+
+
 def recorded_flags(path: str) -> dict[str, Any]:
     """The flags that the run in a folder was last started with; {} if there is none."""
     flags = (read_json(os.path.join(path, "run.json")) or {}).get("flags")

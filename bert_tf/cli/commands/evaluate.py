@@ -32,12 +32,11 @@ from bert_tf.cli import search_flags, shared_flags
 from bert_tf.errors import count_text
 from bert_tf.export import loaded_model
 from bert_tf.heads.span import answer_highlights
-from bert_tf.recipes import trained_model
 from bert_tf.recipes.finetuning import scored_export
-from bert_tf.recipes.pretraining import scored_text
 from bert_tf.runtime.progress import progress
 from bert_tf.search import retrieval_scores
 from bert_tf.search.index_files import is_index
+from bert_tf.training.run_directory import is_pretraining
 
 Row = TypeVar("Row")
 AT_ONCE = 64  # queries
@@ -60,7 +59,9 @@ def run(arguments: argparse.Namespace) -> None:
         return
     search_flags.check_unused(arguments)
     shared_flags.check_batch_size(arguments)
-    if trained_model.is_pretraining(arguments.model):
+    if is_pretraining(arguments.model):
+        from bert_tf.recipes.pretraining import scored_text  # which a server's installation lacks packages for
+
         folder = arguments.model
         result = scored_text.score(
             folder, arguments.file, batch_size=arguments.batch_size, jit_compile=arguments.jit_compile
