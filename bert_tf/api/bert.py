@@ -124,6 +124,7 @@ class Bert:
         self.kind = loaded.kind
         self.sentence_vectors = loaded.sentence_vectors
         self.report = loaded.report
+        self._extractors: dict[VectorChoice, loaded_model.Predictor] = {}  # each traces a graph once
 
     def __repr__(self) -> str:
         config, labels = self.config, self.labels or ()
@@ -222,7 +223,11 @@ class Bert:
         """A predictor of "vectors" of single texts."""
         from bert_tf.heads.vectors.extraction import Extractor
 
-        return Extractor(self.model, self._loaded.require_tokenizer(self.path), choice, splits_pairs=False)
+        if choice not in self._extractors:
+            self._extractors[choice] = Extractor(
+                self.model, self._loaded.require_tokenizer(self.path), choice, splits_pairs=False
+            )
+        return self._extractors[choice]
 
     @overload
     def predict(  # type: ignore[overload-overlap]  # a tuple is one example

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import terminal
@@ -35,21 +35,34 @@ def _argument(flag: re.Match[str]) -> str:
 
 
 class _Filter(logging.Filter):
+    def __init__(self, say: Callable[[str], str]) -> None:
+        super().__init__()
+        self.say = say
+
     def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = as_arguments(record.getMessage()), ()
+        record.msg, record.args = self.say(record.getMessage()), ()
         return True
 
 
 @contextlib.contextmanager
-def spoken() -> Iterator[None]:
-    """Within it, lines and warnings of the package and errors of the user name arguments."""
-    log, arguments = logging.getLogger("bert_tf"), _Filter()
+def spoken(names: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Within it, lines and warnings of the package and errors of the user name arguments.
+
+    names: {path: what it is called}, of files that the program does not know.
+    """
+
+    def say(text: str) -> str:
+        for path, name in (names or {}).items():
+            text = text.replace(path, name)
+        return as_arguments(text)
+
+    log, arguments = logging.getLogger("bert_tf"), _Filter(say)
     log.addFilter(arguments)
-    token = terminal.said.set(as_arguments)
+    token = terminal.said.set(say)
     try:
         yield
     except UserError as error:
-        error.args = (as_arguments(str(error)), *error.args[1:])
+        error.args = (say(str(error)), *error.args[1:])
         raise
     finally:
         log.removeFilter(arguments)

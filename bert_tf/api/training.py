@@ -16,6 +16,7 @@ from bert_tf.runtime import notebook
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training.run_directory import Callback, calling
 
+GIVEN = {"train": table.THE_DATA, "eval": "eval_data"}  # {name of a table: what messages call it}
 Data = Any  # a path, rows, a pandas DataFrame or a tf.data.Dataset
 
 
@@ -51,12 +52,13 @@ def fine_tune(
     folder = os.fspath(output_dir)
     columns: Sequence[str] = [text] if isinstance(text, str) else list(text or ())
     values: dict[str, Any] = {"output_dir": folder}
-    with notebook.plain_warnings(), python_words.spoken():
-        for flag, each, name in (("train_file", data, "train"), ("eval_file", eval_data, "eval")):
+    written = {os.path.join(folder, "data", f"{name}.jsonl"): called for name, called in GIVEN.items()}
+    with notebook.plain_warnings(), python_words.spoken(written):
+        for flag, each, path in zip(("train_file", "eval_file"), (data, eval_data), written, strict=True):
             if isinstance(each, str | os.PathLike):
                 values[flag] = os.fspath(each)
             elif each is not None:
-                values[flag] = os.path.join(folder, "data", f"{name}.jsonl")
+                values[flag] = path
                 columns, label = table.write(each, values[flag], columns, label, options)
         if "task_name" in options:
             columns, label = columns or [table.TEXT], label or table.LABEL

@@ -29,6 +29,7 @@ class MultipleChoice(Classes):
     problem_type = peft_task = ""
     activations = ()
     is_labelled = takes_any_number = False
+    balancing = ""
     has_pipeline = False
     pipeline_tag, phrase = "multiple-choice", "chooses among several texts"
     call = 'predict(("A text.", "One.", "Two.")).label'

@@ -33,6 +33,7 @@ class Classes(TextHead):
     peft_task = "SEQ_CLS"
     activations: ClassVar[tuple[str | None, ...]] = (None, "linear", "softmax")
     is_labelled = takes_any_number = True
+    balancing = "--class_weights=balanced --criterion=macro_f1"
     pipeline_tag, phrase, call = "text-classification", "sorts texts into classes", 'predict("A text.").label'
     signature_inputs: ClassVar[tuple[frozenset[str], ...]] = frozenset({"text_a"}), frozenset({"text_a", "text_b"})
     signature_outputs = frozenset({"probabilities"})

@@ -43,6 +43,7 @@ class MultiLabel(Classes):
 
     kind = form = "multi_label"
     is_exclusive = False
+    balancing = "--pos_weight=balanced --criterion=macro_f1"
     problem_type, activations = "multi_label_classification", ("sigmoid",)
     phrase = "gives each text any number of labels"
     loss_name = "binary_cross_entropy"

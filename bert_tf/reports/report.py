@@ -83,6 +83,7 @@ def write_report(folder: str, path: str | None = None) -> str:
         data=data_of(run),
         evaluated_on=evaluated_on(run),
         titles=titles(content["kind"]),
+        balancing=heads.shown(content["kind"]).balancing,
         summary=summary(run, content["metrics"]),
         scores=_shown(scores),
         baselines=baselines_of(run),

@@ -85,7 +85,7 @@ def _value(name: str, values: Mapping[str, Any]) -> str:
         return (
             f"{number_text(round(value / 1e6, 1))} MB" if value >= 1e6 else f"{number_text(round(value / 1e3, 1))} kB"
         )
-    if name.startswith("padding_"):
+    if name.startswith(("padding_", "share_of_")):
         return percent_text(value)
     candidates = TEXTS if name.startswith("longer_than_") else WHOLES.get(name, ())
     whole = next((values[part] for part in candidates if is_number(values.get(part)) and values[part] > 0), None)

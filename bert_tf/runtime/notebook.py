@@ -5,6 +5,7 @@ import html
 import logging
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 
 from bert_tf.runtime import tensorflow_startup
@@ -39,8 +40,10 @@ class Bar:
 def start_tensorflow() -> None:
     """Imports TensorFlow in a notebook without messages, which it prints twice; TF_CPP_MIN_LOG_LEVEL=0 shows them.
 
-    Elsewhere, and where TensorFlow is loaded already, it does nothing.
+    Elsewhere it does nothing.
     """
+    if is_notebook():
+        warnings.filterwarnings("ignore", "IProgress not found")  # of huggingface_hub's tqdm, without ipywidgets
     if is_notebook() and "tensorflow" not in sys.modules:
         with tensorflow_startup.no_messages():
             import tensorflow  # noqa: F401

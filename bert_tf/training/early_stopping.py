@@ -190,8 +190,13 @@ class Evaluations(tf.train.experimental.PythonState):
 
     @property
     def num_without_improvement(self) -> int:
-        """The number of evaluations after the first with the best criterion; one before training does not count."""
+        """The number of evaluations after the first with the best criterion; one before training does not count.
+
+        If all have the same, as long as a model predicts one class, those after the one with the lowest loss.
+        """
         criteria = [evaluation[1] for evaluation in self.values if evaluation[0]]
+        if len(set(criteria)) == 1 < len(criteria):
+            return len(self.values) - 1 - self.best
         return len(criteria) - 1 - criteria.index(max(criteria)) if criteria else 0
 
 

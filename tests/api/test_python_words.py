@@ -31,10 +31,11 @@ def test_flags_become_arguments(text, expected):
 
 def test_lines_warnings_and_errors_name_arguments_within_it(caplog, capsys):
     log = logging.getLogger("bert_tf")
-    with pytest.raises(UserError, match='^Pass pooling="mean"\\.$'), python_words.spoken():
+    names = {"run/data/train.jsonl": "the data"}
+    with pytest.raises(UserError, match='^the data: pass pooling="mean"\\.$'), python_words.spoken(names):
         terminal.say("--num_seeds=3")
         log.warning("%s are left out (--bad_rows=stop refuses them)", "2 rows")
-        raise UserError("Pass --pooling=mean.")
+        raise UserError("run/data/train.jsonl: pass --pooling=mean.")
     terminal.say("--num_seeds=3")
     assert capsys.readouterr().out == "num_seeds=3\n--num_seeds=3\n"
     log.warning("--bad_rows=stop")

@@ -117,7 +117,7 @@ def test_sweep_is_a_table_with_means_deviations_and_collapsed_runs(tmp_path):
     text = as_read(page_of(tmp_path, sweep=SWEEP))
     assert (
         "Runs Learning rate Runs Accuracy Loss "
-        "5e-05 3 1 collapsed 60.0% ± 10.0% 70.0% without collapsed runs 0.5 ± 0.01 0.4 without collapsed runs "
+        "5e-05 3, 1 collapsed 60.0% ± 10.0% 70.0% without collapsed runs 0.5 ± 0.01 0.4 without collapsed runs "
         "3e-05 ★ 3 65.0% ± 2.0% – Mean ± standard deviation over the seeds. ★ best accuracy. "
         "The best run is in seed=9,learning_rate=3e-05. Run Accuracy Loss "
         "seed=7,learning_rate=5e-05 collapsed 50.0% 0.6 Collapsed: one prediction for all inputs."

@@ -7,7 +7,13 @@ from bert_tf.reports import text_statistics
 
 def test_counts_have_their_share_and_rates_are_percent():
     train = {"sentences": 200, "tokens": 1000, "unknown": 25, "unknown_rate": 0.025, "bytes": 19_962_957}
-    train |= {"duplicate_sentences": 8, "duplicates_sampled": True, "padding_share": 0.0071, "mean_length": 31.77}
+    train |= {
+        "duplicate_sentences": 8,
+        "duplicates_sampled": True,
+        "padding_share": 0.0071,
+        "mean_length": 31.77,
+        "share_of_LOC": 0.25,
+    }
     table = text_statistics.table({"seed": 5, "train": train, "eval": {"tokens": 0, "unknown": 0}})
     assert table.alone == [("Seed", "5")] and table.splits == ["train", "eval"]
     assert dict(table.rows) == {
@@ -18,6 +24,7 @@ def test_counts_have_their_share_and_rates_are_percent():
         "Repeated sentences": ["about 8 (4.0%)", "–"],
         "Padding": ["0.7%", "–"],
         "Mean length in tokens": ["31.77", "–"],
+        "Share of LOC": ["25.0%", "–"],
     }
 
 

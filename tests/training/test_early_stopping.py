@@ -59,6 +59,7 @@ def test_evaluation_steps_follow_flags_checkpoints_and_epochs(options, steps):
     [
         ([(np.nan, 1.0), (0.7, 1.0), (0.7, 1.0), (0.6, 1.0)], 2),  # the first of equals; NaN is worst
         ([(0.7, 0.9), (0.7, 0.8), (0.7, np.nan), (0.6, 0.1)], 3),  # of equals the one with the lower loss
+        ([(0.7, 0.9), (0.7, 0.8), (0.7, 0.9), (0.7, 0.9)], 2),  # all are equal: the loss decides
     ],
 )
 def test_best_evaluation_is_kept(values, without):

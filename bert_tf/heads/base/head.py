@@ -28,6 +28,7 @@ class Head(abc.ABC):
         reads_tokens: whether it reads every token, and no vector of the text.
         is_labelled: whether its outputs have names.
         is_exclusive: whether one output of all holds.
+        balancing: flags that help where labels are of uneven size; "" if none does.
         takes_any_number: whether one model takes a text or a pair, as the caller likes.
         functional_form: the constant of `model.functional_bert` that computes it for other engines.
         activations: of the classifiers of KerasHub that are of this kind, None for a layer without one.
@@ -54,6 +55,7 @@ class Head(abc.ABC):
     reads_tokens: ClassVar[bool] = False
     is_labelled: ClassVar[bool] = False
     is_exclusive: ClassVar[bool] = True
+    balancing: ClassVar[str] = ""
     takes_any_number: ClassVar[bool] = False
     functional_form: ClassVar[str] = "VECTORS"
     activations: ClassVar[tuple[str | None, ...]] = ()

@@ -147,9 +147,9 @@ def is_frozen(options: FineTuningFlags, run: Mapping[str, Any]) -> bool:
 
 def advice(options: FineTuningFlags, task: FineTuningTask) -> str:
     """Advice if fine-tuning does not beat a simpler model."""
-    values, flags = options.values(), []
-    if task.head.is_exclusive and task.head.is_labelled and values.get("class_weights") == "none":
-        flags.append("--class_weights=balanced --criterion=macro_f1 (classes of uneven size)")
+    flags, balancing = [], task.head.balancing
+    if balancing and balancing.split()[0] not in {f"--{name}={value}" for name, value in options.values().items()}:
+        flags.append(f"{balancing} (labels of uneven size)")
     flags.append(f"--learning_rate={options.training.learning_rate * 2:g}")
     flags.append(f"--num_train_epochs={2 * options.training.num_train_epochs:g}")
     flags.append("another --init_checkpoint")

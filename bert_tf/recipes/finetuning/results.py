@@ -66,18 +66,22 @@ def report_details(task: FineTuningTask, predictions: dict[str, Any], folder: Ru
         for line in task.head.summary(table):
             print(line, flush=True)
     reasons = (task.head.collapse(values, task.split(split)) for split, values in predictions.items())
-    warn_of_collapse(next(filter(None, reasons), None), folder)
+    warn_of_collapse(next(filter(None, reasons), None), folder, task.head.balancing)
 
 
-def warn_of_collapse(reason: str | None, folder: RunFolder) -> None:
-    """Notes why the predictions of a run are worthless (None: they are not), and warns of it."""
+def warn_of_collapse(reason: str | None, folder: RunFolder, balancing: str) -> None:
+    """Notes why the predictions of a run are worthless (None: they are not), and warns of it.
+
+    balancing: flags that help where labels are of uneven size.
+    """
     folder.update(collapsed=reason)
     if reason:
         log.warning(
-            "%s has collapsed: on the development set %s. Try another random_seed, a lower learning_rate, more "
-            "num_train_epochs, or for classes of uneven size --class_weights=balanced --criterion=macro_f1.",
+            "%s has collapsed: on the development set %s. Try another random_seed, a lower learning_rate%s more "
+            "num_train_epochs%s.",
             folder.path,
             reason,
+            *((",", f", or for labels of uneven size {balancing}") if balancing else (" or", "")),
         )
 
 

@@ -13,6 +13,7 @@ from bert_tf.config.sentence_vectors import SentenceVectors, VectorLayer
 from bert_tf.config.train_config import AUTO, TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.heads.classes import Classes
+from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.model import heads, weights
 from bert_tf.recipes import finetune
 from bert_tf.recipes.finetuning import results, starting_point
@@ -265,10 +266,11 @@ def test_collapsed_run_is_reported_and_recorded(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(results.log, "propagate", True)
     folder = RunFolder(str(tmp_path))
     folder.open(name="tiny", flags={}, decisive={})
-    results.warn_of_collapse(None, folder)
+    results.warn_of_collapse(None, folder, "")
     assert caplog.text == "" and read_json(tmp_path / "run.json")["collapsed"] is None
-    results.warn_of_collapse("all 3 predictions are the same", folder)
+    results.warn_of_collapse("all 3 predictions are the same", folder, MultiLabel.balancing)
     assert f"{tmp_path} has collapsed: on the development set all 3 predictions are the same." in caplog.text
+    assert "uneven size --pos_weight=balanced" in caplog.text
     assert read_json(tmp_path / "run.json")["collapsed"] == "all 3 predictions are the same"
 
 
