@@ -160,8 +160,8 @@ def collapse_reason(labels: ArrayLike, predictions: ArrayLike) -> str | None:
     if predictions.dtype.kind != "f":
         is_one = np.all(predictions == predictions[:1])
         return f"all {len(predictions):,} predictions are the same" if is_one else None
-    if np.std(predictions) <= 1e-4 * np.std(labels):
-        return f"all {len(predictions):,} predicted numbers are the same"
+    if np.std(predictions) <= 0.01 * np.std(labels):
+        return f"all {len(predictions):,} predicted numbers are nearly the same"
     correlation = np.corrcoef(labels, predictions)[0, 1]
     is_low = not correlation >= NO_CORRELATION
     return f"the predictions do not follow the labels, the correlation is {correlation:.2f}" if is_low else None
