@@ -100,7 +100,7 @@ def task_of(
     if kind == MaskedLm.kind:
         return _masked_lm_task(loaded)
     if kind == Tags.kind:
-        tag_windows, crf = TagWindows(max_seq_length=length, stride=length // 2), getattr(loaded.model, "crf", None)
+        tag_windows, crf = TagWindows(max_seq_length=length, stride=length // 2), loaded.model.crf
         tagging = Tagging(TagSet.of(_names(loaded)), tag_windows, crf=crf is not None)
         return FineTuningTask(path, splits, tagging, tokenizer)
     if kind == SpanHead.kind:

@@ -20,7 +20,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import about_file, graph_operations, older_exports
-from bert_tf.export.static_signature import static_signatures
+from bert_tf.export.static_signature import StaticSignature, static_signatures
 from bert_tf.heads.base.head import Head
 from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.runtime import atomic_files, files, stopping
@@ -137,7 +137,7 @@ class Signature(TextFunction):
         self.source = source
         self._function = function.get_concrete_function() if hasattr(function, "get_concrete_function") else function
         self.inputs, self.has_order = _inputs_of(source, self._function, declared)
-        if hasattr(self._function, "ladder"):
+        if isinstance(self._function, StaticSignature):
             self.batch_size = STATIC_BATCH_SIZE
 
     def _run(self, columns: dict[str, list]) -> "dict[str, np.ndarray]":

@@ -4,7 +4,7 @@ B rows, T positions in a row, P positions that are needed, D hidden size, H head
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import keras
 import tensorflow as tf
@@ -17,6 +17,16 @@ from bert_tf.model.inputs import complete_for
 from bert_tf.model.layers import ConfiguredLayer, config_of
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.runtime import plugins
+
+
+class Asked(TypedDict):
+    """What a call asks of an encoder besides its inputs; see `BaseEncoder.call`."""
+
+    seed: tf.Tensor | None
+    positions: tf.Tensor | None
+    return_hidden_states: bool
+    return_attention: bool
+    packing: PackingSpec | None
 
 
 class BaseEncoder(ConfiguredLayer):
@@ -96,17 +106,16 @@ class BaseEncoder(ConfiguredLayer):
         inputs = complete_for(self.config, inputs)
         if "text_mask" in inputs and not self.takes_any_mask:
             _check_no_gaps(inputs["text_mask"])
-        return self.encode(inputs, seed, positions, return_hidden_states, return_attention, packing)
+        return self.encode(
+            inputs,
+            seed=seed,
+            positions=positions,
+            return_hidden_states=return_hidden_states,
+            return_attention=return_attention,
+            packing=packing,
+        )
 
-    def encode(
-        self,
-        inputs: Mapping[str, tf.Tensor],
-        seed: tf.Tensor | None,
-        positions: tf.Tensor | None,
-        return_hidden_states: bool,
-        return_attention: bool,
-        packing: PackingSpec | None,
-    ) -> dict[str, Any]:
+    def encode(self, inputs: Mapping[str, tf.Tensor], **asked: Unpack[Asked]) -> dict[str, Any]:
         """The encoder's own computation; see `call`."""
         raise NotImplementedError
 

@@ -16,6 +16,7 @@ import tensorflow as tf
 from bert_tf.config.train_config import LoraConfig
 from bert_tf.errors import UserError
 from bert_tf.model import weights
+from bert_tf.model.layers import Dense
 
 # {target: (the dense layer of a layer of the encoder, which of the matrices in its kernel, how many there are)}
 TARGETS = {
@@ -94,7 +95,7 @@ def parse_targets(text: str) -> tuple[str, ...]:
 def merge(model: keras.Model) -> None:
     """Adds the adapters of a model to its kernels and removes them: the same outputs, up to rounding."""
     for layer in weights.layers_by_name(model).values():
-        adapter = getattr(layer, "lora", None)
+        adapter = layer.lora if isinstance(layer, Dense) else None
         if adapter is None:
             continue
         for target in adapter.targets:

@@ -16,6 +16,7 @@ from google.protobuf import json_format
 
 from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor, loaded_model
+from bert_tf.export.static_signature import StaticSignature
 from bert_tf.heads.base.answering import answer_of
 from bert_tf.runtime import files, machine_memory
 from bert_tf.runtime.lazy import module, tf
@@ -167,7 +168,7 @@ class Served:
     def _warm_up(self) -> None:
         """Compiles all static shapes, and computes something: no client waits for the work that is done once."""
         static: list[Any] = [
-            each.function for each in self.signatures.values() if hasattr(each.function, "compile_all")
+            each.function for each in self.signatures.values() if isinstance(each.function, StaticSignature)
         ]
         with progress(f"compiling {self.name}", sum(len(each.ladder.shapes()) for each in static)) as report:
             for number, _ in enumerate(itertools.chain(*(each.compile_all() for each in static)), 1):

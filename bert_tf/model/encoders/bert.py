@@ -99,6 +99,7 @@ class BertEncoder(BaseEncoder):
     def encode(
         self,
         inputs: Mapping[str, tf.Tensor],
+        *,
         seed: tf.Tensor | None,
         positions: tf.Tensor | None,
         return_hidden_states: bool,
@@ -107,7 +108,14 @@ class BertEncoder(BaseEncoder):
     ) -> dict[str, Any]:
         """As `BaseEncoder.call`; a mean needs all tokens of the last layer."""
         if positions is not None and self.config.pools_mean:
-            outputs = self.encode(inputs, seed, None, return_hidden_states, return_attention, packing)
+            outputs = self.encode(
+                inputs,
+                seed=seed,
+                positions=None,
+                return_hidden_states=return_hidden_states,
+                return_attention=return_attention,
+                packing=packing,
+            )
             return {"tokens_at": tf.gather(outputs["tokens"], positions, batch_dims=1), "pooled": outputs["pooled"]}
         assignment = RowAssignment.given(inputs)
         if packing and assignment is None and "text_numbers" not in inputs:

@@ -4,16 +4,16 @@ B rows, T positions in a row, D hidden size.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.model.base_encoder import Asked
 from bert_tf.model.encoders.bert import BertEncoder
 from bert_tf.model.layers import ConfiguredLayer
 from bert_tf.model.ragged_lstm import Recurrence, lstm
-from bert_tf.model.sequence_packing import PackingSpec
 
 LAYERS = 2
 
@@ -55,21 +55,14 @@ class Encoder(BertEncoder):
         width = self.config.hidden_size
         self.bilstm = BiLstm(self.config, width, width, dtype=self.dtype_policy)
 
-    def encode(
-        self,
-        inputs: Mapping[str, tf.Tensor],
-        seed: tf.Tensor | None,
-        positions: tf.Tensor | None,
-        return_hidden_states: bool,
-        return_attention: bool,
-        packing: PackingSpec | None,
-    ) -> dict[str, Any]:
+    def encode(self, inputs: Mapping[str, tf.Tensor], **asked: Unpack[Asked]) -> dict[str, Any]:
         """As BertEncoder; "tokens" and "pooled" are those of the BiLSTM, the last of L + 2 "hidden_states" too."""
-        outputs = super().encode(inputs, seed, None, return_hidden_states, return_attention, packing)
+        positions, asked["positions"] = asked["positions"], None
+        outputs = super().encode(inputs, **asked)
         tokens = self.bilstm(outputs["tokens"], inputs["lengths"])
         outputs |= {"tokens": tokens, "pooled": self.pool(final_states(tokens, inputs["lengths"]))}
         if positions is not None:
             outputs["tokens_at"] = tf.gather(tokens, positions, batch_dims=1)
-        if return_hidden_states:
+        if asked["return_hidden_states"]:
             outputs["hidden_states"] += (tokens,)
         return outputs

@@ -5,17 +5,16 @@ representations"), on WordPiece tokens instead of characters; as there, the dire
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.model.base_encoder import BaseEncoder
+from bert_tf.model.base_encoder import Asked, BaseEncoder
 from bert_tf.model.encoders.bilstm_on_top import final_states
 from bert_tf.model.layers import ConfiguredLayer
 from bert_tf.model.ragged_lstm import Recurrence, lstm
-from bert_tf.model.sequence_packing import PackingSpec
 
 
 class Directions(ConfiguredLayer):
@@ -63,20 +62,13 @@ class Encoder(BaseEncoder):
         """The word embeddings [V, D], in the precision of the computation; the language models share them."""
         return tf.cast(self.token_embeddings.value, self.compute_dtype)
 
-    def encode(
-        self,
-        inputs: Mapping[str, tf.Tensor],
-        seed: tf.Tensor | None,
-        positions: tf.Tensor | None,
-        return_hidden_states: bool,
-        return_attention: bool,
-        packing: PackingSpec | None,
-    ) -> dict[str, Any]:
+    def encode(self, inputs: Mapping[str, tf.Tensor], **asked: Unpack[Asked]) -> dict[str, Any]:
         """As BertEncoder with one text per row, but "tokens_at" holds the states of each language model by itself.
 
         Position 2 t has the forward model's state of token t, then zeros; 2 t + 1 zeros, then the backward model's.
         """
-        inputs = packing.trim(inputs) if packing else inputs
+        inputs = asked["packing"].trim(inputs) if asked["packing"] else inputs
+        seed, positions = asked["seed"], asked["positions"]
         x = self.dropout(tf.gather(self.token_table, inputs["token_ids"]), seed=seed)  # [B, T, D]
         hidden_states, run = [x], Recurrence.of(x, inputs["lengths"])
         for layer in self.layers:
@@ -87,4 +79,4 @@ class Encoder(BaseEncoder):
             left, right = tf.split(tf.gather(x, positions // 2, batch_dims=1), 2, axis=-1)  # [B, P, D / 2]
             is_right = tf.cast(positions % 2, x.dtype)[:, :, None]
             outputs["tokens_at"] = tf.concat([left * (1 - is_right), right * is_right], -1)
-        return outputs | ({"hidden_states": tuple(hidden_states)} if return_hidden_states else {})
+        return outputs | ({"hidden_states": tuple(hidden_states)} if asked["return_hidden_states"] else {})

@@ -4,15 +4,14 @@ B rows, T positions in a row, D hidden size.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.model.base_encoder import BaseEncoder
+from bert_tf.model.base_encoder import Asked, BaseEncoder
 from bert_tf.model.layers import ConfiguredLayer
-from bert_tf.model.sequence_packing import PackingSpec
 
 
 class Table(ConfiguredLayer):
@@ -40,23 +39,15 @@ class Encoder(BaseEncoder):
         """The word embeddings [V, D], in the precision of the computation."""
         return tf.cast(self.embeddings.token_table.value, self.compute_dtype)
 
-    def encode(
-        self,
-        inputs: Mapping[str, tf.Tensor],
-        seed: tf.Tensor | None,
-        positions: tf.Tensor | None,
-        return_hidden_states: bool,
-        return_attention: bool,
-        packing: PackingSpec | None,
-    ) -> dict[str, Any]:
+    def encode(self, inputs: Mapping[str, tf.Tensor], **asked: Unpack[Asked]) -> dict[str, Any]:
         """As BertEncoder with one text per row; "pooled" is computed from the mean over a text."""
-        inputs = packing.trim(inputs) if packing else inputs
+        inputs = asked["packing"].trim(inputs) if asked["packing"] else inputs
         tokens = tf.gather(self.token_table, inputs["token_ids"])  # [B, T, D]
         used = tf.sequence_mask(inputs["lengths"], tf.shape(tokens)[1], tokens.dtype)[:, :, None]
         if "text_mask" in inputs:
             used *= tf.cast(inputs["text_mask"], tokens.dtype)[:, :, None]
         mean = tf.reduce_sum(tokens * used, 1) / tf.maximum(tf.reduce_sum(used, 1), 1)
         outputs = {"tokens": tokens, "pooled": self.pooler(mean)}
-        if positions is not None:
-            outputs["tokens_at"] = tf.gather(tokens, positions, batch_dims=1)
-        return outputs | ({"hidden_states": (tokens,)} if return_hidden_states else {})
+        if asked["positions"] is not None:
+            outputs["tokens_at"] = tf.gather(tokens, asked["positions"], batch_dims=1)
+        return outputs | ({"hidden_states": (tokens,)} if asked["return_hidden_states"] else {})

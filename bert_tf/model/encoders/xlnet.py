@@ -8,7 +8,7 @@ B rows, T positions in a row, N = B * T, D hidden size, H heads, K size of one h
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 import numpy as np
@@ -16,11 +16,12 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model import attention, functional_bert
+from bert_tf.model.base_encoder import Asked
 from bert_tf.model.batch_layout import BatchLayout, ends_of_turned_rows, size_of
 from bert_tf.model.encoders.bert import BertEncoder
 from bert_tf.model.layers import FeedForward, SelfAttention, TransformerLayer
 from bert_tf.model.relative_bias import position_scores
-from bert_tf.model.sequence_packing import POSITION_INPUTS, PackingSpec
+from bert_tf.model.sequence_packing import POSITION_INPUTS
 
 OWN_SEGMENT = -1  # of <cls>
 
@@ -194,15 +195,7 @@ class Encoder(BertEncoder):
         self.position_dropout = self.new_dropout(self.config.hidden_dropout_prob, "positions")
         self.last_dropout = self.new_dropout(self.config.hidden_dropout_prob, "last")
 
-    def encode(
-        self,
-        inputs: Mapping[str, tf.Tensor],
-        seed: tf.Tensor | None,
-        positions: tf.Tensor | None,
-        return_hidden_states: bool,
-        return_attention: bool,
-        packing: PackingSpec | None,
-    ) -> dict[str, Any]:
+    def encode(self, inputs: Mapping[str, tf.Tensor], **asked: Unpack[Asked]) -> dict[str, Any]:
         """As BertEncoder, on texts in the order of XLNet's rows; outputs are in that of the inputs.
 
         Raises ValueError for inputs with several texts in a row; `packing` packs them.
@@ -210,19 +203,20 @@ class Encoder(BertEncoder):
         if "text_numbers" in inputs:
             raise ValueError("text_numbers is not supported by the encoder xlnet: pass one text per row, and packing.")
         rows, targets = turned(inputs, self.config.settings["cls_token_id"])
-        if positions is not None:
-            positions = tf.gather(targets, positions, batch_dims=1)
-        packing = None if return_attention else packing
-        outputs = super().encode(rows, seed, positions, return_hidden_states, return_attention, packing)
+        if asked["positions"] is not None:
+            asked["positions"] = tf.gather(targets, asked["positions"], batch_dims=1)
+        if asked["return_attention"]:
+            asked["packing"] = None
+        outputs = super().encode(rows, **asked)
 
         def back(x: tf.Tensor) -> tf.Tensor:  # [B, T, D]
             return tf.gather(x, targets[:, : size_of(x, 1)], batch_dims=1)
 
         if "tokens" in outputs:
             outputs["tokens"] = back(outputs["tokens"])
-        if return_hidden_states:
+        if asked["return_hidden_states"]:
             outputs["hidden_states"] = tuple(map(back, outputs["hidden_states"]))
-        if return_attention:
+        if asked["return_attention"]:
             by_query = [back(tf.transpose(x, [0, 2, 3, 1])) for x in outputs["attention_probabilities"]]  # [B, T, T, H]
             both = (back(tf.transpose(x, [0, 2, 1, 3])) for x in by_query)  # by key and query
             outputs["attention_probabilities"] = tuple(tf.transpose(x, [0, 3, 2, 1]) for x in both)

@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -12,6 +12,15 @@ from bert_tf.training.learning_rates import Schedule
 
 EPSILON = 1e-6  # the original's, outside the root
 NO_DECAY = re.compile(r"norm/|bias")  # the original's "LayerNorm|layer_norm|bias", in canonical names
+
+
+class Slot(NamedTuple):
+    """A weight with its canonical name and its two moments."""
+
+    name: str
+    weight: tf.Variable
+    m: tf.Variable
+    v: tf.Variable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,9 +105,10 @@ class AdamWeightDecay(tf.Module):
     def apply(self, gradients: Sequence[tf.Tensor | None], norm: tf.Tensor) -> None:
         """Updates every variable that has a gradient. norm: the finite global norm, before clipping."""
         rates, scale = self._rates(), self.clip_norm / tf.maximum(norm, self.clip_norm)
-        for (name, weight), gradient, m, v in zip(self.targets.items(), gradients, self.m, self.v, strict=True):
+        slots = map(Slot, self.targets, self.targets.values(), self.m, self.v)
+        for slot, gradient in zip(slots, gradients, strict=True):
             if gradient is not None:
-                self._update(name, weight, gradient, scale, m, v, rates)
+                self._update(slot, gradient, scale, rates)
 
     def _rates(self) -> Rates:
         """The scalars that all weights share, so that they are computed once."""
@@ -120,22 +130,14 @@ class AdamWeightDecay(tf.Module):
             zero=tf.constant(0.0),
         )
 
-    def _update(
-        self,
-        name: str,
-        weight: tf.Variable,
-        gradient: tf.Tensor,
-        scale: tf.Tensor,
-        m: tf.Variable,
-        v: tf.Variable,
-        rates: Rates,
-    ) -> None:
+    def _update(self, slot: Slot, gradient: tf.Tensor, scale: tf.Tensor, rates: Rates) -> None:
         """W - rate * (m / (sqrt(v) + epsilon) + decay * w), for the gradient times `scale`.
 
         Large matrices are updated in one compiled pass, small ones by TensorFlow's kernel. The kernel corrects the bias
         by `beta_power`s and adds epsilon to the root of the corrected v; for equal results, rate and epsilon carry the
         correction here.
         """
+        name, weight, m, v = slot
         factor = self.factors.get(name, 1.0)
         decays = self.weight_decay and not NO_DECAY.search(name)
         if xla_rowwise.should_compile_weight(weight.shape):

@@ -4,7 +4,7 @@ import functools
 
 import tensorflow as tf
 
-from bert_tf.training.optimizers.adamw import EPSILON, NO_DECAY, AdamWeightDecay, Rates
+from bert_tf.training.optimizers.adamw import EPSILON, NO_DECAY, AdamWeightDecay, Rates, Slot
 
 FUSED = "query_key_value/kernel"  # three matrices side by side; each has its own trust ratio, as in the original
 
@@ -12,16 +12,8 @@ FUSED = "query_key_value/kernel"  # three matrices side by side; each has its ow
 class Lamb(AdamWeightDecay):
     """AdamWeightDecay whose updates are multiplied by a trust ratio, norm of the weights / norm of the update."""
 
-    def _update(
-        self,
-        name: str,
-        weight: tf.Variable,
-        gradient: tf.Tensor,
-        scale: tf.Tensor,
-        m: tf.Variable,
-        v: tf.Variable,
-        rates: Rates,
-    ) -> None:
+    def _update(self, slot: Slot, gradient: tf.Tensor, scale: tf.Tensor, rates: Rates) -> None:
+        name, weight, m, v = slot
         gradient = gradient * scale
         new_m = rates.betas[0] * m + rates.complements[0] * gradient
         new_v = rates.betas[1] * v + rates.complements[1] * tf.square(gradient)

@@ -9,7 +9,7 @@ import re
 
 import tensorflow as tf
 
-from bert_tf.training.optimizers.adamw import Rates
+from bert_tf.training.optimizers.adamw import Rates, Slot
 from bert_tf.training.optimizers.lamb import FUSED, Lamb
 
 HIDDEN = re.compile(r"(layers/\d+/.*|pooler|pooler/dense|transform)/kernel$")  # not tables, nor the kernels of heads
@@ -24,18 +24,10 @@ class Muon(Lamb):
     def _uses_v(self, name: str, weight: tf.Variable) -> bool:
         return len(weight.shape) != 2 or not HIDDEN.search(name)
 
-    def _update(
-        self,
-        name: str,
-        weight: tf.Variable,
-        gradient: tf.Tensor,
-        scale: tf.Tensor,
-        m: tf.Variable,
-        v: tf.Variable,
-        rates: Rates,
-    ) -> None:
+    def _update(self, slot: Slot, gradient: tf.Tensor, scale: tf.Tensor, rates: Rates) -> None:
+        name, weight, m, _ = slot
         if self._uses_v(name, weight):
-            super()._update(name, weight, gradient, scale, m, v, rates)
+            super()._update(slot, gradient, scale, rates)
             return
         gradient = gradient * scale
         new_m = rates.betas[0] * m + rates.complements[0] * gradient
