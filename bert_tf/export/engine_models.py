@@ -1,5 +1,6 @@
 """Writes the models of other engines into an export, compared with the live model and with the SavedModel's answers."""
 
+import functools
 import os
 import statistics
 import time
@@ -139,7 +140,7 @@ def _is_faster_shared(predictor: EnginePredictor, row: Row, longest: int) -> boo
     rows = [Row((row.ids * length)[:length], [0] * length, [0]) for length in lengths]
     plans = [row_blocks.plan(lengths, shares_rows=shares_rows) for shares_rows in (False, True)]
     times = [
-        [_call_seconds(lambda blocks=blocks: predictor.compute_blocks(rows, blocks)) for blocks in plans]
+        [_call_seconds(functools.partial(predictor.compute_blocks, rows, blocks)) for blocks in plans]
         for _ in range(TIMED_CALLS)
     ]
     padded, shared = np.min(times[1:], 0)  # the first call of a shape takes longer

@@ -24,7 +24,6 @@ def integrated_gradients(
     *,
     mask_id: int,
     kept_ids: tuple[int, ...],
-    steps: int = STEPS,
 ) -> Tensors:
     """Attributes the predicted logit of each row to its tokens.
 
@@ -37,7 +36,6 @@ def integrated_gradients(
         inputs: int32 `token_ids`, `segment_ids` [B, T], `lengths` [B].
         mask_id: the id of [MASK].
         kept_ids: ids that the baseline has too, those of special tokens.
-        steps: points on the path.
 
     Returns:
         float32 "attributions" [B, T], 0 on kept tokens and padding; "outputs" and "baseline_outputs" [B], the logit
@@ -65,7 +63,7 @@ def integrated_gradients(
     def output(values: list[tf.Tensor]) -> tf.Tensor:  # [B]
         return tf.add_n([tf.gather(x, i, batch_dims=1) for x, i in zip(values, targets, strict=True)])
 
-    gradient = _mean_gradient(lambda words: output(logits(words)), baseline, difference, steps)
+    gradient = _mean_gradient(lambda words: output(logits(words)), baseline, difference)
     return {
         "attributions": tf.reduce_sum(gradient * difference, -1),
         "outputs": output(at_input),
@@ -108,9 +106,9 @@ def _logits(outputs: Mapping[str, tf.Tensor], lengths: tf.Tensor) -> list[tf.Ten
     return [tf.where(is_token, outputs[f"{side}_logits"], UNLIKELY) for side in ("start", "end")]
 
 
-def _mean_gradient(function: Any, baseline: tf.Tensor, difference: tf.Tensor, steps: int) -> tf.Tensor:
+def _mean_gradient(function: Any, baseline: tf.Tensor, difference: tf.Tensor) -> tf.Tensor:
     """The mean gradient of a function [B, T, D] -> [B] on the straight line between two points."""
-    nodes, shares = np.polynomial.legendre.leggauss(steps)
+    nodes, shares = np.polynomial.legendre.leggauss(STEPS)
     places, shares = (tf.constant(x / 2, tf.float32) for x in (nodes + 1, shares))
 
     def add(number: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -121,4 +119,4 @@ def _mean_gradient(function: Any, baseline: tf.Tensor, difference: tf.Tensor, st
         return number + 1, total + shares[number] * tape.gradient(value, words)
 
     start = (tf.constant(0), tf.zeros_like(difference))
-    return tf.while_loop(lambda number, _: number < steps, add, start, parallel_iterations=1)[1]
+    return tf.while_loop(lambda number, _: number < STEPS, add, start, parallel_iterations=1)[1]

@@ -181,9 +181,7 @@ def _confusions(
     return [(label, predicted, count, 100 * count / totals.get(label, 1)) for label, predicted, count in names]
 
 
-def most_confused(
-    labels: Sequence[str], counts: Iterable[Sequence[float]], most: int = MAX_CONFUSIONS
-) -> list[tuple[str, str, float, float]]:
+def most_confused(labels: Sequence[str], counts: Iterable[Sequence[float]]) -> list[tuple[str, str, float, float]]:
     """[(true label, predicted label, count, percentage of the true label's examples)], most frequent first."""
     confusions = []
     for true, row in enumerate(counts):
@@ -193,7 +191,7 @@ def most_confused(
             for predicted, count in enumerate(row)
             if count and predicted != true
         ]
-    return sorted(confusions, key=lambda confusion: -confusion[2])[:most]
+    return sorted(confusions, key=lambda confusion: -confusion[2])[:MAX_CONFUSIONS]
 
 
 def _example(row: Mapping[str, Any]) -> Drawn:

@@ -85,8 +85,8 @@ def _scores_of_positives(
         next((hit.score for hit in hits if hit.text == positive), math.nan)
         for (_, positive), hits in zip(pairs, found, strict=True)
     ]
-    others = np.flatnonzero(np.isnan(scores))
-    vectors = index.embed([pairs[row][1] for row in others]) if others.size else ()
+    others = np.flatnonzero(np.isnan(scores)).tolist()
+    vectors = index.embed([pairs[row][1] for row in others]) if others else ()
     for row, vector in zip(others, vectors, strict=True):
         scores[row] = float(queries[row] @ vector)
     return scores

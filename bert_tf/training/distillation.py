@@ -247,8 +247,7 @@ class DistilledTask:
             check_support(model.encoder, "teacher")
         if self.task.comparison:
             raise UserError("teacher was given, and the loss compares all rows of a batch: leave it out.")
-        head = getattr(self.task, "head", None)
-        if head is not None and not head.is_exclusive and SOFT_TARGETS in self.losses:
+        if self.task.head and not self.task.head.is_exclusive and SOFT_TARGETS in self.losses:
             raise UserError("soft_targets need one class for each text, and this task has several: see distillation.")
         for loss in self.losses:
             for entry in LOSSES[loss].equal:

@@ -51,12 +51,13 @@ class Servable(abc.ABC):
 
     host_settings: plain data by which `export.host` does what the default signature does besides the network; None
     where TensorFlow alone answers. sentence_vectors: how it makes vectors of texts, a `SentenceVectors`; None where it
-    makes none.
+    makes none. head: the `TunedHead` of a fine-tuned model.
     """
 
     name: str
     host_settings: Mapping[str, Any] | None = None
     sentence_vectors: Any = None
+    head: Any = None
 
     @abc.abstractmethod
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:

@@ -29,6 +29,7 @@ LITTLE_TEXT = 2_000_000  # bytes that this process turns into records sooner tha
 BYTES_PER_TOKEN = 5  # of English text, about
 EVALUATIONS = 10  # of a run that chooses its steps, at least
 MASKED_BYTES_PER_BYTE = 2  # of text, in records that another program masked, about
+WAIT = 3600  # seconds for the records of the first of several workers
 MAX_VOCABULARY_TEXT = 100_000_000  # characters that a vocabulary is learned from; more hardly changes it
 
 
@@ -279,9 +280,9 @@ def records_folder(options: Flags, folder: RunFolder) -> str:
     return options.records_dir or folder.file("records")
 
 
-def wait_for_chief(options: Flags, folder: RunFolder, seconds: int = 3600) -> tuple[BertConfig, dict[str, Any]]:
+def wait_for_chief(options: Flags, folder: RunFolder) -> tuple[BertConfig, dict[str, Any]]:
     """Waits for the configuration and the records that the first of several workers writes to a shared folder."""
-    end, path = time.monotonic() + seconds, records_folder(options, folder)
+    end, path = time.monotonic() + WAIT, records_folder(options, folder)
     while time.monotonic() < end:
         if (masked := masked_records.find(path)) and files.exists(folder.file("bert_config.json")):
             config = BertConfig.from_json_file(folder.file("bert_config.json"))
@@ -289,4 +290,4 @@ def wait_for_chief(options: Flags, folder: RunFolder, seconds: int = 3600) -> tu
         if files.exists(os.path.join(path, records.MANIFEST)) and files.exists(folder.file("bert_config.json")):
             return BertConfig.from_json_file(folder.file("bert_config.json")), records.open_records(path)
         time.sleep(0.5)
-    raise UserError(f"The first worker has not made records in {folder.path} within {seconds} seconds.")
+    raise UserError(f"The first worker has not made records in {folder.path} within {WAIT} seconds.")
