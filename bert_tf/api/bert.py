@@ -12,8 +12,7 @@ from bert_tf import heads
 from bert_tf.api import frames, python_words
 from bert_tf.api import texts as given_texts
 from bert_tf.api.results import Attribution, Ranked
-from bert_tf.api.texts import Texts
-from bert_tf.api.words import is_words, join_words, listed
+from bert_tf.api.texts import Texts, is_words, join_words, listed
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data.examples import Example

@@ -12,7 +12,7 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.encoder_traits import PACKAGE
 from bert_tf.errors import UserError
-from bert_tf.model import dropout_seeds
+from bert_tf.model import random_bits
 from bert_tf.model.inputs import complete_for
 from bert_tf.model.layers import ConfiguredLayer, config_of
 from bert_tf.model.sequence_packing import PackingSpec
@@ -56,7 +56,7 @@ class BaseEncoder(ConfiguredLayer):
                 name="dropout_state",
                 shape=(2,),
                 dtype="int64",
-                initializer=lambda shape, dtype: tf.constant(dropout_seeds.new_state(), dtype),
+                initializer=lambda shape, dtype: tf.constant(random_bits.new_state(), dtype),
                 trainable=False,
                 autocast=False,
                 aggregation="none",
@@ -148,7 +148,7 @@ class BaseEncoder(ConfiguredLayer):
 
     def seed_of(self, seed: tf.Tensor | None, training: bool | None) -> tf.Tensor | None:
         """The seed of a pass: the given one, else in training a new one, else None."""
-        return dropout_seeds.next_seed(self._dropout_state) if seed is None and training else seed
+        return random_bits.next_seed(self._dropout_state) if seed is None and training else seed
 
     def load_own_variables(self, store: Mapping[str, Any]) -> None:
         """Reads the dropout state from a `.keras` file; those of earlier versions have none."""

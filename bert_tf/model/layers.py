@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.model import attention, dropout_seeds, fused_ops, random_bits
+from bert_tf.model import attention, fused_ops, random_bits
 from bert_tf.model.batch_layout import BatchLayout, gather_tokens
 from bert_tf.runtime import plugins
 
@@ -155,7 +155,7 @@ class Dropout(keras.layers.Layer):
     def __init__(self, rate: float, stream: str, width: int = 0, **options: Any):
         super().__init__(**options)
         self.rate, self.stream, self.width = rate, stream, width
-        self.stream_id = dropout_seeds.stream_id(stream)
+        self.stream_id = random_bits.stream_id(stream)
         self.built = True
 
     def call(
@@ -164,7 +164,7 @@ class Dropout(keras.layers.Layer):
         """Drops numbers of `x`, then adds `residual`, of the same shape. seed: int32 [2]; None: nothing is dropped."""
         if seed is None or not self.rate:
             return x if residual is None else residual + x
-        lanes = random_bits.lanes(x, dropout_seeds.of_stream(seed, self.stream_id))
+        lanes = random_bits.lanes(x, random_bits.of_stream(seed, self.stream_id))
         return fused_ops.dropout(x, lanes, self.rate, residual, width=self.width)
 
     def get_config(self) -> dict[str, Any]:

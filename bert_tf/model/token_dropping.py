@@ -11,7 +11,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from bert_tf.model import dropout_seeds
+from bert_tf.model import random_bits
 from bert_tf.model.batch_layout import BatchLayout
 
 
@@ -37,7 +37,7 @@ class KeptTokens:
         rows, width = layout.rows, layout.width
         is_static = isinstance(width, int)
         count = width - (int(width * dropped) if is_static else tf.cast(tf.cast(width, tf.float32) * dropped, tf.int32))
-        seed = dropout_seeds.of_stream(layout.seed, dropout_seeds.stream_id("token_dropping"))
+        seed = random_bits.of_stream(layout.seed, random_bits.stream_id("token_dropping"))
         bits = tf.random.stateless_uniform(
             [rows * width], seed, None, None, tf.uint32, alg="philox"
         )  # as XLA draws them

@@ -14,7 +14,7 @@ import jinja2
 from bert_tf import heads
 from bert_tf.errors import UserError, count_text
 from bert_tf.heads.multi_label import MultiLabel
-from bert_tf.reports import curves, published, scoreboard, text_statistics
+from bert_tf.reports import curves, published_scores, scoreboard, text_statistics
 from bert_tf.reports.wording import (
     SUBSET_ACCURACY,
     code,
@@ -226,8 +226,8 @@ def _shown(scores: Sequence[tuple[str, Any, Any]]) -> list[tuple[str, str, str, 
     shown = []
     for name, value, known in scores:
         data_set, models = known or ("", {})
-        published_scores = {model: score_text(name, score, names) for model, score in models.items()}
-        shown.append((name, score_text(name, value, names), data_set, published_scores))
+        others = {model: score_text(name, score, names) for model, score in models.items()}
+        shown.append((name, score_text(name, value, names), data_set, others))
     return shown
 
 
@@ -244,7 +244,7 @@ def baselines_of(run: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 def _sizes(run: Mapping[str, Any]) -> str:
     """The size of the model next to those with published scores."""
-    sizes = ", ".join(f"{model} {count / 1e6:.0f}" for model, count in published.MODELS.items())
+    sizes = ", ".join(f"{model} {count / 1e6:.0f}" for model, count in published_scores.MODELS.items())
     count = run.get("parameters")
     own = f"{count / 1e6:.3g}" if curves.is_number(count) else "unknown"
     return f"Millions of parameters: {sizes}, this model {own}. Published scores: Devlin et al. 2018."

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bert_tf.reports import published
+from bert_tf.reports import published_scores
 from bert_tf.reports.curves import is_number, scatter
 
 # Keys of a combination in sweep.json that are not settings.
@@ -30,7 +30,7 @@ def final_scores(
 
     For fine-tuning the loss comes last, and scores equal to it are left out.
     """
-    known = published.scores_of(task_name)
+    known = published_scores.scores_of(task_name)
     if is_number(scores.get(MASKED_LM_LOSS)):
         scores = {**scores, "masked_lm_perplexity": math.exp(min(scores[MASKED_LM_LOSS], MAX_EXPONENT))}
     rows = [(name, value, known.get(name)) for name, value in scores.items()]

@@ -8,7 +8,7 @@ from bert_tf.errors import UserError
 from bert_tf.heads.base.text_windows import Windows, pack_windows
 from bert_tf.heads.vectors import features, vector_choice
 from bert_tf.heads.vectors.feature_windows import rows_and_tokens, split_pairs
-from bert_tf.tasks.embeddings.scalar_mix import ScalarMix
+from bert_tf.tasks.embeddings.bilstm_tagger import ScalarMix
 from bert_tf.text.tokenizer import Tokenizer, pack
 
 LETTERS = "abcdefghijklmnopqrstuvwxy"
