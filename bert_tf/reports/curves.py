@@ -17,8 +17,8 @@ NOT_NOISY = ("learning_rate",)  # curves that are drawn as they are
 SMOOTHED, WINDOW = 40, 25  # of curves of 40 points and more, each is averaged with 1/25 of them on either side
 REFERENCE = "unigram_"  # prefix of what a model without context reaches
 
-SHARES = ("accuracy", "f1", "precision", "recall", "exact_match", "best_exact")  # ends of names of scores
-PERCENTAGES = ("exact_match", "best_exact")  # scores of SQuAD, which come with an F1 in percent
+SHARES = ("accuracy", "f1", "precision", "recall", "exact_match", "exact")  # ends of names of scores
+PERCENTAGES = ("exact_match", "exact")  # scores of SQuAD, which come with an F1 in percent
 # Titles of the vertical axis by the end of the metric's name.
 AXES = {
     "loss": "loss",
@@ -28,6 +28,7 @@ AXES = {
     "gradient_norm": "L2 norm",
     "tokens_per_second": "tokens/s",
     "exact_match": "percent",
+    "exact": "percent",
     "f1": "F1",
     "precision": "precision",
     "recall": "recall",

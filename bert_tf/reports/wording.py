@@ -10,7 +10,10 @@ from bert_tf.reports.curves import PERCENTAGES, SHARES, is_number, number_text, 
 from bert_tf.runtime.terminal import printable
 
 SUBSET_ACCURACY = "Subset accuracy: all labels of a text right"  # of several labels
-ACRONYMS = {"lm": "LM", "id": "ID", "nsp": "NSP", "mlm": "MLM", "f1": "F1"}
+IN_WORDS = {
+    **{"lm": "LM", "id": "ID", "nsp": "NSP", "mlm": "MLM", "f1": "F1"},
+    **{"HasAns": "answerable", "NoAns": "unanswerable", "thresh": "threshold"},  # of SQuAD's scores
+}
 
 
 def command(arguments: Any) -> str:
@@ -27,7 +30,7 @@ def command(arguments: Any) -> str:
 
 def words(name: object) -> str:
     """A name as words: masked_lm_loss -> Masked LM loss."""
-    text = " ".join(ACRONYMS.get(word, word) for word in str(name).split("_"))
+    text = " ".join(IN_WORDS.get(word, word) for word in str(name).split("_"))
     return text[:1].upper() + text[1:]
 
 

@@ -13,6 +13,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from bert_tf.errors import UserError, meant
+from bert_tf.runtime import tensorflow_startup
 
 _trusted: contextvars.ContextVar[frozenset[str] | None] = contextvars.ContextVar("trusted", default=frozenset())
 
@@ -80,7 +81,8 @@ def import_outside(name: str) -> ModuleType | None:
     if not _is_module_name(name):
         return None
     try:
-        return importlib.import_module(name)
+        with tensorflow_startup.no_messages_if_silenced():  # it may import TensorFlow
+            return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if f"{name}.".startswith(f"{error.name}."):
             return None

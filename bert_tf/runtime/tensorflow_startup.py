@@ -91,6 +91,12 @@ def no_messages() -> Iterator[None]:
             os.close(stderr)
 
 
+def no_messages_if_silenced() -> contextlib.AbstractContextManager[None]:
+    """`no_messages` in a process that called `silence` and has not loaded TensorFlow; otherwise does nothing."""
+    is_due = _process["is_silenced"] and "tensorflow" not in sys.modules
+    return no_messages() if is_due else contextlib.nullcontext()
+
+
 @contextlib.contextmanager
 def quiet_log() -> Iterator[None]:
     """Shows only errors of TensorFlow's and absl's loggers while the block runs, as in programs that silence nothing.

@@ -14,6 +14,7 @@ from bert_tf.reports import wording
         ("macro_f1", 0.0, (), "0.0%"),
         ("f1", 0.8, ("exact_match", "f1"), "0.8%"),
         ("best_f1", 81.94, ("best_exact", "best_f1"), "81.9%"),
+        ("HasAns_exact", 50.0, ("exact", "HasAns_exact"), "50.0%"),
         ("exact_match", 80.8, ("exact_match", "f1"), "80.8%"),
         ("window_accuracy", 0.5, ("exact_match", "f1", "window_accuracy"), "50.0%"),
         ("matthews", 0.521, (), "0.521"),

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import plugins
+from bert_tf.runtime import plugins, tensorflow_startup
 
 
 @pytest.fixture
@@ -57,3 +57,13 @@ def test_unknown_name_error_lists_known_names(tools, name):
 def test_import_error_inside_a_member_is_not_an_unknown_name(tools, name, missing):
     with pytest.raises(ModuleNotFoundError, match=missing):
         plugins.load("toolbox", name)
+
+
+def test_messages_of_an_import_from_outside_are_silenced_as_those_of_tensorflow(tmp_path, monkeypatch, capfd):
+    (tmp_path / "outside_lab.py").write_text("import os\nos.write(2, b'oneDNN is on')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+    monkeypatch.setitem(tensorflow_startup._process, "is_silenced", True)
+    assert plugins.import_outside("outside_lab").__name__ == "outside_lab"
+    assert capfd.readouterr().err == ""
