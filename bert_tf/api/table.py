@@ -21,7 +21,12 @@ THE_DATA = "the data"  # what they are called in messages
 
 
 def write(
-    data: Any, path: str, columns: Sequence[str], label: str | None, options: Mapping[str, Any]
+    data: Any,
+    path: str,
+    columns: Sequence[str],
+    label: str | None,
+    options: Mapping[str, Any],
+    called: str = THE_DATA,
 ) -> tuple[Sequence[str], str]:
     """Writes data as JSON lines, whole or not at all; the table of a run stays with it, so that it can be resumed.
 
@@ -34,6 +39,7 @@ def write(
         columns: the columns with the texts; (): chosen as `bert-tf finetune` chooses them for a table, or TEXT where
             options name a task or rows are tuples.
         label: the column with the label, or columns of 0 and 1 with commas; None: as for columns.
+        called: what messages call the data.
         options: those of `fine_tune`; bad_rows="stop" refuses rows without text or label.
 
     Raises:
@@ -43,15 +49,15 @@ def write(
     first = list(itertools.islice(each, table_choice.ROWS))
     if first and isinstance(first[0], Mapping) and "task_name" not in options:
         known = list(_all_columns(first))
-        label = label or table_choice.label_column(THE_DATA, known)
-        columns = columns or table_choice.text_column(THE_DATA, known, label_columns(label, known[0])).split(",")
+        label = label or table_choice.label_column(called, known)
+        columns = columns or table_choice.text_column(called, known, label_columns(label, known[0])).split(",")
     columns, label = columns or [TEXT], label or LABEL
     labels = label_columns(label, first[0]) if first and isinstance(first[0], Mapping) else [label]
     label_type = options.get("label_type") or Classes.kind
     with plugins.trusting([label_type]):  # which the caller names
         missing = heads.of_texts(label_type).missing
     stops = options.get("bad_rows") == "stop"
-    complete = _complete(rows(itertools.chain(first, each), columns, labels), label, missing, stops=stops)
+    complete = _complete(called, rows(itertools.chain(first, each), columns, labels), label, missing, stops=stops)
     write_lines(path, complete)
     return columns, label
 
@@ -63,7 +69,7 @@ def _all_columns(several: Iterable[Any]) -> Iterator[dict[str, Any]]:
 
 
 def _complete(
-    found: Iterable[dict[str, Any]], label: str, missing: Sequence[Any], *, stops: bool
+    called: str, found: Iterable[dict[str, Any]], label: str, missing: Sequence[Any], *, stops: bool
 ) -> Iterator[dict[str, Any]]:
     """The rows with text and label; says which are left out."""
     reasons, number = [], -1
@@ -75,9 +81,9 @@ def _complete(
             reasons.append(f"row {number} has no {'label' if is_unlabelled else 'text'}")
         else:
             yield row
-    bad_rows.report(THE_DATA, reasons, stops=stops)
+    bad_rows.report(called, reasons, stops=stops)
     if len(reasons) == number + 1:
-        raise UserError("No row of the data has a text and a label.")
+        raise UserError(f"No row of {called} has a text and a label.")
 
 
 def _has_text(text: Any) -> bool:

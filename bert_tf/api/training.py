@@ -59,7 +59,7 @@ def fine_tune(
                 values[flag] = os.fspath(each)
             elif each is not None:
                 values[flag] = path
-                columns, label = table.write(each, values[flag], columns, label, options)
+                columns, label = table.write(each, path, columns, label, options, written[path])
         if "task_name" in options:
             columns, label = columns or [table.TEXT], label or table.LABEL
         chosen = {"text_columns": ",".join(columns), "label_column": label}

@@ -111,8 +111,8 @@ def test_rows_without_text_or_label_are_counted_named_and_left_out(tmp_path, cap
     assert "row 1 has no label; row 2 has no text; row 3 has no label; row 4 has no text; row 5 has" in caplog.text
     with pytest.raises(UserError, match="6 rows are bad: row 1 has no label"):
         table.write(rows, path, (), None, {"bad_rows": "stop"})
-    with pytest.raises(UserError, match="No row of the data has a text and a label"):
-        table.write([("a", None), (math.nan, "x")], str(tmp_path / "none.jsonl"), (), None, {})
+    with pytest.raises(UserError, match="No row of eval_data has a text and a label"):
+        table.write([("a", None), (math.nan, "x")], str(tmp_path / "none.jsonl"), (), None, {}, "eval_data")
     assert not (tmp_path / "none.jsonl").exists()
     several = [("a", ""), ("b", "x,y"), ("c", None), ("d", [])]  # no label is known to hold
     table.write(several, path, (), None, {"label_type": "multi_label"})
