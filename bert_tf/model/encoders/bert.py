@@ -99,7 +99,6 @@ class BertEncoder(BaseEncoder):
     def encode(
         self,
         inputs: Mapping[str, tf.Tensor],
-        *,
         seed: tf.Tensor | None,
         positions: tf.Tensor | None,
         return_hidden_states: bool,

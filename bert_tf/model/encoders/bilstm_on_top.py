@@ -55,7 +55,9 @@ class Encoder(BertEncoder):
         width = self.config.hidden_size
         self.bilstm = BiLstm(self.config, width, width, dtype=self.dtype_policy)
 
-    def encode(self, inputs: Mapping[str, tf.Tensor], **asked: Unpack[Asked]) -> dict[str, Any]:
+    def encode(  # type: ignore[override]  # which takes them by place, too
+        self, inputs: Mapping[str, tf.Tensor], **asked: Unpack[Asked]
+    ) -> dict[str, Any]:
         """As BertEncoder; "tokens" and "pooled" are those of the BiLSTM, the last of L + 2 "hidden_states" too."""
         positions, asked["positions"] = asked["positions"], None
         outputs = super().encode(inputs, **asked)

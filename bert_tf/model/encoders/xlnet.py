@@ -195,7 +195,9 @@ class Encoder(BertEncoder):
         self.position_dropout = self.new_dropout(self.config.hidden_dropout_prob, "positions")
         self.last_dropout = self.new_dropout(self.config.hidden_dropout_prob, "last")
 
-    def encode(self, inputs: Mapping[str, tf.Tensor], **asked: Unpack[Asked]) -> dict[str, Any]:
+    def encode(  # type: ignore[override]  # which takes them by place, too
+        self, inputs: Mapping[str, tf.Tensor], **asked: Unpack[Asked]
+    ) -> dict[str, Any]:
         """As BertEncoder, on texts in the order of XLNet's rows; outputs are in that of the inputs.
 
         Raises ValueError for inputs with several texts in a row; `packing` packs them.
