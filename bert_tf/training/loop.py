@@ -251,7 +251,8 @@ class TrainingLoop:
         self.folder.log(step, {f"eval_{name}": value for name, value in results.items()})
         names = [name for name in results if not name.endswith(tuple(self.task.objectives))]
         if self.folder.is_chief:
-            what = self.folder.run.get("evaluated_on", "").replace("held-out text", "") or "held out"
+            data = self.folder.run.get("evaluated_on", "held-out")
+            what = "held out" if data.startswith("held-out") else f"on {data}"
             print(f"Step {step}, {what}: " + "  ".join(f"{name} {results[name]:.4f}" for name in names), flush=True)
 
     def _save(self, step: int, *, awaits_evaluation: bool = False) -> None:
