@@ -128,11 +128,11 @@ def recipe(
     if chosen:
         named = " ".join(f"--{name}={value}".removesuffix(".0") for name, value in chosen.items())
         reason = f"; only {100 * rare / count:.1f}% are {rarest.strip()!r}" if is_uneven else ""
-        terminal.say(
-            f"For {count_text(count, 'labelled row')}, about {count_text(steps, 'step')}{reason}: {named}. "
-            f"{'' if folds or count >= FOLDS_BELOW else '--folds=5 scores every row; '}--num_seeds=3 shows how much "
-            "depends on chance."
-        )
+        hint = "" if count >= FOLDS_BELOW else " --folds=5 scores every row;"
+        hint += " --num_seeds=3 shows how much depends on chance."
+        is_one = not folds and given.get("num_seeds", 1) == 1  # the two do not go together
+        line = f"For {count_text(count, 'labelled row')}, about {count_text(steps, 'step')}{reason}: {named}."
+        terminal.say(line + hint * is_one)
     return chosen
 
 

@@ -75,6 +75,10 @@ def test_uneven_classes_are_weighted_and_selected_by_macro_f1(capsys):
     assert (chosen["class_weights"], chosen["criterion"]) == ("balanced", "macro_f1")
     assert "only 16.0% are 'bad': --train_batch_size=8 --num_train_epochs=32 " in capsys.readouterr().out
     assert "class_weights" not in table_choice.recipe(labels, "multi_label", {})
+    assert "--folds=5 scores every row; --num_seeds=3" in capsys.readouterr().out
+    for given in ({"folds": 3}, {"num_seeds": 2}):  # do not go together
+        table_choice.recipe(labels, "classes", given)
+        assert capsys.readouterr().out.endswith("--criterion=macro_f1.\n")
     assert "criterion" not in table_choice.recipe(labels, "classes", {"criterion": "accuracy"})
     given = {"do_eval": False, "train_batch_size": 32}
     assert table_choice.recipe(["a", "b"] * 50, "classes", given) == {"num_train_epochs": 60.0}
