@@ -115,9 +115,6 @@ class SentencePiece(HostTokenizer):
         tokens = normal_tokens("".join(normal), self._in_normal, self._named_token, self._pieces)
         return Tokens(tokens.ids, [places[x] for x in tokens.starts], [places[x - 1] + 1 for x in tokens.ends])
 
-    def _named_token(self, token: AddedToken, part: str) -> Tokens:
-        return self._token(self._named[token.content], part)
-
     def _normalize(self, text: str) -> tuple[list[str], list[int]]:
         """The characters in which pieces are looked for, and the character that each comes from."""
         return _replaced(list(text), list(range(len(text))), self._table)

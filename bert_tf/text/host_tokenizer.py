@@ -61,6 +61,7 @@ class HostTokenizer(abc.ABC):
     """
 
     separators = 1
+    _named: dict[str, AddedToken]
 
     def __init__(
         self,
@@ -123,6 +124,10 @@ class HostTokenizer(abc.ABC):
     def _token(self, token: AddedToken, part: str) -> Tokens:
         return Tokens([self._ids[token.content]], [0], [len(part)])
 
+    def _named_token(self, token: AddedToken, part: str) -> Tokens:
+        """The token of a part of a normal text; `_named` says which has that part as its normal form."""
+        return self._token(self._named[token.content], part)
+
 
 class WordPiece(HostTokenizer):
     """The original's tokens, see `text.tokenizer`."""
@@ -153,9 +158,6 @@ class WordPiece(HostTokenizer):
         splits = self._settings.split_ideographs
         tokens = normal_tokens(normal, self._in_normal, self._named_token, self._of_normal, without_ideographs=splits)
         return tokens if places is None else _in_source(tokens, places, len(text))
-
-    def _named_token(self, token: AddedToken, part: str) -> Tokens:
-        return self._token(self._named[token.content], part)
 
     def _of_normal(self, text: str) -> Tokens:
         tokens = Tokens([], [], [])
