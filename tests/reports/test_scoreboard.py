@@ -154,3 +154,14 @@ def test_text_lengths_are_shown_if_present(tmp_path):
 def test_duplicate_metric_is_drawn_once():
     metrics = [{"step": step, "loss": step / 2, "cross_entropy": step / 2, "rate": 1.0} for step in range(3)]
     assert [chart.name for chart in curves.charts(metrics)] == ["loss", "rate"]
+
+
+def test_scores_of_deployments_are_percent_and_named_by_the_kind_of_labels(tmp_path):
+    each = {"name": "onnx", "bytes": 2e6, "milliseconds": 1.5, "scores": {"accuracy": 0.55, "pearson": None}}
+    result = {
+        "rows": 60,
+        "split": "dev",
+        "deployments": [each, {**each, "name": "live model", "scores": {"loss": 0.6}}],
+    }
+    text = as_read(page_of(tmp_path, deployments=result, task={"kind": "multi_label"}))
+    assert "Subset accuracy Loss Size Time Start Memory onnx 55.0% – 2.0 MB 1.5 ms – – live model – 0.6 2.0" in text
