@@ -75,7 +75,7 @@ def exported(classifier, tmp_path_factory):
 
         return {"serving_default": answer}
 
-    task = types.SimpleNamespace(name="animals", create_model=model_of, signatures=serve)
+    task = types.SimpleNamespace(name="animals", create_model=model_of, signatures=serve, sentence_vectors=None)
     about = {"labels": LABELS, "kind": "classes"}
     export(task, model, TOKENIZER, str(folder), examples={"serving_default": {"text_a": ["the fox"]}}, about=about)
     return folder
