@@ -4,6 +4,7 @@
 
 Runs `bert-tf index`, `mine`, `finetune` (a reranker from MODEL, listwise, with hard negatives) and `evaluate`, and
 prints a table. Queries are drawn at random from the questions with an answer; every different paragraph is a candidate.
+The reranker first learns from single sentences, which cost a fourth, and then from paragraphs.
 """
 
 import argparse
@@ -12,12 +13,14 @@ import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
 
 METHODS = ("vectors", "bm25", "hybrid")
-LIST = 4  # texts of a query that the reranker compares: the paragraph and its hard negatives
+LIST, MINED = 4, 5  # texts of a query that the reranker compares, and hard negatives that some of them are drawn from
+STAGES = (("sentences", 2 / 3, 2e-4, 80), ("paragraphs", 1, 1e-4, 192))  # until which share; rate; tokens
 
 
 def main():
@@ -26,7 +29,7 @@ def main():
     parser.add_argument("--squad", required=True, help="questions and paragraphs to find")
     parser.add_argument("--train", default="", help="file of the same form, for a reranker")
     parser.add_argument("--questions", type=int, default=200)
-    parser.add_argument("--train_questions", type=int, default=2000)
+    parser.add_argument("--train_questions", type=int, default=1200)
     parser.add_argument("--storages", default="float32", help="of the index, such as float32,int8,binary")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -64,12 +67,41 @@ def trained(options):
     write("train_paragraphs", "train_questions", options.train, options.train_questions)
     command("index", "train_paragraphs.csv", "train", f"--model={options.model}", "--id_column=id")
     command("mine", "train_questions.csv", "judged.jsonl", "--index=train", "--text_columns=query,text", "--judged",
-            f"--negatives={LIST - 1}")  # fmt: skip
-    command("finetune", "judged.jsonl", "--task_name=table", "--label_type=relevance", "--text_columns=query,text",
-            "--label_column=label", "--ranking_loss=listwise", f"--list_size={LIST}", "--train_batch_size=32",
-            "--num_train_epochs=1", "--learning_rate=1e-4", f"--init_checkpoint={options.model}",
-            "--output_dir=reranker", "--max_seq_length=192", "--nodo_eval")  # fmt: skip
-    return "reranker"
+            f"--negatives={MINED}", "--margin=-2")  # fmt: skip
+    rows = [json.loads(line) for line in pathlib.Path("judged.jsonl").read_text(encoding="utf-8").splitlines()]
+    queries = [rows[first : first + 1 + MINED] for first in range(0, len(rows), 1 + MINED)]
+    answers, draw, start, first = answers_of(options.train), random.Random(0), options.model, 0
+    paragraphs = sorted({paragraph for paragraph, _ in answers.values()})
+    for stage, share, rate, length in STAGES:
+        with open(f"{stage}.jsonl", "w", encoding="utf-8") as file:
+            for positive, nearest, *near in queries[first : (first := round(share * len(queries)))]:
+                texts = [nearest["text"], draw.choice(near)["text"], draw.choice(paragraphs)]
+                if stage == "sentences":
+                    texts = [sentence(text, draw.randrange(len(text))) for text in texts]
+                right = sentence(*answers[positive["query"]]) if stage == "sentences" else positive["text"]
+                for label, text in ((1, right), *((0, text) for text in texts)):
+                    file.write(json.dumps({"query": positive["query"], "text": text, "label": label}) + "\n")
+        command("finetune", f"{stage}.jsonl", "--task_name=table", "--label_type=relevance",
+                "--text_columns=query,text", "--label_column=label", "--ranking_loss=listwise", f"--list_size={LIST}",
+                "--train_batch_size=32", "--num_train_epochs=1", f"--learning_rate={rate}",
+                f"--init_checkpoint={start}", f"--output_dir={stage}", f"--max_seq_length={length}",
+                "--nodo_eval")  # fmt: skip
+        start = stage
+    return start
+
+
+def answers_of(path):
+    """{question: (its paragraph, where the answer begins)}."""
+    articles = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))["data"]
+    paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
+    found = ((paragraph["context"], each) for paragraph in paragraphs for each in paragraph["qas"])
+    return {each["question"]: (text, each["answers"][0]["answer_start"]) for text, each in found if each.get("answers")}
+
+
+def sentence(text, place):
+    """The sentence of a text around a character."""
+    ends = [0, *(match.end() for match in re.finditer(r"[.!?]\s+(?=[A-Z\"'(])", text)), len(text)]
+    return next(text[begin:end].strip() for begin, end in zip(ends, ends[1:], strict=False) if place < end)
 
 
 def row(name, index, method, *flags):
