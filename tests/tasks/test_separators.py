@@ -62,9 +62,9 @@ def test_windows_are_those_of_the_tokenizer(tokenizer):
     with pytest.raises(ValueError, match="separators is 1; the tokenizer has 2"):
         QuestionWindows(13, 4, 3).all_rows(tokenizer, tf.constant(["x"]), tf.constant(["y"]))
     config = dataclasses.replace(tiny.CONFIG, max_position_embeddings=16)
-    loaded = types.SimpleNamespace(
-        model=None, kind="span", config=config, tokenizer=tokenizer, report=types.SimpleNamespace(loaded=["span/bias"])
-    )
+    report = types.SimpleNamespace(loaded=["span/bias"])
+    found = {"config": config, "report": report, "require_tokenizer": lambda path: tokenizer}
+    loaded = types.SimpleNamespace(model=None, kind="span", **found)
     assert live_model.task_of("a checkpoint", loaded).head.windows.separators == 2
 
 
