@@ -307,7 +307,7 @@ class Bert:
         Raises:
             UserError: the model takes no pairs or has no label entailment, or labels or template are wrong.
         """
-        self._expect("predict")
+        self._expect("predict", asked="zero_shot")
         names = [labels] if isinstance(labels, str) else [given_texts.as_text(each, "A label") for each in labels]
         classify = ZeroShot(
             self._predictor_of(2 if self._takes_any_number else None),
@@ -338,7 +338,7 @@ class Bert:
         Raises:
             UserError: the model takes no pairs, or which of its labels means a match is not clear.
         """
-        self._expect("predict")
+        self._expect("predict", asked="rank")
         pairs = self._predictor_of(None if self._is_made_here else 2)
         asked, read = given_texts.as_text(query, "The query"), self._read(listed(texts), ["text"])
         names = [row[0] for row in read.rows]
@@ -551,8 +551,8 @@ class Bert:
             names += [f"{name.removesuffix('s')} {number}" for number in range(count)] if count else [name]
         return names
 
-    def _expect(self, method: str) -> None:
-        """Raises UserError unless the head of the model has this method."""
+    def _expect(self, method: str, *, asked: str = "") -> None:
+        """Raises UserError unless the head of the model has this method. asked: what was called, if it is another."""
         kind = self.kind if self.kind == Vectors.kind else self._head_kind
         if kind is None:
             raise UserError(
@@ -560,7 +560,7 @@ class Bert:
             )
         own = heads.get(kind).method
         if own.partition("(")[0] != method:
-            raise UserError(f"{self.path} has another head than {method} needs: use {own}.")
+            raise UserError(f"{self.path} has another head than {asked or method} needs: use {own}.")
 
     @property
     def _head_kind(self) -> str | None:

@@ -89,7 +89,7 @@ class FineTuneOptions(Options, total=False):
     group_by_length: bool  # Batch training texts of similar length, so that there is less padding.
     head_learning_rate: float | Literal["auto", "same"]  # Peak learning rate of the head; same: learning_rate; auto: at least 1e-3 for tags and answers where the checkpoint has no such head and fewer than 10,000 examples train it, else learning_rate.
     id_column: str  # Table column with the ids for predictions. Default: row numbers.
-    join_labels: bool  # Join a class of a table that differs from another in case or spaces only with it, if it has a tenth of its rows or fewer.
+    join_labels: bool  # Join classes of a table that differ in case or spaces only with the commonest of them, if that has at least twice as many rows as the others.
     keep_best: bool  # Keep the weights with the best evaluation score instead of the last ones. Default: if there is a development set.
     label_separator: str  # Separator between labels in one cell (tables with --label_type=multi_label).
     label_smoothing: float  # Part of the target that all labels share, such as 0.1; for classes and labels.

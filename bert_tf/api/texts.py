@@ -119,9 +119,14 @@ def elements(values: Any, name: str) -> list[Any]:
 
 
 def _chosen(has: Sequence[Any], names: Sequence[str], columns: Sequence[str], start: str) -> Sequence[Any]:
-    """The columns of the texts: the trained ones, those called as the model's inputs, "text", or the only one."""
+    """The columns of the texts: the trained ones, those called as the model's inputs, "text", or the only one.
+
+    The only one is not taken for a trained one with another name.
+    """
     known = [each for each in (columns, names, ["text"][: len(names) == 1]) if each]
-    chosen = next((each for each in known if set(each) <= set(has)), has if len(names) == len(has) == 1 else None)
+    chosen = next((each for each in known if set(each) <= set(has)), None)
+    if chosen is None and not columns and len(names) == len(has) == 1:
+        chosen = has
     if chosen is None:
         expected = " or ".join(dict.fromkeys(", ".join(each) for each in known))
         raise UserError(f"{start} {', '.join(map(str, has))}; expected {expected}: rename or select them.")

@@ -32,6 +32,13 @@ class Range(NamedTuple):
     expected: str
 
 
+OTHER_NAMES = {  # of options in other libraries
+    "lr": "learning_rate",
+    "epochs": "num_train_epochs",
+    "model": "init_checkpoint",
+    "checkpoint": "init_checkpoint",
+    "seed": "random_seed",
+}
 POSITIVE = Range(lambda value: 0 < value < math.inf, "a number above 0")
 COUNT = Range(lambda value: value >= 1, "a whole number above 0")
 NOT_NEGATIVE = Range(lambda value: 0 <= value < math.inf, "0 or more")
@@ -232,7 +239,8 @@ def _checked(kind: type, name: str, value: Any) -> tuple[str, Any]:
     fields = fields_of(kind)
     ((name, value),) = upgrade(kind, {name: value}).items()
     if name not in fields:
-        raise UserError(f"There is no option {name}.{meant(name, fields)}")
+        known = [OTHER_NAMES[name]] if OTHER_NAMES.get(name) in fields else []
+        raise UserError(f"There is no option {name}.{f' Did you mean {known[0]}?' if known else meant(name, fields)}")
     field, choices = fields[name], choices_of(fields[name].metadata)
     value = field.metadata["words"].get(value, value) if isinstance(value, str) else value
     expected = float if field.type == float | None else field.type

@@ -18,7 +18,7 @@ import os
 from bert_tf.checkpoints import formats
 from bert_tf.cli import shared_flags
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, listed
 from bert_tf.export import engine_predictor, loaded_model
 from bert_tf.recipes import trained_model
 from bert_tf.reports import model_card
@@ -69,4 +69,5 @@ def run(arguments: argparse.Namespace) -> None:
         return
     step = f" of step {steps:,}" if steps else ""
     name = trained.task.name if is_run else folder
-    print(f"Exported {name}{' from the checkpoint' * is_run}{step} to {target}.")
+    engines = f" {listed(engine_names)} gave the answers of TensorFlow." if engine_names else ""
+    print(f"Exported {name}{' from the checkpoint' * is_run}{step} to {target}.{engines}")

@@ -30,7 +30,7 @@ from bert_tf.cli.text_progress import report_texts
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import tables
 from bert_tf.data.examples import Example
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, listed
 from bert_tf.export import engine_predictor, loaded_model, prediction_inputs, quick_export, tagged_words, zero_shot
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import answered
@@ -255,8 +255,13 @@ def _columns_of_training(path: str, export: TextExport) -> list[str]:
     if not is_table or isinstance(export, zero_shot.ZeroShot):
         return []
     names = (loaded_model.about(export.source).get("reads") or {}).get("text_columns") or ""
-    columns = comma_separated(names)
-    return columns if columns and set(columns) <= set(tables.column_names(path)) else []
+    columns, there = comma_separated(names), tables.column_names(path)
+    if columns and not {*columns} <= {*there} and not {*export.inputs, prediction_inputs.TEXT} & {*there}:
+        raise UserError(
+            f"{path} has no column {' or '.join(map(repr, columns))}, as the model was trained on; its columns: "
+            f"{listed(there)}. Name those with the texts as text_columns."
+        )
+    return columns if {*columns} <= {*there} else []
 
 
 def _window(arguments: argparse.Namespace, batch_size: int) -> int:

@@ -114,7 +114,7 @@ def _write_excel(path: str, rows: Iterable[Answered]) -> None:
     sheet = book.create_sheet("predictions")
     with contextlib.closing(sheet):
         for number, values in enumerate(_table(rows)):
-            cells = [float(x) if isinstance(x, float) else _without_formula(_cell(x)) for x in values]
+            cells = [float(_cell(x)) if isinstance(x, float) else _without_formula(_cell(x)) for x in values]
             texts = [x for x in cells if isinstance(x, str)]
             if number >= EXCEL_ROWS or any(len(x) > EXCEL_CHARACTERS or CONTROL.search(x) for x in texts):
                 raise UserError(

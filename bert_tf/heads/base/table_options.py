@@ -136,8 +136,8 @@ class TableOptions(RowOptions, SentenceOptions, LabelOptions):
     normalize_labels: bool = flag(False, "Lower-case the labels of a table and join their spaces.")
     join_labels: bool = flag(
         True,
-        "Join a class of a table that differs from another in case or spaces only with it, if it has a tenth of its "
-        "rows or fewer.",
+        "Join classes of a table that differ in case or spaces only with the commonest of them, if that has at least "
+        "twice as many rows as the others.",
         earlier_default=False,
     )
     label_type: str = flag(

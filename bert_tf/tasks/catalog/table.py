@@ -19,7 +19,7 @@ from bert_tf.tasks import labelled_rows, table_splits
 from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.task import FineTuningTask, text_task
 
-RARE = 0.1  # of the rows of a label: a spelling of it that is as rare is taken for a slip
+RARE = 0.5  # of the rows of the commonest spelling of a label: if all others have so few, they are slips
 log = logging.getLogger("bert_tf")
 
 
@@ -36,7 +36,7 @@ def task(options: TableOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
         id_column: the id of predictions, else the number of the row;
         eval_fraction: the part of the training rows that is held out for evaluation if there is no table for it.
         bad_rows: "skip" leaves out rows without text or label, "stop" refuses them; normalize_labels: lower-case
-        labels and join their spaces; join_labels: a rare spelling of a class becomes the common one.
+        labels and join their spaces; join_labels: rare spellings of a class become the common one.
     The file to predict may be without the label column, and all of its rows are predicted.
     """
     columns = comma_separated(options.text_columns)
@@ -121,7 +121,7 @@ def _without_bad_rows(
 
 
 def _with_joined_variants(labels: Iterable[str], rows: Iterable[Example], *, joins: bool) -> list[str]:
-    """The labels without rare ones that differ from a common one in case or spaces only; names all such.
+    """The labels without rare spellings, which differ from a common one in case or spaces only; names all spellings.
 
     joins: leave out rare ones, instead of naming them only.
     """
@@ -132,7 +132,9 @@ def _with_joined_variants(labels: Iterable[str], rows: Iterable[Example], *, joi
     left_out: set[str] = set()
     for same in variants.values():
         common = max(same, key=lambda label: counts[label])
-        rare = [label for label in same if joins and label != common and counts[label] <= RARE * counts[common]]
+        rare = [label for label in same if label != common]
+        if not joins or sum(counts[label] for label in rare) > RARE * counts[common]:
+            rare = []
         left_out.update(rare)
         named = ", ".join(f"{label!r} (in {counts[label]})" for label in rare)
         if rare:

@@ -150,19 +150,19 @@ def test_held_out_part_of_a_table_shares_no_text_with_training(tmp_path, caplog)
 
 
 def test_rare_spelling_of_a_class_is_joined_with_the_common_one(tmp_path, caplog):
-    rows = [*["good"] * 20, "Good", "GOOD", *["bad"] * 5, *["BAD"] * 4]
+    rows = [*["good"] * 20, "Good", *["GOOD"] * 4, *["bad"] * 5, *["BAD"] * 4, "Bad"]
     (tmp_path / "train.csv").write_text("t,l\n" + "".join(f"text {n},{row}\n" for n, row in enumerate(rows)))
     (tmp_path / "dev.csv").write_text("t,l\nx,GOOD\ny,bad\n")
     task = task_of("table", tmp_path, text_columns="t")
-    assert task.head.labels == ("BAD", "bad", "good")
-    assert np.bincount(task.split("train").labels).tolist() == [4, 5, 22]
-    assert task.split("dev").labels.tolist() == [2, 1], "of two spellings that are both common none is taken"
+    assert task.head.labels == ("BAD", "Bad", "bad", "good")
+    assert np.bincount(task.split("train").labels).tolist() == [4, 1, 5, 25]
+    assert task.split("dev").labels.tolist() == [3, 2], "if others are common too, each stays as it is"
     assert (
-        "'GOOD' (in 1), 'Good' (in 1) are joined with 'good' (in 20 rows), from which only case or spaces differ"
+        "'GOOD' (in 4), 'Good' (in 1) are joined with 'good' (in 20 rows), from which only case or spaces differ"
         in caplog.text
     )
-    assert "The labels 'BAD', 'bad' differ in case or spaces only: --normalize_labels joins them." in caplog.text
-    assert task_of("table", tmp_path, text_columns="t", join_labels=False).head.size == 5
+    assert "The labels 'BAD', 'Bad', 'bad' differ in case or spaces only: --normalize_labels joins" in caplog.text
+    assert task_of("table", tmp_path, text_columns="t", join_labels=False).head.size == 6
 
 
 @pytest.mark.parametrize("label_type, labels", [("classes", "ab"), ("multi_label", ("a,b", "b"))])
