@@ -113,10 +113,13 @@ def test_columns_are_found_by_input_names_or_flags(exports, capsys, tmp_path, na
     assert [row["label"] for row in rows] == ["short", "short"]
 
 
-def test_single_text_is_read_from_a_column_text(exports, capsys, tmp_path):
-    (tmp_path / "a.csv").write_text("text,label\none,no\n")
+def test_single_text_is_read_from_a_column_text(exports, capsys, tmp_path, caplog):
+    (tmp_path / "a.csv").write_text("text,label\none,no\n ,no\n")
     expected = json.loads(answers(capsys, exports["single"], "--text=one", "--json")[0])
     row = json.loads(answers(capsys, exports["single"], "--file", tmp_path / "a.csv", "--json")[0])
+    assert caplog.messages == [
+        f"1 row without text (the first in line 3 of {tmp_path / 'a.csv'}): what is predicted there means nothing."
+    ]
     assert (row["text"], row["probabilities"]) == ("one", expected["probabilities"])
 
 

@@ -21,8 +21,9 @@ An export is a program: load only what you trust. Those that read or write files
 
 import argparse
 import functools
+import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bert_tf.cli import bulk_files, shared_flags
@@ -30,7 +31,7 @@ from bert_tf.cli.text_progress import report_texts
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import tables
 from bert_tf.data.examples import Example
-from bert_tf.errors import UserError, listed
+from bert_tf.errors import UserError, count_text, listed
 from bert_tf.export import engine_predictor, loaded_model, prediction_inputs, quick_export, tagged_words, zero_shot
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import answered
@@ -40,6 +41,7 @@ from bert_tf.runtime import files
 WINDOW = 4096  # texts that are sorted by length before batching
 OUTPUTS = prediction_files.EXTENSIONS
 OTHER_TEXTS = ("text_b", "question", "choice")
+log = logging.getLogger("bert_tf")
 
 TextExport = loaded_model.Export | quick_export.QuickExport | engine_predictor.EnginePredictor | zero_shot.ZeroShot
 
@@ -246,7 +248,20 @@ def _from_file(arguments: argparse.Namespace, export: TextExport) -> Iterator[Ex
     columns = columns or _columns_of_training(arguments.file, export)
     if columns:
         export.check_order()
-    return prediction_inputs.read(arguments.file, export.inputs, columns=columns, id_column=arguments.id_column)
+    read = prediction_inputs.read(arguments.file, export.inputs, columns=columns, id_column=arguments.id_column)
+    return _naming_blank(read)
+
+
+def _naming_blank(examples: Iterable[Example]) -> Iterator[Example]:
+    """The examples; says at the end how many have no text, as their answers mean nothing."""
+    count, first = 0, ""
+    for example in examples:
+        if not any(text.strip() for text in example.texts):
+            count, first = count + 1, first or example.location
+        yield example
+    if count:
+        where = f" (the first in {first})" if first else ""
+        log.warning("%s without text%s: what is predicted there means nothing.", count_text(count, "row"), where)
 
 
 def _columns_of_training(path: str, export: TextExport) -> list[str]:

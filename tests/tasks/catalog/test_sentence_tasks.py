@@ -346,9 +346,9 @@ def test_lists_of_numbers_are_labels_or_refused(tmp_path, lists, expected):
 
 
 def test_label_variants_are_named_and_joined_by_a_flag(tmp_path, caplog):
-    (tmp_path / "train.csv").write_text("t,l\nx,good\ny,Good\nz, good \nw,bad\n")
-    assert task_of("table", tmp_path, text_columns="t").head.labels == ("Good", "bad", "good")
-    assert "'Good', 'good' differ in case or spaces only: --normalize_labels joins them" in caplog.text
+    (tmp_path / "train.csv").write_text("t,l\nx,good\ny,Good\nz, GOOD \nw,bad\n")
+    assert task_of("table", tmp_path, text_columns="t").head.labels == ("GOOD", "Good", "bad", "good")
+    assert "'GOOD', 'Good', 'good' differ in case or spaces only: --normalize_labels joins them" in caplog.text
     caplog.clear()
     task = task_of("table", tmp_path, text_columns="t", normalize_labels=True)
     assert task.head.labels == ("bad", "good") and task.split("train").labels.tolist() == [1, 1, 1, 0]
