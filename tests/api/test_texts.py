@@ -111,7 +111,6 @@ def test_a_tuple_of_texts_is_a_pair():
         (("a", "b"), ONE, r"^2 texts were given for an example \(the text\); the model takes 1: text_a"),
         (["a", "b"], TWO, r"^1 text was given for an example \(text 0\); the model takes 2: text_a and text_b"),
         ([("a", "b"), ("a", "b", "c")], TWO, r"^3 texts were given for an example \(text 1\)"),
-        ({"anything": TEXTS}, ONE, "^The columns are anything; expected review or text_a or text: rename"),
         ({"other": TEXTS, "label": [0, 1]}, ONE, "^The columns are other, label; expected text_a or text"),
         ([{"text": "a"}, {"other": "a", "label": 1}], ONE, "^Text 1 has the columns other, label; expected text_a"),
     ],
@@ -119,3 +118,9 @@ def test_a_tuple_of_texts_is_a_pair():
 def test_mistakes_name_the_position(given, names, message):
     with pytest.raises(UserError, match=message):
         texts.read(given, names)
+
+
+def test_the_only_column_is_taken_unless_another_is_known():
+    assert texts.read({"anything": TEXTS}, ONE).rows == [(text,) for text in TEXTS]
+    with pytest.raises(UserError, match="^The columns are anything; expected review or text_a or text: rename"):
+        texts.read({"anything": TEXTS}, ONE, columns=["review"])
