@@ -58,14 +58,17 @@ def write_texts(folder):
     return folder
 
 
+def files_of(texts):
+    """The flags that name the texts of `whole_run`."""
+    return {"input_file": texts / "good.txt", "eval_file": texts / "one.txt"}
+
+
 @pytest.fixture(scope="module")
 def whole_run(tmp_path_factory):
     """The folder of texts, the run folder and the output of the script: one run for all tests of this file."""
     folder = tmp_path_factory.mktemp("whole")
     texts = write_texts(folder)
-    code, output, errors = script(
-        folder / "run", eager=False, input_file=texts / "good.txt", eval_file=texts / "one.txt"
-    )
+    code, output, errors = script(folder / "run", eager=False, **files_of(texts))
     assert code == 0, errors
     return texts, folder / "run", output
 
@@ -154,7 +157,7 @@ def test_second_phase_with_longer_rows_starts_from_the_weights_and_vocabulary_of
 def test_finished_run_does_nothing(whole_run):
     texts, run, _ = whole_run
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name != "run.json"}
-    code, output, _ = script(run, input_file=texts / "good.txt")
+    code, output, _ = script(run, **files_of(texts))
     assert code == 0
     assert "This run is finished" in output
     assert {path: path.read_bytes() for path in before} == before
@@ -162,7 +165,7 @@ def test_finished_run_does_nothing(whole_run):
 
 def test_changed_config_is_refused_with_the_flag_that_differs(whole_run):
     texts, run, _ = whole_run
-    code, _, errors = script(run, input_file=texts / "good.txt", learning_rate=0.5)
+    code, _, errors = script(run, **files_of(texts), learning_rate=0.5)
     assert code == 2
     assert errors == [
         f"run_pretraining.py: {run} holds a run of another configuration (learning_rate: 5e-05 there, 0.5 now). "
@@ -175,7 +178,7 @@ def test_missing_shard_is_named(whole_run, tmp_path):
     shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("export", "events"))
     shard = next((tmp_path / "run" / "records").glob("train-*"))
     shard.unlink()
-    code, _, errors = script(tmp_path / "run", input_file=texts / "good.txt", num_train_steps=6)
+    code, _, errors = script(tmp_path / "run", **files_of(texts), num_train_steps=6)
     assert (code, len(errors)) == (2, 1)
     assert f"{shard} is missing" in errors[0]
 
@@ -187,7 +190,7 @@ def test_locked_folder_is_refused(whole_run):
     lock = os.open(run, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        code, _, errors = script(run, input_file=texts / "good.txt", num_train_steps=6)
+        code, _, errors = script(run, **files_of(texts), num_train_steps=6)
     finally:
         os.close(lock)
     assert (code, len(errors)) == (2, 1)
