@@ -98,9 +98,8 @@ def write(
         outputs[name] = predictor.outputs(texts)
         predictor = EnginePredictor(folder, name)
         settings["seconds"][name] = _seconds(predictor, rows)
-        settings[row_blocks.SHARED] += (
-            [name] if _is_faster_shared(predictor, checked[-1], settings["max_positions"]) else []
-        )
+        if _is_faster_shared(predictor, checked[-1], settings["max_positions"]):
+            settings[row_blocks.SHARED].append(name)
         write_json(os.path.join(path, SETTINGS), settings)
     return outputs
 

@@ -60,6 +60,7 @@ class EnginePredictor(TextFunction):
         about, self._settings = about_file.read(folder), settings_of(folder)
         self._tokenizer = tokenizer_of(folder)
         with _refusing_damage(folder):
+            self._shares_rows = engine in self._settings.get(row_blocks.SHARED, ())  # older exports have no such entry
             self._stages = host.stages(self._settings, about, self._tokenizer)
         self.inputs, self.has_order = self._stages.inputs, True
         self.labels, self.task = tuple(about.get("labels") or ()), str(about.get("task") or "")
@@ -137,8 +138,8 @@ class EnginePredictor(TextFunction):
 
         Raises UserError where the engine cannot compute them.
         """
-        lengths, engines_that_share = [len(row.ids) for row in rows], self._settings.get(row_blocks.SHARED, ())
-        return self.compute_blocks(rows, row_blocks.plan(lengths, shares_rows=self.engine in engines_that_share))
+        lengths = [len(row.ids) for row in rows]
+        return self.compute_blocks(rows, row_blocks.plan(lengths, shares_rows=self._shares_rows))
 
     def compute_blocks(self, rows: Sequence[Row], blocks: Sequence[Placement]) -> host.Numbers:
         """The same in these blocks."""

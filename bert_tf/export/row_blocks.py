@@ -13,7 +13,7 @@ from bert_tf.model.static_shapes import ATTENTION_WIDTH, Placement, Shape, first
 
 SHARED = "shares_rows"  # entry of host.json: the engines that are faster so, if networks take rows of several texts
 MAX_POSITIONS = 4096  # of a block: bounds memory, and is enough for all cores
-TEXTS_PER_POSITION = 4  # rows hold so many times their positions at most when texts are padded again
+TEXTS_PER_ROW = 4  # of a block at most, on average: after the encoder each text is padded to the width of a row
 CALL_COST = 64  # positions that take about as long as the fixed part of a call, which reads all weights
 
 
@@ -59,7 +59,7 @@ def _shared(lengths: np.ndarray) -> Iterator[Placement]:
     while len(left):
         width = int(lengths[left[0]])
         most = max(1, MAX_POSITIONS // width)
-        starts = first_fit(lengths[left], width, rows=most, texts=most * TEXTS_PER_POSITION)
+        starts = first_fit(lengths[left], width, rows=most, texts=most * TEXTS_PER_ROW)
         is_in = starts >= 0
         yield Placement(Shape(int(is_in.sum()), int(starts.max()) // width + 1, width), left[is_in], starts[is_in])
         left = left[~is_in]
@@ -86,11 +86,9 @@ def inputs_of(
     """
     lengths = [len(row.ids) for row in rows]
     block = block or alone(lengths)
-    chosen, width = [rows[number] for number in block.indices], block.shape.width
-    ids, segments = (
-        np.full((len(chosen), width), settings["pad_id"], np.int32),
-        np.zeros((len(chosen), width), np.int32),
-    )
+    chosen = [rows[number] for number in block.indices]
+    shape = len(chosen), block.shape.width
+    ids, segments = np.full(shape, settings["pad_id"], np.int32), np.zeros(shape, np.int32)
     for number, row in enumerate(chosen):
         ids[number, : len(row.ids)], segments[number, : len(row.ids)] = row.ids, row.segments
     inputs = {"token_ids": ids, "segment_ids": segments, "lengths": np.asarray(lengths, np.int32)[block.indices]}

@@ -99,7 +99,12 @@ def resolve(run: RunOptions, *, left_to_right: bool = False, trains: bool = True
         config=config,
         vocabulary=tokens,
         special_tokens=special_tokens.choose(recognized, tokens) if tokens else recognized,
-        lower_case=_resolve_casing(options, checkpoint, config, is_given="do_lower_case" in run.given),
+        lower_case=_resolve_casing(
+            options,
+            checkpoint,
+            vocabulary.kind_of(tokens) if tokens else config.encoder_traits.tokenizer,
+            is_given="do_lower_case" in run.given,
+        ),
     )
 
 
@@ -169,10 +174,9 @@ def _base_config(options: ModelOptions, checkpoint: Checkpoint | None) -> BertCo
     return dataclasses.replace(config, num_hidden_layers=options.num_hidden_layers or config.num_hidden_layers)
 
 
-def _resolve_casing(
-    options: ModelOptions, checkpoint: Checkpoint | None, config: BertConfig, *, is_given: bool
-) -> bool:
-    if config.encoder_traits.tokenizer in vocabulary.CASED:
+def _resolve_casing(options: ModelOptions, checkpoint: Checkpoint | None, kind: str, *, is_given: bool) -> bool:
+    """Whether texts are lower-cased. kind: that of the vocabulary."""
+    if kind in vocabulary.CASED:
         return False
     if checkpoint is None or checkpoint.lower_case is None:
         return options.do_lower_case

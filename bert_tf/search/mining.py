@@ -40,6 +40,8 @@ class MiningOptions:
         for name, least in (("negatives", 1), ("skip", 0)):
             if not getattr(self, name) >= least:
                 raise UserError(f"{name} is {getattr(self, name)}; expected {least} or more.")
+        if math.isnan(self.margin):
+            raise UserError("margin is not a number; expected one, such as 0.05.")
         if self.depth < self.skip + self.negatives:
             raise UserError(f"depth is {self.depth}; expected skip and negatives together or more.")
 

@@ -238,7 +238,8 @@ def test_damaged_and_other_models_are_refused(classifier, tmp_path):
     with pytest.raises(UserError, match="openvino gives other numbers for .*: logits differs by 2 of the largest"):
         engine_predictor.load(str(folder), "openvino")
     settings = json.loads(original)
-    for damage in ({"stages": "rows"}, {"stages": 3}, {"precision": "half"}, {"check": []}, {"max_seq_length": "a"}):
+    damages = ({"stages": "rows"}, {"stages": 3}, {"precision": "half"}, {"check": []}, {"max_seq_length": "a"})
+    for damage in (*damages, {"shares_rows": 3}):
         (folder / "engines" / "host.json").write_text(json.dumps({**settings, **damage}))
         with pytest.raises(
             UserError, match=r"host.json or about.json is damaged \(.*\): export it again with --engine"

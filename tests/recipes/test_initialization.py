@@ -88,3 +88,12 @@ def test_special_tokens_come_from_the_flag_or_the_checkpoint(flag, recognized):
     checkpoint = types.SimpleNamespace(special_tokens=("[E1]", "[MASK]"), added_tokens=("[E2]",))
     assert set(special_tokens.parse(flag, checkpoint)) == set(recognized)
     assert special_tokens.parse("", None) == () and len(special_tokens.parse("all", None)) == 5
+
+
+@pytest.mark.parametrize("lowers", [True, False])
+def test_casing_is_that_of_the_vocabulary_not_of_the_encoder(lowers, tmp_path):
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nfox\n")
+    model = {"encoder": "modern_bert", "model_size": "tiny"}
+    given = Flags.of({**model, "vocab_file": str(tmp_path / "vocab.txt"), "do_lower_case": lowers})
+    assert initialization.resolve(given).lower_case is lowers
+    assert not initialization.resolve(Flags.of(model)).lower_case, "it learns byte-level BPE"

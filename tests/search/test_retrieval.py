@@ -102,6 +102,8 @@ def test_negatives_are_near_and_no_positives(model, tmp_path, capsys):
     (row, *_) = mining.mine(index, pairs, mining.MiningOptions(negatives=3))
     assert row[:2] == pairs[0] and set(row[2:]) == {"green blue", "one two", "blue red green"}
     assert list(mining.mine(index, pairs, mining.MiningOptions(margin=3))) == [], "cosines are at most 2 apart"
+    with pytest.raises(UserError, match="^margin is not a number"):
+        mining.MiningOptions(margin=float("nan")).check()
     ((*_, text),) = mining.mine(index, [("three", "not there")], mining.MiningOptions(margin=-3))
     assert text == "three", "it may be nearer than the positive, which need not be in the index"
     one = mining.MiningOptions()
