@@ -15,6 +15,7 @@ from bert_tf.api.results import Attribution, Ranked
 from bert_tf.api.texts import Texts, is_words, join_words, listed
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.flag_parsers import comma_separated
+from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, loaded_model, tagged_words
@@ -26,7 +27,7 @@ from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.heads.base.text_head import TextHead
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.masked_lm import MaskedLm
-from bert_tf.heads.vectors import Vectors, sentence_choice
+from bert_tf.heads.vectors import Vectors, sentence_choice, similarity
 from bert_tf.heads.vectors.sentence_choice import DOCUMENT, QUERY, SentenceOptions
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime import files, plugins
@@ -217,6 +218,29 @@ class Bert:
     def encode_documents(self, texts: str | Many, *, prompt: str | None = None, **options: Any) -> Any:
         """The same with the prompt "document", as `encode_document`."""
         return self.embed(texts, prompt_name=DOCUMENT if prompt is None else None, prompt=prompt, **options)
+
+    @python_words.spoken()
+    def similarity(self, a: Any, b: Any) -> np.ndarray:
+        """Returns the similarity of each vector of `a` with each of `b`, as sentence-transformers' `similarity`.
+
+        The folder says which one: cosine, by default, dot product, or negative Euclidean or Manhattan distance.
+
+        Args:
+            a: vectors that `embed` returned, [A, D], or [D] for a single one.
+            b: vectors that `embed` returned, [B, D], or [D] for a single one.
+
+        Returns:
+            float32 [A, B].
+
+        Raises:
+            UserError: these are not vectors of one size, or the folder has modules that are not supported.
+
+        Example:
+            bert.similarity(bert.encode_query("What is TF-IDF?"), bert.encode_documents(texts)).argmax()
+        """
+        vectors = self.sentence_vectors or SentenceVectors()
+        vectors.check_supported(self.path)
+        return similarity.matrix(vectors.similarity or "cosine", a, b)
 
     def _extractor(self, choice: VectorChoice) -> loaded_model.Predictor:
         """A predictor of "vectors" of single texts."""

@@ -13,6 +13,7 @@ from bert_tf.checkpoints import sentence_layers
 from bert_tf.checkpoints.checkpoint_files import read_settings, setting, shortened
 from bert_tf.config.sentence_vectors import NORMALIZE, SentenceVectors
 from bert_tf.errors import UserError
+from bert_tf.heads.vectors import similarity
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.runtime.json_files import require_json
@@ -41,7 +42,6 @@ FLAGS = {  # of older files -> name in pooling_mode
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-SIMILARITIES = {name: name for name in ("cosine", "dot", "euclidean", "manhattan")} | {"dot_product": "dot"}
 # Settings of the encoder that change no vector, those that other modules of ours read, and the values of others that
 # mean nothing special.
 HARMLESS = ("max_seq_length", "do_lower_case", "unpad_inputs")
@@ -176,7 +176,7 @@ def _prompts(path: str) -> dict[str, Any]:
     if kind not in (None, "SentenceTransformer"):
         raise sentence_layers.Unsupported(f"the model_type {kind}")
     default, size = setting(path, "default_prompt_name", str), setting(path, "truncate_dim", int)
-    similarity = setting(path, "similarity_fn_name", str)
+    name = setting(path, "similarity_fn_name", str)
     if default is not None and default not in {"query": "", "document": "", **prompts}:
         raise UserError(f"{path}: default_prompt_name is {default!r}, and there is no such prompt: mend the file.")
     if size is not None and size < 1:
@@ -185,7 +185,7 @@ def _prompts(path: str) -> dict[str, Any]:
         "prompts": {name: text or "" for name, text in prompts.items()},
         "default_prompt_name": default,
         "truncate_dim": size,
-        "similarity": SIMILARITIES.get(similarity or ""),
+        "similarity": name if name in similarity.FUNCTIONS else None,
     }
 
 

@@ -144,6 +144,26 @@ def test_queries_and_documents_have_their_prompts(model):
     np.testing.assert_array_equal(bert.encode_query("1", prompt="b "), bert.embed("1", prompt="b "))
 
 
+@pytest.mark.parametrize(
+    "name, expected",  # of sentence-transformers 6.2
+    [
+        (None, [[0.733333, -0.189737], [0, 0], [-0.290957, 0.069007]]),
+        ("dot", [[11, -3], [0, 0], [-2, 0.5]]),
+        ("euclidean", [[-3.464102, -6.403124], [-3, -3.162278], [-4.272002, -3.774917]]),
+        ("manhattan", [[-6, -11], [-5, -4], [-5.5, -6.5]]),
+    ],
+)
+def test_vectors_are_compared_as_the_folder_says(name, expected, model):
+    bert, a, b = bert_tf.load(model[0]), [[3, 4, 0], [0, 0, 0], [1, -2, 0.5]], np.array([[1, 2, 2], [-1, 0, 3]])
+    bert.sentence_vectors = SentenceVectors(similarity=name)
+    np.testing.assert_allclose(bert.similarity(a, b), expected, atol=1e-6)
+    np.testing.assert_allclose(bert.similarity(a[0], b), expected[:1], atol=1e-6)
+    assert bert.similarity(np.zeros([0, 3]), b).shape == (0, 2)
+    for wrong, message in ((["x"], "pass one, or an array"), ([1, 2], "of 2 and of 3 numbers")):
+        with pytest.raises(UserError, match=message):
+            bert.similarity(wrong, b)
+
+
 def test_truncation_and_a_last_normalization_can_be_asked_for(model):
     bert = bert_tf.load(model[0])
     windows = bert.embed(TEXTS, long_texts="windows")
