@@ -24,6 +24,9 @@ CJK_SHARE = 0.3  # Chinese news with much Latin text still has above 0.6, Englis
 WRAP_WIDTH = 120
 WRAP_EVENNESS = 0.75
 WRAP_OPEN_LINES = 0.3
+WRAP_BROKEN_LINES = 0.1  # that the next line goes on from in lower case: 0.17 to 0.95 in wrapped text, else below 0.05
+FENCED = re.compile(r"^ *(```|~~~).*?^ *\1", re.MULTILINE | re.DOTALL)  # code in Markdown
+BLOCK = re.compile(r"[-*+•] |\d{1,2}[.)] |#{1,6} |\||```|~~~")  # what a list item, heading or table row begins with
 LINES_PER_RUN = 1.5  # below: blank lines separate paragraphs, not documents
 SENTENCES_PER_LINE = 1.5  # below: one sentence a line (1.2 in the original's sample, 3.9 and more in paragraphs)
 
@@ -42,16 +45,16 @@ def detect_language(sample: str) -> str:
 def detect_layout(sample: str, language: str = "en") -> Layout:
     """Detects the layout of a text file from its beginning.
 
-    In this order: lines of similar, modest length that end inside sentences are "wrapped"; a file of one line, or with
-    a blank line after nearly every line, is one document ("files"); lines of fewer than SENTENCES_PER_LINE sentences
-    are "sentences"; else "paragraphs", or "lines" if no line is blank. In "sentences" and "paragraphs" a blank line
-    ends a document, in "lines" each line does.
+    In this order: lines of similar length that end inside sentences are "wrapped", as are those of Markdown; a file of
+    one line, or with a blank line after nearly every line, is one document ("files"); lines of fewer than
+    SENTENCES_PER_LINE sentences are "sentences"; else "paragraphs", or "lines" if no line is blank. In "sentences" and
+    "paragraphs" a blank line ends a document, in "lines" each line does.
     """
-    lines = [line.strip() for line in sample.split("\n")]
+    lines = [line.strip() for line in FENCED.sub("", sample).split("\n")]
     if len(lines) > 2:
         lines = lines[:-1]  # the sample may end inside it
     filled = [line for line in lines if line]
-    if _is_wrapped(lines):
+    if _is_wrapped(lines) or _breaks_sentences(lines):
         return "wrapped"
     runs = sum(1 for previous, line in zip(["", *lines], lines, strict=False) if line and not previous)
     if len(filled) < 2 or len(filled) / runs < LINES_PER_RUN and runs > 2:
@@ -77,6 +80,17 @@ def _is_wrapped(lines: Sequence[str]) -> bool:
         and full_lines >= 0.5 * len(inner)
         and open_lines >= WRAP_OPEN_LINES * len(inner)
     )
+
+
+def _breaks_sentences(lines: Sequence[str]) -> bool:
+    """Whether lines of similar length, whatever it is, end inside sentences, among tables, lists and headings."""
+    first = [line[0] for previous, line in zip(["", *lines], lines, strict=False) if line and not previous]
+    inner = [pair for pair in zip(lines, lines[1:], strict=False) if all(pair)]
+    broken = sorted(len(line) for line, following in inner if following[0].islower() and not SENTENCE_END.search(line))
+    if len(broken) < 3 or sum(map(str.islower, first)) > 0.5 * sum(map(str.isalpha, first)):
+        return False  # or a text without capitals, which do not tell
+    width = broken[len(broken) * 95 // 100]
+    return len(broken) >= WRAP_BROKEN_LINES * len(inner) and broken[len(broken) // 2] >= WRAP_EVENNESS * width
 
 
 def split_sentences(text: str, language: str = "en") -> list[str]:
@@ -105,10 +119,12 @@ def _lines_as_sentences(chunks: Iterable[Chunk]) -> Iterator[str | None]:
 
 
 def _unwrap(chunks: Iterable[Chunk], space: str) -> Iterator[Chunk]:
-    """Joins the lines of each paragraph: only the blank line after it ends it."""
+    """Joins the lines of each paragraph, which a blank line ends, or the beginning of a list item or a heading."""
     starts_line = True
     for text, ends_line in chunks:
         if stripped := text.strip():
+            if starts_line and BLOCK.match(stripped):
+                yield "", True
             yield (stripped + space if ends_line else text), False
         elif starts_line:
             yield "", True

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import random
+import textwrap
 
 import pytest
 
@@ -25,6 +26,11 @@ WRAPPED = (
     "riser had once picked up a lump of gold.\n\n"
     "Possibly this may have been the reason why early risers in\n"
     "that locality walked with their eyes cast down.\n"
+)
+PROSE = " ".join(WRAPPED.split())
+MARKDOWN = (
+    f"# Data\n\n{textwrap.fill(PROSE, 128)}\n\n```sh\nbert-tf finetune table.csv\nls runs\n```\n\n"
+    f"{textwrap.fill('- ' + PROSE, 128)}\n{textwrap.fill('- ' + PROSE, 128, subsequent_indent='  ')}\n"
 )
 SPACED = "The rain had ceased. He rose.\n\nIt was cold. He left.\n\nGold! It glittered.\n\nHe stopped. He looked.\n"
 CHINESE = "在UCLA读博是什么感受？\n很好奇，陶是公认的天才。\n\n据悉，线路不变。\n以上三条线路调整。\n"
@@ -56,6 +62,8 @@ def test_folder_without_permission_is_not_taken_for_an_empty_one(tmp_path, monke
         (PARAGRAPHS.replace("\n\n", "\n"), "lines"),
         (WRAPPED, "wrapped"),
         (WRAPPED.replace("\n\n", "\n"), "wrapped"),
+        (MARKDOWN, "wrapped"),
+        (MARKDOWN.lower(), "paragraphs"),
         (SPACED, "files"),
         ("One speech on one line. It has two sentences.\n", "files"),
         (CHINESE, "sentences"),
@@ -90,6 +98,9 @@ def test_wrapped_lines_are_joined_and_the_file_is_the_document(tmp_path):
     (document,) = documents(tmp_path, WRAPPED)
     assert len(document) == 3
     assert document[0].endswith("morning at Blazing Star, and the settlement awoke to a moral sense of cleanliness.")
+    (document,) = documents(tmp_path, MARKDOWN)
+    assert document[0] == "# Data" and len(document) == 12
+    assert document[6].startswith("- The rain") and document[8].endswith("eyes cast down.")
 
 
 def test_blank_line_after_each_line_divides_a_single_file_but_not_each_of_several(tmp_path):

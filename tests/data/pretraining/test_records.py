@@ -265,6 +265,13 @@ def test_duplicates_and_unknown_tokens_give_warnings(tmp_path, make):
     assert len(manifest["warnings"]) == 2
 
 
+def test_documents_of_one_sentence_give_a_warning_with_the_flag_that_joins_them(tmp_path, make):
+    generator = random.Random(0)
+    (tmp_path / "a.txt").write_text("\n\n".join(sentence(generator) for _ in range(250)))
+    assert any("--text_layout=files" in warning for warning in make(input_file=tmp_path / "a.txt")["warnings"])
+    assert make("all", input_file=tmp_path / "a.txt", text_layout="files")["warnings"][0].startswith("1 training shard")
+
+
 def test_without_pairs_a_record_is_one_segment(make, text):
     manifest = make(nsp=False)
     records = parse(manifest["train_files"])
