@@ -250,7 +250,10 @@ ERRORS = {
         "has 6 tokens, but the model expects 7",
     ),
     "no configuration": ({"bert_config_file": "{texts}/nothing.json"}, "expected a BERT configuration"),
-    "no generator for it": ({"replaced_tokens": True}, "replaced_tokens is for encoder=deberta_v2 or electra"),
+    "no generator for it": (
+        {"replaced_tokens": True, "encoder": "xlnet"},
+        "replaced_tokens is for encoder=deberta_v2 or electra, and the encoder is xlnet",
+    ),
     "both ways from the left": ({"encoder": "lstm", "left_to_right": True}, "leave out left_to_right"),
     "too long": ({"max_seq_length": 513}, "the model has 512 positions: choose a shorter length, or pass"),
     "too short": ({"max_seq_length": 4, "max_predictions_per_seq": 2}, "max_seq_length=4 was given"),

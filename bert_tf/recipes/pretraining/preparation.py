@@ -9,6 +9,7 @@ from typing import Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.encoder_traits import TRAITS
 from bert_tf.config.flag_groups import TextOptions
 from bert_tf.config.train_config import BY_PROPORTION
 from bert_tf.data.pretraining import masked_records, records
@@ -45,15 +46,15 @@ def resolve(options: Flags) -> Checkpoint:
     if options.records_dir and files.exists(options.records_dir) and not files.is_folder(options.records_dir):
         raise UserError(f"records_dir is {options.records_dir}, which is a file: pass the name of a folder.")
     start = initialization.resolve(options, left_to_right=options.left_to_right, trains=not options.prepare_only)
-    if not start.config.encoder_traits.pretraining:
+    encoder, traits = start.config.encoder, start.config.encoder_traits
+    if options.replaced_tokens and not traits.generator:
+        known = " or ".join(name for name, each in TRAITS.items() if each.generator)
         raise UserError(
-            f"The encoder {start.config.encoder} is for fine-tuning only: pass encoder=bert or another checkpoint."
+            f"replaced_tokens is for encoder={known}, and the encoder is {encoder}: leave it out, or choose one of "
+            "these."
         )
-    if options.replaced_tokens and not start.config.encoder_traits.generator:
-        raise UserError(
-            f"replaced_tokens is for encoder=deberta_v2 or electra, and the encoder is {start.config.encoder}: leave "
-            "it out, or choose one of these."
-        )
+    if not traits.pretraining:
+        raise UserError(f"The encoder {encoder} is for fine-tuning only: pass encoder=bert or another checkpoint.")
     if options.masking.max_predictions_per_seq >= options.max_seq_length:
         raise UserError(
             f"max_predictions_per_seq is {options.masking.max_predictions_per_seq}; expected fewer than the "
