@@ -50,7 +50,7 @@ Many = Iterable[Any]  # of several: a list, Series, DataFrame, array, tf.data.Da
 
 
 class Reading(TypedDict, total=False):
-    """How the texts of a call are read; see `Bert.predict`."""
+    """Options for reading the texts of a call; see `Bert.predict`."""
 
     is_split_into_words: bool
     batch_size: int

@@ -44,7 +44,7 @@ class EngineBert(Bert):
 
     @property
     def sentence_vectors(self) -> SentenceVectors | None:  # type: ignore[override]
-        """What the export says of its vectors."""
+        """The settings of its vectors, as the export records them."""
         return self._predictor.sentence_vectors
 
     def _extractor(self, choice: VectorChoice) -> Any:

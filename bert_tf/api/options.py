@@ -16,7 +16,7 @@ StrPath = str | os.PathLike[str]
 class Options(TypedDict, total=False):
     """The flags that both commands have."""
 
-    all_reduce_precision: Literal["float32", "bfloat16"]  # Precision in which replicas sum their gradients, once per step, after accumulation; bfloat16 halves what they send and rounds each gradient to 8 bits.
+    all_reduce_precision: Literal["float32", "bfloat16"]  # Precision in which gradients of replicas are summed, once per step, after accumulation; bfloat16 halves what is sent and rounds each gradient to 8 bits.
     bert_config_file: StrPath  # bert_config.json. Default: the one next to init_checkpoint.
     continuous_schedule: bool  # Start the decay at the end of warm-up; false: at step 0, as the original, so that the rate drops there.
     decay_power: float  # Power of the decay of the learning rate; 1: linear; 0.5: as NVIDIA's LAMB.

@@ -74,7 +74,7 @@ class Checkpoint:
 
     @property
     def reads_mean(self) -> bool:
-        """Whether its head on whole texts reads the mean of their tokens, without a pooler."""
+        """Returns whether its head on whole texts reads the mean of their tokens, without a pooler."""
         is_of_texts = "classifier/kernel" in self.weights and self.kind != Tags.kind
         return is_of_texts and self.config.pooling == "mean"
 

@@ -172,7 +172,7 @@ def _object(token: Any) -> dict[str, Any]:
 
 
 def _recognized(checkpoint: Checkpoint) -> tuple[list[AddedToken], dict[str, int]]:
-    """What a checkpoint recognizes in texts, in the order of the ids, and {token: id} of its vocabulary."""
+    """Tokens that a checkpoint recognizes in texts, in the order of the ids, and {token: id} of its vocabulary."""
     tokens = checkpoint.vocabulary or []
     ids = {token: number for number, token in enumerate(tokens)}
     names = dict.fromkeys([*checkpoint.added_tokens, *checkpoint.special_tokens])

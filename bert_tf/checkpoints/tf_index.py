@@ -1,7 +1,7 @@
 """Checks the index of a TensorFlow checkpoint before TensorFlow reads it.
 
-TensorFlow's reader trusts an index whose checksums hold. An entry that is no message, a shape beyond int64 or a slice
-of negative length ends the process, and a tensor is allocated by its shape before its bytes are looked for.
+TensorFlow's reader trusts an index whose checksums hold. A damaged entry, a shape beyond int64 or a slice of
+negative length ends the process, and a tensor is allocated by its shape before its bytes are looked for.
 
 The index is a table of LevelDB (tensorflow/core/lib/io/format.h, block.cc): blocks of entries {key: value} in the order
 of their keys, each followed by a type and a checksum; the last 48 bytes point to a block that points to the others. The

@@ -50,17 +50,24 @@ def pairs(pattern: str, output: str | None) -> list[Pair]:
     return [(files.absolute(path), files.absolute(answers)) for answers, path in by_output.items()]
 
 
+def first_of(arguments: argparse.Namespace) -> argparse.Namespace:
+    """The arguments as `answer_file` gets them, for the first file; UserError as `pairs`."""
+    file, output = pairs(arguments.input, arguments.output)[0]
+    return argparse.Namespace(**vars(arguments) | {"file": file, "output": output})
+
+
 def run(command: str, arguments: argparse.Namespace, **paths: str) -> None:
     """Answers all files with `answer_file(arguments)` of a command's module, then says how many.
 
-    paths: arguments that are paths, as every worker sees them. Raises UserError if the runner is not installed, or
-    fails.
+    paths: arguments that are paths, or names of published checkpoints. Raises UserError if the runner is not
+    installed, or fails.
     """
     flags = shlex.split(arguments.runner_flags)
     beam_runner.check(arguments.runner, flags)
     every = pairs(arguments.input, arguments.output)
     folder = os.path.dirname(every[0][1])
-    settings = {name: value for name, value in vars(arguments).items() if name not in OF_THIS_CALL} | paths
+    settings = {name: value for name, value in vars(arguments).items() if name not in OF_THIS_CALL}
+    settings |= {name: files.absolute(path) if files.exists(path) else path for name, path in paths.items()}
     _claim(folder, {"command": command, **{name: value for name, value in settings.items() if name != "trust_code"}})
     missing = [pair for pair in every if not files.exists(pair[1])]
     if missing:

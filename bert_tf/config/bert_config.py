@@ -137,7 +137,7 @@ class BertConfig:
 
     @property
     def pools_mean(self) -> bool:
-        """Whether the vector of a text is made of the mean of its tokens."""
+        """Returns whether the vector of a text is the mean of its tokens."""
         return "mean" in (self.pooling, self.settings.get("classifier_pooling"))
 
     def check_pooling(self, pooling: str, *, include_prompt: bool = True) -> None:

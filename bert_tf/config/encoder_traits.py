@@ -75,7 +75,7 @@ class EncoderTraits:
 
     @property
     def may_pool_mean(self) -> bool:
-        """Whether heads may read the mean of the tokens without a pooler, see `BertConfig.pooling`."""
+        """Returns whether heads may read the mean of the tokens without a pooler, see `BertConfig.pooling`."""
         return self.is_functional and not self.shares_head
 
 

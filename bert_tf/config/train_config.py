@@ -86,8 +86,8 @@ class Compute(Group):
     )
     all_reduce_precision: str = flag(
         "float32",
-        "Precision in which replicas sum their gradients, once per step, after accumulation; bfloat16 halves what they "
-        "send and rounds each gradient to 8 bits.",
+        "Precision in which gradients of replicas are summed, once per step, after accumulation; bfloat16 halves what "
+        "is sent and rounds each gradient to 8 bits.",
         ALL_REDUCE_PRECISIONS,
     )
 

@@ -46,7 +46,7 @@ def batch_indices(
     count: the number of examples. seed: a number gives an endless dataset, every example once per epoch, each epoch in
     a new order; a batch may hold the end of one epoch and the beginning of the next. No buffer: the whole state is one
     number. None gives one pass in order, filled up with `count` where the last batch has no more examples.
-    lengths: of the examples, int [count]; with a seed, batches are of examples of like length (`_grouped`).
+    lengths: of the examples, int [count]; with a seed, batches are of examples of similar length (`_grouped`).
     """
     offsets = tf.range(size, dtype=tf.int64)
     if seed is None:
@@ -70,7 +70,7 @@ def _shuffled(positions: tf.Tensor, count: int, seed: int) -> tf.Tensor:  # int6
 
 
 def _grouped(lengths: np.ndarray, size: int, seed: int) -> Callable[[tf.Tensor], tf.Tensor]:
-    """A function from the start of a batch in the stream of `_shuffled` to its examples, all of like length.
+    """A function from the start of a batch in the stream of `_shuffled` to its examples, all of similar length.
 
     The batches that begin in an epoch are divided into mega-batches. The examples of each are sorted by length and cut
     into batches, which come in random order: `group_by_length` of Hugging Face transformers, where the longest come

@@ -118,7 +118,7 @@ def _rows(stages: Any, texts: Iterable[Sequence[str]]) -> list[Row]:
 
 
 def _checked(live: functional_bert.CheckpointModel, rows: Sequence[Row], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What host.json stores of some rows and TensorFlow's numbers for them."""
+    """Content of host.json on some rows and TensorFlow's numbers for them."""
     numbers: dict[str, list[list[float]]] = {}
     for row in rows:
         for name, values in live(inputs_of([row], settings)).items():
@@ -134,7 +134,7 @@ def _seconds(predictor: EnginePredictor, rows: Sequence[Row]) -> float:
 
 
 def _is_faster_shared(predictor: EnginePredictor, row: Row, longest: int) -> bool:
-    """Whether short texts that share rows take less time than padded ones. row: what they are made of."""
+    """Returns whether short texts that share rows take less time than padded ones. row: an example of one."""
     lengths = np.random.default_rng(0).integers(*TIMED_LENGTHS, TIMED_TEXTS).clip(max=longest).tolist()
     rows = [Row((row.ids * length)[:length], [0] * length, [0]) for length in lengths]
     plans = [row_blocks.plan(lengths, shares_rows=shares_rows) for shares_rows in (False, True)]

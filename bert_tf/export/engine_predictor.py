@@ -78,7 +78,7 @@ class EnginePredictor(TextFunction):
 
     @property
     def makes_vectors(self) -> bool:
-        """Whether its answers are vectors of texts."""
+        """Returns whether its answers are vectors of texts."""
         return bool(self._settings["stages"] == "vectors")
 
     @functools.cached_property
@@ -88,7 +88,7 @@ class EnginePredictor(TextFunction):
 
     @functools.cached_property
     def sentence_vectors(self) -> SentenceVectors | None:
-        """What the export says of its vectors."""
+        """The settings of its vectors, as the export records them."""
         extra = os.path.join(self.source, EXTRA)
         return sentence_transformers.read(extra, self.config.max_position_embeddings, has_length=False)
 
@@ -134,7 +134,7 @@ class EnginePredictor(TextFunction):
         return answers
 
     def numbers(self, rows: Sequence[Row]) -> host.Numbers:
-        """What the network returns for rows: {output: R arrays}, those of tokens without padding.
+        """Outputs of the network for rows: {output: R arrays}, those of tokens without padding.
 
         Raises UserError where the engine cannot compute them.
         """
@@ -315,7 +315,7 @@ def _load(folder: str, engine: str, *, exact: bool) -> Callable[[dict[str, np.nd
 
 
 def are_calibrated(names: Sequence[str]) -> bool:
-    """Whether one of these engines learns the ranges of numbers in 8 bits from texts."""
+    """Returns whether one of these engines learns the ranges of numbers in 8 bits from texts."""
     return any(engines.engine_of(name.removesuffix(INT8)).CALIBRATES for name in names if name.endswith(INT8))
 
 

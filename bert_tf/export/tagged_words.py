@@ -39,7 +39,7 @@ class WordTagger:
 
 
 def tagger_of(export: Any) -> Any:
-    """What tags the words of sentences for an export, or for one by another engine; None where it is no tagger."""
+    """The predictor of tags for the words of sentences, of an export by any engine; None if it is not a tagger."""
     if hasattr(export, "word_tagger"):
         return export.word_tagger
     return WordTagger(export.signatures[SIGNATURE]) if SIGNATURE in export.signatures else None

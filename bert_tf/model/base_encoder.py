@@ -20,7 +20,7 @@ from bert_tf.runtime import plugins
 
 
 class Asked(TypedDict):
-    """What a call asks of an encoder besides its inputs; see `BaseEncoder.call`."""
+    """Arguments of a call besides its inputs; see `BaseEncoder.call`."""
 
     seed: tf.Tensor | None
     positions: tf.Tensor | None

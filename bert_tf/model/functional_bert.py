@@ -318,7 +318,7 @@ class CheckpointModel:
     """
 
     def __init__(self, checkpoint: Checkpoint, head: Head):
-        """Raises UserError if the checkpoint lacks weights of that Head, or if its encoder is no relative of BERT."""
+        """Raises UserError if the checkpoint lacks weights of that Head, or its encoder is not a relative of BERT."""
         if not checkpoint.config.encoder_traits.is_functional:
             encoder = checkpoint.config.encoder
             raise UserError(f"Other engines have BERT's encoder and its relatives alone; this model has {encoder!r}.")

@@ -121,7 +121,7 @@ class RowAssignment:
         return cls(sources=tf.reshape(sources, [rows, width]), targets=targets)
 
     def pack(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """What there is of POSITION_INPUTS [R, T] -> those [P, W], and `positions` and `text_numbers` [P, W]."""
+        """Packs the POSITION_INPUTS [R, T] that are there into [P, W], with `positions` and `text_numbers` [P, W]."""
         length = tf.shape(self.targets)[1]
         is_text = self.sources >= 0
         flat = {name: tf.reshape(inputs[name], [-1]) for name in POSITION_INPUTS if name in inputs}

@@ -152,7 +152,7 @@ def _rows_of(run: TrainedModel, path: str, max_rows: int, batch_size: int) -> Ro
     task = run.task
     if not isinstance(task, FineTuningTask):
         folder = recorded_flags(path).get("records_dir") or os.path.join(path, "records")
-        task.records = records.open_records(folder)  # type: ignore[attr-defined]  # of pre-training
+        task = task.with_records(records.open_records(folder))
     split = next(iter(task.eval_splits.values()), "")
     if not split or (isinstance(task, FineTuningTask) and not task.split(split).is_known):
         raise UserError(

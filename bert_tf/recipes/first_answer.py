@@ -1,4 +1,4 @@
-"""How long a new process takes to its first answer, and how much memory."""
+"""Time and memory of a new process until its first answer."""
 
 import statistics
 import subprocess

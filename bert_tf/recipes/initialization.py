@@ -175,7 +175,7 @@ def _base_config(options: ModelOptions, checkpoint: Checkpoint | None) -> BertCo
 
 
 def _resolve_casing(options: ModelOptions, checkpoint: Checkpoint | None, kind: str, *, is_given: bool) -> bool:
-    """Whether texts are lower-cased. kind: that of the vocabulary."""
+    """Returns whether texts are lower-cased. kind: that of the vocabulary."""
     if kind in vocabulary.CASED:
         return False
     if checkpoint is None or checkpoint.lower_case is None:

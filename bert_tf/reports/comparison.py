@@ -150,7 +150,7 @@ def _seconds(run: Mapping[str, Any]) -> float | None:
 
 
 def _evaluated_on(files: Mapping[str, Any]) -> str:
-    """What the scores of a run depend on besides the model: task, files, labels, and examples of each of them."""
+    """Everything besides the model that the scores of a run depend on: task, files, labels and their counts."""
     run, details = files["run"], report.dictionary(files["details"])
     flags = report.dictionary(run.get("flags"))
     source = flags.get("eval_file") or [flags.get(name) for name in EVALUATED]

@@ -161,17 +161,17 @@ def _read_lines(path: str) -> list[dict[str, Any]]:
 
 
 def evaluated_on(run: Mapping[str, Any]) -> str:
-    """What a run was evaluated on: "held-out text", "the training text"."""
+    """Data that a run was evaluated on: "held-out text", "the training text"."""
     return str(run.get("evaluated_on") or "held-out data")
 
 
 def curve_label(data: str) -> str:
-    """What values on data are called: "held out", "on the training text"."""
+    """Name of values on data: "held out", "on the training text"."""
     return curves.HELD_OUT if data.startswith("held-out") else f"on {data}"
 
 
 def subject(run: Mapping[str, Any]) -> str:
-    """What the run learned: the name of its task, or of the table."""
+    """Name of what the run learned: its task, or the table."""
     flags = dictionary(run.get("flags"))
     path = str(flags.get("train_file") or flags.get("data_dir") or "").rstrip("/")
     name = str(run.get("name") or "")
@@ -184,7 +184,7 @@ def titles(kind: str | None) -> dict[str, str]:
 
 
 def data_of(run: Mapping[str, Any]) -> dict[str, list[str]]:
-    """What was said of the data: {"splits": lines, "notes": lines}."""
+    """Notes on the data: {"splits": lines, "notes": lines}."""
     data = dictionary(run.get("data"))
     return {name: [str(line) for line in data.get(name) or []] for name in ("splits", "notes")}
 

@@ -77,5 +77,5 @@ def why_unseen() -> str:
 
 
 def grow_memory() -> None:
-    """Lets TensorFlow take memory of GPUs as it is needed, not nearly all of it at once; before its runtime starts."""
+    """Lets TensorFlow allocate GPU memory on demand, not nearly all of it at once; before its runtime starts."""
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")

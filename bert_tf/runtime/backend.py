@@ -75,7 +75,7 @@ def select_device(device: str) -> None:
 
 
 def grow_gpu_memory() -> None:
-    """Lets TensorFlow take memory of GPUs as it is needed, not all at once; before its runtime starts."""
+    """Lets TensorFlow allocate GPU memory on demand, not all at once; before its runtime starts."""
     with contextlib.suppress(RuntimeError):
         for gpu in tf.config.list_physical_devices("GPU"):
             tf.config.experimental.set_memory_growth(gpu, True)

@@ -159,7 +159,7 @@ def _matches(parts: list[str], patterns: list[str]) -> bool:
 
 
 def open_binary(path: StrPath) -> IO[bytes]:
-    """Opens a file for reading bytes; one of a store is read as it is needed.
+    """Opens a file for reading bytes; one of a store is read on demand.
 
     OSError for a named pipe, which would wait for a writer for ever; those of the shell, in /dev/fd, have one.
     """

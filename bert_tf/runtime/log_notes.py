@@ -1,4 +1,4 @@
-"""What was warned of, kept for the files of a run."""
+"""Warnings, kept for the files of a run."""
 
 import contextlib
 import logging

@@ -28,7 +28,7 @@ class Stop:
 
     @property
     def is_set(self) -> bool:
-        """Whether it was stopped."""
+        """Returns whether it was stopped."""
         return self._is_set
 
     def set(self) -> None:
@@ -40,7 +40,7 @@ class Stop:
 
     @contextlib.contextmanager
     def applies(self) -> Iterator[None]:
-        """What is computed within ends with Stopped after `set`; without TensorFlow at the next `check`."""
+        """Computations within end with Stopped after `set`; without TensorFlow at the next `check`."""
         if "tensorflow" not in sys.modules:
             token = _current.set(self)
             try:

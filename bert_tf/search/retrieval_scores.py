@@ -1,4 +1,4 @@
-"""How well an index finds what queries ask for: a file of queries with the ids of their texts, and the scores.
+"""Scores of retrieval: a file of queries with the ids of their texts, and how well an index finds these.
 
 q queries.
 """

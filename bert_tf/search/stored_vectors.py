@@ -1,4 +1,4 @@
-"""How an index holds vectors: as they are, or with a byte or a bit for each number, while queries stay as they are.
+"""Vectors as an index holds them: as they are, or with a byte or a bit for each number, while queries stay as they are.
 
 Bytes and bits are those of `quantize_embeddings` of sentence-transformers.
 

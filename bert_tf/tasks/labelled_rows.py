@@ -1,4 +1,4 @@
-"""Reading of the labels of a table, in training and in evaluation alike: what is no value, spellings of a label."""
+"""Reading of the labels of a table, in training and in evaluation alike: missing values, spellings of a label."""
 
 import collections
 import dataclasses

@@ -129,7 +129,7 @@ def split_at_added_tokens(
 ) -> Iterator[tuple[str, AddedToken | None]]:
     """Yields the parts of a text, each with the token that it is or None: what `AddedTokenSplit` does in the graph.
 
-    without_ideographs: whether an ideograph is no character of a word.
+    without_ideographs: whether ideographs are excluded from words.
     """
     found = {token.content: token for token in tokens}
     end = 0

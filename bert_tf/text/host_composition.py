@@ -81,26 +81,26 @@ def _syllables() -> frozenset[str]:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _stays(character: str) -> bool:
-    """Whether a character is as it is in NFC, whatever is before it."""
+    """Returns whether a character is as it is in NFC, whatever is before it."""
     return _begins(character) and unicodedata.normalize("NFC", character) == character
 
 
 def _is_mark(character: str) -> bool:
-    """Whether a character is a combining mark that stays and joins nothing."""
+    """Returns whether a character is a combining mark that stays and joins nothing."""
     stays = unicodedata.normalize("NFC", character) == character
     return stays and _class(character) > 0 and character not in _second()
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def _begins(character: str) -> bool:
-    """Whether nothing before a character changes with it; true for ""."""
+    """Returns whether nothing before a character changes with it; true for ""."""
     first = unicodedata.normalize("NFD", character)[:1]
     return not first or not (_class(first) or first in _second())
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def _ends(character: str) -> bool:
-    """Whether nothing after a character changes with it."""
+    """Returns whether nothing after a character changes with it."""
     normal = unicodedata.normalize("NFC", character)
     others = (*_second(), OVERLAY)
     return _begins(character) and all(unicodedata.normalize("NFC", character + x) == normal + x for x in others)

@@ -261,7 +261,7 @@ def _replaced(
 
 
 def _of_cluster(cluster: Sequence[str], table: Mapping[str, str]) -> str | None:
-    """What replaces a cluster: what belongs to the shortest key that it begins with; None if it is long or has none."""
+    """The replacement of a cluster: that of the shortest key that it begins with; None if it is long or has none."""
     text = "".join(cluster)
     if len(text.encode()) > charsmap.LONGEST_CLUSTER:
         return None

@@ -111,7 +111,7 @@ class HostTokenizer(abc.ABC):
 
     @abc.abstractmethod
     def continues_word(self, tokens: Tokens) -> np.ndarray:
-        """Whether a token is of the same word as the one before it, where marks are words too: bool [P]."""
+        """Returns whether a token is of the same word as the one before it, where marks are words too: bool [P]."""
 
     @abc.abstractmethod
     def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:

@@ -34,7 +34,7 @@ class AddedToken:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TokenizerSettings:
-    """What Hugging Face's tokenizers of BERT can be told besides `do_lower_case`; the defaults are the original's.
+    """Settings of Hugging Face's tokenizers of BERT besides `do_lower_case`; the defaults are the original's.
 
     Attributes:
         strip_accents: whether accents are dropped (NFD without Mn); None: where the tokenizer lower-cases.
@@ -75,7 +75,7 @@ class TokenizerSettings:
         unknown = sorted(values.keys() - {field.name for field in dataclasses.fields(cls)})
         if unknown:
             raise UserError(
-                f"{path} has {unknown[0]!r}, which is not a setting of a tokenizer: mend it, or update bert_tf."
+                f"{path} has {unknown[0]!r}, which is not a setting of a tokenizer: correct it, or update bert_tf."
             )
         added = tuple(AddedToken(**token) for token in values.get("added_tokens", ()))
         return cls(**{**values, "added_tokens": added})

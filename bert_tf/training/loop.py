@@ -178,7 +178,7 @@ class TrainingLoop:
         self.folder.update(replicas=replicas, all_reduced_bytes=size)
         if size and self.folder.is_chief:
             precision = self.config.all_reduce_precision
-            print(f"In each step {replicas} replicas sum {size / 1e6:,.1f} MB of {precision} gradients.", flush=True)
+            print(f"All-reduce per step: {size / 1e6:,.1f} MB of {precision}, {replicas} replicas.", flush=True)
 
     def _steps_at_once(self, step: int) -> int:
         """Number of steps after this one until something else is due."""

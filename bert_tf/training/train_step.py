@@ -93,7 +93,8 @@ class TrainStep:
 
     def _create_functions(self) -> None:
         """The functions that are traced; what XLA compiles is called as `self._compiled(self.method)(...)`."""
-        self._step = tf.function(self._on_replicas, autograph=False)
+        on_replicas = functools.partial(self.strategy.run, self._on_replica)
+        self._step = tf.function(lambda *args: on_first_replica(self.strategy, on_replicas(args=args)), autograph=False)
         self._loop = tf.function(self._several_on_replicas, autograph=False, reduce_retracing=True)  # of any number
         compiles = backend.should_jit(self.config.jit_compile)
         compile_: Callable = functools.partial(tf.function, jit_compile=True, autograph=False)
@@ -174,10 +175,8 @@ class TrainStep:
         numbers = tf.TensorArray(tf.float32, count, element_shape=[None])
         return tf.while_loop(lambda number, _: number < count, add, (0, numbers), parallel_iterations=1)[1].stack()
 
-    def _on_replicas(self, batch: Any, *stop: tf.Tensor) -> dict[str, Any]:
-        return on_first_replica(self.strategy, self.strategy.run(self._on_replica, args=(batch, *stop)))
-
     def _on_replica(self, batch: Batch, *stop: tf.Tensor) -> dict[str, Any]:
+        """The step itself, on the rows of one replica; `step` calls it, and it `_gradients`, and this `_pass`."""
         weight_sums = {name: all_reduce_sum(tf.reduce_sum(w)) for name, w in self.task.loss_weights(batch).items()}
         seed = self._seed(tf.cast(self.optimizer.step, tf.int32), replica_id())
         metrics, gradients = self._gradients(batch, weight_sums, seed)
@@ -296,35 +295,38 @@ class TrainStep:
         A gradient is None if the loss does not depend on that weight.
         """
 
-        def differentiate(rows: Batch, packing: PackingSpec | None, probe: Probe | None) -> tuple[Sums, Gradients]:
-            """With `watch` the last gradient is that of the vectors of the tokens."""
-            with tf.GradientTape(watch_accessed_variables=False) as tape:  # nothing is stored for frozen layers
-                tape.watch(list(self.active.values()))
-                if probe and self.config.fgm_epsilon:
-                    probe.watch = tape.watch
-                with probing(self.model.encoder, probe):
-                    outputs = self.model(rows, seed=seed, packing=packing)
-                values = self.task.metrics(outputs, rows)
-                if self.distilled and probe:
-                    values |= self.distilled.taught_metrics(outputs, probe, rows, packing)
-                metrics = sum_metrics(values)
-                loss = self.loss_scale.scale(loss_of(self.task, metrics, weight_sums))
-            vectors = [probe.token_vectors] if probe and self.config.fgm_epsilon else []
-            gradients, of_vectors = tape.gradient(loss, (self.active, vectors))
-            in_order = (*map(gradients.get, self.trainable), *of_vectors)
-            return metrics, [to_dense(gradient) for gradient in in_order]
-
         def compute(rows: Batch, packing: PackingSpec | None) -> tuple[Sums, Gradients]:
+            differentiate = functools.partial(self._differentiate, rows, packing, weight_sums, seed)
             if not self.config.fgm_epsilon:
-                return differentiate(rows, packing, Probe(shows_all_tokens=True) if self.distilled else None)
+                return differentiate(Probe(shows_all_tokens=True) if self.distilled else None)
             clean, again = Probe(), Probe()
-            metrics, gradients = differentiate(rows, packing, clean)
+            metrics, gradients = differentiate(clean)
             again.perturbation = perturbation(gradients.pop(), clean.texts, self.config.fgm_epsilon)
-            _, others = differentiate(rows, packing, again)
+            _, others = differentiate(again)
             pairs = zip(gradients, others, strict=False)  # the others end with one for the vectors of the tokens
             return metrics, [a if b is None else b if a is None else a + b for a, b in pairs]
 
         return self._in_rows(batch, compute)
+
+    def _differentiate(
+        self, rows: Batch, packing: PackingSpec | None, weight_sums: Sums, seed: tf.Tensor, probe: Probe | None
+    ) -> tuple[Sums, Gradients]:
+        """The loss of rows and its gradient; with fgm_epsilon the last is that of the vectors of the tokens."""
+        with tf.GradientTape(watch_accessed_variables=False) as tape:  # nothing is stored for frozen layers
+            tape.watch(list(self.active.values()))
+            if probe and self.config.fgm_epsilon:
+                probe.watch = tape.watch
+            with probing(self.model.encoder, probe):
+                outputs = self.model(rows, seed=seed, packing=packing)
+            values = self.task.metrics(outputs, rows)
+            if self.distilled and probe:
+                values |= self.distilled.taught_metrics(outputs, probe, rows, packing)
+            metrics = sum_metrics(values)
+            loss = self.loss_scale.scale(loss_of(self.task, metrics, weight_sums))
+        vectors = [probe.token_vectors] if probe and self.config.fgm_epsilon else []
+        gradients, of_vectors = tape.gradient(loss, (self.active, vectors))
+        in_order = (*map(gradients.get, self.trainable), *of_vectors)
+        return metrics, [to_dense(gradient) for gradient in in_order]
 
     def _in_rows(self, batch: Batch, compute: Callable[[Batch, PackingSpec | None], Any]) -> Any:
         """compute(batch, packing), with the texts packed into rows as this device needs it."""

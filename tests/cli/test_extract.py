@@ -14,7 +14,7 @@ import tiny
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.cli import main, text_progress
+from bert_tf.cli import extract_flags, main, text_progress
 from bert_tf.cli.commands import extract
 from bert_tf.data.examples import Example
 from bert_tf.export import loaded_model
@@ -191,7 +191,7 @@ def extract_arguments(*arguments):
 
 def parts(folder, arguments):
     checkpoint = formats.read(str(folder / "model"))
-    return checkpoint, extract.choose(arguments, checkpoint)
+    return checkpoint, extract_flags.choose(arguments, checkpoint)
 
 
 @pytest.fixture(scope="module")

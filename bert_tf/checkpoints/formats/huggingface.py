@@ -204,9 +204,9 @@ def _labels(path: str, size: int | None = None) -> list[str]:
             raise UserError(f"{file}: num_labels is {count}; expected a whole number from 1 to {MAX_LABELS:,}.")
         names = {str(i): f"LABEL_{i}" for i in range(count)}
     if set(names) != {str(i) for i in range(len(names))}:
-        raise UserError(f"{path} has an id2label without the numbers 0, 1, 2, ...: mend its config.json.")
+        raise UserError(f"{path} has an id2label without the numbers 0, 1, 2, ...: correct its config.json.")
     if size not in (None, len(names)):
-        raise UserError(f"{file} describes {len(names)} labels, and the head has {size} outputs: mend its id2label.")
+        raise UserError(f"{file} describes {len(names)} labels, and the head has {size} outputs: correct its id2label.")
     return [str(names[str(i)]) for i in range(len(names))]
 
 

@@ -159,7 +159,7 @@ def _is_text(start: bytes) -> bool:
 
 
 def _width(line: bytes) -> int:
-    """Number of numbers at the end of a line whose first field is a word, 0 if it is no such line."""
+    """Number of numbers at the end of a line whose first field is a word, 0 if it is not such a line."""
     fields = line.split()[1:]
     try:
         return len([float(field) for field in fields])

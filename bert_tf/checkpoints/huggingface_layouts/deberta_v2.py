@@ -44,7 +44,7 @@ def write(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def absent(config: BertConfig) -> tuple[str, ...]:
-    """What a DeBERTa of that configuration does without."""
+    """Weights that a DeBERTa of that configuration lacks."""
     settings = config.settings
     parts = {
         "encoder/embeddings/position_table": settings["position_biased_input"],

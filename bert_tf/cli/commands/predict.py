@@ -82,26 +82,40 @@ def run(arguments: argparse.Namespace) -> None:
     shared_flags.set_up(arguments)
     folder = loaded_model.find(arguments.export)
     if arguments.input is not None:
-        file, output = bulk_files.pairs(arguments.input, arguments.output)[0]
-        check(argparse.Namespace(**vars(arguments) | {"file": file, "output": output}), has_folder=True)
-        shared = files.absolute(folder) if files.exists(folder) else folder  # names of published checkpoints stay
-        bulk_files.run("predict", arguments, export=shared)
+        check(bulk_files.first_of(arguments), has_folder=True)
+        bulk_files.run("predict", arguments, export=folder)
         return
     check(arguments)
-    _write(arguments, _rows(arguments, _load(arguments, folder)))
+    export = _load(arguments, folder)
+    rows = _rows(arguments, export)
+    _write(arguments, rows)
+
+
+def answer_file(arguments: argparse.Namespace) -> None:
+    """Writes the predictions for one file of --input."""
+    shared_flags.set_up(arguments)
+    texts = _number_of_texts(arguments, arguments.export)
+    found = _kept_export(arguments.export, arguments.engine, arguments.jit_compile, texts)
+    rows = _rows(arguments, _by_labels(arguments, found))
+    prediction_files.write_rows(arguments.output, rows, shared=True)
 
 
 def _load(arguments: argparse.Namespace, folder: str) -> TextExport:
     """The export; for a single text, compiling would take longer than it saves, and so would TensorFlow's start."""
-    predictor = shared_flags.load_engine(arguments, folder)
-    if predictor:
-        return _by_labels(arguments, predictor)
-    texts = _number_of_texts(arguments, folder)
-    if arguments.file is not None or arguments.jit_compile != "auto":
-        return _by_labels(arguments, loaded_model.Export(folder, jit_compile=arguments.jit_compile, texts=texts))
-    if arguments.is_split_into_words or not loaded_model.is_export(folder):
-        return _by_labels(arguments, loaded_model.Export(folder, jit_compile="false", texts=texts))
-    return _by_labels(arguments, quick_export.load(folder))
+    found: Any = shared_flags.load_engine(arguments, folder)
+    is_single = arguments.file is None and arguments.jit_compile == "auto"
+    if not found and is_single and loaded_model.is_export(folder) and not arguments.is_split_into_words:
+        found = quick_export.load(folder)
+    if not found:
+        jit_compile = "false" if is_single else arguments.jit_compile
+        found = loaded_model.Export(folder, jit_compile=jit_compile, texts=_number_of_texts(arguments, folder))
+    return _by_labels(arguments, found)
+
+
+@functools.lru_cache(maxsize=1)
+def _kept_export(folder: str, engine: str, jit_compile: str, texts: int | None) -> TextExport:
+    """The export, kept for the next file of this process."""
+    return engine_predictor.load(folder, engine) or loaded_model.Export(folder, jit_compile=jit_compile, texts=texts)
 
 
 def _by_labels(arguments: argparse.Namespace, export: Any) -> TextExport:
@@ -162,27 +176,6 @@ def _write(arguments: argparse.Namespace, predicted: Iterator[Answered]) -> None
         shown = row.details() if has_one else row.line()
         sys.stdout.write(prediction_files.json_line(row.fields()) if arguments.json else shown)
     sys.stdout.flush()
-
-
-def answer_file(arguments: argparse.Namespace) -> None:
-    """Writes the predictions for one file of --input."""
-    shared_flags.set_up(arguments)
-    texts = _number_of_texts(arguments, arguments.export)
-    found = _engine(arguments.export, arguments.engine) or _export(arguments.export, arguments.jit_compile, texts)
-    export = _by_labels(arguments, found)
-    prediction_files.write_rows(arguments.output, _rows(arguments, export), shared=True)
-
-
-@functools.lru_cache(maxsize=1)
-def _engine(folder: str, engine: str) -> engine_predictor.EnginePredictor | None:
-    """The export by an engine, kept for the next file of this process; None for TensorFlow."""
-    return engine_predictor.load(folder, engine)
-
-
-@functools.lru_cache(maxsize=1)
-def _export(folder: str, jit_compile: str, texts: int | None) -> loaded_model.Export:
-    """The export, kept for the next file of this process."""
-    return loaded_model.Export(folder, jit_compile=jit_compile, texts=texts)
 
 
 def check(arguments: argparse.Namespace, *, has_folder: bool = False) -> None:

@@ -93,7 +93,7 @@ def is_engine(name: str) -> bool:
 
 
 def is_installed(name: str) -> bool:
-    """Whether models of an engine of this package, "_int8" ones too, can be run."""
+    """Returns whether models of an engine of this package, "_int8" ones too, can be run."""
     engine = name.partition("_")[0]
     return engine in names() and importlib.util.find_spec(plugins.load(__name__, engine).RUNTIME) is not None
 

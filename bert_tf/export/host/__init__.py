@@ -1,4 +1,4 @@
-"""What an export does besides its network, in NumPy: texts to rows, numbers to answers. An open set of modules.
+"""The work of an export besides its network, in NumPy: texts to rows, numbers to answers. An open set of modules.
 
 A module has `Stages(settings, about, tokenizer)`: settings are the `host_settings` of a task, about the content of
 about.json. An instance has

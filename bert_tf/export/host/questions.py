@@ -126,7 +126,7 @@ class Stages:
         return start_scores[order], end_scores[order], *(np.array(each, np.int64) for each in offsets)
 
     def _is_max_context(self, position: int, number: int, size: int, asked: Asked) -> bool:
-        """Whether a window shows the token at this position of it with more context than any other window."""
+        """Returns whether a window shows the token at this position of it with more context than any other window."""
         if not 0 <= position < size:
             return False
         room, stride = self._room_and_stride(asked.size)

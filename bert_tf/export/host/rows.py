@@ -8,7 +8,7 @@ from bert_tf.text.truncation import LONGEST_FIRST, TRUNCATIONS
 
 
 class Windows(NamedTuple):
-    """How windows pass over a segment, see `data.windows.SegmentWindows`."""
+    """Positions of windows over a segment, see `data.windows.SegmentWindows`."""
 
     length: int
     size: int

@@ -161,12 +161,12 @@ def json_line(values: Mapping[str, Any]) -> str:
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
-def tab_separated(rows: Iterable[Answered]) -> Iterator[str]:
+def _tsv_lines(rows: Iterable[Answered]) -> Iterator[str]:
     """Yields a header, then a line for each row; all have the columns of the first."""
     return (_line(values) for values in _table(rows))
 
 
-def comma_separated(rows: Iterable[Answered]) -> Iterator[str]:
+def _csv_lines(rows: Iterable[Answered]) -> Iterator[str]:
     """Yields the same as CSV; a text that a spreadsheet would take for a formula begins with an apostrophe.
 
     So does every line of a text that would be one: programs that do not know quotes take it for a row.
@@ -211,6 +211,6 @@ def _line(values: Iterable[Any]) -> str:
     return "\t".join(" ".join(str(value).split("\t")).replace("\r", " ").replace("\n", " ") for value in values) + "\n"
 
 
-LINES = {".jsonl": json_lines, ".tsv": tab_separated, ".csv": comma_separated}
+LINES = {".jsonl": json_lines, ".tsv": _tsv_lines, ".csv": _csv_lines}
 TABLES = {".xlsx": _write_excel, ".parquet": _write_parquet}
 EXTENSIONS = (*LINES, *TABLES)

@@ -83,7 +83,7 @@ def staged_signature(
 
 
 def _named_specs(tensors: Mapping[str, Any], part: str) -> dict[str, Any]:
-    """What `tensors` look like. Without names a function would be traced again when saved, and be in the file twice."""
+    """Specs of `tensors`. Without names a function would be traced again when saved, and be in the file twice."""
     return {
         name: tf.TensorSpec.from_tensor(x, f"{part}_{name}") if isinstance(x, tf.Tensor) else tf.type_spec_from_value(x)
         for name, x in tensors.items()

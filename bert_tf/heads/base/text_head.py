@@ -340,7 +340,7 @@ class TextHead(TunedHead):
         return {}
 
     def from_logits(self, logits: np.ndarray) -> dict[str, np.ndarray]:
-        """What the export returns, in NumPy: [B, ...] of float32 [B, size], or of the logits of choices [B, C].
+        """Outputs of the export, in NumPy: [B, ...] of float32 [B, size], or of the logits of choices [B, C].
 
         Raises UserError for a head that does not have it, for which TensorFlow alone answers.
         """

@@ -154,8 +154,8 @@ class TextRows(Rows):
         most = int(counts.argmax())
         if self.labels.ndim == 1 and counts[most] > UNBALANCED * self.count:
             yield (
-                f"{counts[most] / self.count:.1%} of the training data are {names[most]!r}: always answering it is "
-                "right as often. Look at macro_f1, and try class_weights=balanced."
+                f"{counts[most] / self.count:.1%} of the training data are {names[most]!r}, the accuracy of the "
+                "majority-class baseline. Look at macro_f1, and try class_weights=balanced."
             )
         if len(names) > max(MAX_CLASSES, self.count / 2):
             yield (

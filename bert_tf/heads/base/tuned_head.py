@@ -156,7 +156,7 @@ class TunedHead(Head):
     signature: ClassVar[str] = "serving_default"  # that is asked
 
     def content(self, path: str, reads: Mapping[str, Any]) -> Any:
-        """What `rows` takes of a `labelled_file`; reads: its columns, by the flags that name them."""
+        """The content of a `labelled_file` for `rows`; reads: its columns, by the flags that name them."""
         raise NotImplementedError
 
     def labelled(self, path: str, reads: Mapping[str, Any]) -> Sequence[Any]:
@@ -176,7 +176,7 @@ class TunedHead(Head):
         yield item
 
     def kept(self, item: Any) -> Any:
-        """What `evaluate` needs of an item."""
+        """The part of an item that `evaluate` needs."""
         return item
 
     def scored_by(self, names: Sequence[str]) -> Self:

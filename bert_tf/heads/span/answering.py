@@ -161,7 +161,7 @@ class Answering(SpanHead, TunedHead):
     def content(self, path: str, reads: Mapping[str, Any]) -> list[Question]:
         known = [question for question in questions.read(path) if question.is_answerable is not None]
         if not known:
-            raise UserError(f"No question of {path} has a known answer: pass a file with answers.")
+            raise UserError(f"The questions of {path} have no answers to compare with: pass a file with answers.")
         return known
 
     def items(self, split: QuestionRows) -> list[Question]:

@@ -141,7 +141,7 @@ class BertEncoder(BaseEncoder):
         return outputs
 
     def pool(self, x: tf.Tensor) -> tf.Tensor:
-        """What the pooler, if there is one, makes of its input [B, D]."""
+        """Output of the pooler for its input [B, D], which is returned as it is without one."""
         return x if self.pooler is None else self.pooler(x)
 
     def _through_layers(

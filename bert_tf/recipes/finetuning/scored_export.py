@@ -36,7 +36,7 @@ class Scored:
 
 
 def about(folder: str) -> dict[str, Any]:
-    """What an export says of itself, with "kind" and "reads"; UserError if it is not one that can be scored.
+    """The about.json of an export, with "kind" and "reads"; UserError if it is not one that can be scored.
 
     The kind of an older export is that in the folder of its run.
     """
@@ -63,7 +63,7 @@ def check_file(path: str, kind: str) -> None:
 
 
 def number_of_texts(path: str, about: Mapping[str, Any]) -> int | None:
-    """How many texts an example of a table has; None if nothing says it, or for other files."""
+    """Number of texts of an example of a table; None if nothing says it, or for other files."""
     if heads.get(about["kind"]).labelled_file:
         return None
     return prediction_inputs.number_of_texts(path, about["reads"].get("text_columns"))

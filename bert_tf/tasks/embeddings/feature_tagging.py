@@ -108,7 +108,7 @@ class FeatureTagging(Tagging):
 
     @property
     def host_settings(self) -> dict[str, Any] | None:
-        """None: a BiLSTM is no head of other engines."""
+        """None: other engines have no BiLSTM."""
         return None
 
 

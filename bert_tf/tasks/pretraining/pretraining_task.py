@@ -3,8 +3,9 @@
 B rows, T positions in a row, P predicted positions of a row.
 """
 
+import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import keras
 import tensorflow as tf
@@ -64,6 +65,12 @@ class PretrainingTask(Task):
             self.heads.append(ReplacedTokens)
         self.records, self.tokenizer, self.masking = records, tokenizer, masking
         self.lm_kind = lm_kind
+
+    def with_records(self, records: Mapping[str, Any]) -> Self:
+        """The same task on the records of this manifest."""
+        task = copy.copy(self)
+        task.records = records
+        return task
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         return self.heads[-1].pretraining_model(config, dtype)
