@@ -4,7 +4,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from bert_tf.api.bert import MAX_SHOWN, Bert
+from bert_tf.api.base_bert import MAX_SHOWN
+from bert_tf.api.bert import Bert
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError

@@ -13,6 +13,7 @@ Flags.of({"width": 5}).size.width  # 5
 
 import contextlib
 import dataclasses
+import functools
 import math
 import os
 from collections.abc import Callable, Collection, Mapping
@@ -175,6 +176,15 @@ class Options(Group):
         """{flag: value} of all, as run.json records them."""
         parts = [self, *(getattr(self, name) for name in groups_of(type(self)))]
         return {name: getattr(part, name) for part in parts for name in own_flags(type(part))}
+
+    def decisive(self) -> dict[str, Any]:
+        """{flag: value} of those that may not differ between two starts of a run."""
+        free = self.free_flags()
+        return {name: value for name, value in self.values().items() if name not in free}
+
+    def recorded(self) -> dict[str, Any]:
+        """Arguments of `RunFolder.open`: the command, all flags, and what renames those of an earlier version."""
+        return {"command": self.command, "flags": self.values(), "upgrade": functools.partial(upgrade, type(self))}
 
     def replace(self, **values: Any) -> Self:
         """The options with other values of these flags, which do not count as given."""

@@ -5,7 +5,6 @@ python run_classifier.py --task_name=MRPC --data_dir=glue/MRPC --init_checkpoint
 
 import contextlib
 import dataclasses
-import functools
 import types
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
@@ -13,7 +12,6 @@ from typing import Any, ClassVar, NamedTuple
 from bert_tf import heads
 from bert_tf.checkpoints import sentence_transformers
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.config import options as option_values
 from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.options import changed, fields_of, flag
 from bert_tf.config.train_config import TrainConfig
@@ -305,22 +303,12 @@ def number_of_steps(options: FineTuningFlags, task: FineTuningTask) -> int:
 
 def open_folder(folder: RunFolder, options: FineTuningFlags) -> None:
     """Begins or resumes one run or several; raises UserError for flags that do not match what the folder holds."""
-    values = options.values()
-    free = options.free_flags() | set(sweep.ONE_RUN)
-    decisive = {name: value for name, value in values.items() if name not in free}
+    decisive = {name: value for name, value in options.decisive().items() if name not in sweep.ONE_RUN}
     compared = decisive if folder.last_step() or sweep.is_in(folder) else {}
     if not options.do_train and starting_point.is_trained(folder):  # the trained model stays as it was
         compared = {name: decisive[name] for name in options.MODEL}
         decisive = (read_json(folder.file("run.json")) or {}).get("decisive", decisive)
-    upgrade = functools.partial(option_values.upgrade, type(options))
-    folder.open(
-        name=options.task_name,
-        command=list(options.command),
-        flags=values,
-        decisive=decisive,
-        compared=compared,
-        upgrade=upgrade,
-    )
+    folder.open(name=options.task_name, decisive=decisive, compared=compared, **options.recorded())
 
 
 def write_tokenizer_files(folder: RunFolder, start: Checkpoint, task: FineTuningTask) -> None:

@@ -135,8 +135,7 @@ def write_ensemble(options: Flags, labelled: Sequence[questions.Question], folde
         has_null=options.version_2_with_negative,
         threshold=options.null_score_diff_threshold or 0.0,
     )
-    values, decisive = options.values(), {"ensemble": options.ensemble}
-    folder.open(name="ensemble", flags=values, decisive=decisive, command=list(options.command))
+    folder.open(name="ensemble", decisive={"ensemble": options.ensemble}, **options.recorded())
     path = squad_files.write(folder.path, labelled, answers)
     print(f"Wrote {count_text(len(answers), 'answer')} to {path}.")
     return path

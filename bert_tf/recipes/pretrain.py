@@ -6,12 +6,10 @@ own text.
 
 import contextlib
 import dataclasses
-import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.config import options as option_values
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.pretraining import records
 from bert_tf.data.pretraining.record_input import explain_damage
@@ -165,22 +163,11 @@ def open_run(folder: RunFolder, options: Flags) -> None:
     """Starts or resumes the run; raises UserError for flags that do not match the existing run."""
     if not (options.do_train or options.prepare_only or options.model.init_checkpoint or folder.last_step()):
         raise UserError(f"There is no checkpoint in {folder.path}: train first, or pass init_checkpoint.")
-    values, free = options.values(), options.free_flags()
-    decisive = {name: value for name, value in values.items() if name not in free}
-    if folder.last_step():
-        compared = decisive
-    else:
+    compared = decisive = options.decisive()
+    if not folder.last_step():
         has_vocabulary = files.exists(folder.file("vocab.txt"))
         compared = {name: value for name, value in decisive.items() if has_vocabulary and name in TEXT_FLAGS}
-    upgrade = functools.partial(option_values.upgrade, Flags)
-    folder.open(
-        name=PRETRAINING,
-        command=list(options.command),
-        flags=values,
-        decisive=decisive,
-        compared=compared,
-        upgrade=upgrade,
-    )
+    folder.open(name=PRETRAINING, decisive=decisive, compared=compared, **options.recorded())
 
 
 def is_finished(folder: RunFolder, options: Flags) -> bool:

@@ -1,0 +1,195 @@
+"""Base class of `Bert`: a model, its functions on strings, and texts as these read them."""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from bert_tf import heads
+from bert_tf.api import texts as given_texts
+from bert_tf.api.texts import Texts, is_words, join_words, listed
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config.flag_parsers import comma_separated
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.export import about_file, loaded_model, tagged_words
+from bert_tf.export.static_signature import static_signatures
+from bert_tf.heads.base.answering import answered
+from bert_tf.heads.base.answers import BaseAnswer, Entities
+from bert_tf.heads.base.staged_signature import stages_of
+from bert_tf.heads.base.text_head import TextHead
+from bert_tf.heads.choice import MultipleChoice
+from bert_tf.heads.masked_lm import MaskedLm
+from bert_tf.heads.vectors import Vectors
+from bert_tf.heads.vectors.vector_choice import VectorChoice
+from bert_tf.runtime import files, plugins
+from bert_tf.training.run_directory import recorded_flags
+
+if TYPE_CHECKING:
+    from bert_tf.model.heads import BertModel
+
+MAX_SHOWN = 6  # labels
+PAIR, MAX_CHOICES = ("text_a", "text_b"), 64  # of checkpoints from elsewhere
+WINDOW = 4096  # texts among which those of similar length share a batch
+
+Found = TypeVar("Found", bound=BaseAnswer)
+
+
+class BaseBert:
+    """A loaded model with its functions on strings; see `api.bert.Bert`."""
+
+    def __init__(self, loaded: Checkpoint, path: str, *, trust_code: bool = False) -> None:
+        self.path, self.trust_code, self._loaded = path, trust_code, loaded
+        self.model: BertModel = loaded.model
+        self.tokenizer = loaded.tokenizer
+        self.config = loaded.config
+        self.labels = loaded.labels
+        self.kind = loaded.kind
+        self.sentence_vectors = loaded.sentence_vectors
+        self.report = loaded.report
+        self._extractors: dict[VectorChoice, loaded_model.Predictor] = {}  # each traces a graph once
+
+    def __repr__(self) -> str:
+        config, labels = self.config, self.labels or ()
+        shown = ", ".join(labels[:MAX_SHOWN]) + (f" and {len(labels) - MAX_SHOWN} more" * (len(labels) > MAX_SHOWN))
+        size = f"{config.num_hidden_layers} layers of {config.hidden_size}"
+        head = type(self.model).__name__ + (f" of {shown}" if shown else "")
+        return f"<Bert {self.path}: {head}; {config.encoder}, {size}, {config.vocab_size:,} tokens>"
+
+    def _extractor(self, choice: VectorChoice) -> loaded_model.Predictor:
+        """A predictor of "vectors" of single texts."""
+        from bert_tf.heads.vectors.extraction import Extractor
+
+        if choice not in self._extractors:
+            self._extractors[choice] = Extractor(
+                self.model, self._loaded.require_tokenizer(self.path), choice, splits_pairs=False
+            )
+        return self._extractors[choice]
+
+    def _each(self, read: Texts, kind: type[Found], batch_size: int) -> list[Found]:
+        """The answers of the model's task for each example, which are of this kind."""
+        if not read.rows:
+            return []
+        head, labels = heads.get(self._head_kind or ""), tuple(self.labels or ())
+        predictor = self._predictor_of(len(read.rows[0]) if self._takes_any_number else None)
+        rows = loaded_model.predict_in_order(predictor, examples_of(read), batch_size=batch_size, window=WINDOW)
+        answers = (answered(*pair, head=head, labels=labels, inputs=predictor.inputs).answer for pair in rows)
+        return [answer for answer in answers if isinstance(answer, kind)]
+
+    def _read(self, values: Any, names: Sequence[str], is_split_into_words: bool = False, name: str = "text") -> Texts:
+        fewest = len(names)
+        if self._takes_any_number and len(names) > 1:
+            fewest = 1 if len(names) == len(PAIR) else 3  # a text or a pair; a text and two choices or more
+        columns = self._columns if len(self._columns) == len(names) else ()
+        joined = join_words(listed(given_texts.columns_of(values, names, columns))) if is_split_into_words else values
+        read = given_texts.read(joined, names, columns=columns, name=name, fewest=fewest)
+        return dataclasses.replace(read, index=given_texts.index_of(values))
+
+    @functools.cached_property
+    def _columns(self) -> Sequence[str]:
+        """The text columns of the table that the model was trained on, () if there was none."""
+        flags = recorded_flags(self.path) or about_file.read(self.path).get("reads") or {}
+        return tuple(comma_separated(flags.get("text_columns")))
+
+    @functools.cached_property
+    def _is_made_here(self) -> bool:
+        """Returns whether a run or an export says how many texts an example has."""
+        return files.exists(os.path.join(self.path, "run.json")) or loaded_model.is_export(self.path)
+
+    @functools.cached_property
+    def _takes_any_number(self) -> bool:
+        """Returns whether neither run nor export says how many texts an example has: the caller's number counts."""
+        kinds = (*heads.kinds("takes_any_number"), MultipleChoice.kind)
+        return not self._is_made_here and self._head_kind in kinds
+
+    @functools.cached_property
+    def _names(self) -> list[str]:
+        """The names of the texts of an example: those of the inputs, with a number where an input is several."""
+        if self._takes_any_number:
+            is_choice = self._head_kind == MultipleChoice.kind
+            return ["text_a", *(f"choice {number}" for number in range(MAX_CHOICES))] if is_choice else list(PAIR)
+        names: list[str] = []
+        for name, count in self._predictor_of(None).inputs.items():
+            names += [f"{name.removesuffix('s')} {number}" for number in range(count)] if count else [name]
+        return names
+
+    def _expect(self, method: str, *, asked: str = "") -> None:
+        """Raises UserError unless the head of the model has this method. asked: what was called, if it is another."""
+        kind = self.kind if self.kind == Vectors.kind else self._head_kind
+        if kind is None:
+            raise UserError(
+                f"{self.path} has no head{self._loaded.why_headless}: use embed(texts), or fine-tune it first."
+            )
+        own = heads.get(kind).method
+        if own.partition("(")[0] != method:
+            raise UserError(f"{self.path} has another head than {asked or method} needs: use {own}.")
+
+    @property
+    def _head_kind(self) -> str | None:
+        """The kind of its head; None where nothing answers a text."""
+        from bert_tf.export import live_model
+
+        return live_model.kind_of(self._loaded)
+
+    @functools.cached_property
+    def _explainer(self) -> Any:
+        """The function that attributes predictions to tokens, on the weights of `model`."""
+        from bert_tf.export import attribution_signature
+
+        return attribution_signature.signature(self.model, self._loaded.require_tokenizer(self.path))
+
+    @functools.cached_property
+    def _predictor_of(self) -> Callable[[int | None], loaded_model.Signature]:
+        """Number of texts of an example -> the default signature of the model's task, on the weights of `model`.
+
+        Only checkpoints from elsewhere take any number that their head can.
+        """
+        return functools.cache(
+            lambda texts: loaded_model.Signature(self._signatures_of(texts)["serving_default"], self.path)
+        )
+
+    @functools.cached_property
+    def _signatures_of(self) -> Callable[..., Any]:
+        """Number of texts of an example, None if nobody says it -> the signatures of the model's task."""
+        return functools.cache(self._new_signatures)
+
+    def _new_signatures(self, texts: int | None = None) -> Any:
+        """{name: function on strings} of the model's task, in static shapes where these are faster."""
+        with plugins.trusting(everything=self.trust_code):
+            signatures = live_signatures(self.path, self._loaded, texts)
+        stages = {name: each._asdict() for name, each in stages_of(signatures).items()}
+        return static_signatures(signatures, stages, "auto")
+
+    def _tagged_sentences(self, sentences: Any, batch_size: int) -> list[Entities]:
+        self._expect("entities")
+        join_words(sentences)  # raises for anything else
+        examples = [
+            Example(str(number), tuple(words), None, f"sentence {number}")
+            for number, words in enumerate([sentences] if is_words(sentences) else sentences)
+        ]
+        outputs = loaded_model.predict_in_order(self._word_tagger, examples, batch_size=batch_size, window=WINDOW)
+        answers = (tagged_words.answered(*pair, tuple(self.labels or ())).answer for pair in outputs)
+        return [answer for answer in answers if isinstance(answer, Entities)]
+
+    @property
+    def _word_tagger(self) -> Any:
+        return tagged_words.WordTagger(self._signatures_of()[tagged_words.SIGNATURE])
+
+
+def live_signatures(path: str, loaded: Checkpoint, texts: int | None) -> Any:
+    """{name: tf.function on strings} of a model: of its run where the path is one, else of the kind of its head."""
+    from bert_tf.export import live_model
+    from bert_tf.recipes import trained_model
+
+    if live_model.kind_of(loaded) == MaskedLm.kind or not files.exists(os.path.join(path, "run.json")):
+        return live_model.signatures_of(path, loaded, texts)
+    task = trained_model.read_task(path)
+    if isinstance(task.head, TextHead) and task.head.windows:
+        loaded.model.window_pooling = task.head.windows.pooling
+    return task.signatures(loaded.model, loaded.require_tokenizer(path))
+
+
+def examples_of(read: Texts) -> list[Example]:
+    """The texts as Examples, numbered."""
+    return [Example(str(number), row, None, f"text {number}") for number, row in enumerate(read.rows)]
