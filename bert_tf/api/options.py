@@ -120,6 +120,7 @@ class FineTuneOptions(Options, total=False):
     position_digits: bool  # Tagging: strip the digit that ends every word, as in Weibo NER.
     predict_file: StrPath  # Data to predict, with or without labels. Default: test.* in data_dir.
     ranking_loss: Literal["", "listwise", "margin_mse"]  # Loss of rerankers (--label_type=relevance and relevance_score) that compares the texts of a query: listwise, or margin_mse. Default: every pair by itself.
+    refit: bool  # Then train a second time, on all rows, those held out too, for as many epochs as was best; the scores stay those of the first model. Default: true for a table of fewer than 1,000 rows that is given alone.
     save_checkpoints_steps: int  # Steps between checkpoints.
     similarity_loss: Literal["cosent", "cosine"]  # Loss of --task_name=sts.
     similarity_scale: float  # Sentence vectors: factor of cosines in losses that compare examples.

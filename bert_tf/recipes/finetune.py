@@ -133,7 +133,7 @@ def main(options: FineTuningFlags) -> None:
     runs = folds.plan(options) if folds.number_of(options) else sweep.plan(options)
     for each in runs.values():
         each.check()
-    options = runs.get("", options)
+    options, is_refitted = runs.get("", options), folds.is_refitted(options)
     xla_options.set_up(options.devices.xla_cache)
     with contextlib.closing(RunFolder(options.output_dir, is_chief=worker_number() == 0)) as folder:
         if options.do_train:
@@ -147,8 +147,14 @@ def main(options: FineTuningFlags) -> None:
         runs = {name: starting_point.with_selection(each, setup.task) for name, each in runs.items()}
 
         # One run, or every run of a sweep that is not finished
-        if len(runs) == 1:
+        if len(runs) == 1 and not is_refitted:
             run(options, folder, setup)
+        elif is_refitted:
+
+            def run_part(each: FineTuningFlags, own: RunFolder) -> None:
+                run(each, own, setup if own is folder else read_data(each, setup, own, several=False))
+
+            folds.refit(options, folder, run_part, setup.task)
         elif folds.number_of(options):
             open_folder(folder, options)
             sweep.begin(folder, runs)

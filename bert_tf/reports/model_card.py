@@ -116,6 +116,7 @@ def of_run(folder: str) -> str:
         ],
         baselines=_baselines(run, titles),
         verdict=text_statistics.verdict(values["scores"], classes),
+        refitted=wording.refitted(run),
         split=_scored_on(values["sweep"]) if kind else str(run.get("evaluated_on") or "held-out text"),
         limits=_limits_of_run(run, values["manifest"].get("warnings") or []),
     )

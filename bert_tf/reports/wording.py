@@ -3,9 +3,10 @@
 import html
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from bert_tf.errors import count_text
 from bert_tf.reports.curves import PERCENTAGES, SHARES, is_number, number_text, percent_text
 from bert_tf.runtime.terminal import printable
 
@@ -52,6 +53,15 @@ def value_text(value: Any) -> str:
 def exact_text(value: Any) -> str:
     """Formats a setting with all its digits."""
     return "–" if value in (None, "") else str(value)
+
+
+def refitted(run: Mapping[str, Any]) -> str:
+    """A sentence on a model that was trained again on all rows, by its run.json; "" for another."""
+    again = run.get("refit")
+    if not isinstance(again, dict):
+        return ""
+    rows, epochs = count_text(again.get("rows") or 0, "row"), count_text(again.get("epochs") or 0, "epoch")
+    return f"The model is trained on all {rows}, {epochs}; the scores are of the model before that, on rows held out."
 
 
 def duration(seconds: float) -> str:

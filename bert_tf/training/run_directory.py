@@ -21,7 +21,7 @@ from bert_tf.runtime.lazy import tf
 from bert_tf.training import checkpoint_paths
 
 FORBIDDEN_IN_PATHS = set("[]*?\\") - {os.sep}  # TensorFlow takes the path of a checkpoint for a glob pattern
-KEPT = ("micro_batches", "budget_seconds")  # what a resumed run goes on with
+KEPT = ("micro_batches", "budget_seconds", "refit")  # what a resumed run goes on with
 PACKAGES = ("bert-tf", "tensorflow", "tensorflow-text", "keras", "numpy", "tokenizers", "sentencex")
 
 

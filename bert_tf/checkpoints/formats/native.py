@@ -48,11 +48,12 @@ def recognizes(path: str) -> bool:
 
 
 def read(path: str) -> Checkpoint:
-    """Reads a checkpoint; for a run the newest one that is whole."""
+    """Reads a checkpoint; for a run its model.safetensors, if there is one, or else the newest one that is whole."""
     folder = _run_folder(path)
     config = BertConfig.from_json_file(os.path.join(folder, CONFIG))
-    prefixes = _prefixes(path, folder)
-    weights = _read_newest_whole(prefixes) if prefixes else read_safetensors(os.path.join(folder, WEIGHTS))
+    final = os.path.join(folder, WEIGHTS)
+    is_final = files.same(path, folder) and files.is_file(final)
+    weights = read_safetensors(final) if is_final else _read_newest_whole(_prefixes(path, folder))
     weights = {name: array for name, array in weights.items() if not name.startswith(TEACHER_PROJECTION)}
     if any(map(lora.NAME.fullmatch, weights)):
         weights = lora.merged(weights, _adapter_of(folder))

@@ -129,6 +129,11 @@ class TableOptions(RowOptions, SentenceOptions, LabelOptions):
         "mean and standard deviation, and train the final model on all rows; for tables of some hundred rows or fewer.",
     )
     fold: int = flag(0, "With folds: train only the run that holds out this part, from 1.")
+    refit: bool = flag(
+        False,
+        "Then train a second time, on all rows, those held out too, for as many epochs as was best; the scores stay "
+        "those of the first model. Default: true for a table of fewer than 1,000 rows that is given alone.",
+    )
     stratify: bool = flag(True, "Hold out the same part of the rows of every label.", earlier_default=False)
     bad_rows: str = flag(
         "skip", "Rows of a table without text or label, or with too many or too few fields.", ("skip", "stop")

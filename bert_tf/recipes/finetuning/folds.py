@@ -1,4 +1,7 @@
-"""Cross-validation of a table: a run for each part, which is held out of it, and a model trained on all rows."""
+"""Cross-validation of a table: a run for each part, which is held out of it, and a model trained on all rows.
+
+For one part only, the same is `refit`: its scores and its best number of epochs, and a model trained on all rows.
+"""
 
 import contextlib
 import statistics
@@ -10,6 +13,8 @@ import numpy as np
 from bert_tf.errors import UserError, count_text
 from bert_tf.recipes.finetuning import baselines, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
+from bert_tf.reports import wording
+from bert_tf.runtime import files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import metrics
@@ -49,29 +54,75 @@ def run_all(
 ) -> None:
     """Calls `run(options, folder)` for every fold and for all rows, and reports the scores of the folds."""
     outcomes = sweep.run_all(runs, folder, run)
-    last = final(options, runs)
-    print(f"All rows, {count_text(last.training.num_train_epochs, 'epoch')}", flush=True)
-    with contextlib.closing(RunFolder(last.output_dir, is_chief=folder.is_chief)) as own:
-        run(last, own)
-        own.finish()
+    last = train_on_all_rows(options, [each.output_dir for each in runs.values()], folder, run)
     if folder.is_chief:
         report(folder, runs, outcomes, task, last)
 
 
-def final(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags]) -> FineTuningFlags:
-    """The options of the run on all rows: for as many epochs as the folds, on average, were best after."""
-    recorded = [read_json(f"{each.output_dir}/run.json") or {} for each in runs.values()]
-    epochs = best_step([run["selection"]["evaluations"] for run in recorded]) * statistics.fmean(
-        run["training"]["train_batch_size"] / run["training"]["num_train_examples"] for run in recorded
-    )
+def is_refitted(options: FineTuningFlags) -> bool:
+    """Returns whether flags ask for a run that is followed by one on all rows; UserError if they make several."""
+    values = options.values()
+    if not (options.do_train and values.get("refit")):
+        return False
+    several = [name for name, value in {**sweep.ONE_RUN, "folds": 0}.items() if values[name] != value]
+    if several:
+        raise UserError(f"refit was given, but {several[0]} makes several runs itself: leave one of them out.")
+    return True
+
+
+def refit(
+    options: FineTuningFlags, folder: RunFolder, run: Callable[[FineTuningFlags, RunFolder], None], task: FineTuningTask
+) -> None:
+    """Calls `run(options, folder)` with rows held out, then for all rows, whose model is then that of the folder."""
+    run(options.replace(do_predict=False, do_export=False), folder)
+    with folder.phase("all rows"):
+        last = train_on_all_rows(options, [folder.path], folder, run, task.head.calibration_file)
+    if folder.is_chief:
+        sweep.promote_best_run(folder, ALL_ROWS, without={"metrics.jsonl"})
+        rows = (read_json(f"{last.output_dir}/run.json") or {})["training"]["num_train_examples"]
+        folder.update(refit={"rows": rows, "epochs": last.training.num_train_epochs})
+        print(wording.refitted(folder.run), flush=True)
+
+
+def train_on_all_rows(
+    options: FineTuningFlags,
+    folders: Sequence[str],
+    folder: RunFolder,
+    run: Callable[[FineTuningFlags, RunFolder], None],
+    calibration: str = "",
+) -> FineTuningFlags:
+    """Calls `run(options, RunFolder)` with no row held out, for as long as was best in other runs; returns the options.
+
+    folders: those of these runs. calibration: file of `folder` with thresholds that the run has too.
+    """
+    last = final(options, folders)
+    print(f"All rows, {count_text(last.training.num_train_epochs, 'epoch')}", flush=True)
+    with contextlib.closing(RunFolder(last.output_dir, is_chief=folder.is_chief)) as own:
+        if folder.is_chief and calibration and files.exists(folder.file(calibration)):
+            files.make_folder(own.path)
+            files.copy(folder.file(calibration), own.file(calibration))
+        run(last, own)
+        own.finish()
+    return last
+
+
+def final(options: FineTuningFlags, folders: Sequence[str]) -> FineTuningFlags:
+    """The options of the run on all rows: for as many epochs as the runs in folders, on average, were best after."""
+    recorded = [read_json(f"{each}/run.json") or {} for each in folders]
+    evaluations = [(run.get("selection") or {}).get("evaluations") for run in recorded]
     changes: dict[str, Any] = {
-        "num_train_epochs": round(max(epochs, 0.1), 2),
-        "start": options.start if epochs else "frozen",
         "eval_steps": 0,
         "early_stop_patience": 0,
         "keep_best": False,
         "do_eval": False,
+        "refit": False,
     }
+    if all(evaluations):
+        epochs = best_step(evaluations) * statistics.fmean(
+            run["training"]["train_batch_size"] / run["training"]["num_train_examples"] for run in recorded
+        )
+        changes["num_train_epochs"] = round(max(epochs, 0.1), 1)
+        changes["start"] = options.start if epochs else baselines.FROZEN
     return options.replace(**changes, output_dir=f"{options.output_dir}/{ALL_ROWS}")
 
 

@@ -21,6 +21,7 @@ from bert_tf.recipes.finetuning import sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime import files, terminal
 from bert_tf.runtime.cluster import number_of_workers
+from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import VectorOptions
@@ -37,6 +38,12 @@ def use_trained_model(options: FineTuningFlags, folder: RunFolder) -> FineTuning
         return options
     if is_trained(folder):
         options = options.replace(init_checkpoint=folder.path)
+        is_refitted = bool((read_json(folder.file("run.json")) or {}).get("refit"))
+        if options.do_eval and is_refitted and not options.values().get("eval_file"):
+            raise UserError(
+                f"The model in {folder.path} is trained on all rows, those that were held out too: pass do_eval=false, "
+                "or other rows as eval_file."
+            )
     if not options.model.init_checkpoint:
         raise UserError(f"There is no checkpoint in {folder.path}: train first, or pass init_checkpoint.")
     if isinstance(options, LabelOptions) and not options.labels:

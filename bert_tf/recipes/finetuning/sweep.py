@@ -270,15 +270,16 @@ def report_results(
     )
 
 
-def promote_best_run(folder: RunFolder, name: str) -> None:
+def promote_best_run(folder: RunFolder, name: str, *, without: Collection[str] = ()) -> None:
     """Copies the results of a run in a sweep's folder up into that folder, so that it can be used like the run's.
 
-    Weights are copied as model.safetensors, without the optimizer: the folder is then a checkpoint.
+    Weights are copied as model.safetensors, without the optimizer: the folder is then a checkpoint. without: names of
+    files that stay as they are.
     """
     source = folder.file(name)
     with atomic_files.atomic_write(folder.file(WEIGHTS)) as partial:
         checkpoint_files.write_safetensors(partial, formats.read(source).weights, framework="bert_tf")
-    for entry in sorted(set(files.names(source)) - RUN_FILES):
+    for entry in sorted(set(files.names(source)) - RUN_FILES - set(without)):
         path, target = os.path.join(source, entry), folder.file(entry)
         if entry.endswith(".partial"):  # left by a process that was killed
             continue

@@ -17,6 +17,7 @@ from bert_tf.errors import UserError, count_text, listed
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import LIST, MultiLabel
 from bert_tf.heads.regression import Regression
+from bert_tf.recipes.finetuning import sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES
 from bert_tf.runtime import files, terminal
 
@@ -30,11 +31,13 @@ RECIPE = (  # flags that a small table has defaults of its own for
     "class_weights",
     "criterion",
     "start",
+    "refit",
 )
 STEPS, MAX_EPOCHS, MIN_EPOCHS = 400, 60, 3  # of training on a small table
 BATCH_SIZES = ((200, 8), (2000, 16))  # (examples below which, rows of a step); else the default
 EVALUATIONS, PATIENCE, FEWEST_STEPS = 12, 4, 10  # in all, without improvement, and steps between two
 HELD_OUT = ((1000, 0.2),)  # (examples below which, part of them to evaluate on); else the default
+REFIT_BELOW = 1000  # examples of which the held-out ones are worth another training, on all
 UNEVEN = 0.5  # part of its even share below which a class is rare
 FOLDS_BELOW = 500  # rows for which cross-validation is suggested
 ROWS = 1000  # read to tell texts from labels
@@ -124,15 +127,17 @@ def recipe(
         chosen["start"] = "best"
     if is_uneven:
         chosen |= {"class_weights": "balanced", "criterion": "macro_f1"}
+    is_one = not folds and all(given.get(name, value) == value for name, value in sweep.ONE_RUN.items())
+    if fraction and is_one and count < REFIT_BELOW:
+        chosen["refit"] = True
     chosen = {name: value for name, value in chosen.items() if name not in given}
     if chosen:
-        named = " ".join(f"--{name}={value}".removesuffix(".0") for name, value in chosen.items())
+        named = " ".join(f"--{name}={value}".removesuffix(".0").removesuffix("=True") for name, value in chosen.items())
         reason = f"; only {100 * rare / count:.1f}% are {rarest.strip()!r}" if is_uneven else ""
         hint = "" if count >= FOLDS_BELOW else " --folds=5 scores every row;"
         hint += " --num_seeds=3 shows how much depends on chance."
-        is_one = not folds and given.get("num_seeds", 1) == 1  # the two do not go together
         line = f"For {count_text(count, 'labelled row')}, about {count_text(steps, 'step')}{reason}: {named}."
-        terminal.say(line + hint * is_one)
+        terminal.say(line + hint * is_one)  # folds and seeds do not go together
     return chosen
 
 

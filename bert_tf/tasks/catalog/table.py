@@ -53,6 +53,8 @@ def task(options: TableOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
         raise UserError(f"fold is {options.fold}; expected a number from 1 to folds={options.folds}.")
     if options.folds and options.do_eval and table_splits.find(options, "dev"):
         raise UserError("folds divides the training table: leave out folds, or the table to evaluate on.")
+    if options.refit and options.do_train and not (options.do_eval and table_splits.needs_held_out(options)):
+        raise UserError("refit trains on the rows that were held out to evaluate on, and there are none: leave it out.")
     if table_splits.needs_held_out(options):
         splits |= table_splits.held_out(
             table_splits.require(options, "train"),

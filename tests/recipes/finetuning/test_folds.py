@@ -4,10 +4,12 @@ import contextlib
 import json
 import pathlib
 
+import numpy as np
 import pytest
 import warm
 from script_runs import TINY
 
+from bert_tf.checkpoints import formats
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.recipes.finetune import Flags
@@ -81,6 +83,55 @@ def test_baselines_of_all_folds_are_their_means(tmp_path):
 def test_flags_that_do_not_go_with_folds_are_refused(flags, message):
     with pytest.raises(UserError, match=message):
         folds.plan(Flags.of_program({"task_name": "table", "output_dir": "run", **flags}))
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ({"folds": 3}, "folds makes several runs itself"),
+        ({"learning_rate_grid": "1e-5,2e-5"}, "learning_rate_grid makes"),
+    ],
+)
+def test_flags_that_do_not_go_with_refit_are_refused(flags, message):
+    with pytest.raises(UserError, match=message):
+        folds.is_refitted(Flags.of_program({"task_name": "table", "output_dir": "run", "refit": True, **flags}))
+
+
+@pytest.mark.slow
+def test_refit_trains_on_the_held_out_rows_too_and_keeps_their_scores(tmp_path):
+    rows = [f"the {animal} sat on mat number {n},{animal}\n" for n in range(8) for animal in ("cat", "dog")]
+    (tmp_path / "train.csv").write_text("text,kind\n" + "".join(rows))
+    run = tmp_path / "run"
+    flags = {
+        **TINY,
+        "data_dir": tmp_path,
+        "output_dir": run,
+        "eval_fraction": 0.25,
+        "refit": True,
+        "temperature": "best",
+    }
+
+    def finetune(**more):
+        return warm.run(
+            "run_classifier.py", *(f"--{name}={value}" for name, value in (flags | more).items()), eager=True
+        )
+
+    done = finetune()
+    assert done.returncode == 0, done.stderr
+    assert "Training on 12 examples" in done.stdout and "The model is trained on all 16 rows" in done.stdout
+    last, first = formats.read(str(run)).weights, formats.read(str(run / "checkpoints")).weights
+    again = formats.read(str(run / "all_rows")).weights
+    for name, weight in again.items():
+        np.testing.assert_array_equal(last[name], weight)
+    assert np.abs(last["classifier/kernel"] - first["classifier/kernel"]).max() > 1e-6
+    assert (run / "export" / "about.json").exists() and (run / "all_rows" / "temperature.json").exists()
+    assert json.loads((run / "eval_results.json").read_text())["accuracy"] * 4 % 1 == 0  # of 4 rows
+    assert (
+        "trained on all 16 rows" in (run / "report.html").read_text()
+        and "all 16 rows" in (run / "README.md").read_text()
+    )
+    refused = finetune(do_train=False, do_eval=True)
+    assert refused.returncode == 2 and "trained on all rows, those that were held out too" in refused.stderr
 
 
 @pytest.mark.slow

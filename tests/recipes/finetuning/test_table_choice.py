@@ -37,6 +37,7 @@ def test_columns_folder_and_checkpoint_are_chosen_and_printed(table, capsys):
         "num_train_epochs": 60.0,
         "eval_steps": 15,
         "early_stop_patience": 4,
+        "refit": True,
     }
     line = f"{path}: texts from the column 'Review Text', labels from 'Sentiment'; the run is runs/reviews, from MiniLM"
     assert capsys.readouterr().out.startswith(line)
@@ -51,6 +52,7 @@ def test_flags_win(table, capsys):
         "train_batch_size": 10,
         "eval_steps": 5,
         "early_stop_patience": 0,
+        "refit": False,
     }
     assert table_choice.defaults(table(), options) == {"task_name": "table", **options}
     assert capsys.readouterr().out.endswith("the run is here, from scratch, with rows of 32 tokens.\n")
@@ -77,7 +79,7 @@ def test_uneven_classes_are_weighted_and_selected_by_macro_f1(capsys):
     assert "class_weights" not in table_choice.recipe(labels, "multi_label", {})
     assert "--folds=5 scores every row; --num_seeds=3" in capsys.readouterr().out
     for given in ({"folds": 3}, {"num_seeds": 2}):  # do not go together
-        table_choice.recipe(labels, "classes", given)
+        assert "refit" not in table_choice.recipe(labels, "classes", given)
         assert capsys.readouterr().out.endswith("--criterion=macro_f1.\n")
     assert "criterion" not in table_choice.recipe(labels, "classes", {"criterion": "accuracy"})
     given = {"do_eval": False, "train_batch_size": 32}
