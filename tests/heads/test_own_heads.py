@@ -91,7 +91,7 @@ def test_custom_head_is_trained_scored_exported_predicted_served_and_shown(stars
     rows = [(example.texts[0], example.label) for example in ROWS]
     options = {"model_size": "tiny", "vocab_size": 60, "max_seq_length": 8, "precision": "float32", "label_type": stars}
     run = bert_tf.fine_tune(rows * 4, eval_data=rows, output_dir=tmp_path / "run", num_train_epochs=1.0, **options)
-    assert set(run.scores) == {"loss", "pearson", "spearman", "mean_squared_error"}
+    assert {"pearson", "spearman", "mean_squared_error"} < set(run.scores)
     assert "*" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert heads.get(stars).phrase in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
     capsys.readouterr()
