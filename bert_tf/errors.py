@@ -127,6 +127,16 @@ class UserError(ValueError):
         return [f"{type(self).__name__}: {self}"]
 
 
+def leave_out(reason: str) -> UserError:
+    """The error for an option that was given and has no effect; reason: the sentence without its end.
+
+    Example:
+        >>> str(leave_out("text_columns requires file"))
+        'text_columns requires file: leave it out.'
+    """
+    return UserError(f"{reason}: leave it out.")
+
+
 class MachineError(UserError):
     """The machine failed, such as a full disk; what was complete is kept."""
 

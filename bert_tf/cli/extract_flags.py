@@ -8,7 +8,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import bulk_files, shared_flags
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.config.sentence_vectors import SentenceVectors
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, leave_out
 from bert_tf.export import loaded_model, prediction_inputs
 from bert_tf.heads.vectors import sentence_choice, vector_choice
 from bert_tf.heads.vectors.sentence_choice import SentenceOptions
@@ -89,7 +89,7 @@ def check_combinations(arguments: argparse.Namespace) -> None:
         ("doc_stride", arguments.long_texts != "cut", "long_texts=windows"),
     ):
         if getattr(arguments, name) and not is_applicable:
-            raise UserError(f"{name} requires {required}: leave it out.")
+            raise leave_out(f"{name} requires {required}")
     if arguments.export and arguments.precision == "auto":
         raise UserError(
             "precision=auto suits this machine, and an export may run on another: "

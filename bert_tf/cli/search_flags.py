@@ -2,7 +2,7 @@
 
 import argparse
 
-from bert_tf.errors import UserError
+from bert_tf.errors import leave_out
 from bert_tf.export import loaded_model
 from bert_tf.export.engine_predictor import AUTO
 from bert_tf.search.index import Index
@@ -28,7 +28,7 @@ def check_unused(arguments: argparse.Namespace) -> None:
     """Raises UserError for a flag that was given though no index is searched."""
     given = [name for name, default in NAMES.items() if getattr(arguments, name) != default]
     if given:
-        raise UserError(f"{given[0]} is for indexes: leave it out.")
+        raise leave_out(f"{given[0]} is for indexes")
 
 
 def index_of(arguments: argparse.Namespace, folder: str, model: str = "") -> "Index":

@@ -8,7 +8,7 @@ from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.flag_groups import XLA_CACHE_HELP
 from bert_tf.config.train_config import JIT_CHOICES
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, leave_out
 from bert_tf.export import engine_predictor
 from bert_tf.export.engine_predictor import AUTO, CHOICES, TENSORFLOW, EnginePredictor
 from bert_tf.runtime import accelerators, process, tensorflow_startup, xla_options
@@ -167,6 +167,6 @@ def given_columns(arguments: argparse.Namespace, model: str, kind: str) -> dict[
             continue
         if name not in heads.get(kind).labelled_columns:
             expected = "tagged words" if name in TAG_COLUMNS else "tables"
-            raise UserError(f"{name} applies to {expected}, which {model} does not take: leave it out.")
+            raise leave_out(f"{name} applies to {expected}, which {model} does not take")
         columns[name] = value
     return columns

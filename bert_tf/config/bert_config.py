@@ -9,7 +9,7 @@ from types import UnionType
 from typing import Any, Self
 
 from bert_tf.config.encoder_traits import EncoderTraits, traits
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, leave_out
 from bert_tf.runtime import atomic_files, json_files, machine_memory, plugins
 
 # Layers and hidden size of the published models (google-research/bert README).
@@ -90,9 +90,9 @@ class BertConfig:
         if self.embedding_size is not None:
             self._expect("embedding_size", int, lambda size: 0 < size <= MAX_SIZE, "a whole number above 0, or null")
             if self.embedding_size != self.hidden_size and not self.encoder_traits.has_narrow_embeddings:
-                raise UserError(
+                raise leave_out(
                     f"embedding_size is {self.embedding_size}, but the embeddings of the encoder {self.encoder} are as "
-                    f"wide as its layers ({self.hidden_size}): leave it out."
+                    f"wide as its layers ({self.hidden_size})"
                 )
         self._complete_settings()
         if self.encoder_traits.needs_even_hidden_size:
@@ -113,7 +113,7 @@ class BertConfig:
         defaults = {name: value[0] if isinstance(value, list) else value for name, value in known.items()}
         unknown = sorted(self.settings.keys() - defaults.keys())
         if unknown:
-            raise UserError(f"The encoder {self.encoder} has no setting {unknown[0]}: leave it out.")
+            raise leave_out(f"The encoder {self.encoder} has no setting {unknown[0]}")
         values = {**defaults, **self.settings}
         object.__setattr__(self, "settings", values)
         for name, value in values.items():

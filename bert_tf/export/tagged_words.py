@@ -10,7 +10,8 @@ from bert_tf.data.conll_files import join_words
 from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
-from bert_tf.heads.base.answers import Answered, Entities, Entity, Tag
+from bert_tf.heads.base.answering import Answered
+from bert_tf.heads.base.answers import Entities, Entity, Tag
 from bert_tf.runtime.lazy import tf
 
 SIGNATURE = "words"

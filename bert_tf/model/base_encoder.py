@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.encoder_traits import PACKAGE
-from bert_tf.errors import UserError
+from bert_tf.errors import leave_out
 from bert_tf.model import random_bits
 from bert_tf.model.inputs import complete_for
 from bert_tf.model.layers import ConfiguredLayer, config_of
@@ -129,16 +129,14 @@ class BaseEncoder(ConfiguredLayer):
         """
         name = self.config.encoder
         if gradient_checkpointing:
-            raise UserError(f"gradient_checkpointing is for BERT's layers, and encoder={name} has none: leave it out.")
+            raise leave_out(f"gradient_checkpointing is for BERT's layers, and encoder={name} has none")
         if token_dropping:
-            raise UserError(
+            raise leave_out(
                 f"token_dropping needs three of BERT's layers or more, and encoder={name} with num_hidden_layers "
-                f"{self.config.num_hidden_layers} was given: leave it out."
+                f"{self.config.num_hidden_layers} was given"
             )
         if one_hot == "true":
-            raise UserError(
-                f"use_one_hot_embeddings is for BERT's embeddings, and encoder={name} has others: leave it out."
-            )
+            raise leave_out(f"use_one_hot_embeddings is for BERT's embeddings, and encoder={name} has others")
 
     def for_token_heads(self, tokens: tf.Tensor) -> tf.Tensor:
         """Input [B, T, D] of heads on tokens."""

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config.train_config import LoraConfig
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, leave_out
 from bert_tf.model import weights
 from bert_tf.model.layers import Dense
 
@@ -81,7 +81,7 @@ def attach(model: keras.Model, config: LoraConfig) -> None:
             layer.lora = Lora(shape, config, dense[place[1]], dtype=layer.dtype_policy)
             found = True
     if not found:
-        raise UserError(f"lora_rank is for BERT's layers, and encoder={model.config.encoder} has none: leave it out.")
+        raise leave_out(f"lora_rank is for BERT's layers, and encoder={model.config.encoder} has none")
 
 
 def parse_targets(text: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.options import changed, fields_of, flag
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data import preprocessed_examples
-from bert_tf.errors import UserError, count_text
+from bert_tf.errors import UserError, count_text, leave_out
 from bert_tf.export import engine_predictor
 from bert_tf.heads.base.table_options import TableOptions
 from bert_tf.model import weights
@@ -106,9 +106,9 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
         if not self.task_name:
             raise UserError("Pass a task: task_name=MRPC, swag, table ... and data_dir, the folder with its files.")
         for name in sorted(self.given - self.flags_of(self.task_name)):
-            raise UserError(f"{name} is not for {self.task_name}: leave it out.")
+            raise leave_out(f"{name} is not for {self.task_name}")
         if self.label_threshold and self.label_type in heads.kinds("is_exclusive"):
-            raise UserError("label_threshold needs label_type=multi_label; leave it out.")
+            raise leave_out("label_threshold needs label_type=multi_label")
 
 
 class Setup(NamedTuple):

@@ -16,39 +16,12 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from typing import IO, Any, NoReturn
+from typing import IO, NoReturn
 
-from bert_tf.errors import UserError, reason_of
-from bert_tf.runtime.lazy import tf
-from bert_tf.runtime.tensorflow_startup import start_if_silenced
+from bert_tf.runtime.stores import StoreReader, StrPath, errors_of, gfile, is_remote
 
-StrPath = str | os.PathLike[str]
-
-SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
-MODEL_HUBS = ("hf", "kaggle", "modelscope")  # their handles name models, not files
 WILDCARD = re.compile(r"[*?\[]")
 CHUNK = 1 << 20  # bytes
-
-
-class RemoteError(OSError, UserError):
-    """A store refused a path, or cannot be reached: an OSError whose message is a sentence for the user."""
-
-    def __init__(self, code: int, reason: str, path: str, advice: str) -> None:
-        super().__init__(code, reason, path)
-        self.sentence = f"{path} cannot be reached ({reason}): {advice}."
-
-    def __str__(self) -> str:
-        return self.sentence
-
-
-class RemoteFileNotFoundError(RemoteError, FileNotFoundError):
-    """There is nothing at a path of a store."""
-
-
-def is_remote(path: StrPath) -> bool:
-    """Returns whether a path has the scheme of a store, such as gs://bucket/folder."""
-    match = SCHEME.match(os.fspath(path))
-    return match is not None and match[1].lower() not in MODEL_HUBS
 
 
 def absolute(path: StrPath) -> str:
@@ -68,8 +41,8 @@ def exists(path: StrPath) -> bool:
     """Returns whether there is a file or a folder."""
     if not is_remote(path):
         return os.path.exists(path)
-    with _errors_of(path):
-        return bool(_gfile().exists(os.fspath(path)))
+    with errors_of(path):
+        return bool(gfile().exists(os.fspath(path)))
 
 
 def exists_with_prefix(path: StrPath) -> bool:
@@ -82,8 +55,8 @@ def is_folder(path: StrPath) -> bool:
     """Returns whether there is a folder; in a bucket, whether any object lies below the path."""
     if not is_remote(path):
         return os.path.isdir(path)
-    with _errors_of(path):
-        return bool(_gfile().isdir(os.fspath(path)))
+    with errors_of(path):
+        return bool(gfile().isdir(os.fspath(path)))
 
 
 def is_file(path: StrPath) -> bool:
@@ -100,8 +73,8 @@ def size(path: StrPath) -> int:
     """Returns the bytes of a file."""
     if not is_remote(path):
         return os.path.getsize(path)
-    with _errors_of(path):
-        return int(_gfile().stat(os.fspath(path)).length)
+    with errors_of(path):
+        return int(gfile().stat(os.fspath(path)).length)
 
 
 def names(folder: StrPath) -> list[str]:
@@ -109,8 +82,8 @@ def names(folder: StrPath) -> list[str]:
     try:
         if not is_remote(folder):
             return sorted(os.listdir(folder))
-        with _errors_of(folder):
-            return sorted({name.rstrip("/") for name in _gfile().listdir(os.fspath(folder))} - {""})
+        with errors_of(folder):
+            return sorted({name.rstrip("/") for name in gfile().listdir(os.fspath(folder))} - {""})
     except (FileNotFoundError, NotADirectoryError):
         return []
 
@@ -121,8 +94,8 @@ def walk(folder: StrPath) -> list[str]:
     if not is_remote(folder):
         folders = os.walk(folder, onerror=_raise)
         return sorted(os.path.join(parent, name) for parent, _, files in folders for name in files)
-    with _errors_of(folder):
-        paths = [(parent, name) for parent, _, files in _gfile().walk(folder) for name in files]
+    with errors_of(folder):
+        paths = [(parent, name) for parent, _, files in gfile().walk(folder) for name in files]
     return sorted(f"{parent.rstrip('/')}/{name}" for parent, name in paths)
 
 
@@ -143,8 +116,8 @@ def glob(pattern: str) -> list[str]:
     if "**" in parts:
         paths = walk(base)
     else:  # only as deep as the pattern
-        with _errors_of(pattern):
-            paths = sorted(_gfile().glob(pattern))
+        with errors_of(pattern):
+            paths = sorted(gfile().glob(pattern))
     return [path for path in paths if _matches(path.removeprefix(base).strip("/").split("/"), parts[fixed:])]
 
 
@@ -167,7 +140,7 @@ def open_binary(path: StrPath) -> IO[bytes]:
         if not os.fspath(path).startswith(("/dev/", "/proc/")) and stat.S_ISFIFO(os.stat(path).st_mode):
             raise OSError(errno.EINVAL, "it is a named pipe, not a file", os.fspath(path))
         return open(path, "rb")
-    return io.BufferedReader(_RemoteReader(os.fspath(path)), CHUNK)
+    return io.BufferedReader(StoreReader(os.fspath(path)), CHUNK)
 
 
 def open_text(path: StrPath, *, encoding: str = "utf-8", errors: str = "strict", newline: str | None = None) -> IO[str]:
@@ -201,15 +174,15 @@ def make_folder(path: StrPath) -> None:
     if not is_remote(path):
         os.makedirs(path, exist_ok=True)
         return
-    with _errors_of(path):
-        _gfile().makedirs(os.fspath(path))
+    with errors_of(path):
+        gfile().makedirs(os.fspath(path))
 
 
 def remove(path: StrPath) -> None:
     """Removes a file, or a folder with all that is in it; does nothing if there is neither."""
     if is_remote(path):
-        with contextlib.suppress(FileNotFoundError), _errors_of(path):
-            _gfile().rmtree(os.fspath(path)) if is_folder(path) else _gfile().remove(os.fspath(path))
+        with contextlib.suppress(FileNotFoundError), errors_of(path):
+            gfile().rmtree(os.fspath(path)) if is_folder(path) else gfile().remove(os.fspath(path))
     elif os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)
     elif os.path.lexists(path):
@@ -221,8 +194,8 @@ def rename(source: StrPath, target: StrPath) -> None:
     if not is_remote(target):
         os.replace(source, target)
         return
-    with _errors_of(target):
-        _gfile().rename(os.fspath(source), os.fspath(target), overwrite=True)
+    with errors_of(target):
+        gfile().rename(os.fspath(source), os.fspath(target), overwrite=True)
 
 
 def copy(source: StrPath, target: StrPath) -> None:
@@ -233,8 +206,8 @@ def copy(source: StrPath, target: StrPath) -> None:
     if is_remote(target):
         make_folder(os.path.dirname(target))
         remove(target)  # some file systems append to an existing file
-    with _errors_of(source if is_remote(source) else target):
-        _gfile().copy(os.fspath(source), os.fspath(target), overwrite=True)
+    with errors_of(source if is_remote(source) else target):
+        gfile().copy(os.fspath(source), os.fspath(target), overwrite=True)
 
 
 def copy_folder(source: StrPath, target: StrPath) -> None:
@@ -269,101 +242,16 @@ def check_writable(folder: StrPath) -> None:
         with tempfile.TemporaryFile(dir=folder):
             return
     probe = os.path.join(folder, f".{os.getpid()}.partial")
-    with _errors_of(folder):
-        with _gfile().GFile(probe, "wb") as file:
+    with errors_of(folder):
+        with gfile().GFile(probe, "wb") as file:
             file.write(b".")
-        _gfile().remove(probe)
+        gfile().remove(probe)
 
 
 def write_small(path: StrPath, content: bytes) -> None:
     """Writes an object of a store at once. Files of the user are written by `atomic_files`."""
     partial = f"{os.fspath(path)}.{os.getpid()}.partial"  # some file systems append to an existing file
-    with _errors_of(path):
-        with _gfile().GFile(partial, "wb") as file:
+    with errors_of(path):
+        with gfile().GFile(partial, "wb") as file:
             file.write(content)
-        _gfile().rename(partial, os.fspath(path), overwrite=True)
-
-
-class _RemoteReader(io.RawIOBase):
-    """A file of a store, for Python's buffers."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self.path = path
-        with _errors_of(path):
-            if _gfile().isdir(path):
-                raise RemoteError(errno.EISDIR, os.strerror(errno.EISDIR), path, "pass a file")
-            self.file = _gfile().GFile(path, "rb")
-            self.length = int(self.file.size())
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        with _errors_of(self.path):
-            data = self.file.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self.tell(), os.SEEK_END: self.length}[whence]
-        with _errors_of(self.path):
-            self.file.seek(start + offset)
-        return start + offset
-
-    def tell(self) -> int:
-        return int(self.file.tell())
-
-    def close(self) -> None:
-        if not self.closed:
-            self.file.close()
-        super().close()
-
-
-def _gfile() -> Any:
-    start_if_silenced()
-    return tf.io.gfile
-
-
-@contextlib.contextmanager
-def _errors_of(path: StrPath) -> Iterator[None]:
-    """Turns TensorFlow's errors about a path of a store into OSErrors."""
-    path = os.fspath(path)
-    errors = _tensorflow_errors(path)
-    try:
-        yield
-    except errors.NotFoundError:
-        reason = os.strerror(errno.ENOENT)
-        advice = "check the path and the name of the bucket"
-        raise RemoteFileNotFoundError(errno.ENOENT, reason, path, advice) from None
-    except (errors.PermissionDeniedError, errors.UnauthenticatedError) as error:
-        advice = "check the credentials of this machine and the permissions of the bucket"
-        raise RemoteError(errno.EACCES, _short(error), path, advice) from None
-    except errors.OpError as error:
-        advice = "check the name of the bucket, the network and the credentials of this machine"
-        raise RemoteError(errno.EIO, _short(error), path, advice) from None
-
-
-def _short(error: Exception) -> str:
-    return reason_of(error).rstrip(".: ") or type(error).__name__
-
-
-def _tensorflow_errors(path: str) -> Any:
-    """The module with TensorFlow's errors, once it is certain that there is a file system for the path."""
-    gfile = _gfile()
-    match = SCHEME.match(path)
-    scheme = match[1] if match else "file"
-    if scheme not in tf.io.gfile.get_registered_schemes():
-        with contextlib.suppress(Exception):  # of any type, where it was built for another TensorFlow
-            import tensorflow_io  # noqa: F401, it registers s3, az, hdfs and others
-        if scheme not in gfile.get_registered_schemes():
-            reason = f"TensorFlow has no file system for {scheme}:// here"
-            advice = (
-                "pip install tensorflow-io, in the version for this TensorFlow, mount the bucket as a folder, or copy "
-                "the files to this machine"
-            )
-            raise RemoteError(errno.EPROTONOSUPPORT, reason, path, advice)
-    return tf.errors
+        gfile().rename(partial, os.fspath(path), overwrite=True)

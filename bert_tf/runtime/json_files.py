@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import files
+from bert_tf.runtime import files, stores
 
 ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -20,7 +20,7 @@ def read_json(path: files.StrPath) -> Any:
         return _load(path)
     except FileNotFoundError:
         return None
-    except files.RemoteError:
+    except stores.RemoteError:
         raise
     except (OSError, ValueError):
         return None

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bert_tf.errors import UserError
+from bert_tf.errors import leave_out
 from bert_tf.runtime.lazy import tf
 from bert_tf.text import tokenizer_kinds
 from bert_tf.text import vocabulary as vocabularies
@@ -98,9 +98,8 @@ def create(
     if chinese_word_segmentation:
         splits = vocabularies.settings_of(vocabulary).split_ideographs
         if vocabularies.kind_of(vocabulary) != vocabularies.WORDPIECE or not splits:
-            raise UserError(
-                "chinese_word_segmentation is for vocabularies of WordPiece, in which every ideograph is a token: "
-                "leave it out."
+            raise leave_out(
+                "chinese_word_segmentation is for vocabularies of WordPiece, in which every ideograph is a token"
             )
         tokenizer = create(vocabulary, lower_case, special_tokens)
         tokenizer.words = WordFinder(vocabulary)

@@ -17,7 +17,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.train_config import DistillationConfig
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, leave_out
 from bert_tf.model import weights
 from bert_tf.model.activation_probe import Probe, check_support, probing
 from bert_tf.model.layer_selection import layer_map
@@ -246,7 +246,7 @@ class DistilledTask:
         for model in (student, self.teacher):
             check_support(model.encoder, "teacher")
         if self.task.comparison:
-            raise UserError("teacher was given, and the loss compares all rows of a batch: leave it out.")
+            raise leave_out("teacher was given, and the loss compares all rows of a batch")
         if self.task.head and not self.task.head.is_exclusive and SOFT_TARGETS in self.losses:
             raise UserError("soft_targets need one class for each text, and this task has several: see distillation.")
         for loss in self.losses:

@@ -13,7 +13,6 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.export.saved_model import export
-from bert_tf.heads.base import text_serving
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.prediction_files import json_line
 from bert_tf.heads.choice import MultipleChoice
@@ -88,18 +87,6 @@ def test_predictions_keep_the_order_of_the_texts(exported):
         "probabilities",
     ]
     assert sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-5)
-
-
-@pytest.mark.slow
-def test_c_library_gives_the_same_outputs(exported):
-    kind, folder, expected = exported
-    first = [texts[0] for texts in TEXTS[kind]]
-    others = [list(texts[1:]) if kind == "choice" else texts[1] for texts in TEXTS[kind]]
-    names = ["label", "logits", "probabilities"]
-    inputs = {"text_a": first, "choices" if kind == "choice" else "text_b": others}
-    assert_right(kind, c_loader.run_in_c(folder, inputs, names), expected)
-    examples = text_serving.serialized(inputs)
-    assert_right(kind, c_loader.run_in_c(folder, {"examples": examples}, names, signature="tf_example"), expected)
 
 
 def test_signature_names_and_shapes_are_stable(exported):

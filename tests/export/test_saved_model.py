@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 
-import c_loader
 import device_graphs
 import numpy as np
 import oracle
@@ -121,14 +120,6 @@ def test_fresh_process_without_this_package_gives_the_same_outputs(exported, fil
     expected_pieces, expected_scores = fill(TEXTS)
     np.testing.assert_array_equal(np.char.encode(np.array(tokens), "utf-8"), expected_pieces.astype(bytes))
     np.testing.assert_allclose(scores, expected_scores, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_c_library_gives_the_same_outputs(exported, fill):
-    outputs = c_loader.run_in_c(exported, {"text": TEXTS}, ["pieces", "scores"])
-    tokens, scores = fill(TEXTS)
-    assert outputs["pieces"] == [[[piece.decode() for piece in mask] for mask in text] for text in tokens]
-    np.testing.assert_allclose(np.array(outputs["scores"], float), scores, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -33,11 +33,6 @@ def pretraining_logits(weights, config, inputs):
     return Network(weights, config).pretraining_logits(inputs)[0]
 
 
-def pretraining_losses(logits, targets):
-    """The two losses of run_pretraining.py and their sum: {"masked_lm_loss", "next_sentence_loss", "loss"}, in nats."""
-    return _pretraining_losses(logits, targets)[0]
-
-
 def gradients(weights, config, inputs, targets):
     """The losses and the derivative of their sum by every weight: ({name: float}, {canonical name: array})."""
     network = Network(weights, config)

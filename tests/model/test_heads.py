@@ -61,28 +61,6 @@ def test_head_on_means_reads_the_mean_of_all_tokens_without_a_pooler(packing):
         dataclasses.replace(config, encoder="lstm")
 
 
-def test_packed_texts_match_separate_texts():
-    model, _ = tiny.pretrainer()
-    first, second = [5, 6, 7, 8], [9, 10, 11]
-    packed = model.encoder(
-        {
-            "token_ids": tf.constant([first + second + [0]]),
-            "segment_ids": tf.zeros([1, 8], tf.int32),
-            "positions": tf.constant([[0, 1, 2, 3, 0, 1, 2, 0]]),
-            "text_numbers": tf.constant([[1, 1, 1, 1, 2, 2, 2, 0]]),
-        }
-    )["tokens"][0]
-    for text, place in ((first, slice(0, 4)), (second, slice(4, 7))):
-        alone = model.encoder(
-            {
-                "token_ids": tf.constant([text]),
-                "segment_ids": tf.zeros([1, len(text)], tf.int32),
-                "lengths": tf.constant([len(text)]),
-            }
-        )["tokens"][0]
-        np.testing.assert_allclose(packed[place], alone, atol=1e-5)
-
-
 @pytest.mark.parametrize("padding", [0, 7])
 def test_padding_content_has_no_effect(padding):
     model, _ = tiny.pretrainer()
@@ -97,26 +75,6 @@ def test_padding_content_has_no_effect(padding):
         np.testing.assert_allclose(actual[name], expected[name], atol=1e-5)
     longer = model({**batch, **padded, "lengths": tf.constant([12])})
     assert np.abs(longer["masked_lm_logits"] - expected["masked_lm_logits"]).max() > 1e-3, "tokens, not padding"
-
-
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_mixed_precision_keeps_float32_weights_and_close_logits(policy):
-    exact, arrays = tiny.pretrainer()
-    mixed, _ = tiny.pretrainer(dtype=policy)
-    batch = tiny.tensors(tiny.batch())
-    actual, expected = mixed(batch), exact(batch)
-    assert {variable.dtype for variable in mixed.trainable_variables} == {"float32"}
-    for name in expected:
-        assert actual[name].dtype == tf.float32
-        difference = np.abs(actual[name] - expected[name]).max()
-        assert 0 < difference < 0.15, "equal would mean that nothing was computed in the lower precision"
-
-
-def test_canonical_names_cover_every_variable_once():
-    model, arrays = tiny.pretrainer()
-    assert len(arrays) == len(model.trainable_variables) == 2 * 12 + 5 + 2 + 5 + 2
-    assert arrays["encoder/layers/1/attention/query_key_value/kernel"].shape == (16, 48)
-    assert arrays["masked_lm/output_bias"].shape == (30,)
 
 
 def test_mismatched_weights_are_refused_and_nothing_is_assigned():

@@ -71,11 +71,6 @@ def test_dropout_is_active_in_training_only():
     assert np.abs(encoder(rows(), training=True)["pooled"] - encoder(rows())["pooled"]).max() > 1e-4
 
 
-def test_count_params_equals_number_of_weights():
-    model = heads.Classifier(config(), 3)
-    assert model.count_params() == sum(np.size(variable) for variable in model.trainable_variables)
-
-
 def test_initial_weights_do_not_depend_on_dropout_seeds():
     keras.utils.set_random_seed(3)
     expected = keras.random.normal([2], seed=keras.random.SeedGenerator())

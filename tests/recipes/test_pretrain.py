@@ -1,11 +1,8 @@
 """run_pretraining.py from the command line: one tiny run with all its outputs, and user errors in one line."""
 
 import json
-import os
 import pathlib
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -173,30 +170,6 @@ def test_changed_config_is_refused_with_the_flag_that_differs(whole_run):
     ]
 
 
-def test_missing_shard_is_named(whole_run, tmp_path):
-    texts, run, _ = whole_run
-    shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("export", "events"))
-    shard = next((tmp_path / "run" / "records").glob("train-*"))
-    shard.unlink()
-    code, _, errors = script(tmp_path / "run", **files_of(texts), num_train_steps=6)
-    assert (code, len(errors)) == (2, 1)
-    assert f"{shard} is missing" in errors[0]
-
-
-@pytest.mark.slow
-def test_locked_folder_is_refused(whole_run):
-    fcntl = pytest.importorskip("fcntl", reason="locks of folders are those of POSIX")
-    texts, run, _ = whole_run
-    lock = os.open(run, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        code, _, errors = script(run, **files_of(texts), num_train_steps=6)
-    finally:
-        os.close(lock)
-    assert (code, len(errors)) == (2, 1)
-    assert "is using" in errors[0]
-
-
 @pytest.mark.slow
 def test_prepared_records_are_reused_with_other_training_flags(tmp_path):
     options = {"input_file": write_texts(tmp_path) / "one.txt", "compress_records": True}
@@ -305,14 +278,3 @@ def test_batch_that_exceeds_memory_is_refused_at_once(tmp_path):
     assert (code, len(errors)) == (2, 1)
     assert "raise num_accumulation_steps" in errors[0]
     assert not (tmp_path / "run").exists()
-
-
-def test_help_lists_flags_without_tensorflow():
-    program = (
-        "import runpy, sys; sys.argv = ['run_pretraining.py', '--help']\n"
-        "try: runpy.run_path('run_pretraining.py', run_name='__main__')\n"
-        "finally: assert 'tensorflow' not in sys.modules"
-    )
-    result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert "  --input_file=TEXT\n      Training text" in result.stdout
-    assert "AssertionError" not in result.stderr

@@ -31,11 +31,10 @@ from bert_tf.cli.text_progress import report_texts
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import tables
 from bert_tf.data.examples import Example
-from bert_tf.errors import UserError, count_text, listed
+from bert_tf.errors import UserError, count_text, leave_out, listed
 from bert_tf.export import engine_predictor, loaded_model, prediction_inputs, quick_export, tagged_words, zero_shot
 from bert_tf.heads.base import prediction_files
-from bert_tf.heads.base.answering import answered
-from bert_tf.heads.base.answers import Answered
+from bert_tf.heads.base.answering import Answered, answered
 from bert_tf.runtime import files
 
 WINDOW = 4096  # texts that are sorted by length before batching
@@ -186,7 +185,7 @@ def check(arguments: argparse.Namespace, *, has_folder: bool = False) -> None:
     shared_flags.check_batch_size(arguments)
     for name in ("text_columns", "id_column") if arguments.file is None else OTHER_TEXTS:
         if getattr(arguments, name) is not None:
-            raise UserError(f"{name} requires {'file' if arguments.file is None else 'text'}: leave it out.")
+            raise leave_out(f"{name} requires {'file' if arguments.file is None else 'text'}")
     if arguments.labels is not None:
         zero_shot.hypotheses(comma_separated(arguments.labels), arguments.hypothesis_template)
     elif arguments.multi_label or arguments.hypothesis_template != zero_shot.TEMPLATE:

@@ -25,7 +25,7 @@ from typing import Any
 
 from bert_tf.cli import shared_flags
 from bert_tf.config.flag_parsers import comma_separated
-from bert_tf.errors import UserError, reason_of
+from bert_tf.errors import UserError, leave_out, reason_of
 from bert_tf.export import loaded_model
 from bert_tf.runtime import access_token, files, process
 from bert_tf.runtime.lazy import module
@@ -145,7 +145,7 @@ def _check_folders(folders: Mapping[str, str], reranker: str) -> set[str]:
             loaded_model.find(path)
     if reranker:
         if not indexes:
-            raise UserError("--reranker is for indexes, and none is served: leave it out.")
+            raise leave_out("--reranker is for indexes, and none is served")
         loaded_model.find(reranker)
     return indexes
 

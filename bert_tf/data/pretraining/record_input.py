@@ -18,14 +18,12 @@ INTERLEAVED_FILES = 8  # read alternately while training, so that neighbours com
 
 
 def read_records(
-    files: Sequence[str], *, seed: int | None = None, forever: bool = False, interleaved: int = INTERLEAVED_FILES
+    files: Sequence[str], *, seed: int | None = None, interleaved: int = INTERLEAVED_FILES
 ) -> tf.data.Dataset:
     """TFRecord files (or .gz, but all of a kind) -> dataset of serialized records (string scalars).
 
     seed: None reads the files one after the other; a number reads them in a new order each epoch, several interleaved.
     interleaved: how many.
-    forever: starts again at the end, for training. The order is that of the first iterator; make the dataset anew for
-    another iterator that should give the same.
     """
     compression = "GZIP" if files[0].endswith(".gz") else None
     dataset = tf.data.Dataset.from_tensor_slices(tf.constant(list(files)))
@@ -36,7 +34,7 @@ def read_records(
         cycle_length = min(interleaved, len(files))
         read = functools.partial(tf.data.TFRecordDataset, compression_type=compression)
         dataset = dataset.interleave(read, cycle_length=cycle_length, num_parallel_calls=1)
-    return dataset.repeat() if forever else dataset
+    return dataset
 
 
 def first_damage(files: Sequence[str]) -> str:

@@ -1,13 +1,73 @@
-"""From the outputs of a model for an example to the example with its answer."""
+"""An example with its answer, made of the outputs of a model, shown as JSON, in a table, in lines."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf.data.examples import Example
-from bert_tf.heads.base.answers import Answered, BaseAnswer, RawOutputs
+from bert_tf.heads.base.answers import BaseAnswer, RawOutputs
 from bert_tf.heads.base.head import Head
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Answered:
+    """An example with its answer.
+
+    Attributes:
+        id: of the example.
+        texts: {input: text, or list of choices}.
+        answer: of the model.
+        row: all columns of its row of a table, in their order, which then stand for id and texts; None without one.
+        truth: the label that it has, as the label column writes it; None if it is not known.
+        loss: of the example; None if it is not computed.
+    """
+
+    id: str
+    texts: Mapping[str, Any]
+    answer: BaseAnswer
+    row: Mapping[str, Any] | None = None
+    truth: str | None = None
+    loss: float | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """{name: plain value}, as JSON has it."""
+        fields = self.answer.fields()
+        given = self._given(fields) if self.row is not None else {"id": self.id, **self.texts}
+        return {**given, **fields, **self._known()}
+
+    def columns(self) -> dict[str, Any]:
+        """{name: value} of a row of a table: its own columns, then the answer; texts of no table come last."""
+        if self.row is not None:
+            columns = self.answer.columns()
+            return {**self._given(columns), **columns, **self._known()}
+        texts: dict[str, Any] = {}
+        for name, value in self.texts.items():
+            choices = value if isinstance(value, list) else []
+            texts |= {f"{name.removesuffix('s')} {i}": text for i, text in enumerate(choices)} or {name: value}
+        first, *others = self.answer.columns().items()
+        return {"id": self.id, **dict([first]), **self._known(), **dict(others), **texts}
+
+    def line(self) -> str:
+        """One line: the answer, its probability, and the texts."""
+        texts = [text for value in self.texts.values() for text in ([value] if isinstance(value, str) else value)]
+        return "\t".join(" ".join(part.split()) for part in [*self.answer.cells(), *texts]) + "\n"
+
+    def details(self) -> str:
+        """Several lines: the answer with all that is known of it."""
+        lines = list(self.answer.lines())
+        if not lines and self.answer.headline is None:
+            return self.line()
+        return "".join(f"{each}\n" for each in ([] if self.answer.headline is None else [self.answer.headline]) + lines)
+
+    def _given(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of the row; one that the answer has too is called "label (file)"."""
+        return {f"{name} (file)" if name in answer else name: value for name, value in (self.row or {}).items()}
+
+    def _known(self) -> dict[str, Any]:
+        known = {"truth": self.truth, "loss": self.loss}
+        return {name: value for name, value in known.items() if value is not None}
 
 
 def answered(

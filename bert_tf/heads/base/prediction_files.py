@@ -17,7 +17,7 @@ import numpy as np
 
 from bert_tf.data import table_files
 from bert_tf.errors import UserError
-from bert_tf.heads.base.answers import Answered
+from bert_tf.heads.base.answering import Answered
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import atomic_write, write_lines
 

@@ -17,7 +17,7 @@ import numpy as np
 from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.data.preprocessed_examples import ReadyRows
-from bert_tf.errors import UserError, count_text
+from bert_tf.errors import UserError, count_text, leave_out
 from bert_tf.heads.base import prediction_files, text_serving
 from bert_tf.heads.base.answers import BaseAnswer
 from bert_tf.heads.base.text_rows import TextRows, empty_row
@@ -104,7 +104,7 @@ class TextHead(TunedHead):
         if windows and not self.reads_windows:
             raise UserError("long_texts=windows needs texts or pairs; leave it out for choices, which are truncated.")
         if truncation != LONGEST_FIRST and (windows or texts == 1):
-            raise UserError(f"truncation={truncation} is for pairs that are truncated; leave it out.")
+            raise leave_out(f"truncation={truncation} is for pairs that are truncated")
         if loss and (loss.ranking_loss or loss.list_size > 1) and not self.compares_lists:
             raise UserError("ranking_loss and list_size need label_type=relevance or relevance_score; leave them out.")
         head = copy.copy(self).with_temperature(confidence.parse_temperature(temperature))
@@ -155,7 +155,7 @@ class TextHead(TunedHead):
 
         text: "balanced" lets every class count alike; else see `loss_settings.parse_weights`.
         """
-        raise UserError("class_weights needs one class for each text; leave it out.")
+        raise leave_out("class_weights needs one class for each text")
 
     def label_counts(self, labels: np.ndarray) -> np.ndarray | None:
         """Number of examples of each label, [C]; None if labels have no names."""
@@ -354,7 +354,7 @@ class TextHead(TunedHead):
         Raises UserError if there is no softmax, unless it is 1.
         """
         if temperature != 1:
-            raise UserError("temperature needs one class for each text, a choice, or questions; leave it out.")
+            raise leave_out("temperature needs one class for each text, a choice, or questions")
         return self
 
     def confidence(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, Any]:

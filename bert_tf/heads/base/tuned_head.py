@@ -17,7 +17,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.data.examples import Example
 from bert_tf.data.preprocessed_examples import ReadyRows, StoredExamples
 from bert_tf.errors import UserError
-from bert_tf.heads.base.answers import Answered
+from bert_tf.heads.base.answering import Answered
 from bert_tf.heads.base.head import Head
 from bert_tf.heads.base.rows import Rows, StoredRows
 from bert_tf.runtime.lazy import keras, tf

@@ -19,7 +19,7 @@ from bert_tf.data import questions
 from bert_tf.data.examples import Example
 from bert_tf.data.questions import Prediction, Question
 from bert_tf.errors import UserError, count_text
-from bert_tf.heads.base.answers import Answered
+from bert_tf.heads.base.answering import Answered
 from bert_tf.heads.base.tuned_head import Batch, Predictions, TunedHead
 from bert_tf.heads.span import (
     SpanHead,

@@ -19,7 +19,8 @@ from bert_tf.data import examples
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base import prediction_files
-from bert_tf.heads.base.answers import Answered, Similarity
+from bert_tf.heads.base.answering import Answered
+from bert_tf.heads.base.answers import Similarity
 from bert_tf.heads.base.table_options import TableOptions
 from bert_tf.heads.base.text_head import MAX_COMPARED, TextHead
 from bert_tf.heads.base.text_rows import TextRows

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, leave_out
 from bert_tf.recipes.ablation import ablations
 from bert_tf.recipes.ablation.ablations import Table, Variant
 from bert_tf.runtime import files
@@ -75,7 +75,7 @@ class Plan:
             kind = "pretraining" if where == "--pretraining" else "fine_tuning"
             varied = {flag for variant in self.variants for flag in getattr(variant, kind)}
             if conflicts := sorted(flags.keys() & {*varied, *RESERVED}):
-                raise UserError(f"{where} has --{conflicts[0]}, which is set for each run: leave it out.")
+                raise leave_out(f"{where} has --{conflicts[0]}, which is set for each run")
 
     @property
     def variants(self) -> list[Variant]:

@@ -9,7 +9,7 @@ from bert_tf.config.flag_groups import ModelOptions, RunOptions, TextOptions
 from bert_tf.config.options import NOT_NEGATIVE, changed, flag, group
 from bert_tf.config.train_config import FineTuning, LongTraining, MaskingConfig, Optimization, TrainConfig
 from bert_tf.data.pretraining import masked_records
-from bert_tf.errors import UserError
+from bert_tf.errors import leave_out
 from bert_tf.recipes.pretraining import named_recipes
 
 AUTO_STEPS = 0  # the number of steps that depends on the text
@@ -186,9 +186,9 @@ def without_pairs(options: Flags, config: BertConfig) -> Flags:
     if config.encoder_traits.sentence_pairs:
         return options
     if options.next_sentence_weight and "next_sentence_weight" in options.given:
-        raise UserError(
+        raise leave_out(
             f"next_sentence_weight is {options.next_sentence_weight}, but the encoder {config.encoder} is pre-trained "
-            "by masked LM alone: leave it out."
+            "by masked LM alone"
         )
     return _with_passes(options.replace(next_sentence_weight=0.0))
 
@@ -207,7 +207,7 @@ def without_dropping(options: Flags, config: BertConfig) -> Flags:
             else f"it needs three of BERT's layers or more, and encoder={config.encoder} with num_hidden_layers "
             f"{config.num_hidden_layers} was given"
         )
-        raise UserError(f"token_dropping is {options.training.token_dropping:g}, but {reason}: leave it out.")
+        raise leave_out(f"token_dropping is {options.training.token_dropping:g}, but {reason}")
     return options.replace(token_dropping=0.0)
 
 

@@ -8,7 +8,7 @@ from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import conll_files, tag_schemes
 from bert_tf.data.conll_files import ConllFile
 from bert_tf.data.tag_schemes import TagSet
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, leave_out
 from bert_tf.heads.base.table_options import SPLIT_FLAGS
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
@@ -84,7 +84,7 @@ def _check(options: TagOptions) -> None:
             f"lstm_size is {options.lstm_size}; expected an even number above 0, as each direction has half of it."
         )
     if options.criterion not in ("", "f1"):
-        raise UserError(f"criterion is {options.criterion}; tags are judged by the f1 of entities: leave it out.")
+        raise leave_out(f"criterion is {options.criterion}; tags are judged by the f1 of entities")
 
 
 def _path(options: TagOptions, split: str, names: FileNames) -> str:

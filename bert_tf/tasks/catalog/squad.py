@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from bert_tf.data import questions
 from bert_tf.data.questions import Question
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, leave_out
 from bert_tf.heads.span.answering import Answering
 from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.span.spans import Search
@@ -53,7 +53,7 @@ def _task(
     )
     tokenizer = tokenizer_for(lambda: _texts(splits["train"]()))
     if options.parity and vocabulary.kind_of(tokenizer.vocabulary) != vocabulary.WORDPIECE:
-        raise UserError("parity is that of WordPiece with the original, which this model does not have: leave it out.")
+        raise leave_out("parity is that of WordPiece with the original, which this model does not have")
     lengths = options.max_seq_length, options.doc_stride, options.max_query_length
     head = Answering(
         QuestionWindows(*lengths, tokenizer.separators),

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.data.mlm_masking import mask_tokens
-from bert_tf.data.pipeline import batch_dataset, record_seeds, shuffle, with_seeds
 from bert_tf.data.pretraining.record_files import serialize_records
 from bert_tf.data.pretraining.record_input import first_damage, parse_pretraining_records, read_records
 
@@ -41,19 +39,6 @@ def inside_a_dataset(function, value):
     return next(iter(tf.data.Dataset.from_tensors(value).map(function)))
 
 
-def training_batches(files, *, seed=3, static=False):
-    """What a pre-training task does with these functions."""
-    special = {"cls_id": 1, "sep_id": 2, "pad_id": 0, "mask_id": 3, "vocab_size": 100}
-    records = shuffle(read_records(files, seed=seed, forever=True), seed=seed, buffer=7)
-
-    def features(serialized, seeds):
-        batch = parse_pretraining_records(serialized, 8)
-        seeds = record_seeds(batch["record_ids"], seed=seed) if static else seeds
-        return batch | mask_tokens(batch["token_ids"], seeds, max_predictions_per_seq=2, **special)
-
-    return batch_dataset(with_seeds(records, seed=seed), 6).map(features, num_parallel_calls=2).prefetch(2)
-
-
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
 def test_pairs_are_parsed_into_padded_rows_with_segments(run):
     serialized = tf.constant(
@@ -71,56 +56,6 @@ def test_pairs_are_parsed_into_padded_rows_with_segments(run):
 @pytest.mark.parametrize("files", ["", ".gz"], indirect=True)
 def test_records_are_read_in_order_without_seed(files):
     assert ids(read_records(files)) == list(range(20))
-
-
-def test_each_epoch_has_all_records_in_another_order(files):
-    def dataset():
-        return shuffle(read_records(files, seed=1), seed=1, buffer=20).repeat(3)
-
-    order = ids(dataset())
-    epochs = [order[:20], order[20:40], order[40:]]
-    assert all(sorted(epoch) == list(range(20)) for epoch in epochs)
-    assert epochs[0] != epochs[1] != epochs[2]
-    assert ids(dataset()) == order
-
-
-@pytest.mark.parametrize("pad_rows", [False, True])
-def test_every_batch_has_a_static_shape(files, pad_rows):
-    dataset = batch_dataset(read_records(files), 6, pad_rows=pad_rows).map(
-        lambda records: parse_pretraining_records(records, 8)
-    )
-    assert dataset.element_spec["token_ids"].shape == [6, 8]
-    assert dataset.element_spec["next_sentence_weights"].shape == [6]
-    rows = sum(float(tf.reduce_sum(batch["next_sentence_weights"])) for batch in dataset)
-    assert rows == (20 if pad_rows else 18)
-
-
-@pytest.mark.slow
-def test_masks_change_per_epoch_unless_static(files):
-    def masks_of_record_7(static):
-        rows = []
-        for batch in training_batches(files, static=static).take(60):
-            for row in np.flatnonzero(batch["record_ids"].numpy() == 7):
-                rows.append(tuple(batch["token_ids"][row].numpy().tolist()))
-        return rows
-
-    assert len(masks_of_record_7(static=True)) >= 17 and len(set(masks_of_record_7(static=True))) == 1
-    assert len(set(masks_of_record_7(static=False))) > 1
-
-
-@pytest.mark.parametrize("files, stop", [("", 1), (".gz", 5)], indirect=["files"])
-def test_restored_iterator_continues_with_the_same_batches(files, tmp_path, stop):
-    iterator = iter(training_batches(files))
-    for _ in range(stop):  # 1: inside the first epoch; 5: in the second
-        next(iterator)
-    saved = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "saved"))
-    expected = [next(iterator) for _ in range(8)]
-    restored = iter(training_batches(files))
-    tf.train.Checkpoint(iterator=restored).restore(saved).assert_consumed()
-    for batch in expected:
-        repeated = next(restored)
-        for name, value in batch.items():
-            assert (value.numpy() == repeated[name].numpy()).all(), name
 
 
 def test_first_damaged_file_is_named_with_the_records_before_the_damage(tmp_path):

@@ -9,8 +9,8 @@ from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.base import prediction_files as predictions
-from bert_tf.heads.base.answering import answered
-from bert_tf.heads.base.answers import Answered, Prediction
+from bert_tf.heads.base.answering import Answered, answered
+from bert_tf.heads.base.answers import Prediction
 from bert_tf.heads.base.text_rows import TextRows
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes

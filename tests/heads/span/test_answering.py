@@ -86,19 +86,6 @@ def test_batches_have_the_answer_position_in_each_window():
     assert positions == {1: "a fox", 11: "the old red dog", 12: "the old red dog", 18: "big"}
 
 
-@pytest.mark.parametrize("groups_by_length", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_training_epoch_has_every_window_once_and_resumes(tmp_path, groups_by_length):
-    task = task_of()
-    task.groups_by_length = groups_by_length
-    iterator = iter(task.train_batches(4, 1))
-    rows = np.concatenate([next(iterator)["row_numbers"].numpy() for _ in range(8)])
-    assert set(rows[:20]) == set(range(1, 20)) and rows[:19].tolist() != list(range(1, 20))
-    path = tf.train.Checkpoint(data=iterator).save(str(tmp_path / "ckpt"))
-    expected, again = next(iterator), iter(task.train_batches(4, 1))
-    tf.train.Checkpoint(data=again).restore(path).assert_consumed()
-    assert next(again)["row_numbers"].numpy().tolist() == expected["row_numbers"].numpy().tolist()
-
-
 def test_unanswerable_windows_are_left_out_of_training_only():
     lost = dataclasses.replace(QUESTIONS[3], answers=(("small", 0),))
     unknown = question("unknown", "mat", "a big mat")

@@ -1,6 +1,5 @@
 """The export of a tagger: given words as in a predicted file, entities of raw texts as slices of them, in C too."""
 
-import c_loader
 import device_graphs
 import numpy as np
 import pytest
@@ -89,13 +88,3 @@ def test_export_finds_entities_as_slices_of_texts_of_any_length(exported):
     assert in_static_shapes["words"](words=tf.constant([["\u200b", ""]]))["tags"].numpy().tolist() == [[b"O", b""]]
     nothing = signatures["serving_default"](text=tf.constant([], tf.string))
     assert nothing["counts"].shape == nothing["texts"].shape[:1] == (0,)
-
-
-def test_c_library_finds_the_same_entities(exported):
-    _, folder = exported
-    outputs = ["texts", "labels", "starts", "ends", "counts"]
-    actual = c_loader.run_in_c(folder, {"text": TEXTS}, outputs)
-    served = tf.saved_model.load(folder).signatures["serving_default"](text=tf.constant(TEXTS))
-    served = {name: x.numpy().tolist() for name, x in served.items()}
-    for row in range(len(TEXTS)):
-        assert [(a.encode(), b.encode(), c, d) for a, b, c, d in entities(actual, row)] == entities(served, row)

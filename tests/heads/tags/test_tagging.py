@@ -95,19 +95,6 @@ def test_every_token_is_covered_by_its_best_row(seed):
         assert best[token] == max(room, key=room.get) and room[best[token]] >= 0
 
 
-@pytest.mark.parametrize("groups_by_length", [False, True])
-def test_training_epoch_has_every_row_once_and_resumes(path, tmp_path, groups_by_length):
-    task = task_of(path)
-    task.groups_by_length = groups_by_length
-    iterator = iter(task.train_batches(4, 1))
-    rows = np.concatenate([next(iterator)["row_numbers"].numpy() for _ in range(2)])
-    assert sorted(rows[:7]) == list(range(1, 8)) and rows[:7].tolist() != list(range(1, 8))
-    saved = tf.train.Checkpoint(data=iterator).save(str(tmp_path / "ckpt"))
-    expected, again = next(iterator), iter(task.train_batches(4, 1))
-    tf.train.Checkpoint(data=again).restore(saved).assert_consumed()
-    assert next(again)["row_numbers"].numpy().tolist() == expected["row_numbers"].numpy().tolist()
-
-
 @pytest.mark.slow
 def test_training_learns_tags_in_sixty_steps(path):
     task, strategy = task_of(path), distribute.create_strategy("one_device")

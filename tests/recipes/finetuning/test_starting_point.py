@@ -49,14 +49,6 @@ def test_frozen_weights_are_unchanged_without_slots_and_saved():
     assert ours.state()["weights"].keys() == before.keys()
 
 
-def test_all_layers_frozen_trains_the_head_only():
-    ours = learner(num_frozen_layers=2, layerwise_learning_rate_decay=0.5)
-    assert {name.split("/")[0] for name in ours.trainable if not name.startswith("encoder/pooler")} == {
-        "masked_lm",
-        "next_sentence",
-    }
-
-
 @pytest.mark.parametrize(
     "changes, expected",
     [
