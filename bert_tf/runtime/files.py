@@ -18,10 +18,10 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO, NoReturn
 
-from bert_tf.runtime.stores import StoreReader, StrPath, errors_of, gfile, is_remote
+from bert_tf.runtime import stores
+from bert_tf.runtime.stores import StrPath, errors_of, gfile, is_remote
 
 WILDCARD = re.compile(r"[*?\[]")
-CHUNK = 1 << 20  # bytes
 
 
 def absolute(path: StrPath) -> str:
@@ -140,7 +140,7 @@ def open_binary(path: StrPath) -> IO[bytes]:
         if not os.fspath(path).startswith(("/dev/", "/proc/")) and stat.S_ISFIFO(os.stat(path).st_mode):
             raise OSError(errno.EINVAL, "it is a named pipe, not a file", os.fspath(path))
         return open(path, "rb")
-    return io.BufferedReader(StoreReader(os.fspath(path)), CHUNK)
+    return stores.open_binary(path)
 
 
 def open_text(path: StrPath, *, encoding: str = "utf-8", errors: str = "strict", newline: str | None = None) -> IO[str]:

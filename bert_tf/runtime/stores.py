@@ -6,7 +6,7 @@ import io
 import os
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime.lazy import tf
@@ -16,6 +16,7 @@ StrPath = str | os.PathLike[str]
 
 SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 MODEL_HUBS = ("hf", "kaggle", "modelscope")  # their handles name models, not files
+CHUNK = 1 << 20  # bytes
 
 
 class RemoteError(OSError, UserError):
@@ -86,7 +87,12 @@ def _tensorflow_errors(path: str) -> Any:
     return tf.errors
 
 
-class StoreReader(io.RawIOBase):
+def open_binary(path: StrPath) -> IO[bytes]:
+    """Opens a file of a store for reading bytes, on demand."""
+    return io.BufferedReader(_StoreReader(os.fspath(path)), CHUNK)
+
+
+class _StoreReader(io.RawIOBase):
     """A file of a store, for Python's buffers."""
 
     def __init__(self, path: str) -> None:
