@@ -71,7 +71,7 @@ def load(
 def fine_tune(
     data: "Data",
     *,
-    output_dir: "str | os.PathLike[str]",
+    output_dir: "str | os.PathLike[str] | None" = None,
     text: "str | Sequence[str] | None" = None,
     label: "str | None" = None,
     eval_data: "Data" = None,
@@ -83,12 +83,12 @@ def fine_tune(
     What is not given is chosen as the command chooses it, which is printed: the columns, the type of the labels,
     max_seq_length, and the checkpoint to start from. Rows without text or label (None, NaN, "") are left out, and a
     warning counts and names them. Called again with the same arguments it resumes an interrupted run, and returns a
-    finished one.
+    finished one; other data need another output_dir.
 
     Args:
         data: the path of a table; or rows: a pandas DataFrame, a dictionary of columns, a tf.data.Dataset, or an
             iterable of dictionaries or of tuples (text, label).
-        output_dir: the folder of the run.
+        output_dir: the folder of the run. By default runs/NAME for the table NAME.csv, and runs/table for rows.
         text: the column of the text; of two texts for pairs. By default the one called text, or with the longest texts.
         label: the column of the label. By default the one called label, or the only one with few different values.
         eval_data: held-out data, as `data`; by default a tenth of the data is held out.
@@ -110,7 +110,7 @@ def fine_tune(
 def pretrain(
     files: "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]" = "",
     *,
-    output_dir: "str | os.PathLike[str]",
+    output_dir: "str | os.PathLike[str]" = "runs/pretraining",
     texts: "Iterable[str] | None" = None,
     callbacks: "Sequence[Callback]" = (),
     **options: "Unpack[PretrainOptions]",

@@ -13,6 +13,7 @@ from bert_tf.api.base_bert import WINDOW, BaseBert, examples_of
 from bert_tf.api.call_options import Embedding, Hypotheses, Many, One, Reading
 from bert_tf.api.results import Attribution, Ranked
 from bert_tf.api.texts import is_words, listed
+from bert_tf.checkpoints import formats
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.export import loaded_model
 from bert_tf.export.zero_shot import TEMPLATE, ZeroShot
@@ -35,11 +36,12 @@ def load(
     trust_code: bool = False,
 ) -> "Bert":
     """Reads any checkpoint, run or export; see `bert_tf.load`."""
+    path = formats.locate(path)  # a wrong path is an error before TensorFlow is loaded
     from bert_tf.checkpoints import pretrained
 
     with plugins.trusting(everything=trust_code):
         loaded = pretrained.load(path, format_name, special_tokens_in_strings=special_tokens_in_strings)
-    return Bert(loaded, os.fspath(path), trust_code=trust_code)
+    return Bert(loaded, path, trust_code=trust_code)
 
 
 class Bert(BaseBert):

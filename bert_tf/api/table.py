@@ -12,12 +12,14 @@ from bert_tf.data import bad_rows
 from bert_tf.data.examples import label_columns, label_of
 from bert_tf.errors import UserError
 from bert_tf.heads.classes import Classes
-from bert_tf.recipes.finetuning import table_choice
-from bert_tf.runtime import atomic_files, plugins
+from bert_tf.recipes.finetuning import starting_point, table_choice
+from bert_tf.runtime import atomic_files, files, plugins
 from bert_tf.runtime.files import make_folder
+from bert_tf.training.run_directory import RunFolder, next_free
 
 TEXT, LABEL = "text", "label"  # the columns of tuples, if nobody names them
 THE_DATA = "the data"  # what they are called in messages
+NAME = "table"  # of the folder of a run on rows of a program, in runs
 
 
 def write(
@@ -27,6 +29,7 @@ def write(
     label: str | None,
     options: Mapping[str, Any],
     called: str = THE_DATA,
+    trained_in: str = "",
 ) -> tuple[Sequence[str], str]:
     """Writes data as JSON lines, whole or not at all; the table of a run stays with it, so that it can be resumed.
 
@@ -41,6 +44,7 @@ def write(
         label: the column with the label, or columns of 0 and 1 with commas; None: as for columns.
         called: what messages call the data.
         options: those of `fine_tune`; bad_rows="stop" refuses rows without text or label.
+        trained_in: as `write_lines`.
 
     Raises:
         UserError: a row is of another form, lacks a column, or holds what is not a text, label or Unicode.
@@ -58,7 +62,7 @@ def write(
         missing = heads.of_texts(label_type).missing
     stops = options.get("bad_rows") == "stop"
     complete = _complete(called, rows(itertools.chain(first, each), columns, labels), label, missing, stops=stops)
-    write_lines(path, complete)
+    write_lines(path, complete, trained_in)
     return columns, label
 
 
@@ -161,7 +165,23 @@ def _is_text(value: Any) -> bool:
     return value is None or isinstance(value, str) or is_words
 
 
-def write_lines(path: str, found: Iterable[Mapping[str, Any]]) -> None:
-    """Writes rows as JSON lines, whole or not at all."""
+def write_lines(path: str, found: Iterable[Mapping[str, Any]], trained_in: str = "") -> None:
+    """Writes rows as JSON lines, whole or not at all.
+
+    trained_in: the folder of the run that is to train on them; UserError if it has trained on other rows of this file.
+    """
     make_folder(os.path.dirname(path))
-    atomic_files.write_lines(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in found))
+    new = f"{path}.new"
+    atomic_files.write_lines(new, (json.dumps(row, ensure_ascii=False) + "\n" for row in found))
+    if trained_in and files.exists(path) and starting_point.is_trained(RunFolder(trained_in)) and not _same(path, new):
+        files.remove(new)
+        raise UserError(
+            f"{trained_in} holds a run on other data: pass another output_dir, such as {next_free(trained_in)}, or the "
+            "same data to continue it."
+        )
+    files.rename(new, path)
+
+
+def _same(first: str, second: str) -> bool:
+    with files.open_binary(first) as one, files.open_binary(second) as other:
+        return all(line == its for line, its in itertools.zip_longest(one, other))

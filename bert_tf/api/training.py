@@ -12,6 +12,7 @@ from bert_tf.api.options import FineTuneOptions, PretrainOptions
 from bert_tf.errors import UserError
 from bert_tf.recipes import finetune as finetune_recipe
 from bert_tf.recipes import pretrain as pretrain_recipe
+from bert_tf.recipes.finetuning import table_choice
 from bert_tf.runtime import notebook
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training.run_directory import Callback, calling
@@ -40,7 +41,7 @@ class Run:
 def fine_tune(
     data: Data,
     *,
-    output_dir: str | os.PathLike[str],
+    output_dir: str | os.PathLike[str] | None = None,
     text: str | Sequence[str] | None = None,
     label: str | None = None,
     eval_data: Data = None,
@@ -49,7 +50,8 @@ def fine_tune(
 ) -> Run:
     """Fine-tunes a model on labelled texts; see `bert_tf.fine_tune`."""
     given = finetune_recipe.Flags.of_program(options)  # wrong options are found before anything is written
-    folder = os.fspath(output_dir)
+    name = os.fspath(data) if isinstance(data, str | os.PathLike) else table.NAME
+    folder = table_choice.run_folder(name) if output_dir is None else os.fspath(output_dir)
     columns: Sequence[str] = [text] if isinstance(text, str) else list(text or ())
     values: dict[str, Any] = {"output_dir": folder}
     written = {os.path.join(folder, "data", f"{name}.jsonl"): called for name, called in GIVEN.items()}
@@ -59,7 +61,8 @@ def fine_tune(
                 values[flag] = os.fspath(each)
             elif each is not None:
                 values[flag] = path
-                columns, label = table.write(each, path, columns, label, options, written[path])
+                trained_in = folder if flag == "train_file" else ""
+                columns, label = table.write(each, path, columns, label, options, written[path], trained_in)
         if "task_name" in options:
             columns, label = columns or [table.TEXT], label or table.LABEL
         chosen = {"text_columns": ",".join(columns), "label_column": label}
@@ -74,7 +77,7 @@ def fine_tune(
 def pretrain(
     files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = "",
     *,
-    output_dir: str | os.PathLike[str],
+    output_dir: str | os.PathLike[str] = pretrain_recipe.Flags.output_dir,
     texts: Iterable[str] | None = None,
     callbacks: Sequence[Callback] = (),
     **options: Unpack[PretrainOptions],
@@ -94,7 +97,7 @@ def pretrain(
         if texts is not None:
             rows = enumerate(given_texts.elements(texts, "texts"))
             lines = ({"text": given_texts.as_text(each, f"Text {number}")} for number, each in rows)
-            table.write_lines(source, lines)
+            table.write_lines(source, lines, trained_in=folder)
         pretrain_recipe.main(given)
     return _finished(folder)
 

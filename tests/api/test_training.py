@@ -11,7 +11,7 @@ import tensorflow as tf
 import bert_tf
 from bert_tf.api import table
 from bert_tf.errors import UserError
-from bert_tf.recipes import finetune
+from bert_tf.recipes import finetune, pretrain
 
 ROWS = [(f"the {'fox' if number % 2 else 'hound'} ran", ["dog", "fox"][number % 2]) for number in range(24)]
 SMALL = {"model_size": "tiny", "max_seq_length": 8, "vocab_size": 60, "do_export": False, "precision": "float32"}
@@ -143,10 +143,10 @@ FEEDBACK = [{"id": number, "message": f"{text} {number}", "topic": label} for nu
 @pytest.mark.parametrize(
     ("data", "arguments", "expected"),
     [
-        (ROWS, {}, {"init_checkpoint": "MiniLM-L12-H384-uncased", "text_columns": "text", "label_column": "label"}),
+        (ROWS, {}, {"output_dir": "runs/table", "text_columns": "text", "label_column": "label"}),
         (FEEDBACK, {}, {"init_checkpoint": "MiniLM-L12-H384-uncased", "text_columns": "message"}),
-        ("feedback.jsonl", {}, {"init_checkpoint": "MiniLM-L12-H384-uncased", "label_column": "topic"}),
-        (ROWS, {"init_checkpoint": "runs/own"}, {"init_checkpoint": "runs/own", "task_name": "table"}),
+        ("feedback.jsonl", {}, {"output_dir": "runs/feedback", "label_column": "topic"}),
+        (ROWS, {"init_checkpoint": "runs/own", "output_dir": "run"}, {"output_dir": "run", "task_name": "table"}),
         (ROWS, {"model_size": "tiny"}, {"init_checkpoint": "", "max_seq_length": 128}),
         (ROWS, {"task_name": "table"}, {"init_checkpoint": "", "text_columns": "text", "label_column": "label"}),
     ],
@@ -164,11 +164,30 @@ def test_what_is_not_given_is_chosen_as_the_command_does_and_said(
 
     monkeypatch.setattr(finetune, "prepare", prepare)
     with pytest.raises(UserError, match="so far"):
-        bert_tf.fine_tune(data, output_dir="run", **arguments)
+        bert_tf.fine_tune(data, **arguments)
     assert started[0].values().items() >= expected.items()
     said = capsys.readouterr().out
-    start = expected["init_checkpoint"] or "scratch"
-    assert f"the run is run, from {start}, with rows of 128 tokens." in said or "task_name" in arguments
+    chosen = started[0].values()
+    start = chosen["init_checkpoint"] or "scratch"
+    sentence = f"the run is {chosen['output_dir']}, from {start}, with rows of 128 tokens."
+    assert sentence in said or "task_name" in arguments
+
+
+def test_a_run_goes_on_with_the_data_that_it_began_with(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(finetune, "main", lambda options: None)
+    monkeypatch.setattr(pretrain, "main", lambda options: None)
+    for call in (lambda rows: bert_tf.fine_tune(rows), lambda rows: bert_tf.pretrain(texts=[text for text, _ in rows])):
+        run = call(ROWS[:3])
+        assert call(ROWS) == run  # before it was trained
+        for suffix in ("index", "data-00000-of-00001"):
+            (tmp_path / run.path / "checkpoints").mkdir(exist_ok=True)
+            (tmp_path / run.path / "checkpoints" / f"ckpt-3.{suffix}").touch()
+        assert call(ROWS) == run
+        for rows in (ROWS[1:], ROWS[:-1]):
+            with pytest.raises(UserError, match=f"{run.path} holds a run on other data: .*, such as {run.path}-2, or"):
+                call(rows)
+        assert call(ROWS) == run
 
 
 def test_types_of_the_options_are_those_of_the_flags():

@@ -36,6 +36,7 @@ def test_local_folder_takes_precedence_over_published_name(tmp_path, monkeypatch
     ("path", "expected"),
     [
         ("/nope", r"^There is no checkpoint /nope: [^\n]*\.ckpt\.$"),
+        ("my_run", "^There is no checkpoint my_run: "),
         ("bert-base-uncasd", "Did you mean bert-base-uncased"),
         ("google/bigbird-roberta-base", "BigBird is not supported, and ModernBERT-base is the nearest"),
         ("somebody/bert-of-mine", "write hf://somebody/bert-of-mine"),

@@ -266,11 +266,14 @@ def test_help_and_file_errors_do_not_load_tensorflow(tmp_path):
         "import sys; from bert_tf.cli import main\n"
         "try: main.main(['predict', '--help'])\n"
         "except SystemExit: pass\n"
+        "import bert_tf\n"
+        "try: bert_tf.load('runs/none')\n"
+        "except bert_tf.UserError as error: print(error)\n"
         "main.main(['predict', 'none', '--text=a']); print({'tensorflow', 'keras'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.stdout.endswith("set()\n") and "EXPORT is the folder of an export" in done.stdout
-    assert "There is no folder none" in done.stderr
+    assert "There is no checkpoint runs/none" in done.stdout and "There is no folder none" in done.stderr
 
 
 def test_texts_of_a_file_are_counted_by_line_ends(tmp_path):

@@ -24,7 +24,7 @@ from bert_tf.runtime.tensorflow_startup import start_if_silenced
 
 huggingface_hub = module("huggingface_hub")
 HUB = "hf://"
-PRESET = re.compile(r"[a-z0-9.]+(_[a-z0-9.]+)+")  # such as bert_base_en_uncased
+PRESET = re.compile(r"[a-z0-9.]+(_[a-z0-9.]+){2,}")  # such as bert_base_en; KerasHub says which there are
 READ_ONLY = ("peft", "saved_model", "word_vectors")  # runs write adapters, `bert_tf.export.saved_model` exports
 # Files of a model hub that a format may read; those of torch only if there are no others with the same weights.
 HUB_FILES = ["*.json", "vocab.txt", "merges.txt", "model*.safetensors", "*.weights.h5"]

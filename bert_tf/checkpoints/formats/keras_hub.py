@@ -9,13 +9,12 @@ D hidden size, H heads, K size of one head.
 import dataclasses
 import logging
 import os
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from bert_tf.checkpoints import keras_hub_presets
+from bert_tf.checkpoints import formats, keras_hub_presets
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
@@ -69,14 +68,13 @@ NAMES = {  # canonical names -> paths of KerasHub's variables
 HOLDS_ANY_WEIGHT = True
 HEADS, EPSILON = "heads.safetensors", 1e-12
 LOGITS = {"logits/kernel": "classifier/kernel", "logits/bias": "classifier/bias"}  # of their head
-NAME = re.compile(KAGGLE + r".*|[a-z0-9]+(_[a-z0-9.]+)+")  # possible names of presets of a model hub
 
 
 def recognizes(path: str) -> bool:
     """Returns whether a path is the folder of a preset with a backbone, or may be the name of one, not of a file."""
     if files.exists(path):
         return keras_hub_presets.backbone_class(path).endswith("Backbone")
-    return NAME.fullmatch(path) is not None
+    return path.startswith(KAGGLE) or formats.PRESET.fullmatch(path) is not None
 
 
 def read(path: str) -> Checkpoint:

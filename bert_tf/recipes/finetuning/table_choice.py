@@ -75,7 +75,7 @@ def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
         "task_name": "table",
         "label_column": label,
         "text_columns": text,
-        "output_dir": os.path.join("runs", os.path.splitext(os.path.basename(path.rstrip("/")))[0]),
+        "output_dir": run_folder(path),
         "init_checkpoint": START,
         "label_type": kind,
         "max_seq_length": length(rows, text.split(",")),
@@ -92,6 +92,11 @@ def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     blank = (None,) if chosen["label_type"] == MultiLabel.kind else (None, "")
     labels = [str(label) for label in found if label not in blank]
     return chosen | recipe(labels, chosen["label_type"], options, is_alone=is_alone)
+
+
+def run_folder(path: str) -> str:
+    """The folder of the run on a table, unless the user names one."""
+    return os.path.join("runs", os.path.splitext(os.path.basename(path.rstrip("/")))[0])
 
 
 def recipe(
