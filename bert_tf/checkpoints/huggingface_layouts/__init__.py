@@ -22,6 +22,7 @@ NOT_SUPPORTED: Mapping[str, Any] = {
     "is_encoder_decoder": False,
     "pruned_heads": {},
     "quantization_config": None,
+    "alibi_starting_size": None,
 }
 # {encoder: Layout}
 LAYOUTS: Mapping[str, Layout] = {
