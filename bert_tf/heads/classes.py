@@ -13,8 +13,9 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.base.answers import BaseAnswer, Prediction, RawOutputs
 from bert_tf.heads.base.head import Outputs, as_text
+from bert_tf.heads.base.label_texts import shortened, single_label
 from bert_tf.heads.base.loss_settings import BALANCED, cross_entropy, parse_weights
-from bert_tf.heads.base.text_head import TRAINING_LOSS, TextHead, shortened, single_label
+from bert_tf.heads.base.text_head import TRAINING_LOSS, TextHead
 from bert_tf.heads.base.tuned_head import Batch
 from bert_tf.runtime.lazy import tf
 from bert_tf.training import confidence, metrics

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.base.label_texts import label_text, shortened
 from bert_tf.heads.base.loss_settings import BALANCED, cross_entropy, parse_weights
-from bert_tf.heads.base.text_head import TRAINING_LOSS, as_text, shortened
+from bert_tf.heads.base.text_head import TRAINING_LOSS
 from bert_tf.heads.base.tuned_head import Batch
 from bert_tf.heads.classes import Classes
 from bert_tf.runtime.lazy import tf
@@ -252,8 +253,8 @@ def split_labels(label: Any, separator: str) -> list[str | None]:
     if isinstance(label, str) and LIST.fullmatch(label.strip()):
         label = _list_in(label.strip())
     if isinstance(label, list):
-        return [as_text(part) for part in label]
-    return [part.strip() for part in (as_text(label) or "").split(separator) if part.strip()]
+        return [label_text(part) for part in label]
+    return [part.strip() for part in (label_text(label) or "").split(separator) if part.strip()]
 
 
 def _list_in(text: str) -> Any:

@@ -3,8 +3,8 @@
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeVar
 
 from bert_tf.runtime import notebook
 from bert_tf.runtime.lazy import module
@@ -13,6 +13,7 @@ bars, console = module("rich.progress"), module("rich.console")
 SECONDS_BETWEEN_LINES = 10  # where output goes to a file
 LONG = 60  # seconds left from which the first line comes as soon as they can be estimated,
 MEASURED = 4  # from this many units after the first
+Row = TypeVar("Row")
 
 
 class Report(Protocol):
@@ -32,6 +33,14 @@ def progress(name: str, total: int | None = None) -> Iterator[Report]:
             yield report
     else:
         yield _Lines(name, total)
+
+
+def counted(rows: Iterable[Row], name: str, total: int | None = None) -> Iterator[Row]:
+    """Yields the rows, and shows how many there were."""
+    with progress(name, total) as report:
+        for done, row in enumerate(rows, 1):
+            yield row
+            report(done)
 
 
 @contextlib.contextmanager

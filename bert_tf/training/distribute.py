@@ -7,6 +7,7 @@ number of replicas, and a checkpoint can contain one plain iterator (a distribut
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from bert_tf.config.flag_groups import DeviceOptions
@@ -166,6 +167,11 @@ def shard_batch(strategy: tf.distribute.Strategy, batch: Any, *, axis: int = 0) 
         return tf.nest.map_structure(cut, batch)
 
     return strategy.experimental_distribute_values_from_function(slice_of)
+
+
+def on_replicas(strategy: tf.distribute.Strategy, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A tf.function that calls a function on every replica and returns what the first returns."""
+    return tf.function(lambda *args: on_first_replica(strategy, strategy.run(function, args=args)), autograph=False)
 
 
 def on_first_replica(strategy: tf.distribute.Strategy, values: Any) -> Any:

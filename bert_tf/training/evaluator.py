@@ -20,7 +20,7 @@ from bert_tf.training.distribute import (
     all_gather,
     all_reduce_sum,
     needs_static_shapes,
-    on_first_replica,
+    on_replicas,
     shard_batch,
     spans_processes,
 )
@@ -47,7 +47,7 @@ class Evaluator:
         self.predictions: dict[str, dict[str, np.ndarray]] = {}
         self._batches: dict[str, tf.data.Dataset] = {}
         self.packing = None if needs_static_shapes(strategy, config.jit_compile) else PackingSpec.dynamic(local_costs())
-        self._evaluate_batch = tf.function(self._on_replicas, autograph=False)
+        self._evaluate_batch = on_replicas(strategy, self._on_replica)
         self._sums_and_predictions = self._forward
         if backend.should_jit(config.jit_compile):
             self._sums_and_predictions = tf.function(self._forward, jit_compile=True, autograph=False)
@@ -112,9 +112,6 @@ class Evaluator:
             raise Interrupted(STOPPED, *signals[:1])
         metrics, predictions = results
         return metrics, predictions
-
-    def _on_replicas(self, batch: Any, *stop: tf.Tensor) -> Any:
-        return on_first_replica(self.strategy, self.strategy.run(self._on_replica, args=(batch, *stop)))
 
     def _on_replica(self, batch: Batch, *stop: tf.Tensor) -> Any:
         sums, predictions = self._sums_and_predictions(batch)

@@ -28,6 +28,7 @@ from bert_tf.training.distribute import (
     needs_static_shapes,
     number_of_replicas,
     on_first_replica,
+    on_replicas,
     replica_id,
     shard_batch,
     spans_processes,
@@ -93,8 +94,7 @@ class TrainStep:
 
     def _create_functions(self) -> None:
         """The functions that are traced; what XLA compiles is called as `self._compiled(self.method)(...)`."""
-        on_replicas = functools.partial(self.strategy.run, self._on_replica)
-        self._step = tf.function(lambda *args: on_first_replica(self.strategy, on_replicas(args=args)), autograph=False)
+        self._step = on_replicas(self.strategy, self._on_replica)
         self._loop = tf.function(self._several_on_replicas, autograph=False, reduce_retracing=True)  # of any number
         compiles = backend.should_jit(self.config.jit_compile)
         compile_: Callable = functools.partial(tf.function, jit_compile=True, autograph=False)

@@ -11,7 +11,7 @@ import tiny
 from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.heads.base.text_head import as_text
+from bert_tf.heads.base.label_texts import label_text
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel, split_labels
@@ -83,7 +83,7 @@ def test_multi_label_cell_becomes_a_binary_vector():
     "label, text", [("x", "x"), (1, "1"), (1.0, "1"), (1.5, "1.5"), (False, "false"), (None, None)]
 )
 def test_json_labels_are_read_as_strings(label, text):
-    assert as_text(label) == text
+    assert label_text(label) == text
 
 
 def test_balanced_weights_equalize_classes():

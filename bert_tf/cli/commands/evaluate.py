@@ -24,21 +24,21 @@ An export is a program: load only what you trust. Those that read or write files
 """
 
 import argparse
+import functools
 import json
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 from bert_tf.cli import search_flags, shared_flags
 from bert_tf.errors import count_text
 from bert_tf.export import loaded_model
 from bert_tf.heads.span import answer_highlights
 from bert_tf.recipes.finetuning import scored_export
-from bert_tf.runtime.progress import progress
+from bert_tf.runtime.progress import counted, progress
 from bert_tf.search import retrieval_scores
 from bert_tf.search.index_files import is_index
 from bert_tf.training.run_directory import is_pretraining
 
-Row = TypeVar("Row")
 AT_ONCE = 64  # queries
 
 
@@ -87,7 +87,7 @@ def _scored_export(arguments: argparse.Namespace, folder: str) -> scored_export.
         about,
         texts=texts,
         batch_size=arguments.batch_size,
-        report=_report_progress,
+        report=functools.partial(counted, name="evaluating"),
         jit_compile=arguments.jit_compile,
         engine=shared_flags.chosen_engine(arguments, folder),
     )
@@ -110,13 +110,6 @@ def _evaluate_index(arguments: argparse.Namespace) -> None:
         return
     print(f"{arguments.model}, {index.method}, on {count_text(len(queries), 'query', 'queries')} of {arguments.file}:")
     print(*(f"  {name:26} {value:.4f}" for name, value in scores.items()), sep="\n")
-
-
-def _report_progress(rows: Iterable[Row]) -> Iterator[Row]:
-    with progress("evaluating") as report:
-        for done, row in enumerate(rows, 1):
-            yield row
-            report(done)
 
 
 def _lines(result: Any, model: str, path: str) -> Iterator[str]:

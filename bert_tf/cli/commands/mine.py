@@ -10,14 +10,13 @@ negative_1, negative_2, ... for the task triplets, or with --judged a row for ea
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Iterator
 
 from bert_tf.cli import search_flags, shared_flags
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import examples
 from bert_tf.errors import UserError, count_text
 from bert_tf.runtime import atomic_files, files
-from bert_tf.runtime.progress import progress
+from bert_tf.runtime.progress import counted
 from bert_tf.search import mining
 from bert_tf.search.mining import MiningOptions
 
@@ -56,17 +55,10 @@ def run(arguments: argparse.Namespace) -> None:
     pairs = [(row.texts[0], row.texts[1]) for row in examples.read(arguments.pairs, texts=names)]
     arguments.method, arguments.exact = "vectors", False
     index = search_flags.index_of(arguments, arguments.index)
-    with progress("mining", len(pairs)) as report:
-        rows = list(_reported(mining.mine(index, pairs, options, index.reranker), report))
+    rows = list(counted(mining.mine(index, pairs, options, index.reranker), "mining", len(pairs)))
     write = mining.judged if arguments.judged else mining.columns
     lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in write(rows, (names[0], names[1])))
     atomic_files.write_lines(arguments.output, lines)
     print(
         f"{len(rows):,} of {len(pairs):,} pairs have {count_text(options.negatives, 'negative')}: {arguments.output}."
     )
-
-
-def _reported(rows: Iterable[tuple[str, ...]], report: Callable[[int], None]) -> Iterator[tuple[str, ...]]:
-    for done, row in enumerate(rows, 1):
-        yield row
-        report(done)

@@ -20,6 +20,7 @@ from bert_tf.data.preprocessed_examples import ReadyRows
 from bert_tf.errors import UserError, count_text, leave_out
 from bert_tf.heads.base import prediction_files, text_serving
 from bert_tf.heads.base.answers import BaseAnswer
+from bert_tf.heads.base.label_texts import single_label
 from bert_tf.heads.base.text_rows import TextRows, empty_row
 from bert_tf.heads.base.text_windows import Windows, pack_windows
 from bert_tf.heads.base.tuned_head import Batch, Metrics, Predictions, TunedHead, stacked
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 INPUTS = ("text_a", "text_b")  # inputs of the export, named as in the original's InputExample
 TRAINING_LOSS = "training_loss"  # the metric that is minimised where settings change the loss
-MAX_NAMED = 12  # labels that an error names
 MAX_COMPARED = 8  # texts that an export is compared with the live model on
 
 Score = str | Callable[[Any, Any], float]
@@ -360,31 +360,6 @@ class TextHead(TunedHead):
     def confidence(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, Any]:
         """See `training.confidence.report`; {} if there is no softmax."""
         return {}
-
-
-def as_text(label: Any) -> str | None:
-    """A label of any table as stripped text: 1, 1.0 and "1" of JSON are one label, true is "true"; None stays None."""
-    if isinstance(label, bool):
-        return str(label).lower()
-    if isinstance(label, float) and label.is_integer():
-        label = int(label)
-    return label if label is None else str(label).strip()
-
-
-def single_label(example: Example) -> str | None:
-    """The label of an example as text; UserError if it is a list or an object, as JSON may have it."""
-    if isinstance(example.label, list | dict):
-        raise UserError(
-            f"In {example.location} the label is {example.label!r}; expected one text or number. Several labels of an "
-            "example need label_type=multi_label."
-        )
-    return as_text(example.label)
-
-
-def shortened(labels: Sequence[str]) -> str:
-    """The first few labels, for an error."""
-    more = f" and {len(labels) - MAX_NAMED} more" if len(labels) > MAX_NAMED else ""
-    return ", ".join(labels[:MAX_NAMED]) + more
 
 
 def _criterion_first(scores: Sequence[Score], criterion: str, head: TextHead) -> dict[str, Callable]:

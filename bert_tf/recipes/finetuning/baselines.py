@@ -68,9 +68,7 @@ def _frozen_vectors(evaluator: "Evaluator") -> Callable[[str, int], np.ndarray] 
         computed = tf.cast(model.vectors(model.complete(batch), None, evaluator.packing), tf.float32)
         return distribute.all_gather([computed, batch["row_numbers"]])
 
-    @tf.function(autograph=False)
-    def compute(batch: Any) -> list[tf.Tensor]:
-        return distribute.on_first_replica(strategy, strategy.run(on_replica, args=(batch,)))
+    compute = distribute.on_replicas(strategy, on_replica)
 
     def vectors(split: str, most: int) -> np.ndarray:
         rows, count = [], 0

@@ -36,7 +36,8 @@ def task(options: QuestionOptions, tokenizer_for: TokenizerFor, *, has_null: boo
 
 def manual(options: QuestionOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
     """Which name was left out of a sentence of Python's manual: a demonstration that needs no file."""
-    splits = {split: functools.partial(_from_manual, split) for split in ("train", "dev")}
+    made = functools.cache(demo_questions.questions)
+    splits = {"train": lambda: made()["train"], "dev": lambda: made()["dev"]}
     return _task("squad/manual", splits, options, tokenizer_for, has_null=False)
 
 
@@ -91,15 +92,6 @@ def _check_answers(path: str, examples: Sequence[Question]) -> None:
         raise UserError(f"The questions of {path} have no answers; expected some to train on.")
     text = first.answers[0][0][:60]
     raise UserError(f"No answer in {path} is in its context; the first is {text!r}, of the question {first.id!r}.")
-
-
-def _from_manual(split: str) -> list[Question]:
-    return _manual_questions()[split]
-
-
-@functools.cache
-def _manual_questions() -> dict[str, list[Question]]:
-    return demo_questions.questions()
 
 
 TASKS = {

@@ -1,7 +1,7 @@
 """SWAG (Zellers et al. 2018): which of four endings follows a sentence (Devlin et al. 2018, section 4.4)."""
 
 import dataclasses
-import functools
+from collections.abc import Sequence
 
 from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
@@ -21,12 +21,8 @@ def task(options: SentenceOptions, tokenizer_for: TokenizerFor) -> FineTuningTas
     options.data_dir holds train.csv, val.csv and test.csv, or the same as .tsv or .jsonl.
     The paper trains with batches of 16, learning rate 2e-5, 3 epochs.
     """
-    splits = {split: functools.partial(_read_split, options.data_dir, split) for split in NAMES}
+    splits = {split: lambda names=names: read(_path(options.data_dir, names)) for split, names in NAMES.items()}
     return text_task("swag", splits, MultipleChoice(len(ENDINGS)), tokenizer_for, options, texts=1 + len(ENDINGS))
-
-
-def _read_split(data_dir: str, split: str) -> list[Example]:
-    return read(_path(data_dir, split))
 
 
 def read(path: str) -> list[Example]:
@@ -45,10 +41,10 @@ def _with_choices(first: str, start: str, *endings: str) -> tuple[str, ...]:
     return (first, *(f"{start} {ending}".strip() for ending in endings))
 
 
-def _path(data_dir: str, split: str) -> str:
-    path = next(filter(None, (tables.find_table(data_dir, name) for name in NAMES[split])), None) if data_dir else None
+def _path(data_dir: str, names: Sequence[str]) -> str:
+    path = next(filter(None, (tables.find_table(data_dir, name) for name in names)), None) if data_dir else None
     if path is None:
-        raise UserError(f"There is no {NAMES[split][0]}.csv in data_dir={data_dir}; expected SWAG's files there.")
+        raise UserError(f"There is no {names[0]}.csv in data_dir={data_dir}; expected SWAG's files there.")
     return path
 
 
