@@ -21,12 +21,12 @@ TANH_SCALE, TANH_CUBE = math.sqrt(2 / math.pi), 0.044715  # the tanh approximati
 
 
 def with_gradient(function: Callable[..., tuple[Any, Callable]]) -> Callable[..., Any]:
-    """`tf.custom_gradient`, but in exports only the value: the graph of a function of strings has no use for more."""
+    """`tf.custom_gradient`, but only the value where answers are computed: a function of strings needs no more."""
     differentiable = tf.custom_gradient(function)
 
     @functools.wraps(function)
     def call(*arguments: tf.Tensor) -> Any:
-        return function(*arguments)[0] if backend.platform() == "any" else differentiable(*arguments)
+        return differentiable(*arguments) if backend.needs_gradients() else function(*arguments)[0]
 
     return call
 

@@ -18,6 +18,7 @@ STEPS_PER_CALL = 8
 HOST = "/device:CPU:0"
 
 _for_any_device = contextvars.ContextVar("for any device", default=False)
+_only_values = contextvars.ContextVar("only values", default=False)
 
 
 @contextlib.contextmanager
@@ -28,6 +29,21 @@ def for_any_device() -> Iterator[None]:
         yield
     finally:
         _for_any_device.reset(token)
+
+
+@contextlib.contextmanager
+def only_values() -> Iterator[None]:
+    """For tracing predictions: without hand-written gradients, which TensorFlow keeps for good with their graph."""
+    token = _only_values.set(True)
+    try:
+        yield
+    finally:
+        _only_values.reset(token)
+
+
+def needs_gradients() -> bool:
+    """Returns whether what is computed may be differentiated by hand-written gradients."""
+    return not (_only_values.get() or _for_any_device.get())
 
 
 def platform() -> str:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from tensorflow.python.framework import ops as registry
 
 import bert_tf
 from bert_tf.checkpoints import formats
@@ -51,6 +52,22 @@ def test_encoder_without_a_head_embeds(folder):
     np.testing.assert_array_equal(
         bert_tf.load(folder / "bare").embed(TEXTS), bert_tf.load(folder / "encoder").embed(TEXTS)
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "ask"),
+    [
+        ("classes", lambda bert: bert.predict(TEXTS)),
+        ("tags", lambda bert: bert.entities(TEXTS)),
+        ("span", lambda bert: bert.answer("a b", "c d e")),
+        ("pretrained", lambda bert: bert.fill_mask("a [MASK] b")),
+        ("pretrained", lambda bert: bert.embed(TEXTS)),
+    ],
+)
+def test_answers_leave_nothing_behind_that_tensorflow_keeps_for_good(folder, name, ask):
+    before = set(registry.gradient_registry.list())
+    ask(bert_tf.load(folder / name))
+    assert set(registry.gradient_registry.list()) == before
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.runtime import backend
 from bert_tf.runtime.lazy import tf
 
 Tensors = dict[str, "tf.Tensor"]
@@ -46,7 +47,7 @@ def staged_signature(
     it gets the rows as they are read.
     in_blocks(of_rows, rows): applies a function to some rows at a time, so that memory does not depend on their number.
     """
-    names = [spec.name for spec in input_signature]
+    names, compute = [spec.name for spec in input_signature], backend.only_values()(compute)
     if not is_static:
         at_once = in_blocks or (lambda of_rows, rows: of_rows(rows))
 

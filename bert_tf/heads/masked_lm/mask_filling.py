@@ -11,6 +11,7 @@ from typing import Any
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.heads.base.staged_signature import staged_signature
 from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.runtime import backend
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer, pack
@@ -101,7 +102,8 @@ def fill_mask(model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         all_positions = tf.broadcast_to(tf.range(tf.shape(is_mask)[1]), tf.shape(is_mask))
         positions = tf.ragged.boolean_mask(all_positions, is_mask)
         is_used = tf.sequence_mask(positions.row_lengths(), dtype=tf.float32)[:, :, None]  # [B, M, 1]
-        outputs = model({**inputs, "masked_lm_positions": output_positions(model.config, positions.to_tensor())})
+        with backend.only_values():
+            outputs = model({**inputs, "masked_lm_positions": output_positions(model.config, positions.to_tensor())})
         scores, best_ids = tf.math.top_k(tf.nn.softmax(outputs["masked_lm_logits"]), count)  # [B, M, K]
         tokens = tf.where(is_used > 0, tokenizer.ids_to_tokens(best_ids), "")
         return {"pieces": tokens, "scores": scores * is_used}

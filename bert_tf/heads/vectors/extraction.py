@@ -113,6 +113,7 @@ class Extractor:
             self.tokenizer, first, second, is_pair, max_seq_length=choice.max_seq_length, stride=choice.stride
         )
 
+    @backend.only_values()
     def states(self, rows: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Rows -> the vectors of every position, float32 [W, S, K, E]; for "pooled" those of [CLS] only."""
         encoded = self.model.encoder(rows, return_hidden_states=True, packing=self.packing)
