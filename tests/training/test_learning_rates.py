@@ -19,13 +19,6 @@ def test_schedule_matches_reference_at_every_step(continuous):
     assert actual == pytest.approx(expected)
 
 
-def test_original_schedule_drops_after_warmup_and_continuous_reaches_the_peak():
-    original = learning_rates.polynomial_schedule(1.0, 10, 4)
-    smooth = learning_rates.polynomial_schedule(1.0, 10, 4, continuous=True)
-    assert [round(float(original(step)), 3) for step in (0, 3, 4, 10)] == [0.0, 0.75, 0.6, 0.0]
-    assert [round(float(smooth(step)), 3) for step in (0, 3, 4, 10)] == [0.0, 0.75, 1.0, 0.0]
-
-
 def test_decay_with_a_power_is_that_of_the_linear_one():
     linear = learning_rates.polynomial_schedule(2.0, 10, 2)
     root = learning_rates.polynomial_schedule(2.0, 10, 2, power=0.5)

@@ -84,50 +84,6 @@ def test_target_length_is_drawn_once_per_document_on_request(function):
     assert len(sizes[False]) > 10 and len(sizes[True]) == 1
 
 
-def test_true_pairs_are_adjacent_sentence_runs():
-    documents = flat([[[1, 2], [3, 4], [5, 6]], [[7, 8], [9, 10]]])
-    rows = next_sentence_pairs(documents, seeded(0), Lengths(9, 0.0))
-    for first, second, is_random in segments(documents, rows):
-        if not is_random:
-            assert second[0] == first[-1] + 1
-
-
-def test_random_segments_come_from_other_documents_and_unused_sentences_are_reused():
-    documents = random_documents(40, seed=1, words=(1, 1))  # nothing is truncated
-    of_document = {i: n for n, document in enumerate(documents) for sentence in document for i in sentence}
-    rows = next_sentence_pairs(flat(documents), seeded(1), Lengths(12, 0.0))
-    used = set()
-    for first, second, is_random in segments(flat(documents), rows):
-        assert (of_document[first[0]] != of_document[second[0]]) == is_random
-        used |= set(first) | (set() if is_random else set(second))
-    assert used == set(of_document)
-
-
-def test_fewer_than_half_of_the_pairs_are_true():
-    rows = next_sentence_pairs(flat(random_documents(500)), seeded(2), Lengths(64, 0.1))
-    true_share = 1 - rows[:, 4].mean()
-    assert 0.35 < true_share < 0.5
-
-
-def test_single_sentence_documents_make_random_pairs():
-    documents = flat([[[1, 2, 3]], [[4, 5]], [[6]]])
-    rows = next_sentence_pairs(documents, seeded(3), Lengths(32, 0.1))
-    assert rows[:, 4].tolist() == [1, 1, 1]
-
-
-def test_single_document_pairs_with_itself_after_ten_tries():
-    documents = flat([[[1, 2, 3]]])
-    rows = next_sentence_pairs(documents, seeded(3), Lengths(32, 0.0))
-    assert segments(documents, rows) == [([1, 2, 3], [1, 2, 3], True)]
-
-
-def test_pairs_fit_the_budget_with_no_empty_segment():
-    documents = flat(random_documents(200, words=(1, 90)))
-    rows = next_sentence_pairs(documents, seeded(4), Lengths(64, 0.5))
-    first, second = rows[:, 1] - rows[:, 0], rows[:, 3] - rows[:, 2]
-    assert first.min() >= 1 and second.min() >= 1 and (first + second).max() == 61
-
-
 def test_truncation_removes_tokens_from_both_ends():
     documents = flat([[list(range(1000)), list(range(1000, 2000))]] * 300)
     rows = next_sentence_pairs(documents, seeded(5), Lengths(103, 0.0))
