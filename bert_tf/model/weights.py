@@ -197,7 +197,7 @@ def check_same_shapes(report: LoadReport) -> None:
 
 
 def _raise_shape_mismatch(name: str, expected: tuple[int, ...], actual: tuple[int, ...]) -> NoReturn:
-    if name.endswith(("token_table", "output_bias")):
+    if name.endswith(("token_table", "output_bias")) and actual[0] != expected[0]:
         raise UserError(
             f"The checkpoint has a vocabulary of {actual[0]} tokens and the model one of {expected[0]} ({name}): "
             "use the vocab.txt and the configuration that belong to the checkpoint."

@@ -135,6 +135,9 @@ def test_what_would_give_other_outputs_is_refused_by_name(values, message):
         LAYOUTS["deberta_v2"].config("deberta_v2", {**known, "pos_att_type": ["c2p", "p2c"], **values})
 
 
-def test_tokens_are_not_dropped():
+def test_tokens_are_not_dropped_and_buckets_must_hold_all_distances():
+    for buckets, most in ((1, 9), (8, 5)):
+        with pytest.raises(UserError, match=f"position_buckets is {buckets} .* max_relative_positions {most}"):
+            model_of(position_buckets=buckets, max_relative_positions=most)
     with pytest.raises(UserError, match="token_dropping .* encoder=deberta_v2"):
         model_of().encoder.configure_training(token_dropping=0.5)

@@ -88,6 +88,8 @@ def test_own_settings_of_an_encoder_are_checked_and_return():
         dataclasses.replace(CONFIG, settings={"theta": 1.0})
     with pytest.raises(UserError, match="classifier_pooling is 'max' .*; expected one of cls, mean"):
         dataclasses.replace(CONFIG, settings={"classifier_pooling": "max"})
+    with pytest.raises(UserError, match="local_attention is 1 .*; expected 2 or more"):
+        encoders.create(dataclasses.replace(CONFIG, settings={"local_attention": 1}))
 
 
 @pytest.mark.parametrize(
@@ -97,6 +99,8 @@ def test_own_settings_of_an_encoder_are_checked_and_return():
         ("modern_bert", {"rope_scaling": {"type": "linear"}}, "rope_scaling is"),
         ("modern_bert", {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}, "rope_type is 'yarn'"),
         ("modern_bert", {"classifier_activation": "relu"}, "classifier_activation is 'relu'"),
+        ("modern_bert", {"rope_parameters": [1]}, "a value of another kind than ModernBert has"),
+        ("xlnet", {"n_head": "4"}, "a value of another kind than XLNet has"),
         ("nomic_bert", {"activation_function": "gelu"}, "activation_function is 'gelu'"),
         ("nomic_bert", {"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor is 0.5"),
     ],
@@ -115,3 +119,14 @@ def test_older_and_newer_names_of_a_configuration_are_one():
     sizes = {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_inner": 16, "n_positions": 32, "rotary_emb_base": 10000}
     config = LAYOUTS["nomic_bert"].config("nomic_bert", {"vocab_size": 40, **sizes})
     assert (config.hidden_size, config.max_position_embeddings, config.settings["rotary_emb_base"]) == (8, 32, 10000)
+    rotation = LAYOUTS["nomic_bert"].config("nomic_bert", {"vocab_size": 40, "rope_theta": 50.0})
+    assert rotation.settings["rotary_emb_base"] == 50.0
+
+
+@pytest.mark.parametrize("encoder", ["modern_bert", "xlnet", "distilbert"])
+def test_names_that_the_class_has_another_word_for_are_ignored(encoder):
+    plain, other = (
+        LAYOUTS[encoder].config(encoder, {"vocab_size": 40, "hidden_size": 32, "num_attention_heads": 4, **values})
+        for values in ({}, {"hidden_act": "relu", "hidden_dropout_prob": 0.3})
+    )
+    assert plain == other and plain.hidden_act == "gelu_erf" and plain.hidden_size == 32

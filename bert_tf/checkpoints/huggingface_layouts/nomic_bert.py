@@ -21,6 +21,8 @@ NAMES = {
 def read(values: Mapping[str, Any]) -> dict[str, Any]:
     """The names of transformers for those that the maker's own code has."""
     values = dict(values)
+    if values.get("rope_theta") is not None:
+        values["rotary_emb_base"] = values["rope_theta"]
     if (rotation := values.get("rope_parameters")) is not None:
         values["rotary_emb_base"] = theta_of(rotation, values.get("rotary_emb_base"))
     for name, theirs in NAMES.items():

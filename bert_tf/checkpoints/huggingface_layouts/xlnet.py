@@ -29,7 +29,7 @@ HEADS_LEFT_OUT = {
 def read(values: Mapping[str, Any]) -> dict[str, Any]:
     """The names of the class, without what changes nothing here; UserError for what would change outputs."""
     values = {name: value for name, value in values.items() if name not in ONLY_OURS}
-    values |= {theirs: values[ours] for ours, theirs in RENAMED.items() if ours in values and theirs not in values}
+    values |= {RENAMED[ours]: values[ours] for ours in base.SIZES & values.keys() if RENAMED[ours] not in values}
     base.check_one_of(values, "clamp_len", -1, (-1, 0))
     base.check_one_of(values, "summary_activation", "tanh", ("tanh",))
     values = {name: value for name, value in values.items() if value is not None}

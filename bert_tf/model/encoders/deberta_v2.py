@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.errors import UserError
 from bert_tf.model import attention, functional_bert
 from bert_tf.model.batch_layout import BatchLayout, gather_tokens, size_of
 from bert_tf.model.encoders.bert import BertEncoder
@@ -220,7 +221,13 @@ class Encoder(BertEncoder):
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
         settings = self.config.settings
-        rows = 2 * (settings["position_buckets"] or settings["max_relative_positions"])
+        buckets, most = settings["position_buckets"], settings["max_relative_positions"]
+        if buckets and not 0 < buckets // 2 < most - 1:
+            raise UserError(
+                f"position_buckets is {buckets} in the configuration, and max_relative_positions {most}; expected 2 or "
+                "more buckets, and positions beyond half of them."
+            )
+        rows = 2 * (buckets or most)
         self.relative_table = self.new_table("relative_table", rows)
         if settings["norm_rel_ebd"] == "layer_norm":
             self.relative_norm = self.new_norm()

@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.errors import UserError
 from bert_tf.model.batch_layout import BatchLayout
 from bert_tf.model.encoders.bert import BertEncoder
 from bert_tf.model.functional_rotary import encode_modern_bert
@@ -32,6 +33,9 @@ class Layer(PreNormLayer):
     def new_attention(self, stream: str) -> RotaryAttention:
         """Global in every n-th layer from the first, else within a window."""
         settings = self.config.settings
+        for name, least in (("local_attention", 2), ("global_attn_every_n_layers", 1)):
+            if settings[name] < least:
+                raise UserError(f"{name} is {settings[name]} in the configuration; expected {least} or more.")
         options = {"theta": settings["global_rope_theta"], "dtype": self.dtype_policy}
         if self.number % settings["global_attn_every_n_layers"]:
             options |= {"theta": settings["local_rope_theta"], "reach": settings["local_attention"] // 2}

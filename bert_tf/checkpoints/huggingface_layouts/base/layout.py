@@ -12,6 +12,7 @@ from bert_tf.model.weights import expand
 Names = Mapping[str, str | tuple[str, ...]]
 
 ACTIVATIONS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}  # their "gelu" uses the exact error function
+SIZES = {"hidden_size", "num_hidden_layers", "num_attention_heads"}  # which every class reads under these names too
 # Heads of ours -> how the name of a class of transformers ends that has them.
 CLASSES = {
     ("masked_lm", "next_sentence"): "ForPreTraining",
@@ -112,9 +113,16 @@ class Layout:
 
     def config(self, encoder: str, values: Mapping[str, Any]) -> BertConfig:
         """The configuration in a config.json; "gelu" means the exact error function."""
-        values = {name: value for name, value in values.items() if name not in self.left_out}
+        ignored = {*self.left_out, *(self.renamed.keys() - SIZES)}
+        values = {name: value for name, value in values.items() if name not in ignored}
         values["is_causal"] = self.may_be_causal and values.get("is_decoder", False)
-        values = {**self.defaults, **self.read(values)}
+        try:
+            values = {**self.defaults, **self.read(values)}
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise UserError(
+                f"config.json has a value of another kind than {self.classes} has ({error}), which is not supported: "
+                "mend it, or fetch it again."
+            ) from None
         values |= {ours: values[theirs] for ours, theirs in self.renamed.items() if theirs in values}
         config = BertConfig.from_dict({**values, "encoder": encoder}, gelu="gelu_erf")
         offset = config.encoder_traits.position_offset
