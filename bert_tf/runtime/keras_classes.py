@@ -3,14 +3,16 @@
 Keras knows a class once its module has been imported. Until then a class that imports it stands for each.
 """
 
+import contextlib
 import importlib
 import pathlib
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from importlib.machinery import ModuleSpec
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
+
+from bert_tf.runtime import keras_import
 
 ROOT = pathlib.Path(__file__).parents[1]
 FOLDERS = ("model", "tasks/embeddings")
@@ -22,7 +24,13 @@ def register() -> None:
     if hasattr(sys.modules.get("keras"), "saving"):
         _register(sys.modules["keras"])
     else:
-        sys.meta_path.insert(0, _KerasFinder())  # type: ignore[arg-type]
+        keras_import.within(_registering)
+
+
+@contextlib.contextmanager
+def _registering(keras: ModuleType) -> Iterator[None]:
+    yield
+    _register(keras)
 
 
 def _register(keras: Any) -> None:
@@ -44,24 +52,3 @@ def _stand_in(module: str, name: str) -> type:
         return getattr(importlib.import_module(module), name).from_config(config)
 
     return type(name, (), {"from_config": staticmethod(from_config)})
-
-
-class _KerasFinder:
-    """Finds Keras as the finders after it do, and registers the classes when it has been imported."""
-
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name != "keras":
-            return None
-        specs = (finder.find_spec(name, path, target) for finder in sys.meta_path[sys.meta_path.index(self) + 1 :])
-        spec = next(filter(None, specs), None)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def execute_and_register(module: ModuleType) -> None:
-                execute(module)
-                if self in sys.meta_path:
-                    sys.meta_path.remove(self)  # type: ignore[arg-type]
-                    _register(module)
-
-            spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
-        return spec

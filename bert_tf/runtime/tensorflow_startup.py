@@ -10,12 +10,10 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from importlib.machinery import ModuleSpec
-from types import ModuleType
+from collections.abc import Iterator
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import backend
+from bert_tf.runtime import backend, keras_import
 
 # What `import tensorflow` imports of Keras at its end, to register its optimizers for `tf.saved_model.load`: a third of
 # the time. No SavedModel of this package has one, and what needs Keras imports it.
@@ -62,7 +60,7 @@ def start_tensorflow() -> None:
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
         return
     if "keras" not in sys.modules:
-        sys.meta_path.insert(0, _KerasFinder())
+        keras_import.within(lambda _: _without(*EXTRAS_OF_KERAS))
     with _without(PART_OF_KERAS), no_messages():
         backend.gpu_count()  # loads the drivers
 
@@ -112,26 +110,6 @@ def quiet_log() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
-
-
-class _KerasFinder:
-    """Finds Keras such that its import goes without EXTRAS_OF_KERAS."""
-
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name != "keras":
-            return None
-        others = (finder.find_spec(name, path, target) for finder in sys.meta_path[sys.meta_path.index(self) + 1 :])
-        spec = next(filter(None, others), None)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def execute_alone(module: ModuleType) -> None:
-                sys.meta_path.remove(self)
-                with _without(*EXTRAS_OF_KERAS):
-                    execute(module)
-
-            spec.loader.exec_module = execute_alone  # type: ignore[method-assign]
-        return spec
 
 
 @contextlib.contextmanager

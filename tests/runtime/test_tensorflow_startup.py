@@ -6,7 +6,7 @@ import sys
 import tensorflow as tf
 import warm
 
-from bert_tf.runtime import tensorflow_startup
+from bert_tf.runtime import keras_import, tensorflow_startup
 
 
 def test_assets_written_is_not_shown(tmp_path, caplog):
@@ -34,7 +34,7 @@ def test_keras_is_imported_without_what_only_plots_need(tmp_path, monkeypatch):
     for name in ("keras", "colorsys"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(tensorflow_startup, "EXTRAS_OF_KERAS", ("colorsys",))
-    finder = tensorflow_startup._KerasFinder()
+    finder = keras_import.Finder(lambda _: tensorflow_startup._without(*tensorflow_startup.EXTRAS_OF_KERAS))
     monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
     import keras
 

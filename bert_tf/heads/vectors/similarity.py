@@ -41,7 +41,7 @@ def _rows(vectors: Any) -> np.ndarray:
     try:
         rows = np.atleast_2d(np.asarray(vectors, np.float32))
     except (TypeError, ValueError):
-        rows = np.zeros([])
+        rows = np.zeros([], np.float32)
     if rows.ndim != 2:
         raise UserError("similarity compares vectors, such as embed(texts) returns: pass one, or an array of several.")
     return rows
