@@ -3,9 +3,8 @@
 B rows, T positions in a row, N = B * T, D hidden size, E width of the embeddings, H heads, K size of one head.
 """
 
-import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -49,16 +48,3 @@ def check_support(encoder: Any, purpose: str) -> None:
     """Raises UserError unless the encoder fills probes. purpose: the flag that needs it."""
     if not encoder.fills_probes:
         raise UserError(f"{purpose} is for encoders of BERT's layers, and encoder={encoder.config.encoder} is none.")
-
-
-@contextlib.contextmanager
-def probing(encoder: Any, probe: Probe | None) -> Iterator[None]:
-    """The next pass of the encoder fills the probe; None: as always."""
-    if probe is None:
-        yield
-        return
-    encoder.probe = probe
-    try:
-        yield
-    finally:
-        encoder.probe = None

@@ -4,7 +4,7 @@ B rows, T positions in a row, P positions that are needed, D hidden size, H head
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, NotRequired, TypedDict, Unpack
 
 import keras
 import tensorflow as tf
@@ -13,6 +13,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.encoder_traits import PACKAGE
 from bert_tf.errors import leave_out
 from bert_tf.model import random_bits
+from bert_tf.model.activation_probe import Probe
 from bert_tf.model.inputs import complete_for
 from bert_tf.model.layers import ConfiguredLayer, config_of
 from bert_tf.model.sequence_packing import PackingSpec
@@ -27,6 +28,15 @@ class Asked(TypedDict):
     return_hidden_states: bool
     return_attention: bool
     packing: PackingSpec | None
+    probe: NotRequired[Probe]
+
+
+class Pass(NamedTuple):
+    """Arguments of a call that a model hands on to its encoder; see `BaseEncoder.call`."""
+
+    seed: tf.Tensor | None = None
+    packing: PackingSpec | None = None
+    probe: Probe | None = None
 
 
 class BaseEncoder(ConfiguredLayer):
@@ -80,6 +90,7 @@ class BaseEncoder(ConfiguredLayer):
         return_hidden_states: bool = False,
         return_attention: bool = False,
         packing: PackingSpec | None = None,
+        probe: Probe | None = None,
         training: bool | None = None,
     ) -> dict[str, Any]:
         """Encodes rows of texts.
@@ -96,6 +107,7 @@ class BaseEncoder(ConfiguredLayer):
             return_attention: also return "attention_probabilities", a tuple of L [B, H, T, T]. Not with positions.
             packing: how to pack inputs with `lengths` into rows; None: not. Outputs differ only on padding, and in
                 attention, which is that of the rows; with dynamic packing T of the outputs is the longest text's.
+            probe: is filled by this pass; only encoders that have `fills_probes` take one.
             training: without a seed, draw one from the state that is saved with the layer. Keras sets it in `fit`.
 
         Returns:
@@ -113,6 +125,7 @@ class BaseEncoder(ConfiguredLayer):
             return_hidden_states=return_hidden_states,
             return_attention=return_attention,
             packing=packing,
+            **({} if probe is None else {"probe": probe}),
         )
 
     def encode(self, inputs: Mapping[str, tf.Tensor], **asked: Unpack[Asked]) -> dict[str, Any]:

@@ -13,6 +13,8 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model import encoders, weights
+from bert_tf.model.activation_probe import Probe
+from bert_tf.model.base_encoder import Pass
 from bert_tf.model.batch_layout import size_of
 from bert_tf.model.crf import Crf
 from bert_tf.model.inputs import complete_for
@@ -86,6 +88,7 @@ class BertModel(keras.Model):
         inputs: Inputs,
         seed: tf.Tensor | None = None,
         packing: PackingSpec | None = None,
+        probe: Probe | None = None,
         training: bool | None = None,
     ) -> dict[str, Any]:
         """Computes what `outputs` of the class says.
@@ -94,17 +97,18 @@ class BertModel(keras.Model):
             inputs: `token_ids` [B, T], and what else there is; see `inputs.complete` for the rest and other names.
             seed: int32 [2], the seed of dropout; None: no dropout, unless `training`.
             packing: how to pack texts into rows; None: one text per row.
+            probe: is filled by this pass, see `model.activation_probe`.
             training: without a seed, draw one from the state that is saved with the model. Keras sets it in `fit`.
         """
-        return self.outputs(self.complete(inputs), self.encoder.seed_of(seed, training), packing)
+        return self.outputs(self.complete(inputs), Pass(self.encoder.seed_of(seed, training), packing, probe))
 
     def complete(self, inputs: Any) -> Inputs:
         """Adds the inputs that the caller may leave out; see `inputs.complete_for`."""
         return complete_for(self.config, inputs)
 
-    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, Any]:
+    def outputs(self, inputs: Inputs, how: Pass) -> dict[str, Any]:
         """Returns "tokens" [B, T, D] and "pooled" [B, D] of the encoder."""
-        return self.encoder(inputs, seed=seed, packing=packing)
+        return self.encoder(inputs, **how._asdict())
 
     def count_params(self) -> int:
         """The number of weights; the state of dropout is none."""
@@ -129,12 +133,12 @@ class Pretrainer(BertModel):
             self.next_sentence = LogitsHead(self.config, 2, dtype=self.dtype_policy)
         self.built = True
 
-    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
+    def outputs(self, inputs: Inputs, how: Pass) -> dict[str, tf.Tensor]:
         """inputs: also `masked_lm_positions` [B, P]; without them P is T, and every token is predicted.
 
         Returns float32 "masked_lm_logits" [B, P, V] and "next_sentence_logits" [B, 2] (0: is next, 1: random).
         """
-        encoded = self.encoder(inputs, seed=seed, positions=inputs.get("masked_lm_positions"), packing=packing)
+        encoded = self.encoder(inputs, positions=inputs.get("masked_lm_positions"), **how._asdict())
         tokens = encoded["tokens_at"] if "masked_lm_positions" in inputs else encoded["tokens"]
         tokens = self.encoder.for_token_heads(tokens)
         outputs = {"masked_lm_logits": self.masked_lm(tokens, self.encoder.token_table)}
@@ -156,37 +160,37 @@ class PooledModel(BertModel):
         self.classifier = LogitsHead(self.config, size, dtype=self.dtype_policy)
         self.built = True
 
-    def logits(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> tf.Tensor:
+    def logits(self, inputs: Inputs, how: Pass) -> tf.Tensor:
         """Float32 [B, size], for texts or for texts in windows; inputs: see `vectors`."""
-        return self.classifier(self.dropout(self.vectors(inputs, seed, packing), seed=seed))
+        return self.classifier(self.dropout(self.vectors(inputs, how), seed=how.seed))
 
-    def vectors(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> tf.Tensor:
+    def vectors(self, inputs: Inputs, how: Pass) -> tf.Tensor:
         """Input of the dense layer, [B, D].
 
         inputs: of texts in windows `token_ids`, `segment_ids` [B, W, T], `lengths` [B, W], `window_counts` [B].
         """
         rows = as_rows(inputs) if "window_counts" in inputs else inputs
-        if "window_counts" in inputs and packing and seed is None and TABLES[0] not in inputs:
-            pooled = self._pooled_in_blocks(rows, packing)
+        if "window_counts" in inputs and how.packing and how.seed is None and TABLES[0] not in inputs:
+            pooled = self._pooled_in_blocks(rows, how)
         else:
-            pooled = self._pooled(rows, seed, packing)  # [B or B * W, D]
+            pooled = self._pooled(rows, how)  # [B or B * W, D]
         if "window_counts" in inputs:
             pooled = _pool_windows(pooled, inputs["lengths"], inputs["window_counts"], self.window_pooling)
         return pooled
 
-    def _pooled(self, rows: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> tf.Tensor:
+    def _pooled(self, rows: Inputs, how: Pass) -> tf.Tensor:
         """The pooled vectors of rows [R, D]."""
         no_tokens = tf.zeros([size_of(rows["token_ids"], 0), 0], tf.int32)
-        return self.encoder(rows, seed=seed, positions=no_tokens, packing=packing)["pooled"]
+        return self.encoder(rows, positions=no_tokens, **how._asdict())["pooled"]
 
-    def _pooled_in_blocks(self, rows: Inputs, packing: PackingSpec) -> tf.Tensor:
+    def _pooled_in_blocks(self, rows: Inputs, how: Pass) -> tf.Tensor:
         """`_pooled` of those rows that have tokens, some at a time, so that memory does not depend on their number."""
         lengths = rows["lengths"]
         used = tf.where(lengths > 0)  # [N, 1]
 
         def of_rows(first: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
             block = {name: tf.gather(x, used[first:end, 0]) for name, x in rows.items()}
-            return tf.cast(self._pooled(block, None, packing), tf.float32)
+            return tf.cast(self._pooled(block, how), tf.float32)
 
         size = self.config.hidden_size
         pooled = concat_blocks(of_rows, tf.shape(used)[0], [size], WINDOWS_AT_ONCE)  # [N, D]
@@ -201,9 +205,9 @@ class PooledModel(BertModel):
 class Classifier(PooledModel):
     """Classifies texts, or pairs of them, into `size` classes, or with `size` labels that do not exclude each other."""
 
-    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
+    def outputs(self, inputs: Inputs, how: Pass) -> dict[str, tf.Tensor]:
         """Returns float32 "logits" [B, size]."""
-        return {"logits": self.logits(inputs, seed, packing)}
+        return {"logits": self.logits(inputs, how)}
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "size": self.classifier.bias.shape[0]}
@@ -216,9 +220,9 @@ class Regressor(PooledModel):
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, 1, **options)
 
-    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
+    def outputs(self, inputs: Inputs, how: Pass) -> dict[str, tf.Tensor]:
         """Returns float32 "values" [B], unbounded."""
-        return {"values": self.logits(inputs, seed, packing)[:, 0]}
+        return {"values": self.logits(inputs, how)[:, 0]}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -228,9 +232,9 @@ class MultipleChoice(PooledModel):
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, 1, **options)
 
-    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
+    def outputs(self, inputs: Inputs, how: Pass) -> dict[str, tf.Tensor]:
         """inputs: int32 `token_ids`, `segment_ids` [B, C, T], `lengths` [B, C]. Returns float32 "logits" [B, C]."""
-        logits = self.logits(as_rows(inputs), seed, packing)  # [B * C, 1]
+        logits = self.logits(as_rows(inputs), how)  # [B * C, 1]
         return {"logits": tf.reshape(logits, [-1, size_of(inputs["lengths"], -1)])}
 
 
@@ -245,9 +249,9 @@ class SpanFinder(BertModel):
         self.span = LogitsHead(self.config, 2, dtype=self.dtype_policy)
         self.built = True
 
-    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
+    def outputs(self, inputs: Inputs, how: Pass) -> dict[str, tf.Tensor]:
         """Returns float32 "start_logits" and "end_logits" [B, T]."""
-        tokens = self.encoder(inputs, seed=seed, packing=packing)["tokens"]  # [B, T, D]
+        tokens = self.encoder(inputs, **how._asdict())["tokens"]  # [B, T, D]
         tokens = self.encoder.for_token_heads(tokens)
         logits = self.span(tf.reshape(tokens, [-1, self.config.hidden_size]))  # [B * T, 2]
         logits = tf.reshape(logits, [-1, size_of(tokens, 1), 2])
@@ -270,11 +274,11 @@ class TokenClassifier(BertModel):
         self.crf = Crf(size, dtype=self.dtype_policy) if crf else None
         self.built = True
 
-    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
+    def outputs(self, inputs: Inputs, how: Pass) -> dict[str, tf.Tensor]:
         """Returns float32 "logits" [B, T, size], and of a CRF "potentials" [B, size + 2, size]."""
-        tokens = self.encoder(inputs, seed=seed, packing=packing)["tokens"]  # [B, T, D]
+        tokens = self.encoder(inputs, **how._asdict())["tokens"]  # [B, T, D]
         tokens = self.encoder.for_token_heads(tokens)
-        x = self.dropout(tf.reshape(tokens, [-1, self.config.hidden_size]), seed=seed)
+        x = self.dropout(tf.reshape(tokens, [-1, self.config.hidden_size]), seed=how.seed)
         logits = self.classifier(x)  # [B * T, size]
         logits = tf.reshape(logits, [-1, size_of(tokens, 1), logits.shape[-1]])
         return {"logits": logits} | ({"potentials": self.crf(logits)} if self.crf else {})

@@ -13,11 +13,11 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model import encoders
+from bert_tf.model.base_encoder import Pass
 from bert_tf.model.batch_layout import size_of
 from bert_tf.model.embeddings import SharedEmbeddings
 from bert_tf.model.heads import BertModel, Inputs, LogitsHead, MaskedLmHead
 from bert_tf.model.layers import ConfiguredLayer
-from bert_tf.model.sequence_packing import PackingSpec
 
 GENERATOR, SAMPLE = 0x5EED, 1  # what the seeds of the generator differ by
 
@@ -49,11 +49,9 @@ class Discriminator(BertModel):
         self.replaced_token = head(self.config, dtype=self.dtype_policy)
         self.built = True
 
-    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
+    def outputs(self, inputs: Inputs, how: Pass) -> dict[str, tf.Tensor]:
         """Returns float32 "replaced_token_logits" [B, T], above 0: replaced."""
-        return {
-            "replaced_token_logits": self.replaced_token(self.encoder(inputs, seed=seed, packing=packing)["tokens"])
-        }
+        return {"replaced_token_logits": self.replaced_token(self.encoder(inputs, **how._asdict())["tokens"])}
 
 
 def generator_config(config: BertConfig) -> BertConfig:
@@ -98,7 +96,7 @@ class ReplacedTokenModel(Discriminator):
         self.masked_lm = MaskedLmHead(small, dtype=self.dtype_policy)
         self.built = True
 
-    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
+    def outputs(self, inputs: Inputs, how: Pass) -> dict[str, tf.Tensor]:
         """inputs: also `masked_lm_positions`, and in pre-training `masked_lm_ids` and `masked_lm_weights`, [B, P].
 
         Returns float32 "masked_lm_logits" [B, P, V] of the generator. With the ids also "replaced_token_logits" and
@@ -106,9 +104,9 @@ class ReplacedTokenModel(Discriminator):
         finds them probable: label 1 where such a token is not the original one.
         """
         positions, other_seed = inputs.get("masked_lm_positions"), None
-        if seed is not None:  # other masks of dropout than those of the encoder
-            other_seed = tf.bitwise.bitwise_xor(seed, tf.constant([0, GENERATOR], tf.int32))
-        encoded = self.generator(inputs, seed=other_seed, positions=positions, packing=packing)
+        if how.seed is not None:  # other masks of dropout than those of the encoder
+            other_seed = tf.bitwise.bitwise_xor(how.seed, tf.constant([0, GENERATOR], tf.int32))
+        encoded = self.generator(inputs, seed=other_seed, positions=positions, packing=how.packing)
         tokens = encoded["tokens"] if positions is None else encoded["tokens_at"]
         logits = self.masked_lm(tokens, self.generator.token_table)
         if "masked_lm_ids" not in inputs:
@@ -118,7 +116,7 @@ class ReplacedTokenModel(Discriminator):
         )
         token_ids = _at_positions(inputs["token_ids"], inputs, drawn)
         original = _at_positions(inputs["token_ids"], inputs, inputs["masked_lm_ids"])
-        outputs = super().outputs({**inputs, "token_ids": token_ids}, seed, packing)
+        outputs = super().outputs({**inputs, "token_ids": token_ids}, how)
         labels = tf.cast(tf.not_equal(token_ids, original), tf.float32)
         labels = labels[:, : size_of(outputs["replaced_token_logits"], 1)]
         return {"masked_lm_logits": logits, "replaced_token_labels": labels, **outputs}

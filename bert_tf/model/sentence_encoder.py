@@ -9,6 +9,8 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.model.activation_probe import Probe
+from bert_tf.model.base_encoder import Pass
 from bert_tf.model.batch_layout import size_of
 from bert_tf.model.heads import BertModel, Inputs, PooledModel, as_rows
 from bert_tf.model.sequence_packing import PackingSpec
@@ -31,10 +33,10 @@ class SentenceEncoder(BertModel):
         super().__init__(config, **options)
         self.pooling, self.normalize = pooling, normalize
 
-    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
+    def outputs(self, inputs: Inputs, how: Pass) -> dict[str, tf.Tensor]:
         """inputs: `token_ids`, `segment_ids` [B, F, T], `lengths` [B, F]. Returns float32 "vectors" [B, F, D]."""
         rows = as_rows(inputs)
-        tokens = self.encoder(rows, seed=seed, packing=packing)["tokens"]  # [B * F, T, D]
+        tokens = self.encoder(rows, **how._asdict())["tokens"]  # [B * F, T, D]
         text_mask = rows.get("text_mask")
         if text_mask is not None:  # as wide as the tokens, which packing cuts
             text_mask = text_mask[:, : size_of(tokens, 1)]
@@ -55,10 +57,15 @@ class InputOfHead(keras.Model):
         self.config, self.encoder, self._model, self.built = model.config, model.encoder, model, True
 
     def call(
-        self, inputs: Inputs, seed: tf.Tensor | None = None, packing: PackingSpec | None = None
+        self,
+        inputs: Inputs,
+        seed: tf.Tensor | None = None,
+        packing: PackingSpec | None = None,
+        probe: Probe | None = None,
     ) -> dict[str, tf.Tensor]:
         """As `BertModel.call`. Returns float32 "vectors" [B, D]."""
-        return {"vectors": tf.cast(self._model.vectors(self._model.complete(inputs), seed, packing), tf.float32)}
+        vectors = self._model.vectors(self._model.complete(inputs), Pass(seed, packing, probe))
+        return {"vectors": tf.cast(vectors, tf.float32)}
 
 
 def pool_tokens(tokens: tf.Tensor, lengths: tf.Tensor, pooling: str, text_mask: tf.Tensor | None = None) -> tf.Tensor:

@@ -19,7 +19,7 @@ import tensorflow as tf
 from bert_tf.config.train_config import DistillationConfig
 from bert_tf.errors import UserError, leave_out
 from bert_tf.model import weights
-from bert_tf.model.activation_probe import Probe, check_support, probing
+from bert_tf.model.activation_probe import Probe, check_support
 from bert_tf.model.layer_selection import layer_map
 from bert_tf.model.layers import Dense
 from bert_tf.model.sequence_packing import PackingSpec
@@ -276,8 +276,7 @@ class DistilledTask:
         outputs, probe: of the student's pass, which showed all tokens. packing: as it had.
         """
         seen = Probe(shows_all_tokens=True)
-        with probing(self.teacher.encoder, seen):
-            taught = self.teacher(batch, packing=packing)
+        taught = self.teacher(batch, packing=packing, probe=seen)
         pair = Pair(
             student=View(outputs, probe),
             teacher=View(taught, seen),

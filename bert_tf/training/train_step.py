@@ -14,7 +14,7 @@ import tensorflow as tf
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model import static_shapes, weights
-from bert_tf.model.activation_probe import Probe, check_support, probing
+from bert_tf.model.activation_probe import Probe, check_support
 from bert_tf.model.sequence_packing import TABLES, PackingSpec, local_costs
 from bert_tf.model.static_shapes import FITS
 from bert_tf.runtime import backend
@@ -316,8 +316,7 @@ class TrainStep:
             tape.watch(list(self.active.values()))
             if probe and self.config.fgm_epsilon:
                 probe.watch = tape.watch
-            with probing(self.model.encoder, probe):
-                outputs = self.model(rows, seed=seed, packing=packing)
+            outputs = self.model(rows, seed=seed, packing=packing, probe=probe)
             values = self.task.metrics(outputs, rows)
             if self.distilled and probe:
                 values |= self.distilled.taught_metrics(outputs, probe, rows, packing)

@@ -12,6 +12,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.formats import google_tf
 from bert_tf.errors import UserError
 from bert_tf.model import weights
+from bert_tf.model.base_encoder import Pass
 from bert_tf.model.replaced_tokens import Discriminator, ReplacedTokenModel
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(25))]
@@ -95,7 +96,7 @@ def logits_of(model):
     """Of the discriminator."""
     names = ("token_ids", "segment_ids", "lengths")
     batch = {name: tf.constant(x) for name, x in tiny.batch().items() if name in names}
-    return Discriminator.outputs(model, batch, None, None)["replaced_token_logits"]
+    return Discriminator.outputs(model, batch, Pass())["replaced_token_logits"]
 
 
 def test_discriminator_of_an_archive_answers_as_the_model_that_was_written(archive, checkpoint):

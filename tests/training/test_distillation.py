@@ -13,7 +13,7 @@ from bert_tf.config.train_config import DistillationConfig, TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.model import heads, layer_selection, weights
-from bert_tf.model.activation_probe import Probe, probing
+from bert_tf.model.activation_probe import Probe
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.training import distillation, distribute
 from bert_tf.training.checkpointing import TrainState
@@ -39,8 +39,7 @@ def distilled(models, losses=ALL, task=None, **options):
 
 def metrics_of(task, model, packing=None):
     probe = Probe(shows_all_tokens=True)
-    with probing(model.encoder, probe):
-        outputs = model(BATCH, packing=packing)
+    outputs = model(BATCH, packing=packing, probe=probe)
     values = task.taught_metrics(outputs, probe, BATCH, packing)
     return {name: float(tf.reduce_sum(v * w)) for name, (v, w) in values.items()}
 
@@ -48,8 +47,7 @@ def metrics_of(task, model, packing=None):
 def inside(model):
     """Hidden states [L + 1][B, T, D], scores and value relations [L][B, H, T, T] and outputs, as NumPy arrays."""
     probe = Probe(shows_all_tokens=True)
-    with probing(model.encoder, probe):
-        outputs = model(BATCH)
+    outputs = model(BATCH, probe=probe)
     states = [x.numpy().reshape(4, 12, -1) for x in probe.hidden_states]
     products = [[x @ np.swapaxes(y, -1, -2) / 2 for x, y in ((q, k), (v, v))] for q, k, v in _numpy(probe.attention)]
     return states, [p[0] for p in products], [p[1] for p in products], {k: v.numpy() for k, v in outputs.items()}

@@ -32,7 +32,6 @@ class BertEncoder(BaseEncoder):
     gradient_checkpointing: in training a layer keeps only its input for the backward pass, and computes the rest again
         there (Chen et al. 2016, arXiv:1604.06174): the same gradients, a third more work, a fraction of the memory.
     token_dropping: in training, the share of each row that the middle layers do not see, see `model.token_dropping`.
-    probe: to be filled by the next pass, see `model.activation_probe.probing`.
 
     Args:
         config: its shape.
@@ -43,7 +42,6 @@ class BertEncoder(BaseEncoder):
     takes_row_tables = True
     gradient_checkpointing = False
     token_dropping = 0.0
-    probe: Probe | None = None
     layer_class: type[TransformerLayer] = TransformerLayer
     embedding_options: Mapping[str, bool] = {}
 
@@ -104,6 +102,7 @@ class BertEncoder(BaseEncoder):
         return_hidden_states: bool,
         return_attention: bool,
         packing: PackingSpec | None,
+        probe: Probe | None = None,
     ) -> dict[str, Any]:
         """As `BaseEncoder.call`; a mean needs all tokens of the last layer."""
         if positions is not None and self.config.pools_mean:
@@ -114,6 +113,7 @@ class BertEncoder(BaseEncoder):
                 return_hidden_states=return_hidden_states,
                 return_attention=return_attention,
                 packing=packing,
+                probe=probe,
             )
             return {"tokens_at": tf.gather(outputs["tokens"], positions, batch_dims=1), "pooled": outputs["pooled"]}
         assignment = RowAssignment.given(inputs)
@@ -121,7 +121,7 @@ class BertEncoder(BaseEncoder):
             inputs = packing.trim(inputs)
             assignment = packing.assign(inputs)
         rows = assignment.pack(inputs) if assignment else inputs
-        layout = self.layout(rows, seed).with_probe(self.probe)
+        layout = self.layout(rows, seed).with_probe(probe)
         layout = dataclasses.replace(layout, shows_attention=return_attention) if return_attention else layout
         indices = None if positions is None else self._indices(inputs, assignment, positions)
         x = self.embeddings(rows["token_ids"], rows["segment_ids"], rows.get("positions"), layout=layout)  # [N, D]

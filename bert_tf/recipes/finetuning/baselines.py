@@ -60,12 +60,14 @@ def _frozen_vectors(evaluator: "Evaluator") -> Callable[[str, int], np.ndarray] 
 
     None for several processes, too, which would have to wait for each other.
     """
+    from bert_tf.model.base_encoder import Pass
+
     model, strategy = evaluator.model, evaluator.strategy
     if not hasattr(model, "vectors") or distribute.spans_processes(strategy):
         return None
 
     def on_replica(batch: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
-        computed = tf.cast(model.vectors(model.complete(batch), None, evaluator.packing), tf.float32)
+        computed = tf.cast(model.vectors(model.complete(batch), Pass(packing=evaluator.packing)), tf.float32)
         return distribute.all_gather([computed, batch["row_numbers"]])
 
     compute = distribute.on_replicas(strategy, on_replica)

@@ -11,11 +11,11 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.heads.vectors.vector_choice import FEATURES
+from bert_tf.model.base_encoder import Pass
 from bert_tf.model.crf import Crf
 from bert_tf.model.encoders.bilstm_on_top import BiLstm
 from bert_tf.model.heads import HEAD_DROPOUT, BertModel, LogitsHead
 from bert_tf.model.layers import Dropout
-from bert_tf.model.sequence_packing import PackingSpec
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -76,19 +76,17 @@ class BiLstmTagger(BertModel):
         """The inputs as they are: vectors need nothing else."""
         return inputs
 
-    def outputs(
-        self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor | None, packing: PackingSpec | None
-    ) -> dict[str, tf.Tensor]:
+    def outputs(self, inputs: Mapping[str, tf.Tensor], how: Pass) -> dict[str, tf.Tensor]:
         """Float32 "logits" [B, longest length, C], and of a CRF "potentials" [B, C + 2, C].
 
-        inputs: float32 `vectors` [B, W, K, D], `lengths` [B]. packing: without effect, as words are not packed.
+        inputs: float32 `vectors` [B, W, K, D], `lengths` [B]. Words are not packed.
         """
         lengths = inputs["lengths"]
         longest = tf.maximum(tf.reduce_max(lengths), 1)
         x = tf.cast(inputs["vectors"][:, :longest], self.compute_dtype)
         x = self.mix(x) if self.mix else tf.reshape(x, [tf.shape(x)[0], longest, x.shape[2] * x.shape[3]])
         x = self.lstm(x, lengths)  # [B, longest, lstm_size]
-        logits = self.classifier(self.dropout(tf.reshape(x, [-1, self.lstm_size]), seed=seed))
+        logits = self.classifier(self.dropout(tf.reshape(x, [-1, self.lstm_size]), seed=how.seed))
         logits = tf.reshape(logits, [-1, longest, logits.shape[-1]])
         return {"logits": logits} | ({"potentials": self.crf(logits)} if self.crf else {})
 

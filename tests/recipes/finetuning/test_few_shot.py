@@ -16,6 +16,7 @@ from bert_tf.errors import UserError
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.regression import Regression
 from bert_tf.model import weights
+from bert_tf.model.base_encoder import Pass
 from bert_tf.recipes.finetuning import few_shot
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import distribute
@@ -31,10 +32,10 @@ def trained():
     model = task.create_model(dataclasses.replace(ONE_LAYER, vocab_size=5 + len(WORDS)))
     weights.assign(model, tiny.random_weights(model))
     batch = task.head.inputs(task.tokenizer, np.array([row.texts for row in ROWS]))
-    before = model.vectors(batch, None, None).numpy()
+    before = model.vectors(batch, Pass()).numpy()
     config = dataclasses.replace(CONFIG, train_batch_size=6, num_train_steps=8, learning_rate=0.02)
     few_shot.train(task, model, config, distribute.create_strategy("auto"))
-    return before, model.vectors(batch, None, None).numpy()
+    return before, model.vectors(batch, Pass()).numpy()
 
 
 @pytest.mark.eager
