@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bert_tf.api.bert import Bert
     from bert_tf.api.options import FineTuneOptions, PretrainOptions
     from bert_tf.api.training import Data, Run
+    from bert_tf.export.engine_predictor import Engine
     from bert_tf.training.run_directory import Callback
 
 __version__ = "0.1.0"
@@ -31,7 +32,7 @@ def load(
     *,
     special_tokens_in_strings: "bool | Sequence[str] | None" = None,
     trust_code: bool = False,
-    engine: str | None = None,
+    engine: "Engine | None" = None,
 ) -> "Bert":
     """Reads any checkpoint that `bert-tf convert` takes, a run or an export, as a Keras model that also takes strings.
 
@@ -47,8 +48,9 @@ def load(
             original splits it. True: the five and those that the checkpoint adds. Tokens: these and the five. By
             default as the checkpoint says, else none.
         trust_code: whether files may name modules outside of this package, such as an encoder, which are then imported.
-        engine: "openvino" or "onnx" answers by the model for it that an export holds, without loading TensorFlow, and
-            has methods for texts but no Keras model; "auto" takes the fastest of those, else TensorFlow.
+        engine: "openvino" or "onnx", or one of them with "_int8", answers by the model for it that an export holds,
+            without loading TensorFlow, and has methods for texts but no Keras model; "auto" takes the fastest of those,
+            else TensorFlow.
 
     Raises:
         UserError: no format recognizes the path, a file is damaged or names code outside of this package, or a weight

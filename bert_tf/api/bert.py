@@ -10,7 +10,7 @@ import numpy as np
 from bert_tf.api import frames, python_words
 from bert_tf.api import texts as given_texts
 from bert_tf.api.base_bert import WINDOW, BaseBert, examples_of
-from bert_tf.api.call_options import Embedding, Hypotheses, Many, One, Reading
+from bert_tf.api.call_options import Embedding, Hypotheses, LongTexts, Many, One, Reading
 from bert_tf.api.results import Attribution, Ranked
 from bert_tf.api.texts import is_words, listed
 from bert_tf.checkpoints import formats
@@ -90,7 +90,7 @@ class Bert(BaseBert):
         prompt: str | None = None,
         truncate_dim: int | None = None,
         max_seq_length: int | None = None,
-        long_texts: str | None = None,
+        long_texts: LongTexts | None = None,
         batch_size: int = 256,
     ) -> "np.ndarray | pd.DataFrame":
         """Returns the embedding of each text, as `bert-tf extract --unit=sentence` computes it.

@@ -1,9 +1,10 @@
 """Types of the arguments of a `Bert`'s methods: texts, and options by keyword."""
 
 from collections.abc import Iterable
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 One = str | tuple[Any, ...]  # the texts of one example
+LongTexts = Literal["cut", "windows"]
 Many = Iterable[Any]  # of several: a list, Series, DataFrame, array, tf.data.Dataset, generator
 
 
@@ -24,7 +25,7 @@ class Embedding(Reading, total=False):
     prompt: str | None
     truncate_dim: int | None
     max_seq_length: int | None
-    long_texts: str | None
+    long_texts: LongTexts | None
 
 
 class Hypotheses(TypedDict, total=False):

@@ -74,7 +74,7 @@ class FineTuneOptions(Options, total=False):
     dropout_prob: float  # Dropout of hidden states and attention weights when training from scratch.
     early_stop_patience: int  # Stop after N evaluations without improvement; 0: never.
     ema_decay: float  # Decay of the moving average of the weights, such as 0.999, which is evaluated, kept and exported in their place; 0: the weights themselves.
-    encoder: str  # Encoder; see bert_tf/model/encoders. Default: as in init_checkpoint, else bert.
+    encoder: Literal["", "albert", "bert", "bilstm_on_top", "camembert", "deberta_v2", "distilbert", "electra", "lstm", "modern_bert", "mpnet", "nomic_bert", "pre_ln_bert", "roberta", "static", "xlm_roberta", "xlnet"] | str  # Encoder; see bert_tf/model/encoders. Default: as in init_checkpoint, else bert.
     eval_file: StrPath  # Labeled evaluation data: a table or a tagged file. Default: dev.* in data_dir.
     eval_fraction: float  # Fraction of the training table held out for evaluation if there is no evaluation table.
     eval_steps: int  # Steps between evaluations; 0: at every checkpoint and at the end of every epoch.
@@ -94,7 +94,7 @@ class FineTuneOptions(Options, total=False):
     label_separator: str  # Separator between labels in one cell (tables with --label_type=multi_label).
     label_smoothing: float  # Part of the target that all labels share, such as 0.1; for classes and labels.
     label_threshold: str  # Probability above which a label is predicted (--label_type=multi_label); best: per label, the threshold with the best F1 on the development set.
-    label_type: str  # Type of a table's labels: one of several classes, any number of labels per text, a number, which choice is right, or for rerankers how well a text answers a query, from 0 to 1 or as any score.
+    label_type: Literal["classes", "multi_label", "regression", "choice", "relevance", "relevance_score"] | str  # Type of a table's labels: one of several classes, any number of labels per text, a number, which choice is right, or for rerankers how well a text answers a query, from 0 to 1 or as any score.
     labels: str  # Comma-separated labels of a table or tags, in order. Default: those of the training data.
     largest_score: float  # With similarity_loss=cosine: the score of texts that mean the same, 5 in STS-B; scores are divided by it.
     layerwise_learning_rate_decay: float  # Learning rate of a layer relative to the layer above, such as 0.9; the head uses the full rate.
@@ -114,7 +114,7 @@ class FineTuneOptions(Options, total=False):
     num_seeds: int  # Number of runs, with random_seed and the seeds after it; reports mean and standard deviation.
     num_train_epochs: float  # Number of passes over the training data.
     num_train_epochs_grid: str  # Numbers of epochs to try, such as 2,3,4; replaces num_train_epochs.
-    optimizer: str  # adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches; muon: LAMB with orthogonal updates; auto: adamw_corrected below 10,000 training examples, else adamw.
+    optimizer: Literal["auto", "adamw", "adamw_corrected", "lamb", "muon"] | str  # adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches; muon: LAMB with orthogonal updates; auto: adamw_corrected below 10,000 training examples, else adamw.
     pooling: Literal["", "cls", "mean", "max", "mean_sqrt_len", "weighted_mean", "last"]  # How the vectors of tokens become that of a text; before labels cls, which goes through the pooler, or mean. Default: as in init_checkpoint, else cls before labels and mean for sentence vectors.
     pos_weight: str  # Weights of the labels that hold in the loss (--label_type=multi_label): balanced, texts without a label for each with it; a number; numbers in the order of the labels; or of some labels, urgent=3.
     position_digits: bool  # Tagging: strip the digit that ends every word, as in Weibo NER.
@@ -155,7 +155,7 @@ class PretrainOptions(Options, total=False):
     do_whole_word_mask: bool  # Mask all tokens of a word together.
     dropout_prob: float  # Dropout of hidden states and attention weights; ignored if a configuration file is given.
     dupe_factor: int  # Passes over the text, each with different sentence pairs; 1 by default for rows without pairs.
-    encoder: str  # bert or a relative of it, or lstm: two language models as in ELMo; default: as in init_checkpoint, else bert.
+    encoder: Literal["", "albert", "bert", "bilstm_on_top", "camembert", "deberta_v2", "distilbert", "electra", "lstm", "modern_bert", "mpnet", "nomic_bert", "pre_ln_bert", "roberta", "static", "xlm_roberta", "xlnet"] | str  # bert or a relative of it, or lstm: two language models as in ELMo; default: as in init_checkpoint, else bert.
     eval_file: StrPath  # Held-out text for evaluation, given as input_file is. Default: 5% of the documents of input_file.
     input_streams: int | Literal["auto"]  # Streams of which batches consist, each with shards of its own: as many hosts can read without reading all; auto: one for 16 shards, up to 64. Runs with other streams have other batches.
     keep_checkpoint_max: int  # Number of newest checkpoints to keep; 0: all.
@@ -173,7 +173,7 @@ class PretrainOptions(Options, total=False):
     num_train_steps: int | Literal["auto"]  # Number of training steps; auto: of some 40 passes over the text, as BERT's, at most 100,000.
     num_warmup_steps: int  # Number of warm-up steps. Default: warmup_proportion of the steps.
     num_workers: int  # Number of processes that write records; the records do not depend on it. 0: one for each core, or none but this one if there is little text.
-    optimizer: str  # adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches; muon: LAMB with orthogonal updates of hidden matrices, for few steps.
+    optimizer: Literal["adamw", "adamw_corrected", "lamb", "muon"] | str  # adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches; muon: LAMB with orthogonal updates of hidden matrices, for few steps.
     prepare_only: bool  # Write vocabulary and records, then stop.
     recipe: Literal["", "lamb_large_batch", "budget"]  # Defaults of several flags, which flags that are given override; lamb_large_batch: LAMB with batches of 64k and 32k rows in two phases; budget: for an hour on a few cores.
     recipe_scale: float  # Factor of the batches of the recipe; its learning rates change with the square root.

@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import datetime
 import importlib
 import math
 import os
@@ -83,13 +84,24 @@ def _check_in_proportion(file: IO[bytes]) -> None:
         raise ValueError(f"it unpacks to {unpacked:,} bytes")
 
 
+class NumberText(str):
+    """The text of a number in a workbook; `value` is the number."""
+
+    value: int | float
+
+
 def _cell_text(value: Any) -> str:
     """Text of a cell, apart from its format: 3 for 3.0, a date as 2026-11-23."""
     if value is None:
         return ""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
+    if isinstance(value, datetime.datetime) and value.time() == datetime.time():
+        return value.date().isoformat()
+    if not isinstance(value, int | float):
+        return str(value)
+    value = int(value) if isinstance(value, float) and value.is_integer() else value
+    text = NumberText(value)
+    text.value = value
+    return text
 
 
 def parquet_rows(path: str) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -29,7 +29,8 @@ from bert_tf.text.host_tokenizer import HostTokenizer
 
 FOLDER, SETTINGS, EXTRA = "engines", "host.json", "assets.extra"
 AUTO, TENSORFLOW = "auto", "tensorflow"
-CHOICES = (AUTO, TENSORFLOW, "openvino", "onnx", "openvino_int8", "onnx_int8")
+Engine = Literal["auto", "tensorflow", "openvino", "onnx", "openvino_int8", "onnx_int8"]
+CHOICES: tuple[str, ...] = get_args(Engine)
 INT8 = "_int8"  # how the names of models with weights of 8 bits end
 CHECKED = 2  # rows whose numbers are stored with a model, and compared where it is loaded
 FAR = {"float32": 1e-3, "bfloat16": 0.2, "int8": 0.5}  # how far they may be on another machine

@@ -9,14 +9,14 @@ import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text
 from bert_tf.export import prediction_inputs
-from bert_tf.export.engine_predictor import AUTO
+from bert_tf.export.engine_predictor import AUTO, Engine
 from bert_tf.runtime import atomic_files, files, folder_lock
 from bert_tf.runtime.json_files import parse, read_json
 from bert_tf.runtime.progress import progress
@@ -38,12 +38,12 @@ def build(
     *,
     columns: Sequence[str] = (),
     id_column: str | None = None,
-    approximate: str = "auto",
+    approximate: Literal["auto", "true", "false"] = "auto",
     bm25: bool = False,
-    storage: str = "float32",
+    storage: Literal["float32", "int8", "binary"] = "float32",
     batch_size: int = 64,
     overwrite: bool = False,
-    engine: str = AUTO,
+    engine: Engine = AUTO,
     **settings: Any,
 ) -> dict[str, Any]:
     """Writes an index of the texts of a file, whole or not at all; returns what its JSON file says.

@@ -6,12 +6,12 @@ q queries, k texts found for each.
 import dataclasses
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from bert_tf.errors import UserError
-from bert_tf.export.engine_predictor import AUTO
+from bert_tf.export.engine_predictor import AUTO, Engine
 from bert_tf.search import neighbors, words
 from bert_tf.search.building import build
 from bert_tf.search.embedder import Embedder
@@ -77,12 +77,12 @@ class Index:
         folder: str,
         *,
         model: str = "",
-        method: str = "auto",
+        method: Literal["auto", "vectors", "bm25", "hybrid"] = "auto",
         exact: bool = False,
         reranker: str = "",
         reranker_label: str = "",
         batch_size: int = 64,
-        engine: str = AUTO,
+        engine: Engine = AUTO,
     ) -> None:
         """Loads the model. Raises UserError if a file is damaged, or the model makes other vectors."""
         self._files = IndexFiles(folder)

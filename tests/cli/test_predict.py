@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 
+import openpyxl
 import pytest
 import quick_exports
 import tensorflow as tf
@@ -155,6 +156,17 @@ def test_output_is_tsv_or_jsonl_and_can_be_read_again(exports, capsys, tmp_path)
         assert [json.loads(line)["label"] for line in again] == ["short", "short"]
         assert [float(json.loads(line)["probability long"]) for line in again] == [pytest.approx(1 / 3, abs=1e-6), 0.5]
     assert sorted(os.listdir(tmp_path)) == ["a.tsv", "b.jsonl", "b.parquet", "b.tsv", "b.xlsx"]
+
+
+def test_numbers_of_a_workbook_stay_numbers_in_one(exports, capsys, tmp_path):
+    book = openpyxl.Workbook()
+    rows = [("id", "text_a", "text_b"), (7, "", "123"), (0.5, "", "1"), ("007", "", "x"), (True, "", "y")]
+    for row in rows:
+        book.worksheets[0].append(row)
+    book.save(tmp_path / "a.xlsx")
+    answers(capsys, exports["pair"], "--file", tmp_path / "a.xlsx", "--output", tmp_path / "b.xlsx")
+    written = [row[0] for row in openpyxl.load_workbook(tmp_path / "b.xlsx").worksheets[0].iter_rows(values_only=True)]
+    assert written == [row[0] for row in rows] and type(written[4]) is bool
 
 
 def test_run_folder_is_accepted_for_its_export(exports, capsys, tmp_path):

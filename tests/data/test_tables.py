@@ -206,6 +206,7 @@ def test_first_sheet_of_excel_workbook_is_read_as_text(tmp_path):
         [],
         ["Review", "Stars", None, None],
         ["A film.", 3, None],
+        [datetime.datetime(2026, 1, 2), 3.0, None],
         [None],
         ["A day.", 4.5, datetime.date(2026, 1, 2)],
     ]
@@ -215,9 +216,12 @@ def test_first_sheet_of_excel_workbook_is_read_as_text(tmp_path):
     path = str(tmp_path / "reviews.xlsx")
     book.save(path)
     malformed = []
-    assert list(tables.read(path, malformed=malformed)) == [(f"row 3 of {path}", {"Review": "A film.", "Stars": "3"})]
-    assert malformed == [f"row 5 of {path}"]
-    with pytest.raises(UserError, match=r"^Row 5 of .*reviews.xlsx has 3 fields; expected 2 \(Review, Stars\)"):
+    assert list(tables.read(path, malformed=malformed)) == [
+        (f"row {number} of {path}", {"Review": text, "Stars": "3"})
+        for number, text in ((3, "A film."), (4, "2026-01-02"))
+    ]
+    assert malformed == [f"row 6 of {path}"]
+    with pytest.raises(UserError, match=r"^Row 6 of .*reviews.xlsx has 3 fields; expected 2 \(Review, Stars\)"):
         list(tables.read(path))
 
 

@@ -55,8 +55,9 @@ def _line(name: str, field: Any) -> str:
 
 def _type(name: str, field: Any) -> str:
     choices = choices_of(field.metadata)
-    if choices and not field.metadata["names_code"]:
-        return f"Literal[{', '.join(repr(choice).replace(chr(39), chr(34)) for choice in choices)}]"
+    if choices:
+        literal = f"Literal[{', '.join(repr(choice).replace(chr(39), chr(34)) for choice in choices)}]"
+        return f"{literal} | str" if field.metadata["names_code"] else literal
     kinds = {bool: "bool", int: "int", float: "float", float | None: "float | None", str: "str"}
     kind = "StrPath" if field.type is str and name.endswith(PATHS) else kinds[field.type]
     words = "".join(f', "{word}"' for word in field.metadata["words"])

@@ -106,7 +106,7 @@ def write_rows(path: str, rows: Iterable[Answered], *, shared: bool = False) -> 
 
 
 def _write_excel(path: str, rows: Iterable[Answered]) -> None:
-    """The first sheet of a workbook; numbers stay numbers, and no text is a formula.
+    """The first sheet of a workbook; numbers stay numbers, also those of a workbook, and no text is a formula.
 
     Raises UserError for what Excel cannot hold: more rows, longer texts, control characters.
     """
@@ -114,6 +114,7 @@ def _write_excel(path: str, rows: Iterable[Answered]) -> None:
     sheet = book.create_sheet("predictions")
     with contextlib.closing(sheet):
         for number, values in enumerate(_table(rows)):
+            values = [x.value if isinstance(x, table_files.NumberText) else x for x in values]
             cells = [float(_cell(x)) if isinstance(x, float) else _without_formula(_cell(x)) for x in values]
             texts = [x for x in cells if isinstance(x, str)]
             if number >= EXCEL_ROWS or any(len(x) > EXCEL_CHARACTERS or CONTROL.search(x) for x in texts):
