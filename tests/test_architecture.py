@@ -55,7 +55,7 @@ LOCAL_PATHS = {
     "search/building.py": "an index is written and mapped into memory on a disk",
     "search/stored_vectors.py": "an index is written and mapped into memory on a disk",
 }
-ABSL = ("flags.py", "flag_parsers.py", "entry_point.py")  # files of config/ that know it
+ABSL = ("flag_parsers.py", "entry_point.py")  # files of config/ that know it
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "base", "common"}
 
 

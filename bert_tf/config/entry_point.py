@@ -1,4 +1,8 @@
-"""The frame of every script: --help, and one line and an exit code for what the user or the machine causes."""
+"""The frame of every script: its flags, --help, and one line and an exit code for what the user or the machine causes.
+
+The only module that asks absl for the flags of a command line; they are read into a dataclass of options
+(`config.options`).
+"""
 
 import functools
 import logging
@@ -8,16 +12,15 @@ import signal
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from absl import app
 from absl import flags as absl_flags
 from absl import logging as absl_logging
 
-from bert_tf.config import flags
+from bert_tf.config import flag_parsers
 from bert_tf.config.flag_parsers import ChoiceParser, NumberOrWord
-from bert_tf.config.flags import Kind
-from bert_tf.config.options import Options, fields_of, groups_of, own_flags
+from bert_tf.config.options import Options, choices_of, fields_of, groups_of, own_flags
 from bert_tf.errors import UserError, describe_failure, meant
 from bert_tf.runtime import process, stop_signals, tensorflow_startup, terminal
 
@@ -28,6 +31,13 @@ MORE_MEMORY = (
     "raise num_accumulation_steps or pass auto, use gradient_checkpointing, or lower train_batch_size, eval_batch_size "
     "or max_seq_length"
 )
+
+DEFINERS: dict[Any, Callable[..., Any]] = {
+    bool: absl_flags.DEFINE_bool,
+    int: absl_flags.DEFINE_integer,
+    str: absl_flags.DEFINE_string,
+}
+Kind = TypeVar("Kind", bound=Options)
 
 
 def run(
@@ -41,7 +51,7 @@ def run(
     arguments: the flags, by default those of the command line. description: shown by --help, by default the docstring
     of the script.
     """
-    flags.define(kind)
+    define(kind)
     if arguments is None:
         arguments = sys.argv[1:]
     if HELP.intersection(arguments):
@@ -53,6 +63,30 @@ def run(
     terminal.protect()
     parse = functools.partial(_parse, kind.POSITIONAL)
     app.run(lambda _: _call(kind, main), argv=[sys.argv[0], *arguments], flags_parser=parse)
+
+
+def define(kind: type[Options]) -> None:
+    """Defines a flag for each flag of a dataclass."""
+    owner = sys.argv[0]
+    for name, field in fields_of(kind).items():
+        default = field.default
+        if choices_of(field.metadata):
+            absl_flags.DEFINE_flag(flag_parsers.ChoiceFlag(name, default, field.metadata), module_name=owner)
+        elif field.metadata["words"] or field.type in (float, float | None):
+            kind_of_number = flag_parsers.IntegerOrWord if field.type is int else flag_parsers.FloatOrWord
+            parser = kind_of_number(field.metadata["words"])
+            serializer: Any = absl_flags.ArgumentSerializer()
+            absl_flags.DEFINE(parser, name, default, field.metadata["help"], serializer=serializer, module_name=owner)
+        else:
+            DEFINERS[field.type](name, default, field.metadata["help"], module_name=owner)
+        for alias in field.metadata["aliases"]:
+            absl_flags.DEFINE_alias(alias, name, module_name=owner)
+
+
+def read(kind: type[Kind]) -> Kind:
+    """Returns the dataclass with the flags that were parsed."""
+    given = {name: absl_flags.FLAGS[name].value for name in fields_of(kind) if absl_flags.FLAGS[name].present}
+    return kind.of(given, command=(os.path.basename(sys.argv[0]), *sys.argv[1:]))
 
 
 def _shown(kind: type[Options], arguments: Sequence[str]) -> Collection[str]:
@@ -132,7 +166,7 @@ def _call(kind: type[Kind], main: Callable[[Kind], None]) -> None:
     """Runs `main`; what the user or the machine causes ends as one line, a bug as a traceback."""
     try:
         with stop_signals.raised(_program()):
-            options = flags.read(kind)
+            options = read(kind)
             with options.trusting():
                 main(options)
     except UserError as error:

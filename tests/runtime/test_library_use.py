@@ -34,7 +34,7 @@ load_library, ctypes.CDLL = ctypes.CDLL, lambda name, *more, **options: (
 
 before = state()
 import bert_tf
-from bert_tf.config import flags
+from bert_tf.config import entry_point
 imported = state()
 loaded = bert_tf.load(sys.argv[1])
 from bert_tf.training import distribute

@@ -26,14 +26,13 @@ from bert_tf.text import special_tokens, vocabulary
 
 CHOSEN = {"lower_case": "do_lower_case", "compress": "compress_records"}  # options with another name as a flag
 NAMES = [CHOSEN.get(field.name, field.name) for field in dataclasses.fields(RecordOptions)]
-SHARED = {*NAMES} - {"vocab_file"}  # with `bert-tf pretrain`, if it has them
+SHARED = {*NAMES, "eval_file", "num_workers"} - {"vocab_file"}  # with `bert-tf pretrain`, if it has them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input_file", metavar="TEXTS", help="texts to make records of")
     parser.add_argument("output", metavar="TO", help="folder of the records")
     parser.add_argument("--vocab_file", required=True, help="vocab.txt; bert-tf vocabulary learns one")
-    parser.add_argument("--eval_file", default="", help="held-out texts (eval_fraction of the documents)")
     recipe_flags.add_arguments(parser, pretraining_flags.Flags, SHARED)
     for name, kind, default, text in (
         ("nsp", str, "true", "rows of two segments, for next-sentence prediction"),
@@ -45,7 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         choices = BOOLEANS if default in BOOLEANS else None
         parser.add_argument(f"--{name}", type=kind, default=default, choices=choices, help=f"{text} ({default})")
-    parser.add_argument("--num_workers", type=int, default=0, help="number of processes (one for each core)")
     parser.add_argument("--runner", default="", help="engine of Apache Beam, such as DirectRunner (none)")
     parser.add_argument("--runner_flags", default="", help="flags of the runner, in one string")
     parser.add_argument("--dry_run", action="store_true", help="estimate size and cost from a sample, write nothing")
