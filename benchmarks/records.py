@@ -24,6 +24,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from bert_tf.data.pretraining import buckets, record_files, records, stages  # noqa: E402
 from bert_tf.data.pretraining.plan import make_plan  # noqa: E402
 from bert_tf.text import corpus  # noqa: E402
+from bert_tf.text.sources import text_size  # noqa: E402
 from bert_tf.text.table_tokenizer import TableTokenizer  # noqa: E402
 
 
@@ -97,7 +98,7 @@ def measured(flags, folder):
         raise SystemExit("records.prepare failed, see above.")
     statistics = records.open_records(folder)["statistics"]
     instances = sum(statistics[split]["instances"] for split in statistics)
-    size = sum(corpus.text_size(source) for source in corpus.find_sources(flags.input_file))
+    size = sum(text_size(source) for source in corpus.find_sources(flags.input_file))
     return size, seconds, peak, instances
 
 
@@ -124,7 +125,7 @@ def one_core(flags, folder):
     jobs = plan.part_jobs()
     assignment = dataclasses.replace(jobs[0].assignment, counts={"train": 1, "eval": 1}, eval_fraction=0.0)
     job = dataclasses.replace(jobs[0], assignment=assignment)
-    size = sum(corpus.text_size(source) for source in job.sources)
+    size = sum(text_size(source) for source in job.sources)
     stages.tokenize_part(job, tokenizer)  # most words are new only once
     times = [time.process_time()]
     packed = stages.tokenize_part(job, tokenizer)

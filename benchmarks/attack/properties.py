@@ -44,6 +44,7 @@ from bert_tf.export import prediction_inputs  # noqa: E402
 from bert_tf.heads.span import squad_files  # noqa: E402
 from bert_tf.serving import body, values  # noqa: E402
 from bert_tf.text import corpus, vocabulary  # noqa: E402
+from bert_tf.text.documents import read_documents  # noqa: E402
 
 SLACK, FACTOR = 4 << 20, 64  # bytes of memory that a file may take, and for each byte of it
 DEPTH = 100_000  # of nested lists
@@ -173,7 +174,7 @@ def changed(value):
 def _documents(path):
     for layout in ("auto", "wrapped"):
         for source in corpus.find_sources(path, text_layout=layout):
-            for _ in corpus.read_documents(source):
+            for _ in read_documents(source):
                 pass
 
 

@@ -1,4 +1,4 @@
-"""Opens text files for `bert_tf.text.corpus`: compressed by their extension, or a range of one; what is not text.
+"""Opens text files for `bert_tf.text.documents`: compressed by their extension, or a range of one; what is not text.
 
 No TensorFlow here. Every way of not being text is a UserError that says where.
 """

@@ -10,8 +10,9 @@ import pytest
 
 from bert_tf.errors import UserError
 from bert_tf.text import corpus
-from bert_tf.text.corpus import find_sources, group_documents, read_documents
+from bert_tf.text.corpus import find_sources
 from bert_tf.text.demo_corpus import python_manual
+from bert_tf.text.documents import group_documents, read_documents
 from bert_tf.text.sentence_splitting import detect_layout, iterate_sentences
 
 SENTENCES = "The rain had ceased.\nHe rose early.\n\nGold, surely!\nIt glittered in the pool; he stopped.\n"
@@ -165,7 +166,7 @@ def test_folders_globs_and_lists_give_each_file_once_in_order(tmp_path):
 
 
 def test_long_document_is_split_at_a_sentence(monkeypatch):
-    monkeypatch.setattr(corpus, "MAX_DOCUMENT", 10)
+    monkeypatch.setattr("bert_tf.text.documents.MAX_DOCUMENT", 10)
     assert list(group_documents(["12345", "67890", "abc", None, None, "d"])) == [["12345", "67890"], ["abc"], ["d"]]
 
 

@@ -8,7 +8,9 @@ import re
 import pytest
 
 from bert_tf.errors import UserError
-from bert_tf.text import corpus, corpus_files, wikipedia
+from bert_tf.text import corpus, corpus_files, sources, wikipedia
+from bert_tf.text.documents import read_documents
+from bert_tf.text.sources import Source
 
 TEXT = "The rain had ceased.\nHe rose early.\n\nGold, surely!\nIt glittered in the pool; he stopped.\n"
 DOCUMENTS = [["The rain had ceased.", "He rose early."], ["Gold, surely!", "It glittered in the pool; he stopped."]]
@@ -30,7 +32,7 @@ CLEANED = [["Rain is water.", "It falls on everybody.", "It was found in 1849 ."
 
 def read(path, **options):
     (source,) = corpus.find_sources(path, **options)
-    return list(corpus.read_documents(source))
+    return list(read_documents(source))
 
 
 def zstd(data):
@@ -87,17 +89,17 @@ def test_ranges_of_a_file_hold_each_document_once(tmp_path, monkeypatch, layout,
     path = tmp_path / ("a.jsonl" if layout == "jsonl" else "a.txt")
     path.write_text(content, encoding="utf-8")
     (source,) = corpus.find_sources(path, text_layout="auto" if layout == "jsonl" else layout)
-    parts = list(corpus.parts([source], size))
+    parts = list(sources.parts([source], size))
     assert len(parts) == -(-len(content.encode()) // size)
-    whole = list(corpus.read_documents(source))
+    whole = list(read_documents(source))
     assert len(whole) == 30
-    assert [document for part in parts for each in part for document in corpus.read_documents(each)] == whole
+    assert [document for part in parts for each in part for document in read_documents(each)] == whole
 
 
 def test_small_files_share_a_part(tmp_path):
     for number in range(5):
         (tmp_path / f"{number}.txt").write_text("x" * 40)
-    assert [len(part) for part in corpus.parts(corpus.find_sources(tmp_path), 100)] == [2, 2, 1]
+    assert [len(part) for part in sources.parts(corpus.find_sources(tmp_path), 100)] == [2, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -114,10 +116,10 @@ def test_small_files_share_a_part(tmp_path):
 )
 def test_what_is_lost_is_listed(tmp_path, name, content, documents, lost):
     (tmp_path / name).write_bytes(content)
-    source = corpus.Source(path=str(tmp_path / name), layout="sentences", language="en")
+    source = Source(path=str(tmp_path / name), layout="sentences", language="en")
     damage = []
-    assert list(corpus.read_documents(source, damage)) == documents
+    assert list(read_documents(source, damage)) == documents
     (sentence,) = damage
     assert re.search(lost, sentence)
     with pytest.raises(UserError):
-        list(corpus.read_documents(source))
+        list(read_documents(source))

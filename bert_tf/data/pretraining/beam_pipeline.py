@@ -27,8 +27,10 @@ from bert_tf.data.pretraining.plan import Collected, Plan
 from bert_tf.data.pretraining.stages import PartJob, PartResult, make_shard, merge, tokenize_part
 from bert_tf.runtime import atomic_files, beam_runner, files
 from bert_tf.runtime.json_files import parse, require_json
-from bert_tf.text import corpus, record_tokenizer, vocabulary_learning
+from bert_tf.text import record_tokenizer, vocabulary_learning
+from bert_tf.text.documents import read_documents
 from bert_tf.text.record_tokenizer import RecordTokenizer
+from bert_tf.text.sources import Source, parts
 
 COLLECTED = "collected.npz"  # what the last step writes into the folder of work, and this process reads
 COUNTS = -1  # instead of the code of a bucket: the counts of a part; below it, the partitions of keys
@@ -186,7 +188,7 @@ def _read(path: str, plan: Plan) -> Collected:
 
 
 def count_words(
-    sources: Sequence[corpus.Source], folder: str, *, lower_case: bool, runner: str, flags: Sequence[str]
+    sources: Sequence[Source], folder: str, *, lower_case: bool, runner: str, flags: Sequence[str]
 ) -> dict[str, int]:
     """Counts of the words of all sources. The workers of the runner must see the sources and `folder`.
 
@@ -194,7 +196,7 @@ def count_words(
     """
     with tempfile.TemporaryDirectory(dir=None if files.is_remote(folder) else folder) as scratch:
         path = os.path.join(folder if files.is_remote(folder) else scratch, "words.json")
-        numbered = list(enumerate(corpus.parts(sources, stages.PART_BYTES)))
+        numbered = list(enumerate(parts(sources, stages.PART_BYTES)))
 
         def build(pipeline: Any) -> None:
             counted = (
@@ -214,9 +216,9 @@ def count_words(
         return counts
 
 
-def _count_part(item: tuple[int, tuple[corpus.Source, ...]], lower_case: bool) -> tuple[int, dict[str, int]]:
+def _count_part(item: tuple[int, tuple[Source, ...]], lower_case: bool) -> tuple[int, dict[str, int]]:
     number, sources = item
-    texts = (text for source in sources for document in corpus.read_documents(source) for text in document)
+    texts = (text for source in sources for document in read_documents(source) for text in document)
     return number % GROUPS, dict(vocabulary_learning.count_words(texts, lower_case=lower_case))
 
 

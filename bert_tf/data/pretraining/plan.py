@@ -19,6 +19,7 @@ from bert_tf.errors import UserError, count_text
 from bert_tf.runtime.process import MAX_SEED
 from bert_tf.text import chinese_words, corpus, vocabulary
 from bert_tf.text.demo_corpus import installed_python
+from bert_tf.text.sources import Source, fingerprint, kind_of, parts, text_size
 
 MAX_SAMPLED_SENTENCES = 4_000_000  # hashes of 8 bytes for counting duplicates; of a larger corpus a sample
 # In a manifest only if they are not the default: earlier ones lack them.
@@ -30,7 +31,7 @@ class EmptyInputError(UserError):
     """There is no text in the input."""
 
 
-Sources = dict[str, list[corpus.Source]]  # by split
+Sources = dict[str, list[Source]]  # by split
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,7 +102,7 @@ class Plan:
         by_split = [
             (split, part)
             for split in ("train", "eval")
-            for part in corpus.parts(self.sources.get(split, []), stages.PART_BYTES)
+            for part in parts(self.sources.get(split, []), stages.PART_BYTES)
         ]
         if "train" not in self.sources:
             by_split.insert(0, ("train", ()))
@@ -168,7 +169,7 @@ class Plan:
         """{layout: number of files} of the training text; files of JSON lines count as "jsonl"."""
         counts: dict[str, int] = {}
         for source in self.sources.get("train", []):
-            layout = corpus.kind(source)
+            layout = kind_of(source)
             counts[layout] = counts.get(layout, 0) + 1
         return counts or {"installed Python": 1}
 
@@ -209,8 +210,8 @@ def make_plan(
     return Plan(options, _request(options, sources, tokens), sources, tokens, counts)
 
 
-def _num_buckets(sources: Sequence[corpus.Source]) -> int:
-    return num_buckets(sum(map(corpus.text_size, sources)))
+def _num_buckets(sources: Sequence[Source]) -> int:
+    return num_buckets(sum(map(text_size, sources)))
 
 
 def _request(options: RecordOptions, sources: Sources, tokens: list[str]) -> dict[str, Any]:
@@ -225,7 +226,7 @@ def _request(options: RecordOptions, sources: Sources, tokens: list[str]) -> dic
         request["chinese_word_segmentation"] = f"{chinese_words.segmenter()}: {record_files.CONTINUATIONS}"
     request["vocab_file"] = f"{os.path.basename(options.vocab_file)} {digest(vocabulary.content_of(tokens))}"
     for split in ("train", "eval"):
-        request[f"{split}_input"] = [corpus.fingerprint(source) for source in sources.get(split, [])]
+        request[f"{split}_input"] = [fingerprint(source) for source in sources.get(split, [])]
     if "train" not in sources:
         request["train_input"] = ["installed Python " + digest(list(installed_python()))]
     return request

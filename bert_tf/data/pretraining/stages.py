@@ -11,9 +11,10 @@ import numpy as np
 from bert_tf.data.pretraining import buckets, duplicates, pairs, record_files
 from bert_tf.data.pretraining.buckets import PART_STRIDE, UINT, Assignment, Bucket, NumberedDocuments
 from bert_tf.data.pretraining.pairs import FlatDocuments
-from bert_tf.text import corpus
 from bert_tf.text.demo_corpus import installed_python
+from bert_tf.text.documents import read_documents
 from bert_tf.text.record_tokenizer import RecordTokenizer
+from bert_tf.text.sources import Source
 
 PART_BYTES = 16 * 1024 * 1024  # of text: a worker holds its ids in memory
 BATCH_CHARACTERS = 500_000  # of text tokenized at once
@@ -25,7 +26,7 @@ class PartJob:
     """Everything a worker needs for one part; the same job gives the same bytes anywhere."""
 
     number: int  # unique among all parts
-    sources: tuple[corpus.Source, ...]  # none: what the installed Python says of itself
+    sources: tuple[Source, ...]  # none: what the installed Python says of itself
     split: str  # "train" or "eval"
     assignment: Assignment
     skip_damaged: bool
@@ -96,7 +97,7 @@ def _documents(job: PartJob, damage: list[str]) -> Iterator[list[str]]:
     if not job.sources:
         yield from installed_python()
     for source in job.sources:
-        yield from corpus.read_documents(source, damage if job.skip_damaged else None)
+        yield from read_documents(source, damage if job.skip_damaged else None)
 
 
 def id_bytes(tokenizer: RecordTokenizer) -> int:

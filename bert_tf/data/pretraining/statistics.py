@@ -9,9 +9,11 @@ import numpy as np
 from bert_tf.data.pretraining import buckets, duplicates, stages
 from bert_tf.data.pretraining.plan import Plan
 from bert_tf.errors import UserError, count_text
-from bert_tf.text import corpus, record_tokenizer
+from bert_tf.text import record_tokenizer
 from bert_tf.text.demo_corpus import installed_python
+from bert_tf.text.documents import read_documents
 from bert_tf.text.record_tokenizer import RecordTokenizer
+from bert_tf.text.sources import Source, text_size
 
 MAX_UNKNOWN_RATE = 0.05  # of all tokens; in text that fits its vocabulary [UNK] stays below 0.005
 MAX_DUPLICATE_RATE = 0.3  # of all sentences; repeated text stalls the loss
@@ -21,7 +23,7 @@ SAMPLED_BYTES = 2_000_000  # of text, in all of them
 RECORD_FRAME = 16  # bytes of a TFRecord around the record
 COMPRESSED = 0.5  # size of .tfrecord.gz over that of .tfrecord
 SPEED_COMPRESSED = 0.6
-LAYOUTS = {  # of files, as `corpus.kind` names them, in words
+LAYOUTS = {  # of files, as `sources.kind_of` names them, in words
     "sentences": "a sentence in each line, a blank line between documents (text_layout=sentences)",
     "paragraphs": "a paragraph in each line, a blank line between documents (text_layout=paragraphs)",
     "lines": "a document in each line (text_layout=lines)",
@@ -140,7 +142,7 @@ def estimate(plan: Plan) -> dict[str, float]:
     made = _shard(numbered, plan, tokenizer)
     record_bytes = sum(len(record) + RECORD_FRAME for block in made.blocks for record in block)
     seconds = time.process_time() - start
-    total = sum(map(corpus.text_size, sources)) if sources else size
+    total = sum(map(text_size, sources)) if sources else size
     scale = total / size
     compressed = plan.options.compress
     return {
@@ -166,11 +168,11 @@ def _pack(numbered: buckets.NumberedDocuments, tokenizer: RecordTokenizer) -> li
     return [data for _, data in buckets.pack_buckets(numbered, codes, stages.id_bytes(tokenizer))]
 
 
-def _sample(sources: Sequence[corpus.Source]) -> Iterator[list[str]]:
+def _sample(sources: Sequence[Source]) -> Iterator[list[str]]:
     """The first documents of some files, SAMPLED_BYTES in all."""
     chosen = sources[:: -(-len(sources) // SAMPLED_FILES)]
     for source in chosen:
-        yield from _up_to(corpus.read_documents(source, []), SAMPLED_BYTES // len(chosen))
+        yield from _up_to(read_documents(source, []), SAMPLED_BYTES // len(chosen))
 
 
 def _up_to(documents: Iterable[list[str]], characters: int) -> Iterator[list[str]]:

@@ -23,6 +23,8 @@ from bert_tf.runtime.cluster import check_workers, number_of_workers
 from bert_tf.runtime.progress import progress
 from bert_tf.text import corpus, special_tokens, vocabulary, vocabulary_learning
 from bert_tf.text.demo_corpus import installed_python
+from bert_tf.text.documents import read_documents
+from bert_tf.text.sources import Source, text_size
 from bert_tf.training import step_memory
 from bert_tf.training.run_directory import RunFolder
 
@@ -109,7 +111,7 @@ def _text_bytes(options: Flags) -> int:
         return sum(map(files.size, masked)) // MASKED_BYTES_PER_BYTE
     if not options.input_file:
         return 0
-    return sum(map(corpus.text_size, _sources(options.input_file, options.text)))
+    return sum(map(text_size, _sources(options.input_file, options.text)))
 
 
 def _check_numbers(options: Flags) -> None:
@@ -137,11 +139,11 @@ def _check_numbers(options: Flags) -> None:
 
 def check_has_text(name: str, patterns: str, options: TextOptions) -> None:
     """Raises UserError unless a flag names files of which at least one holds text."""
-    if not any(next(corpus.read_documents(source), None) for source in _sources(patterns, options)):
+    if not any(next(read_documents(source), None) for source in _sources(patterns, options)):
         raise UserError(f"{name}={patterns} holds no text at all; pass files with sentences in them.")
 
 
-def _sources(patterns: str, options: TextOptions) -> list[corpus.Source]:
+def _sources(patterns: str, options: TextOptions) -> list[Source]:
     return corpus.find_sources(
         patterns, text_layout=options.text_layout, language=options.language, text_field=options.text_field
     )
@@ -265,7 +267,7 @@ def _documents(patterns: str, options: TextOptions) -> Iterator[list[str]]:
         yield from installed_python()
         return
     for source in _sources(patterns, options):
-        yield from corpus.read_documents(source)
+        yield from read_documents(source)
 
 
 def _take_characters(texts: Iterable[str], limit: int) -> Iterator[str]:
