@@ -87,7 +87,7 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
         if "tfds_name" in self.given and "task_name" not in self.given:
             return {"task_name": "table"}
         if self.task_name == few_shot.NAME:
-            return dict(few_shot.DEFAULTS)
+            return few_shot.defaults(self.train_file, self.given)
         if self.given & {"task_name", "data_dir", "train_file", "predict_file"}:
             return {}
         question = "Which part of it is a passage from?"

@@ -25,7 +25,10 @@ class Report(Protocol):
 
 @contextlib.contextmanager
 def progress(name: str, total: int | None = None) -> Iterator[Report]:
-    """Yields `report(done, text="", total=None)`; shows a bar if standard error is a terminal, or in a notebook."""
+    """Yields `report(done, text="", total=None)`; shows a bar if standard error is a terminal, or in a notebook.
+
+    name: what is done, and what is counted, such as "indexing texts".
+    """
     if notebook.is_notebook():
         yield _Cell(name, total)
     elif sys.stderr.isatty():
@@ -77,7 +80,8 @@ class _Lines:
         print(self._line(done, text, left), file=sys.stderr, flush=True)
 
     def _line(self, done: int, text: str, left: float) -> str:
-        parts = (f"{self.name} {done}/{self.total or '?'} {text}".rstrip(), f"{duration(left)} left" if left else "")
+        total = f"/{self.total}" if self.total else "," * bool(text)
+        parts = (f"{self.name} {done}{total} {text}".rstrip(), f"{duration(left)} left" if left else "")
         return "  ".join(filter(None, parts))
 
     def _measure(self, done: int, total: int | None) -> None:

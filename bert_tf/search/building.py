@@ -88,7 +88,8 @@ def build(
         _claim(partial, flags)
         is_own = True
         rows = prediction_inputs.read(texts, {"text": None}, columns=columns, id_column=id_column)
-        count = _write_rows(partial, embedder, (row for row in rows if row.texts[0].strip()))
+        total = prediction_inputs.count(texts)
+        count = _write_rows(partial, embedder, (row for row in rows if row.texts[0].strip()), total)
         if not count:
             raise UserError(f"{texts} holds no text: pass one with a text in a line.")
         about = _finish(partial, count, embedder, flags, approximate, bm25, storage)
@@ -157,14 +158,18 @@ def _claim(partial: str, settings: Mapping[str, Any]) -> None:
         atomic_files.write_json(path, settings)
 
 
-def _write_rows(partial: str, embedder: "Embedder", examples: Iterator[Example]) -> int:
-    """Appends the rows that are missing; returns how many there are then."""
+def _write_rows(partial: str, embedder: "Embedder", examples: Iterator[Example], total: int | None) -> int:
+    """Appends the rows that are missing; returns how many there are then. total: at most; None: not known."""
     vectors_path, texts_path = (os.path.join(partial, name) for name in (VECTORS, TEXTS))
     done = _truncate(vectors_path, texts_path, 4 * embedder.dimensions)
     if done:
         print(f"Continuing after {count_text(done, 'text')}.", flush=True)
     rows = embedder.in_order(itertools.islice(examples, done, None))
-    with open(vectors_path, "ab") as vectors, open(texts_path, "ab") as lines, progress("indexing", None) as report:
+    with (
+        open(vectors_path, "ab") as vectors,
+        open(texts_path, "ab") as lines,
+        progress("indexing texts", total) as report,
+    ):
         while block := list(itertools.islice(rows, BLOCK)):
             new = _stacked(block)
             lines.write("".join(_line(example) for example, _ in block).encode("utf-8", "backslashreplace"))
@@ -173,6 +178,7 @@ def _write_rows(partial: str, embedder: "Embedder", examples: Iterator[Example])
             vectors.flush()
             done += len(block)
             report(done)
+        report(done, total=done)
         for file in (vectors, lines):
             os.fsync(file.fileno())
     return done
@@ -229,7 +235,7 @@ def _finish(
     is_large = approximate == "auto" and count > neighbors.APPROXIMATE_ABOVE and storage == "float32"
     if approximate == "true" or is_large:
         names["graph"] = GRAPH
-        with progress("linking", count) as report:
+        with progress("linking texts", count) as report:
             graph = neighbors.build_graph(vectors, os.path.join(partial, GRAPH), report)
     if bm25:
         names["words"] = WORDS

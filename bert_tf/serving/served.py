@@ -170,7 +170,7 @@ class Served:
         static: list[Any] = [
             each.function for each in self.signatures.values() if isinstance(each.function, StaticSignature)
         ]
-        with progress(f"compiling {self.name}", sum(len(each.ladder.shapes()) for each in static)) as report:
+        with progress(f"compiling {self.name}, shapes", sum(len(each.ladder.shapes()) for each in static)) as report:
             for number, _ in enumerate(itertools.chain(*(each.compile_all() for each in static)), 1):
                 report(number)
         shapes = {name: [size or 1 for size in shape] for name, (_, shape) in self._default.inputs.items() if shape}

@@ -54,7 +54,7 @@ def train(
     loop.evaluates_start = evaluates_start
     try:
         total = None if config.budget_minutes else config.num_train_steps
-        with stop_signals.deferred() as signals, progress("training", total) as report:
+        with stop_signals.deferred() as signals, progress("training steps", total) as report:
             step = loop.run(signals, report)
             if any_process(strategy, bool(signals)):
                 raise _interrupted(step, signals)

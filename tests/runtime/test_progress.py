@@ -9,6 +9,12 @@ def test_log_lines_show_remaining_time(monkeypatch, capsys):
     clock = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: False)
+    with progress.progress("reading texts") as report:
+        report(0)
+        clock[0] = 11.0
+        report(180, "9 texts/s")
+    assert capsys.readouterr().err == "reading texts 180, 9 texts/s\n"
+    clock[0] = 0.0
     with progress.progress("training", 1000) as report:
         report(0)
         for clock[0], done in ((30.0, 1), (50.0, 11), (70.0, 21), (2000.0, 1000)):

@@ -98,7 +98,7 @@ def _evaluate_index(arguments: argparse.Namespace) -> None:
     index = search_flags.index_of(arguments, arguments.model)
     queries = list(relevant)
     found: list[list[str]] = []
-    with progress("evaluating", len(queries)) as report:
+    with progress("evaluating queries", len(queries)) as report:
         for first in range(0, len(queries), AT_ONCE):
             hits = index.search_all(queries[first : first + AT_ONCE], retrieval_scores.DEPTH)
             found += [[hit.id for hit in each] for each in hits]

@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
     pairs = [(row.texts[0], row.texts[1]) for row in examples.read(arguments.pairs, texts=names)]
     arguments.method, arguments.exact = "vectors", False
     index = search_flags.index_of(arguments, arguments.index)
-    rows = list(counted(mining.mine(index, pairs, options, index.reranker), "mining", len(pairs)))
+    rows = list(counted(mining.mine(index, pairs, options, index.reranker), "mining pairs", len(pairs)))
     write = mining.judged if arguments.judged else mining.columns
     lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in write(rows, (names[0], names[1])))
     atomic_files.write_lines(arguments.output, lines)

@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
         numbers = statistics.estimate(plan.make_plan(options, arguments.input_file, arguments.eval_file))
         print(json.dumps(numbers) if arguments.json else statistics.describe_estimate(numbers))
         return
-    with progress("records") as report:
+    with progress("preparing records, parts") as report:
         manifest = records.prepare(
             arguments.output,
             options,

@@ -5,11 +5,14 @@ As SetFit (Tunstall et al. 2022, arXiv:2209.11055), but a step compares all pair
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 from bert_tf.config.train_config import TrainConfig
+from bert_tf.data import tables
 from bert_tf.errors import UserError, count_text
+from bert_tf.runtime import terminal
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.runtime.progress import progress
 from bert_tf.tasks.task import FineTuningTask
@@ -24,6 +27,28 @@ DEFAULTS: Mapping[str, Any] = {  # of its flags
     "learning_rate": 2e-5,
 }
 LOSS = "pair_loss"
+FEW = 60  # labelled rows below which all are trained on
+EVALUATES = frozenset(  # flags with which a part is held out nevertheless
+    "do_eval do_train eval_file eval_fraction folds fold num_seeds keep_best early_stop_patience criterion temperature "
+    "learning_rate_grid train_batch_size_grid num_train_epochs_grid".split()
+)
+
+
+def defaults(table: str, given: Collection[str]) -> dict[str, Any]:
+    """Default flags of the task; below FEW rows all are trained on, which is printed.
+
+    given: names of the flags that the user gave.
+    """
+    if not tables.is_table(table) or EVALUATES & {*given}:
+        return dict(DEFAULTS)
+    count = sum(1 for _ in itertools.islice(tables.read(table, malformed=[]), FEW))
+    if count == FEW:
+        return dict(DEFAULTS)
+    terminal.say(
+        f"{table} has {count_text(count, 'row')}: all are trained on, and none is held out to evaluate on. --folds=5 "
+        "scores every row, --do_eval holds a part out."
+    )
+    return {**DEFAULTS, "do_eval": False}
 
 
 class Contrast:
@@ -60,7 +85,7 @@ def train(task: FineTuningTask, model: keras.Model, config: TrainConfig, strateg
     with strategy.scope():
         step: Any = TrainStep(Contrast(task), InputOfHead(model), config, strategy)  # type: ignore[arg-type]
     batches = iter(task.train_batches(config.train_batch_size, config.random_seed))
-    with progress("comparing", config.num_train_steps) as report:
+    with progress("training steps on pairs", config.num_train_steps) as report:
         for number in range(1, config.num_train_steps + 1):
             result = step.step(next(batches))
             report(number)

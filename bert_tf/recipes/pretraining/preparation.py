@@ -175,7 +175,7 @@ def prepare(start: Checkpoint, options: Flags, folder: RunFolder) -> tuple[BertC
     folder.write_json("tokenizer_config.json", special_tokens.settings(start.lowers_case, start.special_tokens))
     if paths := masked_records.find(options.records_dir):
         return config, _open_masked(paths, config, options)
-    with progress("records") as report:
+    with progress("preparing records, parts") as report:
         manifest = records.prepare(
             records_folder(options, folder),
             record_options(options, vocab_file, start),

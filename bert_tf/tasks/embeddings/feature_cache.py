@@ -101,7 +101,7 @@ def _write_vectors(split: TagRows, model: BertModel, choice: LayerChoice, path: 
         encoded = model.encoder(rows, return_hidden_states=True, packing=packing)
         return features.layer_vectors(encoded["hidden_states"], choice)
 
-    with progress("vectors of words", len(order)) as report:
+    with progress("computing vectors, sentences", len(order)) as report:
         for first in range(0, len(order), ROWS_AT_ONCE):
             rows = order[first : first + ROWS_AT_ONCE]
             vectors = states(split.firsts[rows], split.sizes[rows]).numpy()  # [rows, T, K, D]

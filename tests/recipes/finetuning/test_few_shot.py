@@ -55,6 +55,20 @@ def test_numbers_are_refused():
         few_shot.train(SimpleNamespace(head=Regression(), name="table"), None, None, None)
 
 
+def test_few_rows_are_all_trained_on_unless_a_flag_evaluates(tmp_path, capsys):
+    table = str(tmp_path / "few.csv")
+    for count, given, holds_out in (
+        (16, {"train_file"}, False),
+        (16, {"train_file", "do_eval"}, True),
+        (16, {"folds"}, True),
+        (few_shot.FEW, {"train_file"}, True),
+    ):
+        (tmp_path / "few.csv").write_text("text,label\n" + "a text,b\n" * count)
+        assert few_shot.defaults(table, given).get("do_eval", True) is holds_out
+        assert (f"{table} has 16 rows: all are trained on" in capsys.readouterr().out) is not holds_out
+    assert few_shot.defaults("", ()) == few_shot.DEFAULTS
+
+
 @pytest.mark.slow
 def test_run_ends_with_the_linear_head(tmp_path):
     table = tmp_path / "few.jsonl"
