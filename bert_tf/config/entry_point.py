@@ -20,8 +20,8 @@ from absl import logging as absl_logging
 
 from bert_tf.config import flag_parsers
 from bert_tf.config.flag_parsers import ChoiceParser, NumberOrWord
-from bert_tf.config.options import Options, choices_of, fields_of, groups_of, own_flags
-from bert_tf.errors import UserError, describe_failure, meant
+from bert_tf.config.options import Options, choices_of, fields_of, groups_of, meant_option, own_flags
+from bert_tf.errors import UserError, describe_failure
 from bert_tf.runtime import process, stop_signals, tensorflow_startup, terminal
 
 HELP = frozenset(("-h", "-?", "-help", "--help", "-helpshort", "--helpshort"))
@@ -202,8 +202,8 @@ def _describe(error: str) -> str:
     """Message of absl about a wrong flag, with the types in words."""
     match = re.match(r"flag --(\w+)=(.*?): ", error, re.DOTALL)
     if unknown := re.match(r"Unknown command line flag '(\w+)'", error):
-        own = [f"--{each.name}" for each in absl_flags.FLAGS.flags_by_module_dict().get(sys.argv[0], ())]
-        return f"There is no flag --{unknown[1]}.{meant(f'--{unknown[1]}', own)}"
+        own = [each.name for each in absl_flags.FLAGS.flags_by_module_dict().get(sys.argv[0], ())]
+        return f"There is no flag --{unknown[1]}.{meant_option(unknown[1], own, '--')}"
     if not match:
         return error if error.endswith(".") else f"{error.rstrip(' ?')}{'?' if error.endswith('?') else '.'}"
     name, value = match.groups()

@@ -39,6 +39,9 @@ OTHER_NAMES = {  # of options in other libraries
     "model": "init_checkpoint",
     "checkpoint": "init_checkpoint",
     "seed": "random_seed",
+    "gpu": "distribution_strategy",
+    "gpus": "distribution_strategy",
+    "device": "distribution_strategy",
 }
 POSITIVE = Range(lambda value: 0 < value < math.inf, "a number above 0")
 COUNT = Range(lambda value: value >= 1, "a whole number above 0")
@@ -233,6 +236,13 @@ class Options(Group):
         return plugins.trusting(named, everything=values.get("trust_code", False))
 
 
+def meant_option(name: str, names: Collection[str], dashes: str = "") -> str:
+    """As `errors.meant`, of the names of options, before which a shell has dashes; knows those of other libraries."""
+    known = OTHER_NAMES.get(name)
+    shown = [f"{dashes}{each}" for each in names]
+    return f" Did you mean {dashes}{known}?" if known in names else meant(f"{dashes}{name}", shown)
+
+
 def upgrade(kind: type, recorded: Mapping[str, Any]) -> dict[str, Any]:
     """Returns {flag: value} that an earlier version recorded, under the names that flags and values have now."""
     fields = fields_of(kind)
@@ -249,8 +259,8 @@ def _checked(kind: type, name: str, value: Any) -> tuple[str, Any]:
     fields = fields_of(kind)
     ((name, value),) = upgrade(kind, {name: value}).items()
     if name not in fields:
-        known = [OTHER_NAMES[name]] if OTHER_NAMES.get(name) in fields else []
-        raise UserError(f"There is no option {name}.{f' Did you mean {known[0]}?' if known else meant(name, fields)}")
+        names = [*fields, *(alias for field in fields.values() for alias in field.metadata["aliases"])]
+        raise UserError(f"There is no option {name}.{meant_option(name, names)}")
     field, choices = fields[name], choices_of(fields[name].metadata)
     value = field.metadata["words"].get(value, value) if isinstance(value, str) else value
     expected = float if field.type == float | None else field.type

@@ -168,7 +168,7 @@ def _columns_of(path: str, inputs: Inputs, row: Mapping[str, Any]) -> list[str]:
     if missing:
         raise UserError(
             f"{path} has no column {', '.join(map(repr, missing))}; its columns: {listed(row)}. "
-            "Name those with the texts as text_columns."
+            "Name those with the texts: --text_columns=NAME."
         )
     return names
 

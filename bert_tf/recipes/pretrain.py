@@ -43,7 +43,11 @@ from bert_tf.training.task import Task
 if TYPE_CHECKING:
     from bert_tf.model.heads import BertModel
 
-COMPUTED = ("num_train_steps", "save_checkpoints_steps")  # from the text: a run that goes on keeps them
+COMPUTED = (
+    "num_train_steps",
+    "num_warmup_steps",
+    "save_checkpoints_steps",
+)  # a run that goes on keeps them
 DEMO_SENTENCES = (
     "Return True [MASK] the file exists.",
     "Raises an [MASK] if the value is not valid.",

@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -27,6 +28,7 @@ from bert_tf.search.index_files import ABOUT, GRAPH, OFFSETS, SETTINGS, TEXTS, V
 from bert_tf.search.stored_vectors import FLOATS as VECTORS
 from bert_tf.search.stored_vectors import STORAGES, Float32
 
+log = logging.getLogger("bert_tf")
 BLOCK = 1024  # texts that are written together
 CHOICES = ("auto", "true", "false")
 
@@ -85,6 +87,12 @@ def build(
             **dataclasses.asdict(given),
         }
         embedder = Embedder(model, given, batch_size, engine)
+        if not embedder.is_for_vectors:
+            log.warning(
+                "%s was not trained to compare texts, so what is found may have little to do with a query: see "
+                "docs/vectors.md for models that were, such as all-minilm-l6-v2.",
+                model,
+            )
         _claim(partial, flags)
         is_own = True
         rows = prediction_inputs.read(texts, {"text": None}, columns=columns, id_column=id_column)

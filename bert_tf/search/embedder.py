@@ -44,6 +44,7 @@ class Embedder:
     Attributes:
         settings: all that is used, without names of prompts.
         dimensions: E.
+        is_for_vectors: whether the model says how it makes vectors of texts, as one that was trained for them does.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Embedder:
     ) -> None:
         """Loads the model. Raises UserError where it makes no vectors. engine: see `engine_predictor.choose`."""
         given, model = settings or EmbedderSettings(), _model(path, engine)
+        self.is_for_vectors = model.recorded is not None
         recorded = model.recorded or SentenceVectors()
         similarity = given.similarity or recorded.similarity or COSINE
         if similarity not in (COSINE, DOT):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
 from bert_tf.heads.base.text_head import TextHead
 
 NO_VALUE = ("nan", "NaN", "<NA>", "#N/A")  # how NumPy, pandas and Excel write that there is none
@@ -19,6 +20,15 @@ def with_value(row: Example, named: Sequence[str], head: TextHead | type[TextHea
     if any(text.strip() in NO_VALUE for text in row.texts):
         row = dataclasses.replace(row, texts=tuple("" if text.strip() in NO_VALUE else text for text in row.texts))
     return row
+
+
+def check_several(labels: Sequence[str], path: str, column: str) -> None:
+    """Raises UserError unless a column of a table has two labels or more."""
+    if len(labels) < 2:
+        raise UserError(
+            f"{path} has {f'only the label {labels[0]!r}' if labels else 'no label'} in its column {column!r}; "
+            "expected two or more to tell apart."
+        )
 
 
 def normalized(label: Any) -> Any:

@@ -60,21 +60,31 @@ def find_sources(
 
 
 def _matches(pattern: str) -> list[str]:
-    """The sorted paths that match one pattern; hidden files and folders are skipped, as in a shell."""
-    if files.is_folder(pattern):
-        paths = [path for path in files.walk(pattern) if not _is_hidden(path.removeprefix(pattern))]
-    elif files.is_file(pattern):
+    """The sorted paths that match one pattern."""
+    if files.is_file(pattern):
         if not _is_supported(pattern):
             raise UserError(f"{pattern} has an unsupported extension; pass {', '.join(EXTENSIONS)} files.")
         return [pattern]
-    else:
-        paths = [path for path in files.glob(pattern) if files.is_file(path)]
+    paths = _paths(pattern)
     if not paths and not files.is_folder(pattern):
         raise UserError(f"No file matches {pattern}; pass existing files, folders or globs, separated by commas.")
     supported = [path for path in paths if _is_supported(path)]
     if not supported:
         raise UserError(f"{pattern} holds no {', '.join(EXTENSIONS)} file ({len(paths)} files of other kinds).")
     return supported
+
+
+def left_out(input_file: str | os.PathLike[str]) -> list[str]:
+    """The paths in folders, and matches of globs, that `find_sources` leaves out, as they are of other kinds."""
+    patterns = [pattern.strip() for pattern in str(input_file).split(",") if pattern.strip()]
+    return [path for pattern in patterns for path in _paths(pattern) if not _is_supported(path)]
+
+
+def _paths(pattern: str) -> list[str]:
+    """The paths of all files that a pattern matches; hidden ones are skipped in folders, as in a shell."""
+    if files.is_folder(pattern):
+        return [path for path in files.walk(pattern) if not _is_hidden(path.removeprefix(pattern))]
+    return [path for path in files.glob(pattern) if files.is_file(path)]
 
 
 def _is_hidden(relative_path: str) -> bool:

@@ -141,7 +141,10 @@ def log_losses(logits: np.ndarray, labels: np.ndarray, temperature: float = 1.0)
 
 def sentence(values: dict[str, Any]) -> str:
     """The report in words."""
+    error, scaled = values["expected_calibration_error"], values["with_temperature"]
+    if scaled >= error:
+        return f"expected calibration error {error:.3f}; a temperature does not lower it"
     return (
-        f"expected calibration error {values['expected_calibration_error']:.3f}; {values['with_temperature']:.3f} with "
-        f"temperature {values['temperature']:.2f} (fitted on the other half)"
+        f"expected calibration error {error:.3f}; {scaled:.3f} with temperature {values['temperature']:.2f} "
+        "(fitted on the other half)"
     )

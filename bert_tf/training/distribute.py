@@ -115,7 +115,8 @@ def _tpu(tpu_name: str) -> tf.distribute.Strategy:
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
-        raise UserError(f"No TPU could be reached under the name {tpu_name!r} ({reason_of(error)}).") from None
+        named = f" under the name {tpu_name!r}" if tpu_name else ": tpu_name says which"
+        raise UserError(f"No TPU could be reached{named} ({reason_of(error)}).") from None
     return tf.distribute.TPUStrategy(resolver)
 
 

@@ -219,6 +219,7 @@ def test_near_names_are_hinted_at(name, hint):
             lambda path: bert_tf.fine_tune(ROWS, output_dir=path, learning_rte=1.0),
             "no option learning_rte. Did you mean",
         ),
+        (lambda path: bert_tf.fine_tune(ROWS, output_dir=path, lable="x"), "no option lable. Did you mean label "),
         (
             lambda path: bert_tf.fine_tune(ROWS, output_dir=path, num_train_epochs="3"),
             "'3' was given; expected a finite number",

@@ -84,6 +84,18 @@ def test_rows_that_training_leaves_out_are_left_out_and_spellings_joined(exports
     assert "line 6" in caplog.text and "has no text" in caplog.text
 
 
+def test_rows_that_were_trained_on_are_named(exports, tmp_path, caplog):
+    (tmp_path / "rows.csv").write_text(f"text,label\n{SHORT},short\n{LONG},long\n")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text(json.dumps({"flags": {"train_file": str(tmp_path / "rows.csv")}}))
+    (tmp_path / "run" / "export").symlink_to(exports["single"])
+    for name, said in (("rows.csv", 1), ("others.csv", 0)):
+        (tmp_path / "others.csv").write_text((tmp_path / "rows.csv").read_text())
+        caplog.clear()
+        assert main.main(["evaluate", str(tmp_path / "run"), f"--file={tmp_path / name}"]) == 0
+        assert caplog.text.count("was trained on rows of") == said
+
+
 def test_regression_has_correlations_and_too_many_choices_are_refused(exports, capsys, tmp_path):
     (tmp_path / "n.csv").write_text("text_a,label\n123,1\n123456,2\n123456789,4\n")
     scores = scored(capsys, exports["number"], f"--file={tmp_path / 'n.csv'}")["scores"]

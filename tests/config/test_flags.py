@@ -189,6 +189,7 @@ def test_inherited_group_can_change_a_default():
         ("--width=3", 143, "Stopped after step 3."),
         ("--width=5", 130, "interrupted; run the same command again to continue."),
         ("--width=6", 1, "memory ran out (MemoryError): raise num_accumulation_steps or pass auto, use"),
+        ("--gpu=1", 2, "There is no flag --gpu."),
         ("--widht=4", 2, "There is no flag --widht. Did you mean --width"),
         ("--width=wide", 2, "--width=wide was given; expected a whole number."),
         ("--width=4.5", 2, "--width=4.5 was given; expected a whole number."),

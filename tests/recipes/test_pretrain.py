@@ -10,6 +10,8 @@ import warm
 
 from bert_tf.checkpoints import formats
 from bert_tf.cli import main
+from bert_tf.recipes import pretrain
+from bert_tf.recipes.pretraining.pretraining_flags import Flags
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = {
@@ -72,6 +74,12 @@ def whole_run(tmp_path_factory):
 
 def lines_of(run):
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_run_that_goes_on_for_longer_keeps_its_warm_up():
+    earlier = {"num_train_steps": 900, "num_warmup_steps": 90}
+    longer = Flags.of_program({"num_train_steps": 1400}).with_earlier_defaults(earlier, pretrain.COMPUTED)
+    assert (longer.training.num_train_steps, longer.training.num_warmup_steps) == (1400, 90)
 
 
 def test_run_writes_all_its_outputs(whole_run):

@@ -47,6 +47,11 @@ def units(rows, size=5, seed=0):
     return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
+def test_a_model_that_was_not_trained_for_vectors_is_named(model, texts, tmp_path, caplog):
+    building.build(texts, str(tmp_path / "index"), model)
+    assert "was not trained to compare texts" in caplog.text
+
+
 @pytest.mark.parametrize("count", [1, 7, 40, 60])
 def test_exact_neighbors_are_those_of_a_full_sort(count, monkeypatch):
     monkeypatch.setattr(neighbors, "ROWS_AT_ONCE", 16)

@@ -163,6 +163,7 @@ def test_folders_globs_and_lists_give_each_file_once_in_order(tmp_path):
         (tmp_path / name).write_text("A line.\n")
     paths = [source.path for source in find_sources(f"{tmp_path}/b.txt, {tmp_path},{tmp_path}/*.txt")]
     assert paths == [f"{tmp_path}/{name}" for name in ("b.txt", "a.txt", "deep/c.txt")]
+    assert corpus.left_out(f"{tmp_path}/b.txt,{tmp_path}") == [f"{tmp_path}/LICENSE"]
 
 
 def test_long_document_is_split_at_a_sentence(monkeypatch):

@@ -71,6 +71,12 @@ def test_answers_of_different_number_and_none_right():
     assert confidence.fit_temperature([], []) == 1
 
 
+def test_a_temperature_that_does_not_help_is_not_offered():
+    values = {"expected_calibration_error": 0.2, "with_temperature": 0.3, "temperature": 0.9}
+    assert confidence.sentence(values) == "expected calibration error 0.200; a temperature does not lower it"
+    assert "0.100 with temperature 0.90" in confidence.sentence(values | {"with_temperature": 0.1})
+
+
 def test_blocks_change_no_bit(overconfident, monkeypatch):
     logits, labels = overconfident
     right = labels.argmax(1)

@@ -234,5 +234,6 @@ def _download(path: str, patterns: list[str]) -> str:
     except Exception as error:  # of the network, the hub or the cache
         raise UserError(
             f"{path} could not be fetched ({reason_of(error)}). Check the name, hf://owner/name, and the network; "
-            "without one, download the checkpoint elsewhere and pass its folder."
+            "without one, download the checkpoint elsewhere and pass its folder, or to train from scratch pass "
+            "model_size=mini instead."
         ) from None

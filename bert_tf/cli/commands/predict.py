@@ -266,7 +266,7 @@ def _columns_of_training(path: str, export: TextExport) -> list[str]:
     if columns and not {*columns} <= {*there} and not {*export.inputs, prediction_inputs.TEXT} & {*there}:
         raise UserError(
             f"{path} has no column {' or '.join(map(repr, columns))}, as the model was trained on; its columns: "
-            f"{listed(there)}. Name those with the texts as text_columns."
+            f"{listed(there)}. Name those with the texts: --text_columns=NAME."
         )
     return columns if {*columns} <= {*there} else []
 

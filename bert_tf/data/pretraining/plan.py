@@ -6,6 +6,7 @@ No TensorFlow here. It depends on the options and the input alone, so that every
 import dataclasses
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,12 +16,13 @@ import numpy as np
 from bert_tf.data.pretraining import duplicates, record_files, stages
 from bert_tf.data.pretraining.buckets import Assignment, Bucket, num_buckets
 from bert_tf.data.pretraining.stages import PartJob, PartResult, ShardJob
-from bert_tf.errors import UserError, count_text
+from bert_tf.errors import UserError, count_text, listed
 from bert_tf.runtime.process import MAX_SEED
 from bert_tf.text import chinese_words, corpus, vocabulary
 from bert_tf.text.demo_corpus import installed_python
 from bert_tf.text.sources import Source, fingerprint, kind_of, parts, text_size
 
+log = logging.getLogger("bert_tf")
 MAX_SAMPLED_SENTENCES = 4_000_000  # hashes of 8 bytes for counting duplicates; of a larger corpus a sample
 # In a manifest only if they are not the default: earlier ones lack them.
 CLEANING = ("skip_damaged", "duplicates", "duplicate_sentences")
@@ -201,6 +203,8 @@ def make_plan(
         if patterns:
             kind = {"text_layout": options.text_layout, "language": options.language, "text_field": options.text_field}
             sources[split] = corpus.find_sources(patterns, **kind)
+            if others := list(map(os.path.basename, corpus.left_out(patterns))):
+                log.warning("%s of other kinds left out: %s.", count_text(len(others), "file"), listed(others))
     tokens = vocabulary.read(options.vocab_file)
     train = _num_buckets(sources.get("train", []))
     evaluation = max(1, round(train * options.eval_fraction)) if options.eval_fraction else 0

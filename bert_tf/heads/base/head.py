@@ -78,6 +78,12 @@ class Head(abc.ABC):
         return (inputs is None or set(inputs) in cls.signature_inputs) and set(outputs) >= cls.signature_outputs
 
     @classmethod
+    def balancing_beyond(cls, flags: Mapping[str, Any]) -> str:
+        """`balancing`, or "" if the flags of a run, {name: value}, have its first part already."""
+        given = {f"--{name}={value}" for name, value in flags.items()}
+        return "" if set(cls.balancing.split()[:1]) <= given else cls.balancing
+
+    @classmethod
     def model(cls, config: BertConfig, size: int, weights: Mapping[str, Any], **options: Any) -> Any:
         """The Keras model, newly initialized. size: of the head's bias; weights: {name: array} of a checkpoint."""
         from bert_tf.model import heads

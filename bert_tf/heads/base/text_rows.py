@@ -14,7 +14,7 @@ import numpy as np
 from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
 from bert_tf.data.preprocessed_examples import ReadyRows
-from bert_tf.errors import UserError, count_text
+from bert_tf.errors import UserError, count_text, meant
 from bert_tf.heads.base import text_lengths, text_windows
 from bert_tf.heads.base.rows import Rows
 from bert_tf.runtime.lazy import tf
@@ -150,7 +150,9 @@ class TextRows(Rows):
             if labels:
                 named = ", ".join(map(repr, labels[:MAX_CLASSES]))
                 more = f" and {len(labels) - MAX_CLASSES} others" if len(labels) > MAX_CLASSES else ""
-                yield f"the training data have {phrase} of {named}{more}: that can hardly be learned."
+                others = [label for label, count in zip(names, counts, strict=True) if count > 1]
+                close = meant(labels[0], others, 1) if len(labels) == 1 else ""
+                yield f"the training data have {phrase} of {named}{more}: that can hardly be learned.{close}"
         most = int(counts.argmax())
         if self.labels.ndim == 1 and counts[most] > UNBALANCED * self.count:
             yield (

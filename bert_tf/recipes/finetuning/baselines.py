@@ -148,8 +148,8 @@ def is_frozen(options: FineTuningFlags, run: Mapping[str, Any]) -> bool:
 
 def advice(options: FineTuningFlags, task: FineTuningTask) -> str:
     """Advice if fine-tuning does not beat a simpler model."""
-    flags, balancing = [], task.head.balancing
-    if balancing and balancing.split()[0] not in {f"--{name}={value}" for name, value in options.values().items()}:
+    flags, balancing = [], task.head.balancing_beyond(options.values())
+    if balancing:
         flags.append(f"{balancing} (labels of uneven size)")
     flags.append(f"--learning_rate={options.training.learning_rate * 2:g}")
     flags.append(f"--num_train_epochs={2 * options.training.num_train_epochs:g}")

@@ -66,7 +66,8 @@ def report_details(task: FineTuningTask, predictions: dict[str, Any], folder: Ru
         for line in task.head.summary(table):
             print(line, flush=True)
     reasons = (task.head.collapse(values, task.split(split)) for split, values in predictions.items())
-    warn_of_collapse(next(filter(None, reasons), None), folder, task.head.balancing)
+    balancing = task.head.balancing_beyond(folder.run.get("flags") or {})
+    warn_of_collapse(next(filter(None, reasons), None), folder, balancing)
 
 
 def warn_of_collapse(reason: str | None, folder: RunFolder, balancing: str) -> None:

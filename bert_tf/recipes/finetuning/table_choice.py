@@ -20,6 +20,7 @@ from bert_tf.heads.regression import Regression
 from bert_tf.recipes.finetuning import sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES
 from bert_tf.runtime import files, terminal
+from bert_tf.tasks import labelled_rows
 
 CHOSEN = ("text_columns", "label_column", "label_type", "output_dir", "init_checkpoint", "max_seq_length")  # flags
 RECIPE = (  # flags that a small table has defaults of its own for
@@ -39,6 +40,7 @@ EVALUATIONS, PATIENCE, FEWEST_STEPS = 12, 4, 10  # in all, without improvement, 
 HELD_OUT = ((1000, 0.2),)  # (examples below which, part of them to evaluate on); else the default
 REFIT_BELOW = 1000  # examples of which the held-out ones are worth another training, on all
 UNEVEN = 0.5  # part of its even share below which a class is rare
+MAX_MISTYPED = 2  # rows of a class that may be a mistake, and that nothing is learned from
 FOLDS_BELOW = 500  # rows for which cross-validation is suggested
 ROWS = 1000  # read to tell texts from labels
 MAX_LABELS, MAX_LABELS_PER_ROW, MAX_LENGTH = 50, 0.3, 40  # different values in a column of labels; their characters
@@ -81,6 +83,8 @@ def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
         "max_seq_length": length(rows, text.split(",")),
     }
     chosen |= options
+    if chosen["label_type"] == Classes.kind and len(all_rows) < FEW_EXAMPLES and "labels" not in options:
+        labelled_rows.check_several(list(dict.fromkeys(_values(all_rows, label))), table, label)
     if separator and chosen["label_type"] == MultiLabel.kind:
         chosen.setdefault("label_separator", separator)
     terminal.say(
@@ -126,8 +130,9 @@ def recipe(
     if is_scored:
         chosen |= {"eval_steps": max(FEWEST_STEPS, steps // EVALUATIONS), "early_stop_patience": PATIENCE}
     sizes = collections.Counter(" ".join(label.split()).lower() for label in labels)  # spellings of one are joined
-    rarest, rare = min(sizes.items(), key=lambda each: each[1])
-    is_uneven = label_type == Classes.kind and rare * len(sizes) < UNEVEN * count
+    learned = {label: size for label, size in sizes.items() if size > MAX_MISTYPED} or sizes
+    rarest, rare = min(learned.items(), key=lambda each: each[1])
+    is_uneven = label_type == Classes.kind and rare * len(learned) < UNEVEN * count
     if _makes_vectors(given.get("init_checkpoint", START)):
         chosen["start"] = "best"
     if is_uneven:

@@ -171,12 +171,7 @@ def _labels(options: TableOptions, goal_class: type[TextHead], training: Callabl
         labels = _with_joined_variants(labels, training(), joins=options.join_labels and goal_class is Classes)
     elif isinstance(options.labels, str) and len(labels) < 2:
         raise UserError(f"labels is {options.labels!r}; expected two or more names with commas, or leave it out.")
-    if len(labels) < 2:
-        path = table_splits.require(options, "train")
-        raise UserError(
-            f"{path} has {f'only the label {labels[0]!r}' if labels else 'no label'} in its column "
-            f"{options.label_column!r}; expected two or more to tell apart."
-        )
+    labelled_rows.check_several(labels, table_splits.find(options, "train") or "the table", options.label_column)
     return labels
 
 

@@ -60,6 +60,11 @@ def test_held_out_split_reports_the_majority_baseline():
     [
         (Classes("xyz"), [("x", "a"), ("x", "a"), ("y", "a"), ("y", "a")], "no example of 'z': that can hardly"),
         (Classes("xy"), [("x", "a"), ("x", "a"), ("y", "a")], "a single example of 'y': that can hardly be learned"),
+        (
+            Classes(["positiv", "positive"]),
+            [("positive", "a"), ("positive", "a"), ("positiv", "a")],
+            "a single example of 'positiv': that can hardly be learned. Did you mean positive?",
+        ),
         (MultiLabel("xy"), [("x", "a"), ("x,y", "a")], "a single example of 'y'"),
         (Classes("xy"), [("x", "a")] * 19 + [("y", "a")] * 2, "90.5% of the training data are 'x'"),
         (

@@ -86,6 +86,17 @@ def test_uneven_classes_are_weighted_and_selected_by_macro_f1(capsys):
     assert table_choice.recipe(["a", "b"] * 50, "classes", given) == {"num_train_epochs": 60.0}
 
 
+def test_a_class_of_one_or_two_rows_does_not_choose_the_recipe():
+    assert "criterion" not in table_choice.recipe(["good"] * 50 + ["bad"] * 48 + ["positiv", "neg."], "classes", {})
+
+
+def test_a_column_with_one_label_is_refused_before_a_checkpoint_is_fetched(tmp_path):
+    path = tmp_path / "one.csv"
+    path.write_text("text,label\n" + "".join(f"a long text number {n},yes\n" for n in range(9)))
+    with pytest.raises(UserError, match="only the label 'yes' in its column 'label'"):
+        table_choice.defaults(str(path), {})
+
+
 def test_spellings_of_a_class_that_are_joined_are_not_rare():
     assert "criterion" not in table_choice.recipe(["good"] * 50 + ["Good ", "bad"] + ["bad"] * 48, "classes", {})
 
