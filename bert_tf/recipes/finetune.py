@@ -136,6 +136,7 @@ def main(options: FineTuningFlags) -> None:
     options, is_refitted = runs.get("", options), folds.is_refitted(options)
     xla_options.set_up(options.devices.xla_cache)
     with contextlib.closing(RunFolder(options.output_dir, is_chief=worker_number() == 0)) as folder:
+        folder.claim()
         if options.do_train:
             sweep.check_free(folder, several=len(runs) > 1)
         options = starting_point.use_trained_model(options, folder)

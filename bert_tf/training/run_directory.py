@@ -150,8 +150,15 @@ class RunFolder:
             sentence = f"The folder {self.path} cannot be written to ({error.strerror}): choose another output_dir."
             raise of_os_error(error, sentence) from None
 
+    def claim(self) -> None:
+        """Locks the folder of an earlier start, which `open` does for any; UserError if another process is using it."""
+        if self.is_chief and files.exists(self.file("run.json")):
+            self._acquire_lock()
+
     def _acquire_lock(self) -> None:
         """Locks the folder until `close` or the end of this process, on file systems that support it."""
+        if self._lock is not None:
+            return
         try:
             self._lock = folder_lock.acquire(self.path)
         except BlockingIOError:

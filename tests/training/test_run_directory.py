@@ -96,6 +96,8 @@ def test_second_run_in_a_folder_is_refused_until_the_first_closes(tmp_path, monk
 
     first = opened(tmp_path)
     first.log(1, {"loss": 1.0})
+    with pytest.raises(UserError, match="is using"):
+        RunFolder(str(tmp_path)).claim()
     with pytest.raises(UserError, match=f"Another process .{os.getpid()}. is using {tmp_path}"):
         opened(tmp_path)
     first.close()
