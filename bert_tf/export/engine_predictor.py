@@ -8,7 +8,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
@@ -28,7 +28,8 @@ from bert_tf.text import host_tokenizer_kinds, special_tokens, vocabulary
 from bert_tf.text.host_tokenizer import HostTokenizer
 
 FOLDER, SETTINGS, EXTRA = "engines", "host.json", "assets.extra"
-AUTO, TENSORFLOW = "auto", "tensorflow"
+AUTO: Final = "auto"
+TENSORFLOW: Final = "tensorflow"
 Engine = Literal["auto", "tensorflow", "openvino", "onnx", "openvino_int8", "onnx_int8"]
 CHOICES: tuple[str, ...] = get_args(Engine)
 INT8 = "_int8"  # how the names of models with weights of 8 bits end

@@ -109,7 +109,7 @@ def train_on_all_rows(
 def final(options: FineTuningFlags, folders: Sequence[str]) -> FineTuningFlags:
     """The options of the run on all rows: for as many epochs as the runs in folders, on average, were best after."""
     recorded = [read_json(f"{each}/run.json") or {} for each in folders]
-    evaluations = [(run.get("selection") or {}).get("evaluations") for run in recorded]
+    evaluations: list[Any] = [(run.get("selection") or {}).get("evaluations") for run in recorded]
     changes: dict[str, Any] = {
         "eval_steps": 0,
         "early_stop_patience": 0,
