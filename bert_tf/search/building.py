@@ -61,7 +61,7 @@ def build(
         storage: of vectors, see `stored_vectors.STORAGES`; approximate search has float32 alone.
         batch_size: texts that are computed at once.
         overwrite: whether to replace an index.
-        engine: see `engine_predictor.choose`.
+        engine: see `engine_predictor.choose`; searches compute by it too.
         settings: fields of EmbedderSettings, such as pooling, where vectors shall not be made as the model says.
 
     Raises:
@@ -84,6 +84,7 @@ def build(
             "sha256": _digest(texts),
             "columns": list(columns),
             "id_column": id_column,
+            "engine": engine,
             **dataclasses.asdict(given),
         }
         embedder = Embedder(model, given, batch_size, engine)
@@ -254,6 +255,7 @@ def _finish(
     about = {
         "version": VERSION,
         "model": flags["model"],
+        "engine": flags["engine"],
         **{name: value for name, value in dataclasses.asdict(embedder.settings).items() if value is not None},
         "count": count,
         "dimensions": embedder.dimensions,

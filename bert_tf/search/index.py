@@ -61,7 +61,7 @@ class Index:
         reranker: the path of a model of pairs; "" for none.
         reranker_label: see `Reranker`.
         batch_size: queries that are computed at once.
-        engine: see `engine_predictor.choose`.
+        engine: see `engine_predictor.choose`; "auto": that which the index was made with, if one was named.
 
     Attributes:
         about: what the folder says of itself: model, pooling, count, dimensions, ...
@@ -103,7 +103,8 @@ class Index:
         about = self.about
         path = model or about["model"]
         try:
-            self._embedder = Embedder(path, _settings(about), batch_size, engine)
+            used = about.get("engine", AUTO) if engine == AUTO and not model else engine
+            self._embedder = Embedder(path, _settings(about), batch_size, used)
         except UserError as error:
             raise UserError(f"The model of {folder} cannot be used: {error}") from None
         self._check_same_vectors(path)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -204,6 +205,15 @@ def test_model_with_other_vectors_is_refused(folder, model, tmp_path):
     save_file(arrays, tmp_path / "model.safetensors")
     with pytest.raises(UserError, match="does not make the vectors"):
         Index(folder, model=str(tmp_path))
+
+
+def test_index_is_searched_by_the_engine_that_it_was_made_with(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "index")
+    about = json.loads((tmp_path / "index" / "index.json").read_text())
+    (tmp_path / "index" / "index.json").write_text(json.dumps({**about, "engine": "openvino"}))
+    with pytest.raises(UserError, match="makes no vectors by openvino"):
+        Index(str(tmp_path / "index"))
+    assert len(Index(str(tmp_path / "index"), engine="tensorflow")) == about["count"]
 
 
 def damaged(name, content, fill=False):
