@@ -80,6 +80,7 @@ def labelling(work, config, policy, strategy):
     """From strings to the names of two classes, as `bert-tf predict` does on an export."""
     from bert_tf.data.examples import Example
     from bert_tf.export import loaded_model, static_signature
+    from bert_tf.export.batches import predict_in_order
     from bert_tf.heads.base.staged_signature import stages_of
     from bert_tf.heads.classes import Classes
     from bert_tf.tasks.task import FineTuningTask
@@ -94,7 +95,7 @@ def labelling(work, config, policy, strategy):
     predictor = loaded_model.Signature(static["serving_default"], "the race")
     examples = [Example(str(number), (text,), None, "") for number, text in enumerate(work["texts"])]
     options = {"batch_size": predictor.batch_size, "window": 4096}
-    return lambda: [row["label"] for _, row in loaded_model.predict_in_order(predictor, examples, **options)]
+    return lambda: [row["label"] for _, row in predict_in_order(predictor, examples, **options)]
 
 
 def classifying(work, config, policy, strategy):

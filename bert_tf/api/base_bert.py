@@ -14,6 +14,7 @@ from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, loaded_model, tagged_words
+from bert_tf.export.batches import Predictor, predict_in_order
 from bert_tf.export.static_signature import static_signatures
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.answers import BaseAnswer, Entities
@@ -48,7 +49,7 @@ class BaseBert:
         self.kind = loaded.kind
         self.sentence_vectors = loaded.sentence_vectors
         self.report = loaded.report
-        self._extractors: dict[VectorChoice, loaded_model.Predictor] = {}  # each traces a graph once
+        self._extractors: dict[VectorChoice, Predictor] = {}  # each traces a graph once
 
     def __repr__(self) -> str:
         config, labels = self.config, self.labels or ()
@@ -57,7 +58,7 @@ class BaseBert:
         head = type(self.model).__name__ + (f" of {shown}" if shown else "")
         return f"<Bert {self.path}: {head}; {config.encoder}, {size}, {config.vocab_size:,} tokens>"
 
-    def _extractor(self, choice: VectorChoice) -> loaded_model.Predictor:
+    def _extractor(self, choice: VectorChoice) -> Predictor:
         """A predictor of "vectors" of single texts."""
         from bert_tf.heads.vectors.extraction import Extractor
 
@@ -73,7 +74,7 @@ class BaseBert:
             return []
         head, labels = heads.get(self._head_kind or ""), tuple(self.labels or ())
         predictor = self._predictor_of(len(read.rows[0]) if self._takes_any_number else None)
-        rows = loaded_model.predict_in_order(predictor, examples_of(read), batch_size=batch_size, window=WINDOW)
+        rows = predict_in_order(predictor, examples_of(read), batch_size=batch_size, window=WINDOW)
         answers = (answered(*pair, head=head, labels=labels, inputs=predictor.inputs).answer for pair in rows)
         return [answer for answer in answers if isinstance(answer, kind)]
 
@@ -168,7 +169,7 @@ class BaseBert:
             Example(str(number), tuple(words), None, f"sentence {number}")
             for number, words in enumerate([sentences] if is_words(sentences) else sentences)
         ]
-        outputs = loaded_model.predict_in_order(self._word_tagger, examples, batch_size=batch_size, window=WINDOW)
+        outputs = predict_in_order(self._word_tagger, examples, batch_size=batch_size, window=WINDOW)
         answers = (tagged_words.answered(*pair, tuple(self.labels or ())).answer for pair in outputs)
         return [answer for answer in answers if isinstance(answer, Entities)]
 

@@ -15,7 +15,7 @@ from bert_tf.api.results import Attribution, Ranked
 from bert_tf.api.texts import is_words, listed
 from bert_tf.checkpoints import formats
 from bert_tf.config.sentence_vectors import SentenceVectors
-from bert_tf.export import loaded_model
+from bert_tf.export.batches import predict_in_order
 from bert_tf.export.zero_shot import TEMPLATE, ZeroShot
 from bert_tf.heads.base.answers import Answer, Entities, Entity, FilledMasks, Prediction, Tag, Token
 from bert_tf.heads.vectors import sentence_choice, similarity
@@ -135,7 +135,7 @@ class Bert(BaseBert):
         )
         extractor = self._extractor(choice)
         read = self._read(texts, ["text"], is_split_into_words)
-        rows = loaded_model.predict_in_order(extractor, examples_of(read), batch_size=batch_size, window=WINDOW)
+        rows = predict_in_order(extractor, examples_of(read), batch_size=batch_size, window=WINDOW)
         width = choice.width(self.config.hidden_size) * len(choice.layers.names)
         vectors = [np.reshape(values["vectors"].vectors, -1) for _, values in rows]
         stacked = np.stack(vectors) if vectors else np.zeros([0, width], np.float32)
@@ -266,7 +266,7 @@ class Bert(BaseBert):
             hypothesis_template=hypothesis_template,
         )
         read = self._read(texts, ["text"])
-        rows = loaded_model.predict_in_order(classify, examples_of(read), batch_size=32, window=WINDOW)
+        rows = predict_in_order(classify, examples_of(read), batch_size=32, window=WINDOW)
         results = [classify.head.answer(outputs, names) for _, outputs in rows]
         predictions = [each for each in results if isinstance(each, Prediction)]
         if as_frame:

@@ -179,7 +179,7 @@ class EnginePredictor(TextFunction):
 
 
 class _Vectors:
-    """A `loaded_model.Predictor` of vectors, as `heads.vectors.extraction.Extractor`."""
+    """A `batches.Predictor` of vectors, as `heads.vectors.extraction.Extractor`."""
 
     def __init__(self, predictor: EnginePredictor, stages: Any) -> None:
         self._predictor, self._stages = predictor, stages
@@ -193,7 +193,7 @@ class _Vectors:
 
 
 class _WordTagger:
-    """A `loaded_model.Predictor` of sentences that are split into words, as `tagged_words.WordTagger`."""
+    """A `batches.Predictor` of sentences that are split into words, as `tagged_words.WordTagger`."""
 
     def __init__(self, predictor: EnginePredictor) -> None:
         self._predictor = predictor

@@ -4,14 +4,13 @@ B texts in a batch.
 """
 
 import abc
-import concurrent.futures
 import contextlib
 import glob
 import importlib.util
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,14 +22,11 @@ from bert_tf.export import about_file, graph_operations, older_exports
 from bert_tf.export.static_signature import StaticSignature, static_signatures
 from bert_tf.heads.base.head import Head
 from bert_tf.heads.base.staged_signature import stages_of
-from bert_tf.runtime import atomic_files, files, stopping
+from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.lazy import tf
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 
 SAVED_MODEL = "saved_model.pb"
-MAX_CHARACTERS = 4 << 20  # in the texts that are held at once: 4096 of a thousand each
-CHARACTERS_PER_TEXT = 4096  # of a batch, on average: bounds the memory for long texts
-MAX_PARALLEL_BATCHES = 4  # on as many cores; measured with two
 BATCH_SIZE, STATIC_BATCH_SIZE = 32, 2048  # texts that fill all cores, and those that fill the rows of an accelerator
 # The orders of inputs that exports without `inputs` in about.json may have.
 ORDERS = (("question", "context"), ("text_a", "text_b"), ("text_a", "choices"))
@@ -77,13 +73,6 @@ def is_export(folder: str) -> bool:
 
 def _is_checkpoint(path: str) -> bool:
     return formats.is_checkpoint(path)
-
-
-class Predictor(Protocol):
-    """Anything that computes outputs for a batch of examples."""
-
-    def predict(self, examples: Sequence[Example]) -> dict[str, Any]:
-        """{name: sequence of B values} of the outputs."""
 
 
 class TextFunction(abc.ABC):
@@ -282,70 +271,3 @@ def labels_and_task(folder: str) -> tuple[tuple[str, ...], str]:
     """The names of the classes and of the task from `about.json`: () and "" without."""
     values = about(folder)
     return tuple(values.get("labels") or ()), str(values.get("task") or "")
-
-
-def predict_in_order(
-    predictor: Predictor, examples: Iterable[Example], *, batch_size: int, window: int
-) -> Iterator[tuple[Example, dict[str, Any]]]:
-    """Yields (example, {name: its value of the output}) in the order of the examples.
-
-    Texts of similar length share a batch, so that short ones are not padded to the length of long ones; long batches
-    come first.
-
-    Args:
-        predictor: an Export, for instance.
-        examples: the examples; not all are held at once.
-        batch_size: examples in a batch, fewer where their texts are longer than CHARACTERS_PER_TEXT on average.
-        window: examples to hold at once, fewer where their texts exceed MAX_CHARACTERS.
-    """
-    threads = concurrent.futures.ThreadPoolExecutor(parallel_batches())
-    predict = stopping.inherited(predictor.predict)
-    try:
-        for chunk in _chunks(examples, window):
-            lengths = [_length(*example.texts) for example in chunk]
-            order = sorted(range(len(chunk)), key=lengths.__getitem__, reverse=True)
-            batches = _batches(order, lengths, batch_size)
-            results: dict[int, dict[str, Any]] = {}
-            outputs_of = threads.map(predict, ([chunk[index] for index in batch] for batch in batches))
-            for batch, outputs in zip(batches, outputs_of, strict=True):
-                for row, index in enumerate(batch):
-                    results[index] = {name: values[row] for name, values in outputs.items()}
-            yield from ((example, results[index]) for index, example in enumerate(chunk))
-    finally:
-        threads.shutdown(cancel_futures=True)
-
-
-def parallel_batches() -> int:
-    """The number of batches to compute in parallel: one alone leaves cores idle between its operations."""
-    return min(MAX_PARALLEL_BATCHES, os.cpu_count() or 1)
-
-
-def _length(first: str = "", *others: str) -> int:
-    """Characters in a row of the model: both texts of a pair, or a first text and the longest choice."""
-    return len(first) + max(map(len, others), default=0)
-
-
-def _batches(order: Sequence[int], lengths: Sequence[int], size: int) -> list[list[int]]:
-    """Splits `order` into batches of at most `size` that have no more than so many CHARACTERS_PER_TEXT, or one text."""
-    batches: list[list[int]] = []
-    characters = 0
-    for index in order:
-        characters += lengths[index]
-        if not batches or len(batches[-1]) == size or characters > size * CHARACTERS_PER_TEXT:
-            batches.append([])
-            characters = lengths[index]
-        batches[-1].append(index)
-    return batches
-
-
-def _chunks(examples: Iterable[Example], size: int) -> Iterator[list[Example]]:
-    chunk: list[Example] = []
-    characters = 0
-    for example in examples:
-        chunk.append(example)
-        characters += sum(map(len, example.texts))
-        if len(chunk) == size or characters >= MAX_CHARACTERS:
-            yield chunk
-            chunk, characters = [], 0
-    if chunk:
-        yield chunk

@@ -14,8 +14,8 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import engine_predictor, loaded_model
-from bert_tf.export.loaded_model import Predictor
+from bert_tf.export import engine_predictor
+from bert_tf.export.batches import Predictor, predict_in_order
 from bert_tf.heads.vectors import sentence_choice
 from bert_tf.heads.vectors.sentence_choice import DOCUMENT, QUERY, SentenceOptions
 from bert_tf.heads.vectors.vector_choice import VectorChoice
@@ -105,7 +105,7 @@ class Embedder:
 
     def _in_order(self, extractor: Predictor, examples: Iterable[Example]) -> Iterator[tuple[Example, np.ndarray]]:
         first = (Example(each.id, each.texts[:1], None, each.location, each.other) for each in examples)
-        rows = loaded_model.predict_in_order(extractor, first, batch_size=self.batch_size, window=WINDOW)
+        rows = predict_in_order(extractor, first, batch_size=self.batch_size, window=WINDOW)
         return ((example, values["vectors"].vectors.reshape(-1)) for example, values in rows)
 
     def _stacked(self, extractor: Predictor, texts: Iterable[str]) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
+from bert_tf.export.batches import predict_in_order
 
 POSITIVE = ("1", "true", "yes", "positive", "relevant", "entailment", "equivalent", "duplicate", "paraphrase")
 
@@ -40,7 +41,7 @@ class Reranker:
         """The score of each text for a query, float [n], higher is better."""
         examples = (Example(str(number), (query, text), None, f"text {number}") for number, text in enumerate(texts))
         size = self._pairs.batch_size
-        rows = loaded_model.predict_in_order(self._pairs, examples, batch_size=size, window=max(1, len(texts)))
+        rows = predict_in_order(self._pairs, examples, batch_size=size, window=max(1, len(texts)))
         if self._number is None:
             return np.array([float(values["values"]) for _, values in rows])
         return np.array([float(values["probabilities"][self._number]) for _, values in rows])

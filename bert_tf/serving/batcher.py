@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.export import loaded_model
+from bert_tf.export.batches import parallel_batches
 from bert_tf.runtime import stopping
 from bert_tf.serving.large_requests import ROW_WORK, LargeRequests, Late
 from bert_tf.serving.served import Arrays, Signature
@@ -53,7 +53,7 @@ class Batcher:
     """The queue of one model.
 
     most_waiting: further requests raise Busy. at_once: batches computed concurrently, 0 for
-    `loaded_model.parallel_batches`, at least 2. on_batch: called with the numbers of requests and rows of each batch.
+    `batches.parallel_batches`, at least 2. on_batch: called with the numbers of requests and rows of each batch.
 
     Large requests, of more rows or text than a batch, are split and computed one at a time, see `LargeRequests`; each
     part is queued after the previous one is done, after the small requests that are waiting. One long text is a part,
@@ -70,7 +70,7 @@ class Batcher:
         on_batch: Callable[[int, int], Any] = lambda *_: None,
     ) -> None:
         self.most_waiting, self.most_rows, self.most_bytes = most_waiting, most_rows, most_bytes
-        self.at_once = at_once or max(2, loaded_model.parallel_batches())
+        self.at_once = at_once or max(2, parallel_batches())
         self.on_batch = on_batch
         self._waiting: collections.deque[_Waiting] = collections.deque()
         self._large = LargeRequests()

@@ -17,7 +17,6 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import extract_flags, main, text_progress
 from bert_tf.cli.commands import extract
 from bert_tf.data.examples import Example
-from bert_tf.export import loaded_model
 from bert_tf.heads.vectors import extraction
 from bert_tf.runtime import progress
 
@@ -179,7 +178,7 @@ def test_memory_is_bounded_and_rows_are_encoded_in_blocks(folder, monkeypatch):
     arguments = extract_arguments("--file=-")
     held = []
     with monkeypatch.context() as patch:
-        patch.setattr(loaded_model, "predict_in_order", lambda *_, **sizes: held.append(sizes) or [])
+        patch.setattr(extract, "predict_in_order", lambda *_, **sizes: held.append(sizes) or [])
         extract.write(arguments, *parts(folder, arguments), iter([Example("0", ("a",))]))
     assert held == [{"batch_size": 2, "window": 2}]
     np.testing.assert_allclose(run(folder, "--unit=sentence")["vectors"], expected, atol=1e-6)

@@ -19,6 +19,7 @@ from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
+from bert_tf.export.batches import predict_in_order
 from bert_tf.heads.base.answering import answered
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -184,9 +185,7 @@ def test_order_is_kept_across_windows_and_memory_is_bounded(exports):
             yield Example(str(number), ("x" * (number * 7919 % 50),))
 
     export, far = loaded_model.Export(str(exports["number"])), 0
-    for number, (example, outputs) in enumerate(
-        loaded_model.predict_in_order(export, texts(), batch_size=16, window=64)
-    ):
+    for number, (example, outputs) in enumerate(predict_in_order(export, texts(), batch_size=16, window=64)):
         far = max(far, len(read) - number)
         assert (example.id, outputs["values"]) == (str(number), pytest.approx(len(example.texts[0]) / 3))
     assert number == 999 and far <= 64
@@ -201,12 +200,12 @@ def test_texts_of_similar_length_share_a_batch():
             return {"values": [0] * len(examples)}
 
     examples = [Example("", ("x" * length,)) for length in (1, 9, 2, 8, 1, 9)]
-    list(loaded_model.predict_in_order(Recorder(), examples, batch_size=2, window=6))
+    list(predict_in_order(Recorder(), examples, batch_size=2, window=6))
     assert sorted(Recorder.seen, reverse=True) == [[9, 9], [8, 2], [1, 1]]
 
 
 def test_batches_are_computed_in_parallel(monkeypatch):
-    monkeypatch.setattr(loaded_model, "parallel_batches", lambda: 2)
+    monkeypatch.setattr("bert_tf.export.batches.parallel_batches", lambda: 2)
     both = threading.Barrier(2, timeout=60)
 
     class Waiting:
@@ -215,7 +214,7 @@ def test_batches_are_computed_in_parallel(monkeypatch):
             return {"values": [examples[0].texts[0]]}
 
     examples = [Example("", (str(number),)) for number in range(100, 104)]
-    actual = list(loaded_model.predict_in_order(Waiting(), examples, batch_size=1, window=4))
+    actual = list(predict_in_order(Waiting(), examples, batch_size=1, window=4))
     assert [outputs["values"] for _, outputs in actual] == ["100", "101", "102", "103"]
 
 
@@ -229,12 +228,12 @@ def test_failing_batch_stops_the_others():
             raise UserError("not this one")
 
     with pytest.raises(UserError, match="not this one"):
-        list(loaded_model.predict_in_order(Failing(), [Example("", ("a",))] * 500, batch_size=1, window=500))
+        list(predict_in_order(Failing(), [Example("", ("a",))] * 500, batch_size=1, window=500))
     assert len(seen) < 100
 
 
 def test_long_texts_are_held_in_small_windows(monkeypatch):
-    monkeypatch.setattr(loaded_model, "MAX_CHARACTERS", 10)
+    monkeypatch.setattr("bert_tf.export.batches.MAX_CHARACTERS", 10)
     held = []
 
     class Recorder:
@@ -243,7 +242,7 @@ def test_long_texts_are_held_in_small_windows(monkeypatch):
             return {"values": [0] * len(examples)}
 
     examples = [Example("", ("x" * length, "y")) for length in (2, 3, 4, 99, 1)]
-    actual = list(loaded_model.predict_in_order(Recorder(), examples, batch_size=9, window=9))
+    actual = list(predict_in_order(Recorder(), examples, batch_size=9, window=9))
     assert held == [[4, 1, 3, 1, 2, 1], [99, 1], [1, 1]] and [example for example, _ in actual] == examples
 
 

@@ -12,6 +12,7 @@ import tiny
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
+from bert_tf.export.batches import predict_in_order
 from bert_tf.export.saved_model import export
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.prediction_files import json_line
@@ -77,7 +78,7 @@ def test_predictions_keep_the_order_of_the_texts(exported):
     kind, folder, expected = exported
     loaded = loaded_model.Export(folder)
     for batch_size, window in ((1, 1), (2, 2), (2, 100), (3, 3)):
-        answers = list(loaded_model.predict_in_order(loaded, iter(split(kind)), batch_size=batch_size, window=window))
+        answers = list(predict_in_order(loaded, iter(split(kind)), batch_size=batch_size, window=window))
         assert [example for example, _ in answers] == split(kind)
         stacked = {name: [outputs[name] for _, outputs in answers] for name in answers[0][1]}
         assert_right(kind, stacked, expected)
@@ -129,7 +130,7 @@ def test_export_without_about_json_predicts_without_names(exported, tmp_path):
     loaded = loaded_model.Export(str(tmp_path / "export"))
     assert (loaded.labels, loaded.task) == ((), "")
     example = split(exported[0])[0]
-    (answer,) = loaded_model.predict_in_order(loaded, [example], batch_size=1, window=1)
+    (answer,) = predict_in_order(loaded, [example], batch_size=1, window=1)
     row = json.loads(
         json_line(answered(*answer, head=loaded.head, labels=loaded.labels, inputs=loaded.inputs).fields())
     )
@@ -173,10 +174,10 @@ class Lengths:
 
 
 def test_long_texts_share_a_batch_with_fewer_others(monkeypatch):
-    monkeypatch.setattr(loaded_model, "CHARACTERS_PER_TEXT", 10)
+    monkeypatch.setattr("bert_tf.export.batches.CHARACTERS_PER_TEXT", 10)
     lengths, predictor = [3, 50, 1, 17, 12, 40, 2, 9, 5, 11], Lengths()
     examples = [Example(str(size), ("x" * size,), None, "here") for size in lengths]
-    rows = list(loaded_model.predict_in_order(predictor, examples, batch_size=4, window=100))
+    rows = list(predict_in_order(predictor, examples, batch_size=4, window=100))
     assert [values["length"] for _, values in rows] == lengths
     assert sorted(predictor.batches, reverse=True) == [[50], [40], [17, 12, 11], [9, 5, 3, 2], [1]]
 

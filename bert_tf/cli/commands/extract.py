@@ -35,9 +35,9 @@ from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.config.sentence_vectors import NORMALIZE
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text
-from bert_tf.export import engine_predictor, loaded_model, prediction_inputs
+from bert_tf.export import engine_predictor, prediction_inputs
+from bert_tf.export.batches import Predictor, predict_in_order
 from bert_tf.export.engine_predictor import AUTO, TENSORFLOW, EnginePredictor
-from bert_tf.export.loaded_model import Predictor
 from bert_tf.heads.vectors.text_vectors import Shape
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime import json_files, process
@@ -164,7 +164,7 @@ def _vectors(
 ) -> Iterator[tuple[int, Any, str]]:
     """Yields (number, embeddings, id) of each text, in order."""
     window, batch_size = _sizes(arguments, choice, shape)
-    outputs = loaded_model.predict_in_order(extractor, examples, batch_size=batch_size, window=window)
+    outputs = predict_in_order(extractor, examples, batch_size=batch_size, window=window)
     return ((number, values["vectors"], example.id) for number, (example, values) in enumerate(outputs))
 
 

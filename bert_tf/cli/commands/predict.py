@@ -33,6 +33,7 @@ from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text, leave_out, listed
 from bert_tf.export import engine_predictor, loaded_model, prediction_inputs, quick_export, tagged_words, zero_shot
+from bert_tf.export.batches import predict_in_order
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import Answered, answered
 from bert_tf.runtime import files
@@ -147,7 +148,7 @@ def _rows(arguments: argparse.Namespace, export: TextExport) -> Iterator[Answere
         return _tagged(arguments, export, batch_size)
     examples = iter(_single(arguments, export)) if arguments.file is None else _from_file(arguments, export)
     window = _window(arguments, batch_size)
-    outputs = loaded_model.predict_in_order(export, examples, batch_size=batch_size, window=window)
+    outputs = predict_in_order(export, examples, batch_size=batch_size, window=window)
     return (answered(*pair, head=export.head, labels=export.labels, inputs=export.inputs) for pair in outputs)
 
 
@@ -160,7 +161,7 @@ def _tagged(arguments: argparse.Namespace, export: TextExport, batch_size: int) 
         column = arguments.text_columns or next(iter(export.inputs))
         sentences = prediction_inputs.read_words(arguments.file, column, id_column=arguments.id_column)
     window = _window(arguments, batch_size)
-    outputs = loaded_model.predict_in_order(tagger, sentences, batch_size=batch_size, window=window)
+    outputs = predict_in_order(tagger, sentences, batch_size=batch_size, window=window)
     return (tagged_words.answered(*pair, export.labels) for pair in outputs)
 
 

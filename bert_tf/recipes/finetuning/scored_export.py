@@ -11,6 +11,7 @@ from bert_tf.data import bad_rows, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, engine_predictor, loaded_model, prediction_inputs, tagged_words
+from bert_tf.export.batches import predict_in_order
 from bert_tf.export.loaded_model import TextFunction
 from bert_tf.heads.base.tuned_head import TunedHead
 from bert_tf.heads.vectors import Vectors
@@ -127,7 +128,7 @@ def _evaluate(
 
     size = batch_size or (loaded_model.BATCH_SIZE if is_of_words else export.batch_size)
     window = max(WINDOW // size, 1) * size
-    rows = report(loaded_model.predict_in_order(predictor, asked(), batch_size=size, window=window))
+    rows = report(predict_in_order(predictor, asked(), batch_size=size, window=window))
     scores, details = head.evaluate(kept, (outputs for _, outputs in rows))
     return len(kept), scores, details
 
