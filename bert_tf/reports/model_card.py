@@ -16,9 +16,8 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.export import engines
 from bert_tf.heads.base.head import Head
 from bert_tf.heads.vectors import Vectors
-from bert_tf.reports import report, scoreboard, text_statistics, wording
+from bert_tf.reports import report, scoreboard, text_statistics, usage, wording
 from bert_tf.runtime import atomic_files, files
-from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.lazy import module
 from bert_tf.runtime.terminal import printable
 
@@ -26,18 +25,7 @@ huggingface_hub = module("huggingface_hub")
 CARD = "README.md"
 TEMPLATE = "model_card.md.jinja"
 LIBRARY = "bert_tf"
-
-
 MAX_LABELS = 200  # that a card lists
-# Options of `bert-tf predict` for the inputs of an export.
-EXAMPLES = {
-    "text": '--text="A text."',
-    "text_a": '--text="A text."',
-    "text_b": '--text_b="Another text."',
-    "context": '--text="Ann sings in Ulm."',
-    "question": '--question="Where does Ann sing?"',
-    "choices": '--choice="A choice."',
-}
 # Flags that describe a recipe, where a run has them.
 RECIPE = (
     "init_checkpoint teacher task_name learning_rate head_learning_rate train_batch_size num_train_epochs "
@@ -59,7 +47,6 @@ ENGINE = """from bert_tf.export import engines
 
 model = engines.load("{name}")  # a function of token ids, described by about.json"""
 EXPORT = "saved_model"  # the format of `bert-tf export`
-PAIR = '("A text.")', '(("A text.", "Another text."))'  # what a task of two texts is called with
 FOLDERS = re.compile(r"(?<![\w./])(?:/[^/\s:,]+)*/(?=[^/\s])")  # of absolute paths
 NOT_TESTED = "nothing was tested for bias or for other kinds of text."
 UNKNOWN_LICENSE = (
@@ -82,9 +69,9 @@ def of_run(folder: str) -> str:
     run, flags = values["run"], report.dictionary(values["run"].get("flags"))
     shown = {flag: without_folders(value) for flag, value in flags.items()}
     name = os.path.basename(files.absolute(folder))
-    task, titles = report.subject(run) or name, report.titles(kind_of(folder))
+    task, titles = report.subject(run) or name, report.titles(usage.kind_of(folder))
     start = str(flags.get("init_checkpoint") or "")
-    config, kind = report.dictionary(run.get("config")), kind_of(folder)
+    config, kind = report.dictionary(run.get("config")), usage.kind_of(folder)
     classes = scoreboard.class_details(values["details"])
     scores = scoreboard.final_scores(values["scores"], task, kind is not None)
     splits = dict(report.dictionary(run.get("text_statistics")))
@@ -94,11 +81,11 @@ def of_run(folder: str) -> str:
         name,
         use,
         summary=_summary(use, config, run.get("parameters"), without_folders(start))
-        + _labels(task_of(folder).get("labels")),
+        + _labels(usage.task_of(folder).get("labels")),
         start=start,
         results=_results(use, task, values["scores"]),
-        commands="\n".join(command for command, _ in commands_of(folder, name)),
-        program=PROGRAM.format(name=name, call=call_of(folder)),
+        commands="\n".join(command for command, _ in usage.commands_of(folder, name)),
+        program=PROGRAM.format(name=name, call=usage.call_of(folder)),
         data=_data(shown, splits, report.dictionary(values["manifest"].get("statistics")), report.data_of(run)),
         command=wording.command(_command(run.get("command"))).replace(" \\\n    ", " "),
         recipe=_recipe(shown, report.dictionary(run.get("training"))),
@@ -173,44 +160,6 @@ def _render(name: str, use: type[Head], *, start: str, results: Sequence[Any], *
         **values,
     )
     return text.strip() + "\n"
-
-
-def commands_of(folder: str, name: str) -> list[tuple[str, str]]:
-    """[(command, its purpose)] for the model of a run that is called by `name`; [] if the run has no export."""
-    about = report.dictionary(read_json(os.path.join(folder, "export", "about.json")))
-    kind = kind_of(folder)
-    use = heads.shown(kind)
-    options = []
-    for key, count in report.dictionary(about.get("inputs")).items():
-        options += [EXAMPLES.get(key, "")] * (count or 1)
-    if kind is None:
-        options = ['--text="The [MASK] is open."']
-    if not about:
-        return []
-    run = shlex.quote(name)
-    if use is Vectors:
-        own = f'bert-tf extract {run} --unit=sentence --text="A text."'
-    else:
-        own = f"bert-tf predict {run} {' '.join(options)}"
-    return [(own, f"it {use.phrase}"), (f"bert-tf serve {run}", "an HTTP server, with a page to try it")]
-
-
-def call_of(folder: str) -> str:
-    """The call of the Python API for the model of a run, such as 'predict("A text.").label'."""
-    about = report.dictionary(read_json(os.path.join(folder, "export", "about.json")))
-    call = heads.shown(kind_of(folder)).call
-    return call.replace(*PAIR) if "text_b" in report.dictionary(about.get("inputs")) else call
-
-
-def kind_of(folder: str) -> str | None:
-    """The kind of the head of a run, as in labels.json; None if it has only those of pre-training."""
-    return task_of(folder).get("kind")
-
-
-def task_of(folder: str) -> dict[str, Any]:
-    """The kind and the labels of a run, {} if it has only the heads of pre-training."""
-    values = report.dictionary(read_json(os.path.join(folder, "task.json")))
-    return {**values, "kind": heads.current(values["kind"])} if values.get("kind") else values
 
 
 def without_folders(value: Any) -> Any:

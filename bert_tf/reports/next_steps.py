@@ -3,7 +3,7 @@
 import shlex
 
 from bert_tf import heads
-from bert_tf.reports import model_card, report
+from bert_tf.reports import model_card, report, usage
 from bert_tf.training.run_directory import RunFolder
 
 
@@ -23,19 +23,19 @@ def finish(folder: RunFolder, *, for_program: bool) -> None:
 def next_commands(path: str) -> list[tuple[str, str]]:
     """[(command, its purpose)] for the model in the folder of a run, ready to type."""
     run = shlex.quote(path)
-    commands = model_card.commands_of(path, path) or [(f"bert-tf export {run}", "writes a model that takes strings")]
-    if model_card.kind_of(path) is None:
+    commands = usage.commands_of(path, path) or [(f"bert-tf export {run}", "writes a model that takes strings")]
+    if usage.kind_of(path) is None:
         commands.append((f"bert-tf finetune --init_checkpoint={run} ...", "trains it on your labels"))
     return commands
 
 
 def next_calls(path: str) -> list[tuple[str, str]]:
     """[(call of the Python API, its purpose)] for the model in the folder of a run."""
-    kind = model_card.kind_of(path)
+    kind = usage.kind_of(path)
     use = heads.shown(kind)
     calls = [
         (f"bert = bert_tf.load({path!r})", "reads the model"),
-        (f"bert.{model_card.call_of(path)}", f"it {use.phrase}"),
+        (f"bert.{usage.call_of(path)}", f"it {use.phrase}"),
     ]
     if kind is None:
         calls.append((f"bert_tf.fine_tune(..., init_checkpoint={path!r})", "trains it on your labels"))

@@ -1,0 +1,58 @@
+"""How the model of a run is used: commands and calls of the Python API, by what its files say of it."""
+
+import os
+import shlex
+from typing import Any
+
+from bert_tf import heads
+from bert_tf.heads.vectors import Vectors
+from bert_tf.reports import report
+from bert_tf.runtime.json_files import read_json
+
+# Options of `bert-tf predict` for the inputs of an export.
+EXAMPLES = {
+    "text": '--text="A text."',
+    "text_a": '--text="A text."',
+    "text_b": '--text_b="Another text."',
+    "context": '--text="Ann sings in Ulm."',
+    "question": '--question="Where does Ann sing?"',
+    "choices": '--choice="A choice."',
+}
+PAIR = '("A text.")', '(("A text.", "Another text."))'  # what a task of two texts is called with
+
+
+def commands_of(folder: str, name: str) -> list[tuple[str, str]]:
+    """[(command, its purpose)] for the model of a run that is called by `name`; [] if the run has no export."""
+    about = report.dictionary(read_json(os.path.join(folder, "export", "about.json")))
+    if not about:
+        return []
+    kind, run = kind_of(folder), shlex.quote(name)
+    use = heads.shown(kind)
+    options: list[str] = []
+    for key, count in report.dictionary(about.get("inputs")).items():
+        options += [EXAMPLES.get(key, "")] * (count or 1)
+    if kind is None:
+        options = ['--text="The [MASK] is open."']
+    if use is Vectors:
+        own = f'bert-tf extract {run} --unit=sentence --text="A text."'
+    else:
+        own = f"bert-tf predict {run} {' '.join(options)}"
+    return [(own, f"it {use.phrase}"), (f"bert-tf serve {run}", "an HTTP server, with a page to try it")]
+
+
+def call_of(folder: str) -> str:
+    """The call of the Python API for the model of a run, such as 'predict("A text.").label'."""
+    about = report.dictionary(read_json(os.path.join(folder, "export", "about.json")))
+    call = heads.shown(kind_of(folder)).call
+    return call.replace(*PAIR) if "text_b" in report.dictionary(about.get("inputs")) else call
+
+
+def kind_of(folder: str) -> str | None:
+    """The kind of the head of a run, as in task.json; None if it has only those of pre-training."""
+    return task_of(folder).get("kind")
+
+
+def task_of(folder: str) -> dict[str, Any]:
+    """The kind and the labels of a run, {} if it has only the heads of pre-training."""
+    values = report.dictionary(read_json(os.path.join(folder, "task.json")))
+    return {**values, "kind": heads.current(values["kind"])} if values.get("kind") else values
