@@ -41,8 +41,9 @@ def check(path: str, kind: str) -> None:
     """Raises UserError for a class or a setting of a folder that would give other tokens than this package's."""
     layout, name, config = KINDS[kind], _class(path), os.path.join(path, CONFIG)
     if name is not None and name not in (*BY_FILE, *layout.class_names):
-        supported = ", ".join(sorted({each for known in KINDS.values() for each in known.class_names}))
-        raise UserError(f"{path} has the tokenizer {name}, which is not supported here; supported are {supported}.")
+        known = sorted({each for known in KINDS.values() for each in known.class_names})
+        why = "for its files, of another kind" if name in known else f"here; supported are {', '.join(known)}"
+        raise UserError(f"{path} has the tokenizer {name}, which is not supported {why}.")
     models = [file for file in files.names(path) if file.endswith(".model")]
     others = [file for file in models if file not in SENTENCEPIECE_FILES.values()]
     if name is None and others and kind != BYTE_BPE:
