@@ -330,6 +330,9 @@ def write_tokenizer_files(folder: RunFolder, start: Checkpoint, task: FineTuning
 
 def announce(options: FineTuningFlags, config: TrainConfig) -> None:
     """Prints the length of training, why which optimizer is used, and the learning rate of a new head."""
+    if options.start in (baselines.FROZEN, few_shot.CONTRASTIVE):
+        print(f"The head is fitted to the vectors of {count_text(config.num_train_examples, 'example')}.", flush=True)
+        return
     few = options.training.optimizer == "auto" and config.num_train_examples < FEW_EXAMPLES
     reason = f" (Adam with bias correction, as there are fewer than {FEW_EXAMPLES:,} examples)" if few else ""
     head = f"; learning rate of the head {config.head_learning_rate:g}" if config.head_learning_rate else ""

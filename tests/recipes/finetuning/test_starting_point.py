@@ -71,10 +71,12 @@ def test_few_examples_use_bias_correction_and_say_so(capsys):
     assert (few.optimizer, many.optimizer) == ("adamw_corrected", "adamw")
     finetune.announce(options(), few)
     finetune.announce(options(), many)
+    finetune.announce(options(start="frozen"), few)
     assert capsys.readouterr().out.splitlines() == [
         "Training on 9,999 examples, 3 epochs, 10 steps, adamw_corrected "
         "(Adam with bias correction, as there are fewer than 10,000 examples)",
         "Training on 10,000 examples, 3 epochs, 10 steps, adamw",
+        "The head is fitted to the vectors of 9,999 examples.",
     ]
 
 
