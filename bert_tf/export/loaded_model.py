@@ -19,7 +19,9 @@ from bert_tf.checkpoints import formats
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import about_file, graph_operations, older_exports
+from bert_tf.export.batches import Predictor
 from bert_tf.export.static_signature import StaticSignature, static_signatures
+from bert_tf.export.tagged_words import SIGNATURE, WordTagger
 from bert_tf.heads.base.head import Head
 from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.runtime import atomic_files, files
@@ -83,12 +85,14 @@ class TextFunction(abc.ABC):
         inputs: {name: None, or the number of texts of an example that it takes}, in the order of an example's texts.
         has_order: whether that order is known; otherwise it is that of names, and texts must be given by name.
         batch_size: how many texts to compute at once if nobody says.
+        word_tagger: of sentences that are split into words; None if the model is no tagger.
     """
 
     source: str
     inputs: dict[str, int | None]
     has_order: bool
     batch_size: int = BATCH_SIZE
+    word_tagger: Predictor | None = None
 
     def predict(self, examples: Sequence[Example]) -> "dict[str, np.ndarray]":
         """{name: array [B, ...]} of the outputs for B examples. Raises UserError if memory does not suffice."""
@@ -164,6 +168,8 @@ class Export(Signature):
             raise UserError(f"The export {folder} has no signature {signature!r}; it has {has}.")
         super().__init__(self.signatures[signature], folder, declared_inputs(folder))
         self.folder = folder
+        if SIGNATURE in self.signatures:
+            self.word_tagger = WordTagger(self.signatures[SIGNATURE])
         self.labels, self.task = labels_and_task(folder)
         self.head = head_of(folder, self._function.structured_outputs)
 

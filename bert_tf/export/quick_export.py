@@ -4,8 +4,6 @@
 """
 
 import contextlib
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -30,10 +28,7 @@ class QuickExport(TextFunction):
 
     Attributes:
         folder, labels, task, head: as those of an `Export`.
-        signatures: none other can be called, {}.
     """
-
-    signatures: Mapping[str, Any] = {}
 
     def __init__(self, library: str, folder: str) -> None:
         """Loads the folder. library: `tensorflow_c.library_path`. Raises what `load` expects where it cannot.

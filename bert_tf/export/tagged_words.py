@@ -39,13 +39,6 @@ class WordTagger:
         }
 
 
-def tagger_of(export: Any) -> Any:
-    """The predictor of tags for the words of sentences, of an export by any engine; None if it is not a tagger."""
-    if hasattr(export, "word_tagger"):
-        return export.word_tagger
-    return WordTagger(export.signatures[SIGNATURE]) if SIGNATURE in export.signatures else None
-
-
 def answered(example: Example, outputs: dict[str, Any], labels: Sequence[str]) -> Answered:
     """The sentence with the tag of each word, and the entities.
 

@@ -7,7 +7,6 @@ B texts, L labels, C classes of the model. Free of TensorFlow.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -51,11 +50,9 @@ class ZeroShot(TextFunction):
 
     Attributes:
         labels: L of them.
-        signatures: none can be called, {}.
     """
 
     head = Classes
-    signatures: Mapping[str, Any] = {}
 
     def __init__(
         self,

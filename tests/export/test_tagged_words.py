@@ -23,7 +23,7 @@ def capitals(words):
 class Tagger:
     """An export without a model."""
 
-    inputs, labels, signatures, folder = {"text": None}, LABELS, {"words": capitals}, ""
+    inputs, labels, folder, word_tagger = {"text": None}, LABELS, "", tagged_words.WordTagger(capitals)
     batch_size = 32
 
     def __init__(self, folder, jit_compile="auto", texts=None):

@@ -33,7 +33,7 @@ from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text, leave_out, listed
 from bert_tf.export import engine_predictor, loaded_model, prediction_inputs, quick_export, tagged_words, zero_shot
-from bert_tf.export.batches import predict_in_order
+from bert_tf.export.batches import Predictor, predict_in_order
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import Answered, answered
 from bert_tf.runtime import files
@@ -144,17 +144,18 @@ def _number_of_texts(arguments: argparse.Namespace, folder: str) -> int | None:
 
 def _rows(arguments: argparse.Namespace, export: TextExport) -> Iterator[Answered]:
     batch_size = arguments.batch_size or export.batch_size
-    if arguments.is_split_into_words and tagged_words.tagger_of(export):
-        return _tagged(arguments, export, batch_size)
+    if arguments.is_split_into_words and export.word_tagger:
+        return _tagged(arguments, export, export.word_tagger, batch_size)
     examples = iter(_single(arguments, export)) if arguments.file is None else _from_file(arguments, export)
     window = _window(arguments, batch_size)
     outputs = predict_in_order(export, examples, batch_size=batch_size, window=window)
     return (answered(*pair, head=export.head, labels=export.labels, inputs=export.inputs) for pair in outputs)
 
 
-def _tagged(arguments: argparse.Namespace, export: TextExport, batch_size: int) -> Iterator[Answered]:
+def _tagged(
+    arguments: argparse.Namespace, export: TextExport, tagger: Predictor, batch_size: int
+) -> Iterator[Answered]:
     """Yields the rows of sentences that are split into words, of a tagger."""
-    tagger: Any = tagged_words.tagger_of(export)
     if arguments.file is None:
         sentences = iter([Example("0", tuple(arguments.text.split()), None, "the flags")])
     else:

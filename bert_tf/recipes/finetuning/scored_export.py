@@ -118,7 +118,7 @@ def _evaluate(
     head: TunedHead, export: TextFunction, items: Iterable[Any], batch_size: int | None, report: Report
 ) -> tuple[int, dict[str, Any], dict[str, Any]]:
     is_of_words = head.signature == tagged_words.SIGNATURE
-    predictor = tagged_words.tagger_of(export) if is_of_words else export
+    predictor = (is_of_words and export.word_tagger) or export
     kept: list[Any] = []
 
     def asked() -> Iterator[Example]:
