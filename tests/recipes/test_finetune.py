@@ -61,6 +61,7 @@ def test_run_writes_results_and_a_readable_checkpoint(trained):
 def test_trained_model_predicts_unlabeled_file_with_its_labels(trained):
     folder, run, _ = trained
     flags = {**TINY, "do_train": False, "do_eval": False, "do_export": False, "do_predict": True}
+    flags["export_attention"] = True  # run.json holds the flags of the last start, which other tests here read
     code, stdout, stderr = script(**flags, predict_file=folder / "new.tsv", output_dir=run)
     assert code == 0, stderr
     assert "0 newly initialized, 0 unused, 0 mismatched" in stdout
