@@ -37,7 +37,8 @@ def read(path: str, model: str | None) -> tuple[list[str] | None, bool | None]:
     """
     file, is_mpnet = os.path.join(path, JSON), huggingface_rules.is_mpnet(path)
     huggingface_rules.check(path, MPNET if is_mpnet else WORDPIECE)
-    vocabulary, _ = read_tokenizer_files(path)
+    lines, _ = read_tokenizer_files(path)
+    vocabulary = lines
     if vocabulary is not None and model is None and files.is_file(os.path.join(path, OLDER)):
         vocabulary = [*vocabulary, *[""] * _blank_lines(os.path.join(path, "vocab.txt"))]
     if model == WORDPIECE and (vocabulary is None or setting(file, "vocab", dict, inside="model") is not None):
@@ -48,7 +49,10 @@ def read(path: str, model: str | None) -> tuple[list[str] | None, bool | None]:
     if vocabulary is None:
         return None, lower_case
     _check_words(path, vocabulary)
-    return with_settings(vocabulary, settings), lower_case
+    tokens = with_settings(vocabulary, settings)
+    if model == WORDPIECE and vocabulary is not lines:
+        check_special_tokens(tokens, file)
+    return tokens, lower_case
 
 
 def _settings(path: str) -> tuple[bool | None, TokenizerSettings]:
@@ -122,6 +126,4 @@ def _vocabulary_in(file: str, lines: list[str] | None) -> list[str]:
     ids = setting(file, "vocab", dict, inside="model")
     if lines is not None and ids == {token: number for number, token in enumerate(lines)}:
         return lines
-    vocabulary = in_order_of_ids(ids, file)
-    check_special_tokens(vocabulary, file)
-    return vocabulary
+    return in_order_of_ids(ids, file)

@@ -70,6 +70,9 @@ def test_mpnet_has_wordpiece_with_rows_of_roberta(tmp_path):
     assert json.loads((tmp_path / "tokenizer_config.json").read_text())["tokenizer_class"] == "MPNetTokenizer"
     again, lower_case = huggingface_tokenizers.read(str(tmp_path))
     assert again == tokens and again.settings.is_mpnet and lower_case
+    (tmp_path / "vocab.txt").rename(tmp_path / "kept")  # transformers 5 writes none
+    assert huggingface_tokenizers.read(str(tmp_path)) == (again, lower_case)
+    (tmp_path / "kept").rename(tmp_path / "vocab.txt")
     theirs = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     ours = tokenizer_kinds.create(again, special_tokens_in_strings=["<mask>"])
     texts = "The fox <mask> ran", "a fox, the"
