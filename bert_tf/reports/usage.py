@@ -1,4 +1,4 @@
-"""How the model of a run is used: commands and calls of the Python API, by what its files say of it."""
+"""The use of a run's model: commands and calls of the Python API, by what its files say of it."""
 
 import os
 import shlex

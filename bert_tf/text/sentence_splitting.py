@@ -83,7 +83,7 @@ def _is_wrapped(lines: Sequence[str]) -> bool:
 
 
 def _breaks_sentences(lines: Sequence[str]) -> bool:
-    """Whether lines of similar length, whatever it is, end inside sentences, among tables, lists and headings."""
+    """Returns whether lines of similar length, whichever, end inside sentences, among tables, lists and headings."""
     first = [line[0] for previous, line in zip(["", *lines], lines, strict=False) if line and not previous]
     inner = [pair for pair in zip(lines, lines[1:], strict=False) if all(pair)]
     broken = sorted(len(line) for line, following in inner if following[0].islower() and not SENTENCE_END.search(line))
