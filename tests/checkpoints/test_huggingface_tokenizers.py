@@ -77,6 +77,10 @@ def test_mpnet_has_wordpiece_with_rows_of_roberta(tmp_path):
     ours = tokenizer_kinds.create(again, special_tokens_in_strings=["<mask>"])
     texts = "The fox <mask> ran", "a fox, the"
     assert ours.encode(*texts) == theirs.encode(*texts).ids and tokens.index("<mask>") in ours.encode(*texts)
+    both = {"tokenizer_class": "MPNetTokenizer", "additional_special_tokens": ["<x>"], "extra_special_tokens": ["<y>"]}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(both))
+    added = huggingface_tokenizers.with_added_tokens(str(tmp_path), again)[1]
+    assert "<y>" in added and "<x>" not in added  # transformers 5 overlooks the older name beside the newer
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
     (tmp_path / "config.json").write_text('{"model_type": "mpnet"}')
     assert not huggingface_tokenizers.read(str(tmp_path))[0].settings.is_mpnet
