@@ -76,7 +76,7 @@ def describe_os_error(error: OSError) -> tuple[str, int]:
         return f"{path} would be larger than this process may write ({reason}): raise `ulimit -f`.", 1
     if error.errno in WRONG_PATH:
         return f"{path} cannot be used ({reason}): pass a path that can be read and written.", 2
-    return f"{path} could not be read or written ({reason}): mend that and run the same command again.", 1
+    return f"{path} could not be read or written ({reason}): fix that and run the same command again.", 1
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -94,7 +94,7 @@ def describe_failure(error: Exception, *, memory: str) -> tuple[str, int] | None
         return describe_os_error(error)
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
         shown = error.object[max(error.start - 30, 0) : error.end + 30]
-        return f"{shown!r} is not UTF-8 text: rename the file, folder or label, or mend the text.", 2
+        return f"{shown!r} is not UTF-8 text: rename the file, folder or label, or correct the text.", 2
     errors = getattr(sys.modules.get("tensorflow"), "errors", None)
     reason = reason_of(error)
     if errors is None or not isinstance(error, errors.OpError):

@@ -12,7 +12,7 @@ from bert_tf.data import bad_rows
 from bert_tf.data.examples import label_columns, label_of
 from bert_tf.errors import UserError
 from bert_tf.heads.classes import Classes
-from bert_tf.recipes.finetuning import starting_point, table_choice
+from bert_tf.recipes.finetuning import starting_point, sweep, table_choice
 from bert_tf.runtime import atomic_files, files, plugins
 from bert_tf.runtime.files import make_folder
 from bert_tf.training.run_directory import RunFolder, next_free
@@ -119,7 +119,7 @@ def _checked(number: int, values: Sequence[Any], columns: Sequence[str]) -> list
         raise UserError(f"Row {number} holds bytes that are not UTF-8 ({error.reason}); expected text.") from None
     except UnicodeEncodeError as error:
         raise UserError(
-            f"Row {number} is not Unicode: it holds half a surrogate pair, {error.object[error.start]!r}; mend the "
+            f"Row {number} is not Unicode: it holds half a surrogate pair, {error.object[error.start]!r}; correct the "
             "text, or leave the row out."
         ) from None
     except TypeError:
@@ -173,7 +173,9 @@ def write_lines(path: str, found: Iterable[Mapping[str, Any]], trained_in: str =
     make_folder(os.path.dirname(path))
     new = f"{path}.new"
     atomic_files.write_lines(new, (json.dumps(row, ensure_ascii=False) + "\n" for row in found))
-    if trained_in and files.exists(path) and starting_point.is_trained(RunFolder(trained_in)) and not _same(path, new):
+    folder = RunFolder(trained_in)
+    is_begun = bool(trained_in) and (starting_point.is_trained(folder) or sweep.is_in(folder))
+    if is_begun and files.exists(path) and not _same(path, new):
         files.remove(new)
         raise UserError(
             f"{trained_in} holds a run on other data: pass another output_dir, such as {next_free(trained_in)}, or the "

@@ -82,7 +82,7 @@ def _check_complete(path: str, model: BertModel, report: weights.LoadReport) -> 
     if mismatched:
         name, actual, expected = mismatched[0]
         raise UserError(
-            f"{name} has the shape {actual} in {path}, and a head of its kind {expected}: mend the kind of the "
+            f"{name} has the shape {actual} in {path}, and a head of its kind {expected}: correct the kind of the "
             "head, or its labels, in the configuration."
         )
     fresh = [name for name in report.newly_initialized if name not in model.unread]

@@ -117,7 +117,7 @@ def _modules(path: str) -> list[tuple[str, str]]:
     for _, module in modules:
         as_windows = PureWindowsPath(module)
         if as_windows.anchor or ".." in as_windows.parts or "\0" in module:
-            raise UserError(f"{path} has the path {shortened(module)}, which leaves the folder: mend or remove it.")
+            raise UserError(f"{path} has the path {shortened(module)}, which leaves the folder: correct or remove it.")
     return [(name.split(".")[-1] if name.startswith(LIBRARY) else name, module) for name, module in modules]
 
 
@@ -178,7 +178,7 @@ def _prompts(path: str) -> dict[str, Any]:
     default, size = setting(path, "default_prompt_name", str), setting(path, "truncate_dim", int)
     name = setting(path, "similarity_fn_name", str)
     if default is not None and default not in {"query": "", "document": "", **prompts}:
-        raise UserError(f"{path}: default_prompt_name is {default!r}, and there is no such prompt: mend the file.")
+        raise UserError(f"{path}: default_prompt_name is {default!r}, and there is no such prompt: correct the file.")
     if size is not None and size < 1:
         raise UserError(f"{path}: truncate_dim is {size}; expected 1 or more.")
     return {

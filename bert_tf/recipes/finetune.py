@@ -151,9 +151,11 @@ def main(options: FineTuningFlags) -> None:
         if len(runs) == 1 and not is_refitted:
             run(options, folder, setup)
         elif is_refitted:
+            learned = setup.start.vocabulary or setup.task.tokenizer.vocabulary  # one for both models
+            known = setup._replace(start=dataclasses.replace(setup.start, vocabulary=learned))
 
             def run_part(each: FineTuningFlags, own: RunFolder) -> None:
-                run(each, own, setup if own is folder else read_data(each, setup, own, several=False))
+                run(each, own, setup if own is folder else read_data(each, known, own, several=False))
 
             folds.refit(options, folder, run_part, setup.task)
         elif folds.number_of(options):
@@ -241,8 +243,8 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     splits = starting_point.requested_splits(options, task)
     if options.write_examples and folder.is_chief:
         preprocessed.write(task, options, start, splits)
-    folder.update(text_statistics={split: task.split(split).statistics() for split in splits})
-    folder.update(data=dict(data))
+    recorded = {} if options.do_train else folder.run.get("text_statistics") or {}
+    folder.update(text_statistics=recorded | {split: task.split(split).statistics() for split in splits})
     write_tokenizer_files(folder, start, task)
 
     # Model
@@ -256,7 +258,9 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
         peft_adapters.check_layout(model.config)
         with strategy.scope():
             lora.attach(model, options.lora)
-    about = {"config": start.config.to_dict(), "training": dataclasses.asdict(config), "criterion": task.criterion}
+    about: dict[str, Any] = {"config": start.config.to_dict(), "criterion": task.criterion}
+    if options.do_train or "training" not in folder.run:  # what was trained stays as it was recorded
+        about |= {"training": dataclasses.asdict(config), "data": dict(data)}
     folder.update(**about, parameters=model.count_params())
 
     # Training
@@ -312,10 +316,13 @@ def open_folder(folder: RunFolder, options: FineTuningFlags) -> None:
     """Begins or resumes one run or several; raises UserError for flags that do not match what the folder holds."""
     decisive = {name: value for name, value in options.decisive().items() if name not in sweep.ONE_RUN}
     compared = decisive if folder.last_step() or sweep.is_in(folder) else {}
-    if not options.do_train and starting_point.is_trained(folder):  # the trained model stays as it was
+    is_trained = not options.do_train and starting_point.is_trained(folder)
+    if is_trained:  # the model stays as it was
         compared = {name: decisive[name] for name in options.MODEL}
         decisive = (read_json(folder.file("run.json")) or {}).get("decisive", decisive)
-    folder.open(name=options.task_name, decisive=decisive, compared=compared, **options.recorded())
+    folder.open(
+        name=options.task_name, decisive=decisive, compared=compared, trains=not is_trained, **options.recorded()
+    )
 
 
 def write_tokenizer_files(folder: RunFolder, start: Checkpoint, task: FineTuningTask) -> None:

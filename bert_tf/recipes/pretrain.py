@@ -43,11 +43,7 @@ from bert_tf.training.task import Task
 if TYPE_CHECKING:
     from bert_tf.model.heads import BertModel
 
-COMPUTED = (
-    "num_train_steps",
-    "num_warmup_steps",
-    "save_checkpoints_steps",
-)  # a run that goes on keeps them
+COMPUTED = ("num_train_steps", "save_checkpoints_steps")  # from the text: a run that goes on keeps them
 DEMO_SENTENCES = (
     "Return True [MASK] the file exists.",
     "Raises an [MASK] if the value is not valid.",
@@ -74,7 +70,10 @@ def phases_of(given: Flags) -> list[Flags]:
 def run_phase(options: Flags) -> None:
     """Runs all stages: vocabulary and records, then task, training, evaluation and export, then the report."""
     # Options, and what the model starts from
-    options = options.with_earlier_defaults(recorded_flags(options.output_dir), COMPUTED)
+    recorded = recorded_flags(options.output_dir)
+    is_begun = bool(RunFolder(options.output_dir).last_step())
+    keeps_warm_up = is_begun and recorded.get("warmup_proportion") == options.training.warmup_proportion
+    options = options.with_earlier_defaults(recorded, (*COMPUTED, *["num_warmup_steps"] * keeps_warm_up))
     options = preparation.with_computed_defaults(options)
     xla_options.set_up(options.devices.xla_cache)
     options.training.check()

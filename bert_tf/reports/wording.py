@@ -60,8 +60,13 @@ def refitted(run: Mapping[str, Any]) -> str:
     again = run.get("refit")
     if not isinstance(again, dict):
         return ""
-    rows, epochs = count_text(again.get("rows") or 0, "row"), count_text(again.get("epochs") or 0, "epoch")
-    return f"The model is trained on all {rows}, {epochs}; the scores are of the model before that, on rows held out."
+    rows, epochs = count_text(again.get("rows") or 0, "row"), again.get("epochs")
+    how = (
+        f"The model is trained on all {rows}, {count_text(epochs, 'epoch')}"
+        if epochs
+        else (f"The head of the model is fitted to all {rows}")
+    )
+    return f"{how}; the scores are of the model before that, on rows held out."
 
 
 def duration(seconds: float) -> str:

@@ -26,7 +26,8 @@ WRAP_EVENNESS = 0.75
 WRAP_OPEN_LINES = 0.3
 WRAP_BROKEN_LINES = 0.1  # that the next line goes on from in lower case: 0.17 to 0.95 in wrapped text, else below 0.05
 FENCED = re.compile(r"^ *(```|~~~).*?^ *\1", re.MULTILINE | re.DOTALL)  # code in Markdown
-BLOCK = re.compile(r"[-*+•] |\d{1,2}[.)] |#{1,6} |\||```|~~~")  # what a list item, heading or table row begins with
+ITEM = re.compile(r"[-*+•] |\d{1,2}[.)] ")  # what a list item begins with
+BLOCK = re.compile(r"#{1,6} |\||```|~~~")  # what a heading or table row begins with
 LINES_PER_RUN = 1.5  # below: blank lines separate paragraphs, not documents
 SENTENCES_PER_LINE = 1.5  # below: one sentence a line (1.2 in the original's sample, 3.9 and more in paragraphs)
 
@@ -119,15 +120,24 @@ def _lines_as_sentences(chunks: Iterable[Chunk]) -> Iterator[str | None]:
 
 
 def _unwrap(chunks: Iterable[Chunk], space: str) -> Iterator[Chunk]:
-    """Joins the lines of each paragraph, which a blank line ends, or the beginning of a list item or a heading."""
-    starts_line = True
+    """Joins the lines of each paragraph, which a blank line ends, or the beginning of a list item or a heading.
+
+    The first item of a list follows a line that ends a sentence: another line may begin with a number or a dash, too.
+    """
+    starts_line = may_begin = True
+    is_list = False
     for text, ends_line in chunks:
         if stripped := text.strip():
-            if starts_line and BLOCK.match(stripped):
+            is_item = starts_line and (is_list or may_begin) and bool(ITEM.match(stripped))
+            is_block = starts_line and bool(BLOCK.match(stripped))
+            if is_item or is_block:
                 yield "", True
+            is_list = is_list or is_item
+            may_begin = is_block or bool(SENTENCE_END.search(stripped))
             yield (stripped + space if ends_line else text), False
         elif starts_line:
             yield "", True
+            may_begin, is_list = True, False
         starts_line = ends_line
     yield "", True
 

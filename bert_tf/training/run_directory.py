@@ -91,12 +91,13 @@ class RunFolder:
         compared: Mapping[str, Any] | None = None,
         upgrade: Callable[[Mapping[str, Any]], dict[str, Any]] = dict,
         command: Sequence[str] = (),
+        trains: bool = True,
     ) -> None:
         """Begins a run, or resumes one with the same configuration.
 
         decisive: the flags that determine what is learned. compared: those that must not have changed since the earlier
         start, by default all decisive ones. upgrade: translates flags that an earlier version recorded. command: the
-        command line, for the record.
+        command line, for the record. trains: otherwise what is recorded of the training stays.
         Raises UserError for flags that have changed, a folder that cannot be written to, a path with characters of glob
         patterns, and a folder that another process is using.
         """
@@ -119,6 +120,8 @@ class RunFolder:
             "phases": before.get("phases", {}),
             **{name: before[name] for name in KEPT if name in before},
         }
+        if not trains and before:
+            self.run = {**before, "process": os.getpid()}
         self.update()
 
     def _check_path(self) -> None:
@@ -152,6 +155,7 @@ class RunFolder:
 
     def claim(self) -> None:
         """Locks the folder of an earlier start, which `open` does for any; UserError if another process is using it."""
+        self._check_path()
         if self.is_chief and files.exists(self.file("run.json")):
             self._acquire_lock()
 

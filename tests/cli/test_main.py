@@ -137,5 +137,5 @@ def test_name_that_is_not_utf8_is_one_sentence(my_lab, monkeypatch, capsys):
     assert main.main(["predict"]) == 2
     assert (
         capsys.readouterr().err
-        == "bert-tf: 'caf\\udce9/model' is not UTF-8 text: rename the file, folder or label, or mend the text.\n"
+        == "bert-tf: 'caf\\udce9/model' is not UTF-8 text: rename the file, folder or label, or correct the text.\n"
     )

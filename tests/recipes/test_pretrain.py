@@ -10,6 +10,7 @@ import warm
 
 from bert_tf.checkpoints import formats
 from bert_tf.cli import main
+from bert_tf.errors import UserError
 from bert_tf.recipes import pretrain
 from bert_tf.recipes.pretraining.pretraining_flags import Flags
 
@@ -76,10 +77,23 @@ def lines_of(run):
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_a_run_that_goes_on_for_longer_keeps_its_warm_up():
-    earlier = {"num_train_steps": 900, "num_warmup_steps": 90}
-    longer = Flags.of_program({"num_train_steps": 1400}).with_earlier_defaults(earlier, pretrain.COMPUTED)
-    assert (longer.training.num_train_steps, longer.training.num_warmup_steps) == (1400, 90)
+@pytest.mark.parametrize("changes, expected", [({}, 90), ({"warmup_proportion": 0.5}, 700)])
+def test_a_run_that_goes_on_for_longer_keeps_its_warm_up(tmp_path, monkeypatch, changes, expected):
+    recorded = {"num_train_steps": 900, "num_warmup_steps": 90, "warmup_proportion": 0.01}
+    (tmp_path / "run.json").write_text(json.dumps({"flags": recorded}))
+    (tmp_path / "checkpoints").mkdir()
+    for suffix in ("index", "data-00000-of-00001"):
+        (tmp_path / "checkpoints" / f"ckpt-65.{suffix}").touch()
+    seen = []
+
+    def resolve(options):
+        seen.append(options.training)
+        raise UserError("so far")
+
+    monkeypatch.setattr(pretrain.preparation, "resolve", resolve)
+    with pytest.raises(UserError, match="so far"):
+        pretrain.run_phase(Flags.of_program({"num_train_steps": 1400, "output_dir": str(tmp_path), **changes}))
+    assert (seen[0].num_train_steps, seen[0].num_warmup_steps) == (1400, expected)
 
 
 def test_run_writes_all_its_outputs(whole_run):

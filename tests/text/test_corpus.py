@@ -95,6 +95,18 @@ def test_paragraphs_without_blank_lines_are_the_documents_of_a_single_file(tmp_p
     assert [len(list(read_documents(source))) for source in find_sources(tmp_path)] == [1, 1]
 
 
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("He had seen\n- so he said\n2) two birds.\n", ["He had seen - so he said 2) two birds."]),
+        ("There are two:\n- one that\n  is long\n- another\n", ["There are two:", "- one that is long", "- another"]),
+        ("# A heading\n- one\n\nA text\n- with a dash.\n", ["# A heading", "- one", "A text - with a dash."]),
+    ],
+)
+def test_a_list_begins_after_a_sentence_and_not_inside_it(tmp_path, text, expected):
+    assert [sentence for each in documents(tmp_path, text, text_layout="wrapped") for sentence in each] == expected
+
+
 def test_wrapped_lines_are_joined_and_the_file_is_the_document(tmp_path):
     (document,) = documents(tmp_path, WRAPPED)
     assert len(document) == 3

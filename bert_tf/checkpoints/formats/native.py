@@ -52,8 +52,9 @@ def read(path: str) -> Checkpoint:
     folder = _run_folder(path)
     config = BertConfig.from_json_file(os.path.join(folder, CONFIG))
     final = os.path.join(folder, WEIGHTS)
-    is_final = files.same(path, folder) and files.is_file(final)
-    weights = read_safetensors(final) if is_final else _read_newest_whole(_prefixes(path, folder))
+    prefixes = _prefixes(path, folder)
+    is_final = not prefixes or files.same(path, folder) and files.is_file(final)
+    weights = read_safetensors(final) if is_final else _read_newest_whole(prefixes)
     weights = {name: array for name, array in weights.items() if not name.startswith(TEACHER_PROJECTION)}
     if any(map(lora.NAME.fullmatch, weights)):
         weights = lora.merged(weights, _adapter_of(folder))

@@ -71,9 +71,9 @@ def find_problems(
         )
     if nsp and train["instances"] >= 200 and train["random_next_share"] > MAX_RANDOM_NEXT:
         warnings.append(
-            f"{train['random_next_share']:.0%} of the second segments are random, where half should be: many documents "
-            "hold a single sentence. If blank lines end paragraphs rather than documents, pass --text_layout=files, "
-            "or --text_layout=wrapped for hard-wrapped lines."
+            f"{train['random_next_share']:.1%} of the second segments are random, where half should be: many documents "
+            "hold a single sentence, or rows of max_seq_length tokens do. If blank lines end paragraphs rather than "
+            "documents, pass --text_layout=files, or --text_layout=wrapped for hard-wrapped lines."
         )
     if evaluates_on_training_text:
         warnings.append(

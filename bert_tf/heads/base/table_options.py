@@ -133,6 +133,7 @@ class TableOptions(RowOptions, SentenceOptions, LabelOptions):
         False,
         "Then train a second time, on all rows, those held out too, for as many epochs as was best; the scores stay "
         "those of the first model. Default: true for a table of fewer than 1,000 rows that is given alone.",
+        earlier_default=False,
     )
     stratify: bool = flag(True, "Hold out the same part of the rows of every label.", earlier_default=False)
     bad_rows: str = flag(

@@ -78,9 +78,9 @@ def refit(
     with folder.phase("all rows"):
         last = train_on_all_rows(options, [folder.path], folder, run, task.head.calibration_file)
     if folder.is_chief:
-        sweep.promote_best_run(folder, ALL_ROWS, without={"metrics.jsonl"})
         rows = (read_json(f"{last.output_dir}/run.json") or {})["training"]["num_train_examples"]
-        folder.update(refit={"rows": rows, "epochs": last.training.num_train_epochs})
+        folder.update(refit={"rows": rows, "epochs": _epochs(last)})  # before the model, which is not to be scored
+        sweep.promote_best_run(folder, ALL_ROWS, without={"metrics.jsonl"})
         print(wording.refitted(folder.run), flush=True)
 
 
@@ -96,7 +96,8 @@ def train_on_all_rows(
     folders: those of these runs. calibration: file of `folder` with thresholds that the run has too.
     """
     last = final(options, folders)
-    print(f"All rows, {count_text(last.training.num_train_epochs, 'epoch')}", flush=True)
+    epochs = _epochs(last)
+    print(f"All rows, {count_text(epochs, 'epoch')}" if epochs else "All rows", flush=True)
     with contextlib.closing(RunFolder(last.output_dir, is_chief=folder.is_chief)) as own:
         if folder.is_chief and calibration and files.exists(folder.file(calibration)):
             files.make_folder(own.path)
@@ -124,6 +125,11 @@ def final(options: FineTuningFlags, folders: Sequence[str]) -> FineTuningFlags:
         changes["num_train_epochs"] = round(max(epochs, 0.1), 1)
         changes["start"] = options.start if epochs else baselines.FROZEN
     return options.replace(**changes, output_dir=f"{options.output_dir}/{ALL_ROWS}")
+
+
+def _epochs(options: FineTuningFlags) -> float:
+    """Of training encoder and head; 0 where the head alone is fitted."""
+    return 0 if options.start == baselines.FROZEN else options.training.num_train_epochs
 
 
 def best_step(evaluations: Sequence[Sequence[tuple[int, float]]]) -> int:

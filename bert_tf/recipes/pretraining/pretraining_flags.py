@@ -86,6 +86,7 @@ class Training(TrainConfig):
 class Flags(RunOptions):
     """Text, records and masks."""
 
+    POSITIONAL: ClassVar[str] = "input_file"
     MOST_USED: ClassVar[tuple[str, ...]] = tuple(
         "input_file output_dir init_checkpoint model_size vocab_size max_seq_length train_batch_size num_train_steps "
         "learning_rate text_layout".split()

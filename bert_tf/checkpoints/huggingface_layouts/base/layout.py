@@ -121,7 +121,7 @@ class Layout:
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise UserError(
                 f"config.json has a value of another kind than {self.classes} has ({error}), which is not supported: "
-                "mend it, or fetch it again."
+                "correct it, or fetch it again."
             ) from None
         values |= {ours: values[theirs] for ours, theirs in self.renamed.items() if theirs in values}
         config = BertConfig.from_dict({**values, "encoder": encoder}, gelu="gelu_erf")
