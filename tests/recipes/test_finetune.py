@@ -61,9 +61,12 @@ def test_run_writes_results_and_a_readable_checkpoint(trained):
 def test_trained_model_predicts_unlabeled_file_with_its_labels(trained):
     folder, run, _ = trained
     flags = {**TINY, "do_train": False, "do_eval": False, "do_export": False, "do_predict": True}
-    flags["export_attention"] = True  # run.json holds the flags of the last start, which other tests here read
+    before = json.loads((run / "run.json").read_text())
     code, stdout, stderr = script(**flags, predict_file=folder / "new.tsv", output_dir=run)
     assert code == 0, stderr
+    after = json.loads((run / "run.json").read_text())
+    assert all(after[name] == before[name] for name in ("flags", "training", "data", "selection", "baselines"))
+    assert after["text_statistics"].items() > before["text_statistics"].items()
     assert "0 newly initialized, 0 unused, 0 mismatched" in stdout
     (row,) = [json.loads(line) for line in (run / "predictions.jsonl").read_text().splitlines()]
     assert row["text_a"] == 'the "cat sat' and row["label"] in ("cat", "dog")
