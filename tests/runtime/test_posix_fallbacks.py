@@ -66,7 +66,7 @@ def test_closed_pipe_needs_no_signal(windows, monkeypatch):
     monkeypatch.setattr(main, "_run", closed)
     monkeypatch.setattr(main.os, "dup2", lambda *_: None)
     assert main.main(["x"]) == 141
-    monkeypatch.setattr(entry_point.flags, "read", closed)
+    monkeypatch.setattr(entry_point, "read", closed)
     with pytest.raises(SystemExit) as ended:
         entry_point._call(object, closed)
     assert ended.value.code == 141
