@@ -134,7 +134,7 @@ def _named(path: str, kind: str, by_file: bool) -> Iterator[tuple[str, AddedToke
         values |= {name: value for name, value in read_settings(file).items() if value is not None}
     named = {name: value for name, value in values.items() if name.endswith("_token")}
     extra: list[Any] = [] if by_file or any(name in values for name in EXTRA) else [*KINDS[kind].extra]
-    value = next((values[name] for name in reversed(EXTRA) if values.get(name)), [])  # the newer name alone counts
+    value: Any = next((values[name] for name in reversed(EXTRA) if values.get(name)), [])  # the newer name alone counts
     extra += value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
     for name, value in [*named.items(), *(("", value) for value in extra)]:
         text = content_of(value)
