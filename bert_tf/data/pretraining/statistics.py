@@ -18,6 +18,7 @@ from bert_tf.text.sources import Source, text_size
 MAX_UNKNOWN_RATE = 0.05  # of all tokens; in text that fits its vocabulary [UNK] stays below 0.005
 MAX_DUPLICATE_RATE = 0.3  # of all sentences; repeated text stalls the loss
 MAX_RANDOM_NEXT = 0.6  # of all instances; half are meant to be, and a document of one sentence allows no other
+MIN_SENTENCES = 8  # of a document, on average: below, paragraphs may be taken for documents
 SAMPLED_FILES = 16  # spread over the list of files
 SAMPLED_BYTES = 2_000_000  # of text, in all of them
 RECORD_FRAME = 16  # bytes of a TFRecord around the record
@@ -69,11 +70,12 @@ def find_problems(
             f"{count_text(train['single_document_buckets'], 'training shard')} with one document each: no true "
             "random next sentence, the second segment comes from the same document."
         )
-    if nsp and train["instances"] >= 200 and train["random_next_share"] > MAX_RANDOM_NEXT:
+    are_short = train["sentences"] < MIN_SENTENCES * train["documents"]
+    if nsp and are_short and train["instances"] >= 200 and train["random_next_share"] > MAX_RANDOM_NEXT:
         warnings.append(
             f"{train['random_next_share']:.1%} of the second segments are random, where half should be: many documents "
-            "hold a single sentence, or rows of max_seq_length tokens do. If blank lines end paragraphs rather than "
-            "documents, pass --text_layout=files, or --text_layout=wrapped for hard-wrapped lines."
+            "hold a sentence or few. If blank lines end paragraphs rather than documents, pass --text_layout=files, or "
+            "--text_layout=wrapped for hard-wrapped lines."
         )
     if evaluates_on_training_text:
         warnings.append(

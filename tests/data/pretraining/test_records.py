@@ -15,6 +15,7 @@ import tensorflow as tf
 from bert_tf.data.pretraining import buckets, duplicates, stages, workers
 from bert_tf.data.pretraining.record_input import read_records
 from bert_tf.data.pretraining.records import RecordOptions, describe, open_records, prepare
+from bert_tf.data.pretraining.statistics import find_problems
 from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import MachineError, UserError
 from bert_tf.runtime import folder_lock
@@ -241,6 +242,17 @@ def test_held_out_text_without_tokens_is_refused(tmp_path, make, text):
     (tmp_path / "blank.txt").write_text("\u200b\n", encoding="utf-8")
     with pytest.raises(UserError, match="eval_file has no text that the vocabulary can split into tokens"):
         make(input_file=text + "/a.txt", eval_file=tmp_path / "blank.txt")
+
+
+@pytest.mark.parametrize(
+    "changes, warns",
+    [({}, True), ({"sentences": 19_725}, False), ({"instances": 199}, False), ({"random_next_share": 0.55}, False)],
+)
+def test_paragraphs_that_are_taken_for_documents_are_warned_of(changes, warns):
+    train = {"documents": 507, "sentences": 1500, "instances": 2000, "random_next_share": 0.68}
+    train |= {"single_document_buckets": 0, "unknown_rate": 0.0, "duplicate_sentences": 0} | changes
+    warnings = find_problems({"train": train}, nsp=True, evaluates_on_training_text=False)
+    assert bool(warnings) == warns and all("--text_layout=files" in warning for warning in warnings)
 
 
 def test_single_document_is_evaluated_on_itself_with_warnings(tmp_path, make):
