@@ -237,7 +237,7 @@ class Options(Group):
 
 
 def meant_option(name: str, names: Collection[str], dashes: str = "") -> str:
-    """As `errors.meant`, of the names of options, before which a shell has dashes; knows those of other libraries."""
+    """`errors.meant` for names of options, with `dashes` before each; also knows the names in other libraries."""
     known = OTHER_NAMES.get(name)
     shown = [f"{dashes}{each}" for each in names]
     return f" Did you mean {dashes}{known}?" if known in names else meant(f"{dashes}{name}", shown)

@@ -21,7 +21,7 @@ TANH_SCALE, TANH_CUBE = math.sqrt(2 / math.pi), 0.044715  # the tanh approximati
 
 
 def with_gradient(function: Callable[..., tuple[Any, Callable]]) -> Callable[..., Any]:
-    """`tf.custom_gradient`, but only the value where answers are computed: a function of strings needs no more."""
+    """`tf.custom_gradient`; only the value in exports and within `backend.only_values`, which need no gradient."""
     differentiable = tf.custom_gradient(function)
 
     @functools.wraps(function)

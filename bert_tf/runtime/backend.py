@@ -33,7 +33,7 @@ def for_any_device() -> Iterator[None]:
 
 @contextlib.contextmanager
 def only_values() -> Iterator[None]:
-    """For tracing predictions: without hand-written gradients, which TensorFlow keeps for good with their graph."""
+    """Leaves out hand-written gradients inside, for predictions: TensorFlow never frees them, nor their graph."""
     token = _only_values.set(True)
     try:
         yield
@@ -42,7 +42,7 @@ def only_values() -> Iterator[None]:
 
 
 def needs_gradients() -> bool:
-    """Returns whether what is computed may be differentiated by hand-written gradients."""
+    """Returns whether operations should have their hand-written gradients: not in exports or `only_values`."""
     return not (_only_values.get() or _for_any_device.get())
 
 

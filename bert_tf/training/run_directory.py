@@ -97,7 +97,7 @@ class RunFolder:
 
         decisive: the flags that determine what is learned. compared: those that must not have changed since the earlier
         start, by default all decisive ones. upgrade: translates flags that an earlier version recorded. command: the
-        command line, for the record. trains: otherwise what is recorded of the training stays.
+        command line, for the record. trains: False keeps the record of the training.
         Raises UserError for flags that have changed, a folder that cannot be written to, a path with characters of glob
         patterns, and a folder that another process is using.
         """

@@ -176,7 +176,7 @@ class TrainStep:
         return tf.while_loop(lambda number, _: number < count, add, (0, numbers), parallel_iterations=1)[1].stack()
 
     def _on_replica(self, batch: Batch, *stop: tf.Tensor) -> dict[str, Any]:
-        """The step itself, on the rows of one replica; `step` calls it, and it `_gradients`, and this `_pass`."""
+        """One step on the rows of a replica: it calls `_gradients`, which calls `_pass`."""
         weight_sums = {name: all_reduce_sum(tf.reduce_sum(w)) for name, w in self.task.loss_weights(batch).items()}
         seed = self._seed(tf.cast(self.optimizer.step, tf.int32), replica_id())
         metrics, gradients = self._gradients(batch, weight_sums, seed)

@@ -1,6 +1,6 @@
 """Cross-validation of a table: a run for each part, which is held out of it, and a model trained on all rows.
 
-For one part only, the same is `refit`: its scores and its best number of epochs, and a model trained on all rows.
+`refit` holds out one part only, which gives the scores and the number of epochs of a model trained on all rows.
 """
 
 import contextlib
@@ -79,7 +79,8 @@ def refit(
         last = train_on_all_rows(options, [folder.path], folder, run, task.head.calibration_file)
     if folder.is_chief:
         rows = (read_json(f"{last.output_dir}/run.json") or {})["training"]["num_train_examples"]
-        folder.update(refit={"rows": rows, "epochs": _epochs(last)})  # before the model, which is not to be scored
+        # Recorded before the model is there: no start may score it on rows that it was trained on
+        folder.update(refit={"rows": rows, "epochs": _epochs(last)})
         sweep.promote_best_run(folder, ALL_ROWS, without={"metrics.jsonl"})
         print(wording.refitted(folder.run), flush=True)
 
@@ -91,7 +92,7 @@ def train_on_all_rows(
     run: Callable[[FineTuningFlags, RunFolder], None],
     calibration: str = "",
 ) -> FineTuningFlags:
-    """Calls `run(options, RunFolder)` with no row held out, for as long as was best in other runs; returns the options.
+    """Calls `run(options, RunFolder)` on all rows, for as many epochs as were best in other runs; returns the options.
 
     folders: those of these runs. calibration: file of `folder` with thresholds that the run has too.
     """
@@ -128,7 +129,7 @@ def final(options: FineTuningFlags, folders: Sequence[str]) -> FineTuningFlags:
 
 
 def _epochs(options: FineTuningFlags) -> float:
-    """Of training encoder and head; 0 where the head alone is fitted."""
+    """Number of epochs of a run; 0 if only its head is fitted."""
     return 0 if options.start == baselines.FROZEN else options.training.num_train_epochs
 
 
