@@ -168,8 +168,8 @@ def _table_rows(path: str, export: TextFunction, about: Mapping[str, Any], colum
     spelled = labelled_rows.spelling(labels)
     for row in prediction_inputs.read(path, export.inputs, columns=columns, label=label, malformed=malformed):
         row = labelled_rows.with_value(row, labels, head)
-        if row.label in head.missing or not any(text.strip() for text in row.texts):
-            reasons.append(f"{row.location} has no {'label' if row.label in head.missing else 'text'}")
+        if lacks := labelled_rows.lacking(row, head):
+            reasons.append(f"{row.location} has no {lacks}")
         else:
             kept += 1
             yield spelled(row) if head.has_names else row
