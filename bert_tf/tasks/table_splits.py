@@ -148,7 +148,7 @@ def _below(rows: Rows, fraction: float) -> set[float]:
 
 
 def _of_fold(groups: Sequence[Rows], folds: int, fold: int) -> set[float]:
-    """The texts of a fold, counted from 1: each text goes to the fold with the fewest rows of its group, then of all."""
+    """The texts of a fold, counted from 1; each goes to the fold with the fewest rows of its group, then of all."""
     chosen, in_all = set(), [0] * folds
     for rows in groups:
         in_group = [0] * folds
