@@ -17,8 +17,8 @@ from bert_tf.heads.masked_lm.mask_filling import lm_kind, task_name
 from bert_tf.model import weights
 from bert_tf.recipes import finetune, finetune_squad, pretrain
 from bert_tf.recipes.finetuning import results, starting_point
-from bert_tf.recipes.finetuning.folds import ALL_ROWS
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
+from bert_tf.recipes.finetuning.folds import ALL_ROWS
 from bert_tf.recipes.pretraining.pretraining_flags import Flags as PretrainingFlags
 from bert_tf.reports import wording
 from bert_tf.runtime import files, plugins
