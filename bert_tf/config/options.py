@@ -142,7 +142,7 @@ class Group:
 class Options(Group):
     """All options of a script or of a function of the API.
 
-    given: the names of those that the user gave. command: what the user typed, or for a program its call.
+    given: the names of those that the user gave. command: what the user typed, or for a program the command for it.
     from_program: whether a program gave them.
     POSITIONAL: the flag that the first argument is without its name. MOST_USED: flags that --help shows first.
     """
@@ -172,7 +172,8 @@ class Options(Group):
         Raises UserError for a name that is not a flag, and for a value of another type or not among its choices.
         """
         checked = dict(_checked(cls, name, value) for name, value in values.items())
-        command = ("bert_tf", *(f"--{name}={value}" for name, value in checked.items()))
+        recipe = cls.__module__.rpartition(".")[2]  # the command that does the same
+        command = ("bert-tf", recipe, *(f"--{name}={value}" for name, value in checked.items()))
         return cls.of(checked, command=command, from_program=True)
 
     def values(self) -> dict[str, Any]:

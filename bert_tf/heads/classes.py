@@ -184,9 +184,10 @@ class Classes(TextHead):
         if not self.fits_temperature:
             return self, ""
         temperature = self.confidence(predictions, self.compare(predictions, split)[0])["temperature"]
-        return self.with_calibration({"temperature": temperature}), (
-            f"Probabilities are of logits / {temperature:.3f}; the scores stay the same"
-        )
+        sentence = f"Probabilities are of logits / {temperature:.3f}; the scores stay the same"
+        if temperature == 1:
+            sentence = "No temperature fits best: the probabilities stay as they are."
+        return self.with_calibration({"temperature": temperature}), sentence
 
     @property
     def calibration(self) -> dict[str, float]:

@@ -30,6 +30,7 @@ from bert_tf.recipes.finetuning import (
     starting_point,
     sweep,
     table_choice,
+    trained_texts,
 )
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
 from bert_tf.reports import next_steps
@@ -246,6 +247,8 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     recorded = {} if options.do_train else folder.run.get("text_statistics") or {}
     folder.update(text_statistics=recorded | {split: task.split(split).statistics() for split in splits})
     write_tokenizer_files(folder, start, task)
+    if options.do_train:
+        trained_texts.record(folder, task, [split for split in task.eval_splits.values() if split in splits])
 
     # Model
     keras.utils.set_random_seed(options.training.random_seed)

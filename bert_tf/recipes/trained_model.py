@@ -18,7 +18,9 @@ from bert_tf.model import weights
 from bert_tf.recipes import finetune, finetune_squad, pretrain
 from bert_tf.recipes.finetuning import results, starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
+from bert_tf.recipes.finetuning.folds import ALL_ROWS
 from bert_tf.recipes.pretraining.pretraining_flags import Flags as PretrainingFlags
+from bert_tf.reports import wording
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
@@ -100,6 +102,16 @@ def _of_run(path: str, run: Mapping[str, Any], with_attention: bool) -> TrainedM
         start = starting_point.match_head(options, start, task)
         about |= results.about_export(options, task)
     return TrainedModel(task, create_model(task, start), task.tokenizer, about)
+
+
+def training_of(path: str) -> tuple[int, str]:
+    """The step of the weights in the folder of a run, 0 if not known, and how they were trained, in words."""
+    run = read_json(os.path.join(path, "run.json")) or {}
+    if run.get("refit"):
+        return RunFolder(os.path.join(path, ALL_ROWS), is_chief=False).last_step(), wording.rows_of_refit(run)
+    last = RunFolder(path, is_chief=False).last_step()  # 0: the best of several runs
+    step = int((run.get("selection") or {}).get("taken_step", last)) if last else 0
+    return step, f"after step {step:,}" if step else ""
 
 
 def read_task(path: str) -> FineTuningTask:

@@ -173,9 +173,11 @@ def curve_label(data: str) -> str:
 
 
 def subject(run: Mapping[str, Any]) -> str:
-    """Name of what the run learned: its task, or the table."""
+    """Name of what the run learned: its task, or the table; of rows of a program, which are in the run, its folder."""
     flags = dictionary(run.get("flags"))
     path = str(flags.get("train_file") or flags.get("data_dir") or "").rstrip("/")
+    folder = str(flags.get("output_dir") or "").rstrip("/")
+    path = folder if folder and path.startswith(f"{folder}/") else path
     name = str(run.get("name") or "")
     return os.path.basename(path) or name if name == "table" else name
 

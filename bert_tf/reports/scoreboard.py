@@ -82,17 +82,19 @@ def scatter_details(details: Any) -> list[Drawn]:
 
 
 def confidence_details(details: Any) -> list[Drawn]:
-    """[{"name", "error", "temperature", "with_temperature", "bins"}] for the splits of eval_details.json."""
+    """[{"name", "error", "temperature", "with_temperature", "bins"}] for the splits of eval_details.json.
+
+    with_temperature: None if no temperature is proposed.
+    """
     drawn = []
     for name, tables in _dictionaries(details):
         values = tables.get("confidence")
         if not isinstance(values, dict):
             continue
-        numbers = [values.get(key) for key in ("expected_calibration_error", "temperature", "with_temperature")]
+        error, temperature, scaled = map(values.get, ("expected_calibration_error", "temperature", "with_temperature"))
         bins = [row for row in values.get("bins") or [] if isinstance(row, dict)]
         bins = [row for row in bins if all(is_number(row.get(key)) for key in BIN)]
-        if all(map(is_number, numbers)) and bins:
-            error, temperature, scaled = numbers
+        if is_number(error) and is_number(temperature) and (scaled is None or is_number(scaled)) and bins:
             split = {"name": name, "error": error, "temperature": temperature, "with_temperature": scaled}
             drawn.append({**split, "bins": bins})
     return drawn

@@ -57,16 +57,17 @@ def exact_text(value: Any) -> str:
 
 def refitted(run: Mapping[str, Any]) -> str:
     """A sentence on a model that was trained again on all rows, by its run.json; "" for another."""
+    how = rows_of_refit(run)
+    return f"The model is {how}; the scores are of the model before that, on rows held out." if how else ""
+
+
+def rows_of_refit(run: Mapping[str, Any]) -> str:
+    """How a model was trained again: "trained on all 64 rows, 4 epochs"; "" if it was not."""
     again = run.get("refit")
     if not isinstance(again, dict):
         return ""
     rows, epochs = count_text(again.get("rows") or 0, "row"), again.get("epochs")
-    how = (
-        f"The model is trained on all {rows}, {count_text(epochs, 'epoch')}"
-        if epochs
-        else (f"The head of the model is fitted to all {rows}")
-    )
-    return f"{how}; the scores are of the model before that, on rows held out."
+    return f"trained on all {rows}, {count_text(epochs, 'epoch')}" if epochs else f"with its head fitted to all {rows}"
 
 
 def duration(seconds: float) -> str:

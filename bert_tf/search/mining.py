@@ -5,12 +5,14 @@ k texts of the index that are looked at.
 
 import dataclasses
 import math
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bert_tf.errors import UserError
+from bert_tf.text.characters import basic_tokenize
 
 if TYPE_CHECKING:
     from bert_tf.search.index import Hit, Index
@@ -49,9 +51,10 @@ class MiningOptions:
 def mine(
     index: "Index", pairs: Sequence[tuple[str, str]], options: MiningOptions, reranker: "Reranker | None" = None
 ) -> Iterator[tuple[str, ...]]:
-    """Yields (query, positive, negatives...) for each pair that has so many, in order.
+    """Yields (query, positive, negatives...) for each pair that has that many negatives, in order.
 
-    Scores are the similarities of vectors, or what a reranker says.
+    Scores are the similarities of vectors, or those of a reranker. Negatives differ from each other and from every
+    positive of the query in more than case, accents and white space.
 
     Args:
         index: where negatives are found.
@@ -62,14 +65,17 @@ def mine(
     options.check()
     positives: dict[str, set[str]] = {}
     for query, positive in pairs:
-        positives.setdefault(query, set()).add(positive.strip())
+        positives.setdefault(_key(query), set()).add(_key(positive))
     for first in range(0, len(pairs), AT_ONCE):
         block = pairs[first : first + AT_ONCE]
         asked = index.embed_queries([query for query, _ in block])
         found = [index.hits(*each) for each in zip(*index.nearest(asked, options.depth + options.skip), strict=True)]
         own = _scores_of_positives(index, block, asked, found)
         for row, (query, positive) in enumerate(block):
-            hits = [hit for hit in found[row] if hit.text.strip() not in positives[query]][options.skip :]
+            different: dict[str, Hit] = {}
+            for hit in found[row]:
+                different.setdefault(_key(hit.text), hit)
+            hits = [hit for key, hit in different.items() if key not in positives[_key(query)]][options.skip :]
             scored, least = [(hit.text, hit.score) for hit in hits], own[row]
             if reranker is not None and hits:
                 again = reranker(query, [positive, *(hit.text for hit in hits)]).tolist()
@@ -77,6 +83,11 @@ def mine(
             kept = [text for text, score in scored if score <= least - options.margin][: options.negatives]
             if len(kept) == options.negatives:
                 yield query, positive, *kept
+
+
+def _key(text: str) -> str:
+    """The words and marks of a text without case and accents: texts with the same ones are one text to a model."""
+    return " ".join(basic_tokenize(unicodedata.normalize("NFKC", text).casefold(), lower_case=True))
 
 
 def _scores_of_positives(

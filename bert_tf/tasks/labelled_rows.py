@@ -12,6 +12,18 @@ from bert_tf.heads.base.text_head import TextHead
 NO_VALUE = ("nan", "NaN", "<NA>", "#N/A")  # how NumPy, pandas and Excel write that there is none
 
 
+def is_blank(cell: Any) -> bool:
+    """Returns whether a cell of a table is empty or stands for no value."""
+    return cell is None or isinstance(cell, str) and cell.strip() in ("", *NO_VALUE)
+
+
+def lacking(row: Example, head: TextHead | type[TextHead], *, needs_label: bool = True) -> str:
+    """What a row needs and lacks: "label" or "text"; "" if nothing."""
+    if needs_label and row.label in head.missing:
+        return "label"
+    return "" if any(text.strip() for text in row.texts) else "text"
+
+
 def with_value(row: Example, named: Sequence[str], head: TextHead | type[TextHead]) -> Example:
     """The row without a label or text that stands for no value, unless a label of that name is `named`."""
     label = row.label.strip() if isinstance(row.label, str) else None

@@ -1,9 +1,10 @@
 """The tables of a task's splits: which flag or file holds which, and what is held out of the training data."""
 
+import collections
 import functools
 import logging
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from bert_tf.data import preprocessed_examples, tables, tfds_datasets
 from bert_tf.data.examples import Example
@@ -65,6 +66,8 @@ def held_out(
 ) -> dict[str, Callable]:
     """{split: function that reads its examples}, both of one table; rows with the same texts are on the same side.
 
+    A text in more rows than are to be held out stays in the training data.
+
     is_stratified: hold out that part of each label, so that the splits have the same shares of labels.
     folds, fold: instead of that part hold out this one of so many, counted from 1; every row is in one of them.
     """
@@ -76,16 +79,14 @@ def held_out(
         parts: dict[str, list[Example]] = {"train": [], "dev": []}
         examples = read()
         drawn = [zlib.crc32(b"\n".join(example.encode())) / 2**32 for example in examples]
-        groups = _by_label(examples, drawn) if is_stratified or fold else []
         if fold:
-            order = [number for numbers in groups for number in sorted(numbers)]
-            is_held_out = {number: place % folds == fold - 1 for place, number in enumerate(order)}
+            chosen = _of_fold(_by_label(examples, drawn), folds, fold)
         elif is_stratified:
-            is_held_out = _stratified(groups, fraction)
+            chosen = _stratified(_by_label(examples, drawn), fraction)
         else:
-            is_held_out = {number: number < fraction for number in drawn}
+            chosen = _below(collections.Counter(drawn), fraction)
         for example, number in zip(examples, drawn, strict=True):
-            parts["dev" if is_held_out[number] else "train"].append(example)
+            parts["dev" if number in chosen else "train"].append(example)
         counts = {split: len(rows) for split, rows in parts.items()}
         if not all(counts.values()):
             raise UserError(
@@ -99,26 +100,62 @@ def held_out(
     return {"train": lambda: divided()["train"], "dev": lambda: divided()["dev"]}
 
 
-def _by_label(examples: Sequence[Example], drawn: Sequence[float]) -> list[set[float]]:
-    """The numbers of the texts of each label; labels of a single text are taken together."""
-    by_label: dict[str, set[float]] = {}
-    seen: set[float] = set()
+Rows = Mapping[float, int]  # {number drawn for a text: how many rows have it}
+
+
+def _by_label(examples: Sequence[Example], drawn: Sequence[float]) -> list[Rows]:
+    """The texts of each label; labels with a single text are taken together."""
+    labels: dict[float, collections.Counter[str]] = {}
     for example, number in zip(examples, drawn, strict=True):
-        if number not in seen:  # a text with several labels counts for the first one
-            seen.add(number)
-            by_label.setdefault(str(example.label), set()).add(number)
-    groups = [numbers for numbers in by_label.values() if len(numbers) > 1]
-    groups.append({number for numbers in by_label.values() if len(numbers) == 1 for number in numbers})
+        labels.setdefault(number, collections.Counter())[str(example.label)] += 1
+    by_label: dict[str, dict[float, int]] = {}
+    for number, counts in labels.items():  # a text with several labels counts for the most common one
+        by_label.setdefault(counts.most_common(1)[0][0], {})[number] = counts.total()
+    groups: list[Rows] = [rows for rows in by_label.values() if len(rows) > 1]
+    groups.append({number: count for rows in by_label.values() if len(rows) == 1 for number, count in rows.items()})
     return groups
 
 
-def _stratified(groups: Sequence[set[float]], fraction: float) -> dict[float, bool]:
-    """{number of a text: whether it is held out}: of the texts of each label those with the smallest numbers.
+def _stratified(groups: Sequence[Rows], fraction: float) -> set[float]:
+    """The texts that are held out: in each group those with the smallest numbers that fit in its share of rows.
 
-    Of two texts of a label or more, one is held out at least.
+    The share of two texts or more is one row at least.
     """
-    is_held_out: dict[float, bool] = {}
-    for numbers in groups:
-        count = max(round(fraction * len(numbers)), int(len(numbers) > 1))
-        is_held_out |= {number: place < count for place, number in enumerate(sorted(numbers))}
-    return is_held_out
+    chosen = set()
+    for rows in groups:
+        share = max(round(fraction * sum(rows.values())), int(len(rows) > 1))
+        for number in sorted(rows):
+            if rows[number] <= share:
+                chosen.add(number)
+                share -= rows[number]
+    return chosen
+
+
+def _below(rows: Rows, fraction: float) -> set[float]:
+    """The same of one group, without regard to the other texts unless some are in several rows.
+
+    So rows that are added to a table do not move others to the other side.
+    """
+    share = fraction * sum(rows.values())
+    fitting = sum(count for count in rows.values() if count <= max(share, 1))
+    limit = fraction * (sum(rows.values()) / max(fitting, 1))
+    chosen = set()
+    for number in sorted(number for number in rows if number < limit):
+        if rows[number] == 1 or rows[number] <= share:
+            chosen.add(number)
+            share -= rows[number]
+    return chosen
+
+
+def _of_fold(groups: Sequence[Rows], folds: int, fold: int) -> set[float]:
+    """The texts of a fold, counted from 1; each goes to the fold with the fewest rows of its group, then of all."""
+    chosen, in_all = set(), [0] * folds
+    for rows in groups:
+        in_group = [0] * folds
+        for number in sorted(rows, key=lambda number: (-rows[number], number)):
+            place = min(range(folds), key=lambda place: (in_group[place], in_all[place]))
+            in_group[place] += rows[number]
+            in_all[place] += rows[number]
+            if place == fold - 1:
+                chosen.add(number)
+    return chosen

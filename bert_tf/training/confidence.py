@@ -15,6 +15,8 @@ from bert_tf.runtime.lazy import module
 optimize = module("scipy.optimize")
 BINS = 15  # of equal width, as in the paper
 BOUNDS = 0.05, 20.0  # of temperatures
+END = 0.01  # distance of a logarithm of a temperature from those of BOUNDS that counts as reaching them
+FEWEST = 50  # examples that a temperature is proposed from
 BLOCK = 1 << 22  # logits that are computed with at once
 Rows = Sequence[np.ndarray] | np.ndarray
 BEST = "best"  # the value of the flag temperature that stands for the fitted one
@@ -64,7 +66,9 @@ def reliability(confidences: ArrayLike, is_right: ArrayLike) -> list[dict[str, A
 
 
 def fit_temperature(logits: Rows, right: Rows) -> float:
-    """The temperature with the smallest mean negative log-likelihood, within BOUNDS.
+    """The temperature with the smallest mean negative log-likelihood; 1 if it is not within BOUNDS.
+
+    Predictions that are all right, for example, have no best temperature: the lower, the likelier they are.
 
     logits: of each example [C], C may differ. right: the numbers of the outputs of each that are right; their summed
     probability counts. An example without a right output teaches that all of its outputs are unlikely: the likelihood
@@ -78,8 +82,10 @@ def fit_temperature(logits: Rows, right: Rows) -> float:
         likelihoods = [_likelihoods(*block, temperature=np.exp(log_temperature)) for block in blocks]
         return float(-np.log(np.clip(np.concatenate(likelihoods), 1e-12, 1)).mean())
 
-    found = optimize.minimize_scalar(loss, bounds=tuple(np.log(BOUNDS)), method="bounded", options={"xatol": 1e-4})
-    return float(np.exp(found.x))
+    ends = np.log(BOUNDS)
+    found = optimize.minimize_scalar(loss, bounds=tuple(ends), method="bounded", options={"xatol": 1e-4})
+    is_within = np.abs(found.x - ends).min() > END and found.fun < min(map(loss, ends))
+    return float(np.exp(found.x)) if is_within else 1.0
 
 
 def _slices(logits: Rows) -> list[slice]:
@@ -114,9 +120,11 @@ def report(logits: Rows, right: Rows) -> dict[str, Any]:
 
     Returns:
         "expected_calibration_error" and "bins" of softmax(logits); "temperature", fitted on all examples; and
-        "with_temperature", the error with temperatures that were each fitted on the other half of the examples.
+        "with_temperature", the error with temperatures that were each fitted on the other half of the examples; None
+        with fewer than FEWEST examples, and if no temperature fits best.
     """
     temperature = fit_temperature(logits, right)
+    is_proposed = len(logits) >= FEWEST and temperature != 1
     halves = [fit_temperature(logits[1 - half :: 2], right[1 - half :: 2]) for half in (0, 1)]  # of the other rows
     best = [int(np.argmax(values)) for values in logits]
     is_right = [float(index in numbers) for numbers, index in zip(right, best, strict=True)]
@@ -127,7 +135,7 @@ def report(logits: Rows, right: Rows) -> dict[str, Any]:
     return {
         "expected_calibration_error": expected_calibration_error(plain, is_right),
         "temperature": temperature,
-        "with_temperature": expected_calibration_error(scaled, is_right),
+        "with_temperature": expected_calibration_error(scaled, is_right) if is_proposed else None,
         "bins": reliability(plain, is_right),
     }
 
@@ -142,6 +150,8 @@ def log_losses(logits: np.ndarray, labels: np.ndarray, temperature: float = 1.0)
 def sentence(values: dict[str, Any]) -> str:
     """The report in words."""
     error, scaled = values["expected_calibration_error"], values["with_temperature"]
+    if scaled is None:
+        return f"expected calibration error {error:.3f}"
     if scaled >= error:
         return f"expected calibration error {error:.3f}; a temperature does not lower it"
     return (

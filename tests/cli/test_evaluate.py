@@ -3,11 +3,13 @@
 import json
 import re
 
+import numpy as np
 import pytest
 import quick_exports
 import tensorflow as tf
 
 from bert_tf.cli import main
+from bert_tf.recipes.finetuning import trained_texts
 
 SHORT, LONG = "123", "123456"  # which the export of single texts finds
 
@@ -84,16 +86,27 @@ def test_rows_that_training_leaves_out_are_left_out_and_spellings_joined(exports
     assert "line 6" in caplog.text and "has no text" in caplog.text
 
 
-def test_rows_that_were_trained_on_are_named(exports, tmp_path, caplog):
-    (tmp_path / "rows.csv").write_text(f"text,label\n{SHORT},short\n{LONG},long\n")
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "run.json").write_text(json.dumps({"flags": {"train_file": str(tmp_path / "rows.csv")}}))
-    (tmp_path / "run" / "export").symlink_to(exports["single"])
-    for name, said in (("rows.csv", 1), ("others.csv", 0)):
-        (tmp_path / "others.csv").write_text((tmp_path / "rows.csv").read_text())
+@pytest.mark.parametrize("recorded", [True, False])
+def test_rows_that_were_trained_on_are_named(exports, tmp_path, caplog, recorded):
+    """Whatever file they are in."""
+    rows = [SHORT, LONG, f"{SHORT} two", f"{SHORT} three"]
+    (tmp_path / "rows.csv").write_text("text,label\n" + "".join(f"{text},short\n" for text in rows))
+    run = tmp_path / "run"
+    run.mkdir()
+    flags = {"train_file": str(tmp_path / "rows.csv"), "text_columns": "text"}
+    (run / "run.json").write_text(json.dumps({"flags": flags}))
+    (run / "export").symlink_to(exports["single"])
+    if recorded:
+        np.save(run / trained_texts.FILE, np.unique(trained_texts.hashes((text,) for text in rows[:2])))
+    same = [{"text": f" {text}\t", "label": "short"} for text in rows]
+    other = [{"text": f"{text} more", "label": "short"} for text in rows]
+    for name, content, count in (("same.jsonl", same, 2 if recorded else 4), ("other.jsonl", other, 0)):
+        (tmp_path / name).write_text("\n".join(map(json.dumps, content)))
         caplog.clear()
-        assert main.main(["evaluate", str(tmp_path / "run"), f"--file={tmp_path / name}"]) == 0
-        assert caplog.text.count("was trained on rows of") == said
+        assert main.main(["evaluate", str(run), f"--file={tmp_path / name}"]) == 0
+        expected = f"was trained on rows of {tmp_path / name} ({count} of 4)"
+        assert (expected in caplog.text) == bool(count), caplog.text
+        assert ("was trained on" in caplog.text) == bool(count)
 
 
 def test_regression_has_correlations_and_too_many_choices_are_refused(exports, capsys, tmp_path):

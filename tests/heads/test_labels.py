@@ -259,6 +259,9 @@ def test_temperature_is_fitted_only_on_request_and_refused_without_softmax():
     assert fitted.temperature == pytest.approx(5 / np.log(3), rel=1e-3)  # three in four are right
     assert sentence.startswith("Probabilities are of logits / 4.551")
     assert plain.with_temperature(None).with_calibration(fitted.calibration).temperature == fitted.temperature
+    all_right = types.SimpleNamespace(labels=logits.argmax(1))
+    unchanged, sentence = plain.with_temperature(None).calibrated(predictions, all_right)
+    assert unchanged.temperature == 1 and sentence.startswith("No temperature fits best")
     assert fitted.confidence({"logits": logits}, labels)["expected_calibration_error"] == pytest.approx(0.243, abs=1e-3)
     for goal in (Regression(), MultiLabel(["a", "b"])):
         assert goal.with_temperature(1.0) is goal and goal.confidence({}, labels) == {}

@@ -107,3 +107,23 @@ def test_earlier_label_types_are_upgraded():
         {"name": "table", "flags": {"task_name": "table", "label_type": "several"}}, "run.json"
     )
     assert options.label_type == "multi_label"
+
+
+def test_the_step_of_an_export_is_that_of_its_weights(tmp_path):
+    def made(run, *steps, name="run"):
+        folder = tmp_path / name
+        (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+        (folder / "run.json").write_text(json.dumps(run))
+        for step in steps:
+            (folder / "checkpoints" / f"ckpt-{step}.index").touch()
+
+    path = str(tmp_path / "run")
+    made({})
+    assert trained_model.training_of(path) == (0, "")
+    made({}, 100, 162)
+    assert trained_model.training_of(path) == (162, "after step 162")
+    made({"selection": {"last_step": 162, "taken_step": 54}})
+    assert trained_model.training_of(path) == (54, "after step 54")
+    made({"selection": {"taken_step": 54}, "refit": {"rows": 64, "epochs": 6.8}})
+    made({}, 101, name="run/all_rows")
+    assert trained_model.training_of(path) == (101, "trained on all 64 rows, 6.8 epochs")

@@ -7,6 +7,7 @@ import tiny
 from huggingface_hub import metadata_load
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.recipes import finetune
 from bert_tf.reports import model_card
 
 RUN = {
@@ -170,3 +171,16 @@ def test_card_holds_no_folder_of_this_machine(run, monkeypatch):
     assert "/srv" not in text and "/home" not in text
     assert "started from minilm. It sorts" in text and "`--train_file=feedback.csv`" in text
     assert "`bert-tf finetune feedback.csv --output_dir=feedback`" in text
+
+
+def test_card_of_rows_of_a_program_names_the_run_and_a_command_for_it(run, monkeypatch):
+    given = {"output_dir": "runs/reviews", "train_file": "runs/reviews/data/train.jsonl", "refit": True}
+    monkeypatch.setitem(RUN, "command", list(finetune.Flags.of_program(given).command))
+    folder = run(**given)
+    model_card.write_of_run(str(folder))
+    text = (folder / "README.md").read_text()
+    assert (
+        "`bert-tf finetune --output_dir=runs/reviews --train_file=runs/reviews/data/train.jsonl --refit=True`" in text
+    )
+    (data,) = {each["dataset"]["name"] for each in metadata_load(folder / "README.md")["model-index"][0]["results"]}
+    assert data == "reviews"

@@ -2,6 +2,7 @@
 
 import json
 import math
+import unicodedata
 
 import numpy as np
 import pytest
@@ -122,3 +123,33 @@ def test_negatives_are_near_and_no_positives(model, tmp_path, capsys):
     assert written[0] == {"query": "red", "text": "red", "label": 1} and written[1]["label"] == 0
     assert command_line.main([*command, "--negatives=0"]) == 2
     assert "negatives is 0; expected 1 or more" in capsys.readouterr().err
+
+
+def test_negatives_differ_in_more_than_case_accents_and_spaces(model, tmp_path):
+    texts = [
+        "red green",
+        "Red  Green",
+        "RÉD\u00a0green",
+        "blue",
+        "BLUE",
+        " blue",
+        "one",
+        "ｏｎｅ",
+        "two",
+        "TWO",
+        "three",
+    ]
+    lines = (json.dumps({"id": str(number), "text": text}) for number, text in enumerate(texts))
+    (tmp_path / "texts.jsonl").write_text("\n".join(lines))
+    Index.build(f"{tmp_path}/texts.jsonl", f"{tmp_path}/index", model, id_column="id", columns=["text"])
+    pairs = [("red", "Red green"), (" Red", "two")]
+    any_score = {"margin": -3.0, "depth": len(texts)}
+    found = list(mining.mine(Index(f"{tmp_path}/index"), pairs, mining.MiningOptions(negatives=3, **any_score)))
+    for (query, positive), (asked, own, *negatives) in zip(pairs, found, strict=True):
+        assert (asked, own) == (query, positive)
+        assert sorted(unicodedata.normalize("NFKC", text).strip().lower() for text in negatives) == [
+            "blue",
+            "one",
+            "three",
+        ]
+    assert not list(mining.mine(Index(f"{tmp_path}/index"), pairs, mining.MiningOptions(negatives=4, **any_score)))

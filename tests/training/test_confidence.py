@@ -77,6 +77,21 @@ def test_a_temperature_that_does_not_help_is_not_offered():
     assert "0.100 with temperature 0.90" in confidence.sentence(values | {"with_temperature": 0.1})
 
 
+@pytest.mark.parametrize("share, expected", [(1.0, 1.0), (0.0, 1.0), (0.75, 4 / math.log(3))])
+def test_a_temperature_at_the_end_of_the_range_is_none(share, expected):
+    """With all predictions right the best temperature would be 0, with chance it would be infinite."""
+    labels = np.arange(80) % 2 if share else np.arange(80) % 4 // 2
+    flips = np.arange(80) % 8 > 8 * share - 1 if 0 < share < 1 else np.zeros(80, bool)
+    logits = np.stack([4.0 * (np.arange(80) % 2 == 0), 4.0 * (np.arange(80) % 2 == 1)], 1)
+    right = (labels ^ flips)[:, None]
+    assert confidence.fit_temperature(logits, right) == pytest.approx(expected, rel=1e-2)
+    values = confidence.report(logits, right)
+    assert (values["with_temperature"] is None) == (expected == 1)
+    assert ("temperature" in confidence.sentence(values)) == (expected != 1)
+    few = confidence.report(logits[:48], right[:48])
+    assert few["with_temperature"] is None and "temperature" not in confidence.sentence(few)
+
+
 def test_blocks_change_no_bit(overconfident, monkeypatch):
     logits, labels = overconfident
     right = labels.argmax(1)

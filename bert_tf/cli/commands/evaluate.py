@@ -26,7 +26,6 @@ An export is a program: load only what you trust. Those that read or write files
 import argparse
 import functools
 import json
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,13 +34,11 @@ from bert_tf.errors import count_text
 from bert_tf.export import loaded_model
 from bert_tf.heads.span import answer_highlights
 from bert_tf.recipes.finetuning import scored_export
-from bert_tf.runtime import files
 from bert_tf.runtime.progress import counted, progress
 from bert_tf.search import retrieval_scores
 from bert_tf.search.index_files import is_index
-from bert_tf.training.run_directory import is_pretraining, recorded_flags
+from bert_tf.training.run_directory import is_pretraining
 
-log = logging.getLogger("bert_tf")
 AT_ONCE = 64  # queries
 
 
@@ -62,9 +59,6 @@ def run(arguments: argparse.Namespace) -> None:
         return
     search_flags.check_unused(arguments)
     shared_flags.check_batch_size(arguments)
-    trained_on = recorded_flags(arguments.model).get("train_file")
-    if trained_on and files.same(trained_on, arguments.file):
-        log.warning("%s was trained on rows of %s: other rows show how good it is.", arguments.model, arguments.file)
     if is_pretraining(arguments.model):
         from bert_tf.recipes.pretraining import scored_text  # which a server's installation lacks packages for
 

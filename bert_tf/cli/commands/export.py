@@ -23,7 +23,6 @@ from bert_tf.export import engine_predictor, loaded_model
 from bert_tf.recipes import trained_model
 from bert_tf.reports import model_card
 from bert_tf.runtime import files
-from bert_tf.training.run_directory import RunFolder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
     target = os.path.join(folder, "export") if arguments.target is None else arguments.target
     loaded_model.check_free(target, overwrite=arguments.overwrite)
     trained = trained_model.read(folder, arguments.num_texts, with_attention=arguments.attention)
-    steps = RunFolder(folder, is_chief=False).last_step() if is_run else 0  # 0: the best of several runs
+    step, training = trained_model.training_of(folder) if is_run else (0, "")
     files.make_folder(os.path.dirname(files.absolute(target)))
     trained_model.write_export(trained, target, arguments.precision, engine_names)
     if is_run:
@@ -65,9 +64,8 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         model_card.write_of_conversion(formats.read(folder), folder, target, model_card.EXPORT)
     if arguments.json:
-        print(json.dumps({"export": target, "task": trained.task.name, "step": steps}))
+        print(json.dumps({"export": target, "task": trained.task.name, "step": step}))
         return
-    step = f" of step {steps:,}" if steps else ""
-    name = trained.task.name if is_run else folder
+    how = f", {training}," if training else ""
     engines = f" {listed(engine_names)} gave the answers of TensorFlow." if engine_names else ""
-    print(f"Exported {name}{' from the checkpoint' * is_run}{step} to {target}.{engines}")
+    print(f"Exported {folder}{how} to {target}.{engines}")

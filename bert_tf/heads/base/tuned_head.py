@@ -167,6 +167,10 @@ class TunedHead(Head):
         """The items of a split."""
         return split.examples
 
+    def texts_of(self, item: Any) -> Sequence[str]:
+        """The texts of an item."""
+        return item.texts
+
     def answered(self, predictions: Predictions, split: Any) -> int:
         """The number of items whose rows are all among the predictions."""
         return len(predictions["row_numbers"])

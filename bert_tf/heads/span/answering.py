@@ -167,6 +167,9 @@ class Answering(SpanHead, TunedHead):
     def items(self, split: QuestionRows) -> list[Question]:
         return split.questions
 
+    def texts_of(self, item: Question) -> Sequence[str]:
+        return item.question, item.context
+
     def answered(self, predictions: Predictions, split: QuestionRows) -> int:
         """See `TunedHead`: questions."""
         return len(self.best_answers(predictions, split))

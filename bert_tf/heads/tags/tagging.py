@@ -139,6 +139,9 @@ class Tagging(Tags, TunedHead):
         labels: list[Any] = split.by_sentence(split.word_labels)
         return list(zip(split.sentences, labels, strict=True))
 
+    def texts_of(self, item: Item) -> Sequence[str]:
+        return item[0].words
+
     def answered(self, predictions: Predictions, split: TagRows) -> int:
         """See `TunedHead`: sentences."""
         return len(self.word_predictions(predictions, split)[0])

@@ -1,9 +1,12 @@
 """The scores of an export on labelled examples: those of training, as its head computes them from the answers."""
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from bert_tf import heads
 from bert_tf.config.flag_parsers import comma_separated
@@ -15,11 +18,13 @@ from bert_tf.export.batches import predict_in_order
 from bert_tf.export.loaded_model import TextFunction
 from bert_tf.heads.base.tuned_head import TunedHead
 from bert_tf.heads.vectors import Vectors
+from bert_tf.recipes.finetuning import trained_texts
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks import labelled_rows
 from bert_tf.tasks.catalog import glue, swag
 from bert_tf.tasks.task import FineTuningTask
+from bert_tf.training.run_directory import recorded_flags
 
 WINDOW = 4096  # examples among which those of similar length share batches
 Report = Callable[[Iterable], Iterable]
@@ -101,7 +106,11 @@ def score(
     )
     is_own = kind.labelled_file or issubclass(kind, Vectors)  # of other tables the export says what it reads
     items = head.labelled(path, about["reads"]) if is_own else _labelled(path, export, about)
-    count, scores, details = _evaluate(head, export, items, batch_size, report)
+    trained = trained_texts.read(folder) if is_own else _trained_on(folder, export, about)
+    hashes: list[int] = []
+    count, scores, details = _evaluate(head, export, _noted(items, head, hashes), batch_size, report)
+    if trained is not None:
+        trained_texts.warn(folder, path, trained, np.array(hashes, np.uint64))
     name = str(about.get("task", ""))
     return Scored(task=name, kind=about["kind"], examples=count, scores=scores, details=details)
 
@@ -131,6 +140,26 @@ def _evaluate(
     rows = report(predict_in_order(predictor, asked(), batch_size=size, window=window))
     scores, details = head.evaluate(kept, (outputs for _, outputs in rows))
     return len(kept), scores, details
+
+
+def _noted(items: Iterable[Any], head: TunedHead, hashes: list[int]) -> Iterator[Any]:
+    """The same items; adds the hashes of their texts to a list."""
+    for item in items:
+        hashes.append(trained_texts.fingerprint(head.texts_of(item)))
+        yield item
+
+
+def _trained_on(folder: str, export: TextFunction, about: Mapping[str, Any]) -> np.ndarray | None:
+    """The hashes of the texts of a training table; of a run that did not record them those of its table."""
+    recorded = trained_texts.read(folder)
+    flags = next(filter(None, map(recorded_flags, trained_texts.folders(folder))), {})
+    path, columns = flags.get("train_file") or "", comma_separated(flags.get("text_columns") or "")
+    if recorded is not None or not (tables.is_table(path) and files.is_file(path)):
+        return recorded
+    with contextlib.suppress(UserError):  # it has changed since
+        rows = prediction_inputs.read(path, export.inputs, columns=columns, malformed=[])
+        return trained_texts.hashes(row.texts for row in rows)
+    return None
 
 
 def _labelled(path: str, export: TextFunction, about: Mapping[str, Any]) -> Iterator[Example]:
@@ -168,8 +197,8 @@ def _table_rows(path: str, export: TextFunction, about: Mapping[str, Any], colum
     spelled = labelled_rows.spelling(labels)
     for row in prediction_inputs.read(path, export.inputs, columns=columns, label=label, malformed=malformed):
         row = labelled_rows.with_value(row, labels, head)
-        if row.label in head.missing or not any(text.strip() for text in row.texts):
-            reasons.append(f"{row.location} has no {'label' if row.label in head.missing else 'text'}")
+        if lacks := labelled_rows.lacking(row, head):
+            reasons.append(f"{row.location} has no {lacks}")
         else:
             kept += 1
             yield spelled(row) if head.has_names else row

@@ -9,10 +9,12 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from bert_tf import heads
 from bert_tf.checkpoints import published
 from bert_tf.checkpoints.sentence_transformers import MODULES
+from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import tables
-from bert_tf.data.examples import HOLDS, HOLDS_NOT, label_columns, label_of
+from bert_tf.data.examples import HOLDS, HOLDS_NOT, Example, joined_words, label_columns, label_of
 from bert_tf.errors import UserError, count_text, listed
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import LIST, MultiLabel
@@ -64,15 +66,14 @@ def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
             texts and labels.
     """
     table = path if tables.is_table(path) else tables.find_table(path, "train") or path
-    all_rows = [row for _, row in itertools.islice(tables.read(table, malformed=[]), FEW_EXAMPLES)]
-    rows = all_rows[:ROWS]  # bad rows are reported later
+    each_row = (row for _, row in tables.read(table, malformed=[]))  # bad rows are reported later
+    rows = list(itertools.islice(each_row, ROWS))
     label = options.get("label_column") or label_column(table, rows)
     columns = dict.fromkeys(name for row in rows for name in row)
     labels = label_columns(label, columns)
     text = options.get("text_columns") or text_column(table, rows, labels)
     tables.check_columns(table, columns, [*(name.strip() for name in text.split(",")), *labels])
-    found = [label_of(label, row) for row in all_rows]
-    kind, separator = label_kind(found[:ROWS])
+    kind, separator = label_kind([label_of(label, row) for row in rows])
     chosen: dict[str, Any] = {
         "task_name": "table",
         "label_column": label,
@@ -83,8 +84,9 @@ def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
         "max_seq_length": length(rows, text.split(",")),
     }
     chosen |= options
-    if chosen["label_type"] == Classes.kind and len(all_rows) < FEW_EXAMPLES and "labels" not in options:
-        labelled_rows.check_several(list(dict.fromkeys(_values(all_rows, label))), table, label)
+    used = _used_labels(itertools.chain(rows, each_row), chosen)
+    if chosen["label_type"] == Classes.kind and len(used) < FEW_EXAMPLES and "labels" not in options:
+        labelled_rows.check_several(list(dict.fromkeys(used)), table, label)
     if separator and chosen["label_type"] == MultiLabel.kind:
         chosen.setdefault("label_separator", separator)
     terminal.say(
@@ -93,9 +95,23 @@ def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
         f"{chosen['max_seq_length']} tokens."
     )
     is_alone = not (options.get("eval_file") or table != path and tables.find_table(path, "dev"))
-    blank = (None,) if chosen["label_type"] == MultiLabel.kind else (None, "")
-    labels = [str(label) for label in found if label not in blank]
-    return chosen | recipe(labels, chosen["label_type"], options, is_alone=is_alone)
+    return chosen | recipe(used, chosen["label_type"], options, is_alone=is_alone)
+
+
+def _used_labels(rows: Iterable[Mapping[str, Any]], chosen: Mapping[str, Any]) -> list[str]:
+    """The labels of the rows with text and label, which training reads; FEW_EXAMPLES at most."""
+    head, given = heads.of_texts(chosen["label_type"]), chosen.get("labels") or ()
+    named = comma_separated(given) if isinstance(given, str) else given
+    names = [name.strip() for name in chosen["text_columns"].split(",")]
+    examples = (
+        Example(
+            "", tuple(str(joined_words(row.get(name)) or "") for name in names), label_of(chosen["label_column"], row)
+        )
+        for row in rows
+    )
+    read = (labelled_rows.with_value(each, named, head) for each in examples)
+    used = (str(each.label) for each in read if not labelled_rows.lacking(each, head))
+    return list(itertools.islice(used, FEW_EXAMPLES))
 
 
 def run_folder(path: str) -> str:
@@ -144,10 +160,10 @@ def recipe(
     if chosen:
         named = " ".join(f"--{name}={value}".removesuffix(".0").removesuffix("=True") for name, value in chosen.items())
         reason = f"; only {100 * rare / count:.1f}% are {rarest.strip()!r}" if is_uneven else ""
-        hint = "" if count >= FOLDS_BELOW else " --folds=5 scores every row;"
-        hint += " --num_seeds=3 shows how much depends on chance."
-        line = f"For {count_text(count, 'labelled row')}, about {count_text(steps, 'step')}{reason}: {named}."
-        terminal.say(line + hint * is_one)  # folds and seeds do not go together
+        terminal.say(f"For {count_text(count, 'labelled row')}, about {count_text(steps, 'step')}{reason}: {named}.")
+        if is_one:  # folds and seeds do not go together
+            hint = "" if count >= FOLDS_BELOW else "--folds=5 scores every row; "
+            terminal.say(f"{hint}--num_seeds=3 shows how much depends on chance.")
     return chosen
 
 
@@ -210,7 +226,7 @@ def label_kind(labels: Sequence[Any]) -> tuple[str, str]:
     """The kind of the head for the cells of a label column, and the separator of cells with several labels."""
     if any(isinstance(label, list) for label in labels):
         return MultiLabel.kind, ""
-    cells = [str(label) for label in labels if label not in (None, "")]
+    cells = [str(label) for label in labels if not labelled_rows.is_blank(label)]
     if cells and all(LIST.fullmatch(cell.strip()) for cell in cells):
         return MultiLabel.kind, ""
     if separator := separator_of(cells):
@@ -247,7 +263,7 @@ def text_column(path: str, rows: Sequence[Mapping[str, Any]], labels: Collection
 
 
 def _values(rows: Sequence[Mapping[str, Any]], name: str) -> list[str]:
-    return [str(row[name]) for row in rows if row.get(name) not in (None, "")]
+    return [str(row[name]) for row in rows if not labelled_rows.is_blank(row.get(name))]
 
 
 def _is_label(values: Sequence[str]) -> bool:

@@ -110,10 +110,9 @@ def _without_bad_rows(
     kept = []
     is_labelled = any(row.label not in goal_class.missing for row in rows)  # a table without labels can be predicted
     for row in rows:
-        if is_labelled and row.label in goal_class.missing:
-            reasons.append(f"{row.location} has no label")
-        elif not any(text.strip() for text in row.texts):
-            reasons.append(f"{row.location} has no text")
+        lacks = labelled_rows.lacking(row, goal_class, needs_label=is_labelled)
+        if lacks:
+            reasons.append(f"{row.location} has no {lacks}")
         else:
             kept.append(row)
     bad_rows.report(path, reasons, stops=malformed is None)

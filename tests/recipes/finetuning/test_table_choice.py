@@ -77,7 +77,7 @@ def test_uneven_classes_are_weighted_and_selected_by_macro_f1(capsys):
     assert (chosen["class_weights"], chosen["criterion"]) == ("balanced", "macro_f1")
     assert "only 16.0% are 'bad': --train_batch_size=8 --num_train_epochs=32 " in capsys.readouterr().out
     assert "class_weights" not in table_choice.recipe(labels, "multi_label", {})
-    assert "--folds=5 scores every row; --num_seeds=3" in capsys.readouterr().out
+    assert "\n--folds=5 scores every row; --num_seeds=3" in capsys.readouterr().out
     for given in ({"folds": 3}, {"num_seeds": 2}):  # do not go together
         assert "refit" not in table_choice.recipe(labels, "classes", given)
         assert capsys.readouterr().out.endswith("--criterion=macro_f1.\n")
@@ -88,6 +88,33 @@ def test_uneven_classes_are_weighted_and_selected_by_macro_f1(capsys):
 
 def test_a_class_of_one_or_two_rows_does_not_choose_the_recipe():
     assert "criterion" not in table_choice.recipe(["good"] * 50 + ["bad"] * 48 + ["positiv", "neg."], "classes", {})
+
+
+@pytest.mark.parametrize(
+    "bad_rows",
+    [
+        [f"A long text without a label {n}.,NaN" for n in range(3)],
+        [",rare"] * 3,
+        ["nan,rare"] * 3,
+        ["   ,rare", "one field", "A long text, with a comma more,rare"],
+        [*["A long text without a label.,"] * 12_000, ",rare", ",rare", ",rare"],
+    ],
+)
+def test_rows_that_reading_skips_do_not_choose_the_recipe(tmp_path, bad_rows, capsys):
+    path = tmp_path / "reviews.csv"
+    rows = [f"A long review of film number {n} with many words.,{'ab'[n % 2]}" for n in range(200)]
+    path.write_text("\n".join(["text,label", *bad_rows, *rows]) + "\n")
+    chosen = table_choice.defaults(str(path), {})
+    assert "class_weights" not in chosen and "criterion" not in chosen
+    assert (chosen["num_train_epochs"], chosen["eval_steps"]) == (32, 26), "as of 200 rows"
+    assert "For 200 labelled rows, about 320 steps: " in capsys.readouterr().out
+
+
+def test_cells_without_a_value_do_not_choose_the_kind_of_labels(tmp_path):
+    path = tmp_path / "reviews.csv"
+    rows = [f"A long review of film number {n} with many words.,{n / 7:.3f}" for n in range(60)]
+    path.write_text("\n".join(["text,score", *rows, "No rating.,NaN", "None either.,<NA>"]) + "\n")
+    assert table_choice.defaults(str(path), {})["label_type"] == "regression"
 
 
 def test_a_column_with_one_label_is_refused_before_a_checkpoint_is_fetched(tmp_path):

@@ -1,0 +1,76 @@
+"""Which texts a model was trained on, by their hashes, so that an evaluation on them is noticed."""
+
+import hashlib
+import logging
+import os
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from bert_tf.errors import UserError, reason_of
+from bert_tf.runtime import atomic_files, files
+from bert_tf.tasks.labelled_rows import normalized
+from bert_tf.tasks.task import FineTuningTask
+from bert_tf.training.run_directory import RunFolder
+
+FILE = "trained_texts.npy"  # in the folder of a run
+MOST = 1 << 20  # hashes in it, the smallest ones: a sample of more texts
+FEWEST = 0.01  # part of the texts of a file that is worth a warning
+log = logging.getLogger("bert_tf")
+
+
+def fingerprint(texts: Sequence[str]) -> int:
+    """A hash of the texts of an example, whatever their case and white space."""
+    text = "\n".join(map(normalized, texts))
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest())
+
+
+def of_split(task: FineTuningTask, name: str) -> np.ndarray:
+    """The hashes of the texts of a split, uint64 [n]; none of preprocessed examples."""
+    split, head = task.split(name), task.head
+    return hashes(() if split.stored else map(head.texts_of, head.items(split)))
+
+
+def hashes(examples: Iterable[Sequence[str]]) -> np.ndarray:
+    """The hashes of the texts of examples, uint64 [n]."""
+    return np.array(list(map(fingerprint, examples)), np.uint64)
+
+
+def record(folder: RunFolder, task: FineTuningTask, evaluated: Iterable[str]) -> None:
+    """Writes the hashes of the training texts into the folder of a run, and warns of texts of other splits among them.
+
+    evaluated: the names of these splits.
+    """
+    trained = np.unique(of_split(task, "train"))[:MOST]
+    if folder.is_chief and len(trained):
+        with atomic_files.atomic_write(folder.file(FILE)) as partial, open(partial, "wb") as file:
+            np.save(file, trained)
+    for split in evaluated:
+        warn(folder.path, f"the {split} data", trained, of_split(task, split))
+
+
+def read(folder: str) -> np.ndarray | None:
+    """The hashes in the folder of a run, or next to one of its exports; None if there are none."""
+    path = next(filter(files.is_file, (os.path.join(each, FILE) for each in folders(folder))), None)
+    if path is None:
+        return None
+    try:
+        with files.local_copy(path) as local:
+            return np.load(local, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is damaged ({reason_of(error)}): remove it.") from None
+
+
+def folders(folder: str) -> tuple[str, str]:
+    """Those that may be the folder of the run: this one, and the one that it is in as an export."""
+    return folder, os.path.dirname(files.absolute(folder))
+
+
+def warn(model: str, source: str, trained: np.ndarray, found: np.ndarray) -> None:
+    """Warns if texts that are evaluated were trained on, by the hashes of both."""
+    found = found[found <= trained[-1]] if len(trained) == MOST else found
+    count = int(np.isin(found, trained).sum())
+    if count and count >= FEWEST * len(found):
+        log.warning(
+            "%s was trained on rows of %s (%d of %d): other rows show how good it is.", model, source, count, len(found)
+        )

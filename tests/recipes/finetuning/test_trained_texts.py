@@ -1,0 +1,48 @@
+"""Hashes of the texts that a model was trained on."""
+
+import types
+
+import numpy as np
+import pytest
+import tiny
+
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.heads.regression import Regression
+from bert_tf.heads.span.answering import Answering
+from bert_tf.heads.tags.tagging import Tagging
+from bert_tf.recipes.finetuning import trained_texts
+from bert_tf.tasks.task import FineTuningTask
+from bert_tf.training.run_directory import RunFolder
+
+
+def test_a_run_records_its_texts_and_warns_of_evaluation_texts_among_them(tmp_path, caplog):
+    train = [Example(str(n), ("red " * n,), "1") for n in range(1, 5)]
+    dev = [Example("0", ("Red\tred ",), "1"), Example("1", ("blue",), "4")]
+    task = FineTuningTask(
+        "numbers",
+        {"train": lambda: train, "dev": lambda: dev},
+        Regression().configured(max_seq_length=8),
+        tiny.Words(["red", "blue"]),
+    )
+    trained_texts.record(RunFolder(str(tmp_path)), task, ["dev"])
+    assert f"{tmp_path} was trained on rows of the dev data (1 of 2)" in caplog.text
+    (tmp_path / "export").mkdir()
+    for folder in (tmp_path, tmp_path / "export"):
+        assert sorted(trained_texts.read(str(folder))) == sorted(trained_texts.hashes(row.texts for row in train))
+    (tmp_path / trained_texts.FILE).write_bytes(b"x")
+    with pytest.raises(UserError, match=r"trained_texts.npy is damaged"):
+        trained_texts.read(str(tmp_path))
+
+
+def test_texts_of_words_and_questions():
+    assert Tagging.texts_of(None, (types.SimpleNamespace(words=["Ann", "sang"]), [0, 1])) == ["Ann", "sang"]
+    question = types.SimpleNamespace(question="Who?", context="Ann sang.")
+    assert Answering.texts_of(None, question) == ("Who?", "Ann sang.")
+
+
+def test_of_many_texts_a_sample_is_compared(monkeypatch, caplog):
+    monkeypatch.setattr(trained_texts, "MOST", 3)
+    trained = np.array([10, 20, 30], np.uint64)  # the smallest of many
+    trained_texts.warn("run", "file", trained, np.array([10, 15, 31, 99], np.uint64))
+    assert "rows of file (1 of 2)" in caplog.text, "31 and 99 may be trained on too"
