@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all: written under another name, then renamed.
+"""Files and folders that appear whole or not at all: written under another name, which is locked, then renamed.
 
 What goes to a store (gs://...) is written on this machine first. A file is uploaded under another name and renamed. A
 store cannot rename folders: a folder that is being uploaded holds UNFINISHED, which is removed last, and readers refuse
@@ -13,14 +13,15 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from bert_tf.errors import NO_SPACE, UserError
-from bert_tf.runtime import files
+from bert_tf.runtime import files, folder_lock
 from bert_tf.runtime.files import StrPath
 
 UNFINISHED = "UNFINISHED"  # the name of the object that marks a folder of a store
+NEW, OLD = "new", "old"  # in the temporary folder
 SHARED_PARTIAL = re.compile(r"(.+)\.\d+\.partial")  # what `atomic_write` yields with `shared`
 
 
@@ -33,6 +34,9 @@ def atomic_write(path: StrPath, *, shared: bool = False, folder: StrPath | None 
         shared: whether other processes may write the same file at the same time. A killed process leaves its file then,
             see `remove_abandoned`; otherwise the next one replaces it.
         folder: where the temporary file lies, on the same disk; by default the folder of `path`.
+
+    Raises:
+        UserError: another process is writing the file, unless `shared`.
     """
     path = os.fspath(path)
     if files.is_remote(path):
@@ -45,14 +49,18 @@ def atomic_write(path: StrPath, *, shared: bool = False, folder: StrPath | None 
         path, folder = target_of(path), None
     target = os.path.join(folder or os.path.dirname(path), os.path.basename(path))
     partial = f"{target}.{os.getpid()}.partial" if shared else f"{target}.partial"
-    try:
-        with _naming(path):
+    with _naming(path), contextlib.nullcontext() if shared else folder_lock.claimed(partial, _touch(partial), path):
+        try:
             yield partial
             os.replace(partial, path)
-    except BaseException:  # Ctrl-C too
-        with contextlib.suppress(OSError):
-            os.remove(partial)
-        raise
+        except BaseException:  # Ctrl-C too
+            with contextlib.suppress(OSError):
+                os.remove(partial)
+            raise
+
+
+def _touch(path: str) -> Callable[[], None]:
+    return lambda: open(path, "ab").close()
 
 
 def target_of(path: str) -> str:
@@ -104,7 +112,7 @@ def atomic_folder(folder: StrPath, *, overwrite: bool = False) -> Iterator[str]:
         overwrite: whether to replace what exists there; otherwise only an empty folder is replaced.
 
     Raises:
-        UserError: `folder` exists and may not be replaced.
+        UserError: `folder` exists and may not be replaced, or another process is writing it.
     """
     folder = target_of(os.fspath(folder).rstrip(os.sep))
     if not overwrite:
@@ -114,24 +122,38 @@ def atomic_folder(folder: StrPath, *, overwrite: bool = False) -> Iterator[str]:
             yield scratch
             _upload_folder(scratch, folder)
         return
-    partial = f"{folder}.partial"
-    try:
-        shutil.rmtree(partial, ignore_errors=True)  # left by a process that was killed
-        with _naming(folder):
-            os.makedirs(partial)
+    temporary = _temporary(folder)
+    with _naming(folder), folder_lock.claimed(temporary, lambda: os.makedirs(temporary, exist_ok=True), folder):
+        partial = os.path.join(temporary, NEW)
+        try:
+            shutil.rmtree(partial, ignore_errors=True)  # left by a process that was killed
+            if not overwrite:
+                check_free(folder)  # another process may have just written it
+            os.mkdir(partial)
             yield partial
             replace_folder(partial, folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        except BaseException:  # not later: another process may be writing there then
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+
+
+def _temporary(folder: str) -> str:
+    """The hidden folder alongside another one in which that is written."""
+    return os.path.join(os.path.dirname(folder), f".{os.path.basename(folder)}.partial")
 
 
 def _upload_folder(source: str, folder: str) -> None:
     """Replaces the content of a folder in a store; from the first change to the last it is marked as unfinished."""
+    with folder_lock.claimed(folder, lambda: None, folder):
+        _replace_objects(source, folder)
+
+
+def _replace_objects(source: str, folder: str) -> None:
     marker = os.path.join(folder, UNFINISHED)
     files.make_folder(folder)
     files.write_small(marker, b"This folder is being written, or its writing was interrupted.\n")
     for name in files.names(folder):
-        if name != UNFINISHED:
+        if name not in (UNFINISHED, folder_lock.LOCK):
             files.remove(os.path.join(folder, name))
     files.copy_folder(source, folder)
     files.remove(marker)
@@ -145,7 +167,9 @@ def check_whole(folder: StrPath) -> None:
 
 def replace_folder(partial: str, folder: str) -> None:
     """Renames `partial` to `folder`; the previous content keeps another name until that is done."""
-    old = f"{folder}.old.partial"
+    temporary = _temporary(folder)
+    old = os.path.join(temporary, OLD)
+    os.makedirs(temporary, exist_ok=True)
     files.remove(old)  # left by a process that was killed
     if os.path.lexists(folder):
         os.rename(folder, old)
@@ -155,7 +179,7 @@ def replace_folder(partial: str, folder: str) -> None:
         if os.path.lexists(old):
             os.rename(old, folder)
         raise
-    files.remove(old)
+    files.remove(temporary)
 
 
 def check_free(folder: StrPath) -> None:

@@ -1,4 +1,4 @@
-"""Locks on folders between processes.
+"""Locks on folders and files between processes.
 
 On a disk the operating system locks the folder and unlocks it when a process ends, on file systems that support it.
 In a store (gs://...) an object in the folder says who uses it; its owner renews it every minute, and one that has not
@@ -13,10 +13,11 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import psutil
 
+from bert_tf.errors import UserError
 from bert_tf.runtime import files, json_files
 
 PATIENCE = 5.0  # seconds: a large process that was killed holds its lock until its memory is freed
@@ -27,7 +28,7 @@ REMOTE_POLL = 10.0  # seconds between attempts on a store
 
 
 class FolderLock:
-    """A lock on a folder of a disk, which ends with `release` or with this process."""
+    """A lock on a folder or file of a disk, which ends with `release` or with this process."""
 
     def __init__(self, folder: files.StrPath, *, wait: bool = False) -> None:
         """Raises BlockingIOError if another process has locked the folder, unless `wait`."""
@@ -44,6 +45,14 @@ class FolderLock:
             raise
         except OSError:  # some file systems
             pass
+
+    def is_of(self, path: files.StrPath) -> bool:
+        """Returns whether this path is still what was locked, and not removed or renamed meanwhile."""
+        if self._descriptor is None:
+            return True
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(self._descriptor), os.stat(path))
+        return False
 
     def release(self) -> None:
         """Unlocks the folder."""
@@ -105,6 +114,31 @@ def locked(folder: files.StrPath, message: str) -> Iterator[None]:
     except BlockingIOError:
         print(message, flush=True)
         lock = _wait_for_remote(folder) if files.is_remote(folder) else FolderLock(folder, wait=True)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def claimed(temporary: str, make: Callable[[], object], target: str) -> Iterator[None]:
+    """Locks a temporary folder or file of this disk while the block runs, which may rename it.
+
+    make: makes it unless it is there. target: what it will be, for the UserError raised if it is being written.
+    """
+    while True:
+        make()
+        try:
+            lock = acquire(temporary)
+        except BlockingIOError:
+            raise UserError(
+                f"{target} is being written by another process or thread: wait until it ends, or choose another name."
+            ) from None
+        except FileNotFoundError:  # another process has just finished
+            continue
+        if not isinstance(lock, FolderLock) or lock.is_of(temporary):
+            break
+        lock.release()
     try:
         yield
     finally:

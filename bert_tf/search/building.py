@@ -158,11 +158,14 @@ def _claim(partial: str, settings: Mapping[str, Any]) -> None:
     path = os.path.join(partial, SETTINGS)
     earlier = read_json(path)
     if earlier != settings:
+        names = files.names(partial)
+        if not isinstance(earlier, dict) and not set(names) <= {f"{SETTINGS}.partial"}:
+            raise UserError(f"{partial} is not an index: pass another folder, or remove it first.")
         if isinstance(earlier, dict):
             changed = [name for name, value in settings.items() if earlier.get(name) != value]
             reason = f"{settings['texts']} has changed" if changed == ["sha256"] else f"{', '.join(changed)} differ"
             print(f"{partial} was begun earlier, and {reason} since then: starting anew.", flush=True)
-        for name in files.names(partial):
+        for name in names:
             files.remove(os.path.join(partial, name))
         atomic_files.write_json(path, settings)
 

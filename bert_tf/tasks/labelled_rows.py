@@ -7,6 +7,7 @@ from typing import Any
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.text_head import TextHead
 
 NO_VALUE = ("nan", "NaN", "<NA>", "#N/A")  # how NumPy, pandas and Excel write that there is none
@@ -25,8 +26,13 @@ def lacking(row: Example, head: TextHead | type[TextHead], *, needs_label: bool 
 
 
 def with_value(row: Example, named: Sequence[str], head: TextHead | type[TextHead]) -> Example:
-    """The row without a label or text that stands for no value, unless a label of that name is `named`."""
+    """The row without a label or text that stands for no value, unless a label of that name is `named`.
+
+    A label that was written with an apostrophe, for spreadsheets, is read without it.
+    """
     label = row.label.strip() if isinstance(row.label, str) else None
+    if label is not None and label not in named and label != (plain := prediction_files.without_apostrophe(label)):
+        row = dataclasses.replace(row, label=plain)
     if label is not None and label in {*NO_VALUE, *head.missing} - set(named):
         row = dataclasses.replace(row, label=None)
     if any(text.strip() in NO_VALUE for text in row.texts):

@@ -17,6 +17,7 @@ from bert_tf.text.tokenizer_settings import DEFAULT, AddedToken, TokenizerSettin
 normalizers = module("tokenizers.normalizers")
 # `\s` of Hugging Face's `tokenizers`.
 SPACES = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+IS_SPACE = re.compile(f"[{SPACES}]").match
 CJK_RANGES = (  # `_is_chinese_char` of the original: not Hangul, not kana
     (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F),
     (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
@@ -136,13 +137,13 @@ def split_at_added_tokens(
     for match in re.finditer(special_token_pattern(found), text) if tokens else ():
         token, start, stop = found[match[0]], match.start(), match.end()
         if token.single_word:
-            word = f"[{word_characters(without_ideographs=without_ideographs)}]"
-            if re.search(rf"{word}\Z", text[:start]) or re.match(word, text[stop:]):
+            is_word = re.compile(f"[{word_characters(without_ideographs=without_ideographs)}]").match
+            if start and is_word(text, start - 1) or is_word(text, stop):
                 continue
-        if token.lstrip:
-            start = max(end, len(re.sub(rf"[{SPACES}]+\Z", "", text[:start])))
-        if token.rstrip:
-            stop = len(text) - len(re.sub(rf"\A[{SPACES}]+", "", text[stop:]))
+        while token.lstrip and start > end and IS_SPACE(text, start - 1):
+            start -= 1
+        while token.rstrip and IS_SPACE(text, stop):
+            stop += 1
         yield text[end:start], None
         yield text[start:stop], token
         end = stop

@@ -1,6 +1,7 @@
 """The normalization form C with the place of each character, without TensorFlow, as the library ICU finds it."""
 
 import functools
+import itertools
 import unicodedata
 
 OVERLAY = "\u0334"  # a mark that is before all others
@@ -19,7 +20,8 @@ def composed(text: str) -> tuple[str, list[int]]:
     bounds: list[int] = []
 
     def add(first: int, end: int) -> None:
-        part, new = text[first:end], unicodedata.normalize("NFC", text[first:end])
+        part = text[first:end]
+        new = unicodedata.normalize("NFC", _in_order(part))
         normal.append(new)
         bounds.extend(range(first, end) if new == part else [first] + [end] * (len(new) - 1))
 
@@ -59,6 +61,12 @@ def composed(text: str) -> tuple[str, list[int]]:
         done = at
     normal.append(text[done:])
     return "".join(normal), [*bounds, *range(done, len(text) + 1)]
+
+
+def _in_order(text: str) -> str:
+    """The text with its marks in the order of the normal forms: Python takes quadratic time to sort many in a row."""
+    runs = itertools.groupby(text, key=lambda character: _class(character) > 0)
+    return "".join("".join(sorted(run, key=_class) if is_mark else run) for is_mark, run in runs)
 
 
 def _class(character: str) -> int:

@@ -18,7 +18,7 @@ from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.byte_level import SPACES
 from bert_tf.text.characters import normalize_albert
 from bert_tf.text.host_composition import composed
-from bert_tf.text.host_tokenizer import MAX_WORDS, HostTokenizer, Tokens, normal_tokens
+from bert_tf.text.host_tokenizer import MAX_REMEMBERED, MAX_WORDS, HostTokenizer, Tokens, normal_tokens
 from bert_tf.text.sentencepiece_model import SPACE
 from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.vocabulary import SubwordVocabulary
@@ -26,7 +26,7 @@ from bert_tf.text.vocabulary import SubwordVocabulary
 tokenizers = module("tokenizers")
 BLANKS = frozenset(map(chr, SPACES))
 NFC_SPACES = re.compile(f"[{''.join(sorted(BLANKS))}]{{2,}}|[\\n\\r\\t]")  # that are one blank for transformers 5
-QUOTES = ("``", "''")  # for which ALBERT has a double quote
+QUOTES = re.compile("``|''")  # for which ALBERT has a double quote
 
 
 class ByteBpe(HostTokenizer):
@@ -138,7 +138,8 @@ class SentencePiece(HostTokenizer):
             found = Tokens(encoding.ids, [start for start, _ in bounds], [end for _, end in bounds])
             if len(self._words) >= MAX_WORDS:
                 self._words.clear()
-            self._words[word] = found
+            if len(word) <= MAX_REMEMBERED:
+                self._words[word] = found
         return found
 
 
@@ -146,14 +147,7 @@ class Albert(SentencePiece):
     """SentencePiece of ALBERT, which replaces quotes of two characters, and lower-cases (NFKD without accents)."""
 
     def _normalize(self, text: str) -> tuple[list[str], list[int]]:
-        characters, places = list(text), list(range(len(text)))
-        for quote in QUOTES:
-            found = "".join(characters)
-            at = found.find(quote)
-            while at >= 0:
-                characters[at : at + 2], places[at : at + 2] = ['"'], [places[at]]
-                found = "".join(characters)
-                at = found.find(quote, at + 1)
+        characters, places = _substituted(QUOTES, '"', text)
         if (folding := self._folding()) is not None:
             characters, places = _replaced(characters, places, folding, in_clusters=False)
         return _replaced(characters, places, self._table)
@@ -183,16 +177,15 @@ class Deberta(SentencePiece):
         super()._set_up(vocabulary, normalized)
 
     def _normalize(self, text: str) -> tuple[list[str], list[int]]:
-        characters, places = list(text), list(range(len(text)))
         if self._is_nfc:
-            spaces = list(NFC_SPACES.finditer(text))
-            for found in reversed(spaces):
-                characters[found.start() : found.end()], places[found.start() : found.end()] = [" "], [found.start()]
+            characters, places = _substituted(NFC_SPACES, " ", text)
             normal, bounds = composed("".join(characters))
             characters, places = list(normal), [places[min(x, len(places) - 1)] for x in bounds[:-1]]
-            return _between(characters, places, 0, _end(characters))
+            end = _end(characters)
+            return characters[:end], places[:end]
         first = next((place for place, character in enumerate(text) if character not in BLANKS), 0)
-        characters, places = _replaced(*_between(characters, places, first, _end(characters)), self._table)
+        end = _end(text)
+        characters, places = _replaced(list(text[first:end]), list(range(first, end)), self._table)
         kept = [at for at, x in enumerate(characters) if x != " " or not at or characters[at - 1] != " "]
         return [characters[at] for at in kept], [places[at] for at in kept]
 
@@ -208,8 +201,16 @@ class Deberta(SentencePiece):
         return Tokens.joined(parts)
 
 
-def _between(characters: list[str], places: list[int], first: int, end: int) -> tuple[list[str], list[int]]:
-    return characters[first:end], places[first:end]
+def _substituted(pattern: re.Pattern[str], by: str, text: str) -> tuple[list[str], list[int]]:
+    """The characters of a text in which one character stands for each match, and where each comes from."""
+    characters: list[str] = []
+    places: list[int] = []
+    end = 0
+    for found in pattern.finditer(text):
+        characters += [*text[end : found.start()], by]
+        places += range(end, found.start() + 1)
+        end = found.end()
+    return [*characters, *text[end:]], [*places, *range(end, len(text))]
 
 
 def _end(characters: Sequence[str]) -> int:

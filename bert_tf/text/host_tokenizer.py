@@ -21,6 +21,7 @@ from bert_tf.text.characters import clean, fold, is_cjk, is_punctuation, is_spac
 from bert_tf.text.tokenizer_settings import AddedToken
 
 MAX_WORDS = 1 << 16  # that are remembered; then all are forgotten: memory stays bounded
+MAX_REMEMBERED = 256  # characters of a word that is
 ASCII_WORDS = re.compile(rf"[0-9A-Za-z]+|[{re.escape(string.punctuation)}]")
 SIGMA = "Σ"  # the one letter whose lower case depends on what is around it
 
@@ -174,7 +175,9 @@ class WordPiece(HostTokenizer):
         pieces = wordpiece(word, self._pieces, self._settings.max_word_characters)
         sizes = [len(word)] if pieces == ["[UNK]"] else [len(self.surface(piece)) for piece in pieces]
         ids = [self._ids.get(piece, self.unknown_id) for piece in pieces]
-        self._words[word] = added = ids, [0, *np.cumsum(sizes).tolist()]
+        added = ids, [0, *np.cumsum(sizes).tolist()]
+        if len(word) <= MAX_REMEMBERED:
+            self._words[word] = added
         return added
 
     def _normalize(self, text: str) -> tuple[str, list[int]]:

@@ -167,9 +167,8 @@ class RunFolder:
             self._lock = folder_lock.acquire(self.path)
         except BlockingIOError:
             process = (read_json(self.file("run.json")) or {}).get("process", "unknown")
-            raise UserError(
-                f"Another process ({process}) is using {self.path}: wait for its end, or choose another folder."
-            ) from None
+            user = "This process" if process == os.getpid() else f"Another process ({process})"
+            raise UserError(f"{user} is using {self.path}: wait for its end, or choose another folder.") from None
 
     def close(self) -> None:
         """Releases the lock and closes the file of events; nothing may be written into the folder any more."""

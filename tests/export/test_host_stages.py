@@ -6,6 +6,7 @@ gives for the same texts.
 
 import dataclasses
 
+import linear_time
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,6 +16,7 @@ from bert_tf.config.sentence_vectors import NORMALIZE, VectorLayer
 from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.export import host
+from bert_tf.export.host.vectors import split_pair
 from bert_tf.export.row_blocks import inputs_of
 from bert_tf.heads.masked_lm import mask_filling
 from bert_tf.heads.span.answering import Answering
@@ -23,6 +25,7 @@ from bert_tf.heads.span.spans import Search
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.heads.vectors.extraction import Extractor, Features
+from bert_tf.heads.vectors.feature_windows import split_pairs
 from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
 from bert_tf.model import weights
 from bert_tf.text.host_tokenizer_kinds import create
@@ -155,3 +158,57 @@ def test_vectors(options):
             np.testing.assert_allclose(vectors.vectors, right.vectors, rtol=1e-4, atol=1e-5)
             for name in ("names", "starts", "ends", "segments"):
                 assert np.array_equal(getattr(vectors, name), getattr(right, name)), name
+
+
+def test_pairs_are_those_of_the_graph():
+    texts = [
+        "a ||| b ",
+        "a ||| b ||| c",
+        "a ||| ||| b",
+        " \t\f||| b",
+        "\v ||| b",
+        "\xa0 ||| b",
+        "a |||",
+        "a ||| ",
+        " ||| ",
+        "a",
+    ]
+    first, second, is_pair = (column.numpy().tolist() for column in split_pairs(tf.constant(texts)))
+    expected = [[a, b] if pair else [a] for a, b, pair in zip(first, second, is_pair, strict=True)]
+    assert [[part.encode() for part in split_pair(text)] for text in texts] == expected
+
+
+WINDOWS = {"max_seq_length": 64, "stride": 32}
+VECTORS = VectorChoice(layers=choose_layers("last", 2), unit="word", word_vectors="mean", **WINDOWS).host_settings()
+STAGES = {
+    "texts": {"stages": "texts", "texts": 1, **WINDOWS, "windows": {"stride": 32, "most": 10**6, "pooling": "mean"}},
+    "tags": {"stages": "tags", "windows": WINDOWS, "scheme": "iob2"},
+    "questions": {
+        "stages": "questions",
+        "windows": {"max_seq_length": 64, "doc_stride": 32, "max_query_length": 8},
+        "search": vars(Search(n_best_size=4, max_answer_length=5, has_null=True, threshold=0.0, temperature=1.0)),
+    },
+    "masks": {"stages": "masks", "max_positions": 64, "is_causal": False, "predictions": 3},
+    "words": VECTORS,
+    "tokens": {**VECTORS, "unit": "token"},
+    "sentences": {**VECTORS, "unit": "sentence"},
+}
+
+
+@pytest.mark.parametrize("unit", linear_time.UNITS)
+@pytest.mark.parametrize("name", STAGES)
+def test_time_is_linear_in_the_length_of_a_text(name, unit):
+    about = {"kind": "classes", "labels": LABELS}
+    stages = host.stages(STAGES[name], about, create(TOKENIZER.vocabulary))
+    widths = {"logits": 5, "tokens": 2, "start_logits": 0, "end_logits": 0, "masked_lm_logits": 4}
+
+    def answer(text):
+        rows, rest = stages.read([["who", text] if name == "questions" else [text]])
+        sizes = [len(row.positions) if name == "masks" else 1 if name == "texts" else len(row.ids) for row in rows]
+        numbers = {key: [np.zeros([size, width or 1], "f4") for size in sizes] for key, width in widths.items()}
+        numbers |= {key: [x[:, 0] for x in numbers[key]] for key in ("start_logits", "end_logits")}
+        if name == "texts":
+            numbers["logits"] = [x[0] for x in numbers["logits"]]
+        (stages.vectors if hasattr(stages, "vectors") else stages.answer)(numbers, rest)
+
+    linear_time.check(answer, unit, 25_000)

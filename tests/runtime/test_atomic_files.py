@@ -4,6 +4,9 @@ import errno
 import json
 import os
 import pathlib
+import subprocess
+import sys
+import threading
 
 import pytest
 
@@ -104,7 +107,7 @@ def write_folder(folder, *names, **options):
 def test_folder_appears_complete(tmp_path):
     with atomic_files.atomic_folder(f"{tmp_path / 'new'}/") as partial:
         pathlib.Path(partial, "file").write_text("")
-        assert os.listdir(tmp_path) == ["new.partial"]
+        assert os.listdir(tmp_path) == [".new.partial"]
     assert os.listdir(tmp_path) == ["new"] and os.listdir(tmp_path / "new") == ["file"]
 
 
@@ -114,9 +117,9 @@ def test_interrupted_folder_leaves_nothing_and_leftovers_are_harmless(tmp_path, 
         pathlib.Path(partial, "half").write_text("half")
         raise KeyboardInterrupt
     assert os.listdir(tmp_path) == []
-    for remains in ("new.partial", "new.old.partial"):
-        (tmp_path / remains).mkdir()
-        (tmp_path / remains / "half").write_text("half")
+    for remains in ("new", "old"):
+        (tmp_path / ".new.partial" / remains).mkdir(parents=True)
+        (tmp_path / ".new.partial" / remains / "half").write_text("half")
     write_folder(tmp_path / "new", "whole", overwrite=overwrite)
     assert os.listdir(tmp_path) == ["new"] and os.listdir(tmp_path / "new") == ["whole"]
 
@@ -137,7 +140,7 @@ def test_old_folder_stays_if_the_new_one_cannot_be_renamed(tmp_path, monkeypatch
     rename = os.rename
 
     def fail_once(source, target):
-        if os.path.basename(source) == "folder.partial":
+        if os.path.basename(os.path.dirname(source)) == ".folder.partial" and os.path.basename(source) == "new":
             raise OSError("no room")
         rename(source, target)
 
@@ -145,3 +148,81 @@ def test_old_folder_stays_if_the_new_one_cannot_be_renamed(tmp_path, monkeypatch
     with pytest.raises(OSError, match="no room"):
         write_folder(tmp_path / "folder", "new", overwrite=True)
     assert os.listdir(tmp_path) == ["folder"] and os.listdir(tmp_path / "folder") == ["old"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_folders_of_the_user_are_never_removed(tmp_path, overwrite):
+    for name in ("new.partial", "new.old.partial"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine").write_text("mine")
+    write_folder(tmp_path / "new", "first")
+    (tmp_path / "empty").mkdir()
+    write_folder(tmp_path / ("new" if overwrite else "empty"), "second", overwrite=overwrite)
+    assert all((tmp_path / name / "mine").exists() for name in ("new.partial", "new.old.partial"))
+
+
+WRITER = """
+import pathlib, sys
+from bert_tf.runtime import atomic_files
+with getattr(atomic_files, sys.argv[1])(sys.argv[2]) as partial:
+    path = pathlib.Path(partial, "first") if sys.argv[1] == "atomic_folder" else pathlib.Path(partial)
+    path.write_text("first")
+    print("writing", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("kind", ["atomic_folder", "atomic_write"])
+def test_second_process_is_told_that_another_one_writes(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(atomic_files.folder_lock, "PATIENCE", 0.0)
+    target = tmp_path / "target"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", WRITER, kind, str(target)], **pipes) as process:
+        assert process.stdout.readline() == "writing\n"
+        with (
+            pytest.raises(UserError, match="target is being written by another process"),
+            getattr(atomic_files, kind)(target),
+        ):
+            raise AssertionError("both write")
+        process.communicate("end\n")
+    assert process.returncode == 0
+    written = target / "first" if kind == "atomic_folder" else target
+    assert written.read_text() == "first" and os.listdir(tmp_path) == ["target"]
+
+
+@pytest.mark.parametrize("kind", ["atomic_folder", "atomic_write"])
+def test_what_threads_write_at_once_is_never_mixed(tmp_path, kind):
+    options = {"overwrite": True} if kind == "atomic_folder" else {}
+    target, failed = tmp_path / "target", []
+
+    def write(number):
+        try:
+            for _ in range(20):
+                with getattr(atomic_files, kind)(target, **options) as partial:
+                    for part in range(3):
+                        path = pathlib.Path(partial, str(part)) if kind == "atomic_folder" else pathlib.Path(partial)
+                        with open(path, "a") as file:
+                            file.write(f"{number}\n")
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=write, args=[number]) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    paths = [target / str(part) for part in range(3)] if kind == "atomic_folder" else [target]
+    lines = [line for path in paths for line in path.read_text().splitlines()]
+    assert not failed and len(lines) == 3 and len(set(lines)) == 1
+    assert os.listdir(tmp_path) == ["target"]
+
+
+def test_killed_process_leaves_no_lock(tmp_path):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    target = tmp_path / "target"
+    with subprocess.Popen([sys.executable, "-c", WRITER, "atomic_folder", str(target)], **pipes) as process:
+        process.stdout.readline()
+        process.kill()
+    assert os.listdir(tmp_path) == [".target.partial"]
+    write_folder(target, "second")
+    assert os.listdir(tmp_path) == ["target"] and os.listdir(target) == ["second"]

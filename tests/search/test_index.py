@@ -145,6 +145,15 @@ def test_partial_index_made_with_other_flags_is_begun_anew(model, texts, tmp_pat
     assert "Continuing" not in capsys.readouterr().out
 
 
+def test_folder_of_the_user_is_not_taken_for_a_partial_index(model, texts, tmp_path):
+    partial = tmp_path / "index.partial"
+    partial.mkdir()
+    (partial / "mine.txt").write_text("mine")
+    with pytest.raises(UserError, match="index.partial is not an index"):
+        building.build(texts, str(tmp_path / "index"), model)
+    assert (partial / "mine.txt").read_text() == "mine"
+
+
 def test_index_of_a_file_that_changed_is_begun_anew(model, tmp_path, capsys, monkeypatch):
     source, folder = tmp_path / "texts.txt", tmp_path / "index"
     source.write_text("red\ngreen\nblue\n")

@@ -1,8 +1,11 @@
 """Tokenizers without TensorFlow against those in the graph: ids and offsets of hard, random and assigned characters."""
 
 import host_tokenizer_cases as cases
+import linear_time
 import numpy as np
 import pytest
+
+from bert_tf.text import host_tokenizer_kinds
 
 
 def assert_alike(case, texts):
@@ -27,3 +30,28 @@ def test_ids_and_offsets_are_those_of_the_graph(case):
 @pytest.mark.parametrize("case", cases.CASES)
 def test_ids_and_offsets_of_assigned_characters_and_random_strings_are_those_of_the_graph(case):
     assert_alike(case, [f"a{c}b c{c}" for c in cases.ASSIGNED[::7]] + cases.mixtures(5000))
+
+
+def assert_linear(case, size):
+    make, lower_case, special = cases.CASES[case]
+    host = host_tokenizer_kinds.create(make(), lower_case, special_tokens_in_strings=special)
+    for unit in linear_time.UNITS:
+        linear_time.check(host.with_offsets, unit, size)
+
+
+@pytest.mark.parametrize("case", cases.CASES)
+def test_time_is_linear_in_the_length_of_a_text(case):
+    assert_linear(case, 10_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", cases.CASES)
+def test_time_is_linear_up_to_a_megabyte(case):
+    assert_linear(case, 250_000)
+
+
+def test_long_words_are_not_remembered():
+    for case in ("uncased", "albert"):
+        _, host = cases.tokenizers(case)
+        host("fox " + "a" * 10_000)
+        assert list(map(len, host._words)) in ([3], [4])

@@ -98,7 +98,11 @@ def test_second_run_in_a_folder_is_refused_until_the_first_closes(tmp_path, monk
     first.log(1, {"loss": 1.0})
     with pytest.raises(UserError, match="is using"):
         RunFolder(str(tmp_path)).claim()
-    with pytest.raises(UserError, match=f"Another process .{os.getpid()}. is using {tmp_path}"):
+    with pytest.raises(UserError, match=f"This process is using {tmp_path}"):
+        opened(tmp_path)
+    run = json.loads((tmp_path / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps(run | {"process": 1}))
+    with pytest.raises(UserError, match=f"Another process .1. is using {tmp_path}"):
         opened(tmp_path)
     first.close()
     assert not [file.path for file in psutil.Process().open_files() if file.path.startswith(str(tmp_path))]

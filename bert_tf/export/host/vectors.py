@@ -4,7 +4,6 @@ n tokens of a text, D hidden size, E numbers of a vector.
 """
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +16,8 @@ from bert_tf.heads.vectors.vector_choice import EPSILON, SMALLEST
 from bert_tf.runtime import json_arrays
 from bert_tf.text.host_tokenizer import Tokens
 
-PAIR = re.compile(r"(?s)(.*\S.*) \|\|\| (.*)", re.ASCII)  # split at the last bar
+BAR = " ||| "  # between the texts of a pair
+BLANKS = " \t\n\r\f"  # `\s` of RE2
 NO_OFFSET = -1  # start and end of [CLS] and [SEP], which are in no text
 ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "identity": lambda x: x,
@@ -60,10 +60,8 @@ class Stages:
         """Rows of texts and pairs, "first ||| second" being a pair."""
         found, texts = [], []
         for parts in examples:
-            text = parts[0]
             is_split = len(parts) == 1 and self._settings.get("splits_pairs", True)
-            match = PAIR.fullmatch(text.rstrip(" \t\n\r\f")) if is_split else None
-            own, read = self._read([match[1], match[2]] if match else list(parts))
+            own, read = self._read(split_pair(parts[0]) if is_split else list(parts))
             found += own
             texts.append(read)
         return found, texts
@@ -131,8 +129,9 @@ class Stages:
         lasts = np.flatnonzero(in_text & np.append(begins | ~in_text, True)[1:])  # before a word, or [SEP]
         vectors = states[firsts]
         if self._settings["word_vectors"] == "mean" and firsts.size:
-            ranks = np.cumsum(begins[in_text]) - 1
-            vectors = np.stack([states[in_text][ranks == number].mean(0) for number in range(len(firsts))])
+            places = np.flatnonzero(begins[in_text])
+            counts = np.diff(places, append=in_text.sum())[:, None].astype(np.float32)
+            vectors = np.add.reduceat(states[in_text], places) / counts
         offsets = starts[firsts], ends[lasts], segments[firsts]
         words = tuple(read.parts[segment][start:end] for start, end, segment in zip(*offsets, strict=True))
         return TextVectors(finish(vectors)[:, None], words, *offsets)
@@ -144,6 +143,12 @@ class Stages:
         skipped = min(self._skipped, len(tokens) - 1)
         pools = self._settings["pooling"].replace("mean_max", "mean+max").split("+")
         return np.concatenate([_pooled(tokens[skipped:], name, skipped) for name in pools])
+
+
+def split_pair(text: str) -> list[str]:
+    """The text, or the two that its last bar separates: `heads.vectors.feature_windows.split_pairs`."""
+    first, bar, second = text.rstrip(BLANKS).rpartition(BAR)
+    return [first, second] if bar and first.strip(BLANKS) else [text]
 
 
 def _pooled(tokens: np.ndarray, pooling: str, before: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,21 +34,21 @@ class Answered:
 
     def fields(self) -> dict[str, Any]:
         """{name: plain value}, as JSON has it."""
-        fields = self.answer.fields()
-        given = self._given(fields) if self.row is not None else {"id": self.id, **self.texts}
-        return {**given, **fields, **self._known()}
+        answer = {**self.answer.fields(), **self._known()}
+        return _renamed({"id": self.id, **self.texts} if self.row is None else self.row, answer) | answer
 
     def columns(self) -> dict[str, Any]:
         """{name: value} of a row of a table: its own columns, then the answer; texts of no table come last."""
         if self.row is not None:
-            columns = self.answer.columns()
-            return {**self._given(columns), **columns, **self._known()}
+            answer = {**self.answer.columns(), **self._known()}
+            return _renamed(self.row, answer) | answer
         texts: dict[str, Any] = {}
         for name, value in self.texts.items():
             choices = value if isinstance(value, list) else []
             texts |= {f"{name.removesuffix('s')} {i}": text for i, text in enumerate(choices)} or {name: value}
         first, *others = self.answer.columns().items()
-        return {"id": self.id, **dict([first]), **self._known(), **dict(others), **texts}
+        answer = {"id": self.id, **dict([first]), **self._known(), **dict(others)}
+        return answer | _renamed(texts, answer)
 
     def line(self) -> str:
         """One line: the answer, its probability, and the texts."""
@@ -61,13 +62,21 @@ class Answered:
             return self.line()
         return "".join(f"{each}\n" for each in ([] if self.answer.headline is None else [self.answer.headline]) + lines)
 
-    def _given(self, answer: Mapping[str, Any]) -> dict[str, Any]:
-        """The columns of the row; one that the answer has too is called "label (file)"."""
-        return {f"{name} (file)" if name in answer else name: value for name, value in (self.row or {}).items()}
-
     def _known(self) -> dict[str, Any]:
         known = {"truth": self.truth, "loss": self.loss}
         return {name: value for name, value in known.items() if value is not None}
+
+
+def _renamed(given: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The given columns; one whose name the answer has too gets a free name: "label (file)", "label (file 2)"."""
+    taken = {*answer, *given}
+    columns = {}
+    for name, value in given.items():
+        if name in answer:
+            names = itertools.chain([f"{name} (file)"], (f"{name} (file {number})" for number in itertools.count(2)))
+            taken.add(name := next(free for free in names if free not in taken))
+        columns[name] = value
+    return columns
 
 
 def answered(

@@ -201,6 +201,11 @@ def _without_formula(value: Any) -> Any:
     return value
 
 
+def without_apostrophe(text: str) -> str:
+    """A text of one line without the apostrophe that `_without_formula` put before it."""
+    return text[1:] if text.startswith("'") and _without_formula(text[1:]) == text else text
+
+
 def write_submission(folder: str, name: str, rows: Iterable[Answered]) -> None:
     """Writes the file that GLUE's leaderboard takes: a header, then index and label (or number) of each example."""
     files.make_folder(folder)

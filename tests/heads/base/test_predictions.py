@@ -1,6 +1,7 @@
 """Rows about what a model answered: the hardest examples of a split."""
 
 import csv
+import dataclasses
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.heads.regression import Regression
+from bert_tf.tasks import labelled_rows
 
 
 def hardest(goal, labels, most=12, texts=("a",), **answers):
@@ -65,6 +67,38 @@ def test_other_columns_are_kept_and_csv_is_safe_for_spreadsheets(tmp_path):
     assert "'=x" in first
     assert (first["label (file)"], first["note"], first["change"]) == ("old", "'=1+1", "-3")
     assert (first["probability bad"], first["probability good"]) == ("0.250000", "0.750000")
+
+
+@pytest.mark.parametrize("extension", [".csv", ".tsv", ".jsonl", ".xlsx", ".parquet"])
+def test_no_column_of_a_table_is_lost_in_its_predictions(tmp_path, extension):
+    """Predictions are read and predicted for again; a column stays, whatever the table calls its columns."""
+    table = {"text": "a", "label": "gold", "probability good": "kept", "label (file 3)": "mine", "truth": "t"}
+    outputs = {"label": b"good", "probabilities": np.array([0.25, 0.75])}
+    for number in range(4):
+        example = Example("0", ("a",), None, "line 2", row=table)
+        row = answered(example, outputs, head=Classes, labels=("bad", "good"), inputs={"text": None})
+        row = dataclasses.replace(row, truth="gold")
+        assert {"gold", "kept", "mine", "t"} <= {*map(str, row.fields().values())}
+        path = str(tmp_path / f"{number}{extension}")
+        predictions.write_rows(path, [row])
+        ((_, table),) = tables.read(path)
+    assert {"gold", "mine", "t"} <= {*map(str, table.values())}
+    names = [name for name in table if name.startswith("label")]
+    assert sorted(names) == sorted(["label", "label (file)", *(f"label (file {number})" for number in (2, 3, 4, 5))])
+    assert (table["label (file)"], table["label (file 3)"], table["label"]) == ("gold", "mine", "good")
+
+
+@pytest.mark.parametrize("extension", [".csv", ".xlsx"])
+def test_label_that_looks_like_a_formula_is_read_back(tmp_path, extension):
+    labels = ["=ugly", "+", "-1", "@x", "good", "'s", "'"]
+    path = str(tmp_path / f"a{extension}")
+    predictions.write_rows(
+        path, [Answered(id="0", texts={"text": "a"}, answer=Prediction(label=label)) for label in labels]
+    )
+    read = [row["label"] for _, row in tables.read(path)]
+    assert "'=ugly" in read
+    rows = [labelled_rows.with_value(Example("0", ("a",), label, "line 2"), (), Classes) for label in read]
+    assert [row.label for row in rows] == labels
 
 
 def test_csv_with_any_line_ends_is_read_back_and_no_line_is_a_formula(tmp_path):
