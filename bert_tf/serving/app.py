@@ -23,7 +23,7 @@ from bert_tf.errors import UserError, reason_of
 from bert_tf.export.older_exports import TooLong
 from bert_tf.serving import access, client_routes, openapi, text_size, values, versions
 from bert_tf.serving.batcher import Batcher, Busy
-from bert_tf.serving.body import TOO_DEEP, closed, read_json, wait_for_disconnect
+from bert_tf.serving.body import closed, read_json, wait_for_disconnect
 from bert_tf.serving.served import Arrays, Served, Signature
 from bert_tf.serving.served_index import SEARCH, ServedIndex, queries_of
 
@@ -282,7 +282,7 @@ class Server:
         except values.BadRequest as error:
             raise HTTPException(400, str(error)) from None
         except RecursionError:
-            raise HTTPException(400, TOO_DEEP) from None
+            raise HTTPException(400, "The request is nested too deeply.") from None
         outputs = await self.compute(request, model, signature, arrays)
         rows = len(next(iter(arrays.values())))
         for name, array in outputs.items():
@@ -309,7 +309,7 @@ class Server:
             raise HTTPException(
                 413, f"There are {len(queries):,} queries: send at most {self.most_instances:,} at once."
             )
-        arrays = {"query": np.array([query.encode("utf-8", "replace") for query in queries], object)}
+        arrays = {"query": np.array([query.encode() for query in queries], object)}
         found = await self.compute(request, model, model.signatures[SEARCH], arrays)
         return JSONResponse({"results": await asyncio.to_thread(model.hits, found, count)})
 
@@ -342,10 +342,7 @@ class Server:
 
 
 async def _client_error(_: Request, error: HTTPException) -> JSONResponse:
-    message = (
-        error.detail[:MAX_MESSAGE].encode(errors="backslashreplace").decode()
-    )  # it may quote half a surrogate pair
-    return JSONResponse({"error": message}, error.status_code, headers=error.headers)
+    return JSONResponse({"error": error.detail[:MAX_MESSAGE]}, error.status_code, headers=error.headers)
 
 
 async def _server_error(_: Request, error: Exception) -> JSONResponse:
