@@ -47,7 +47,7 @@ def of(folder: str, prompt: str | None = None) -> Cuts | None:
 
 def _cuts(settings: dict[str, Any], about: dict[str, Any], tokenizer: Any) -> Cuts | None:
     """Compares the rows of texts with those of a model without a limit."""
-    if settings["stages"] not in ("texts", "vectors"):
+    if "max_seq_length" not in settings:  # other stages than those of texts and their vectors
         return None
     if settings.get("stride"):  # vectors of long texts are made of several rows
         return lambda _: False

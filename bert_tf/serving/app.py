@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import contextvars
 import functools
 import importlib.resources
+import threading
 import time
 import types
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
@@ -138,27 +140,34 @@ class Server:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        watching = asyncio.create_task(self._watch())
+        stop = threading.Event()
+        context = contextvars.copy_context()
+        threading.Thread(target=context.run, args=(self._watch, stop), daemon=True).start()
         yield
-        watching.cancel()
+        stop.set()
         self.is_ready = False
         for batcher in self.batchers.values():
             await batcher.close()
 
-    async def _watch(self) -> None:
+    @property
+    def is_loading(self) -> bool:
+        """Returns whether a newer version of a model is loaded just now, which nothing can stop."""
+        return any(watch.is_loading for watch in self._watches.values())
+
+    def _watch(self, stop: threading.Event) -> None:
         """Replaces models by their newer versions; requests that have begun are answered by the earlier one."""
-        while self._watches:
-            await asyncio.sleep(versions.SECONDS)
+        while self._watches and not stop.wait(versions.SECONDS):
             for name, watch in self._watches.items():
                 try:
-                    model = await asyncio.to_thread(watch.look)
-                except Exception as error:
-                    reason = str(error) if isinstance(error, UserError) else reason_of(error)
-                    print(f"{name}: version {self.models[name].version} is still served. {reason}", flush=True)
-                    continue
-                if model is not None:
-                    self.models[name] = model
-                    print(f"{name}: version {model.version} is served now.", flush=True)
+                    model = watch.look()
+                except versions.NotComplete as error:
+                    print(f"{name}: {error}", flush=True)
+                except UserError as error:
+                    print(f"{name}: version {self.models[name].version} is still served. {error}", flush=True)
+                else:
+                    if model is not None and not stop.is_set():
+                        self.models[name] = model
+                        print(f"{name}: version {model.version} is served now.", flush=True)
 
     def model(self, request: Request) -> Served | ServedIndex:
         """The model in the path; raises 404 for an unknown model or version."""

@@ -128,6 +128,8 @@ def run(arguments: argparse.Namespace) -> None:
         uvicorn.Server(settings).run(sockets=[listener])
     except KeyboardInterrupt:  # raised again by uvicorn after it has stopped
         print("Stopped.", flush=True)
+    if server.is_loading:  # in a thread in the midst of TensorFlow, which the interpreter must not take down
+        os._exit(0)
 
 
 def _load(arguments: argparse.Namespace, name: str, path: str, version: str, *, is_index: bool) -> Any:
