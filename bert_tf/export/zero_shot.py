@@ -6,6 +6,7 @@ the pipeline of `transformers`.
 B texts, L labels, C classes of the model. Free of TensorFlow.
 """
 
+import string
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -107,9 +108,16 @@ def hypotheses(labels: Sequence[str], template: str) -> list[str]:
         raise UserError(
             f"The labels are {', '.join(map(repr, labels)) or 'none'}; expected different ones, none empty."
         )
-    if template.count("{}") != 1:
-        raise UserError(f"hypothesis_template is {template!r}; expected a text with {{}} once, in place of the label.")
-    return [template.replace("{}", label) for label in labels]
+    try:
+        places = [place for _, *place in string.Formatter().parse(template) if place[0] is not None]
+    except ValueError:  # a brace without its other half
+        places = []
+    if places != [["", "", None]]:  # name, format and conversion
+        raise UserError(
+            f"hypothesis_template is {template!r}; expected a text with {{}} once, in place of the label. Braces of "
+            "the text are doubled: {{ and }}."
+        )
+    return [template.format(label) for label in labels]
 
 
 def probabilities(logits: "np.ndarray", classes: Sequence[str], *, multi_label: bool = False) -> "np.ndarray":

@@ -41,7 +41,7 @@ class Stop:
     @contextlib.contextmanager
     def applies(self) -> Iterator[None]:
         """Computations within end with Stopped after `set`; without TensorFlow at the next `check`."""
-        if "tensorflow" not in sys.modules:
+        if not _has_tensorflow():
             token = _current.set(self)
             try:
                 yield
@@ -63,6 +63,12 @@ class Stop:
             _current.reset(token)
             with self._lock:
                 self._managers.remove(manager)
+
+
+def _has_tensorflow() -> bool:
+    """Returns whether TensorFlow is loaded: whole, as another thread may be importing it, which this one may not."""
+    found = sys.modules.get("tensorflow")
+    return found is not None and not getattr(found.__spec__, "_initializing", False)
 
 
 def check() -> None:

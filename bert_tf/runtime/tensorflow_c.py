@@ -78,11 +78,11 @@ def library_path() -> str | None:
     return min(paths, default=None)
 
 
-def _open_library(path: str) -> ctypes.CDLL:
-    """Loads a library for all that are loaded later; finds its functions when they are called, unlike ctypes."""
+def open_library(path: str, mode: int) -> ctypes.CDLL:
+    """Loads a library. Unlike ctypes and `import` it lets other threads run meanwhile, and takes any mode of dlopen."""
     dlopen = ctypes.CDLL(None).dlopen
     dlopen.restype = ctypes.c_void_p
-    handle = dlopen(path.encode(), os.RTLD_LAZY | os.RTLD_GLOBAL)
+    handle = dlopen(path.encode(), mode)
     if not handle:
         raise OSError(f"{path} cannot be loaded")
     return ctypes.CDLL(path, handle=handle)
@@ -112,7 +112,8 @@ class Session:
         import hashlib  # noqa: F401
         import ssl  # noqa: F401
 
-        self._library = _open_library(library)
+        # For all libraries that are loaded later; functions are found when they are called.
+        self._library = open_library(library, os.RTLD_LAZY | os.RTLD_GLOBAL)
         for name in POINTERS:
             getattr(self._library, name).restype = ctypes.c_void_p
         for name in SIZES:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import backend, keras_import
+from bert_tf.runtime import backend, keras_import, tensorflow_c
 
 # What `import tensorflow` imports of Keras at its end, to register its optimizers for `tf.saved_model.load`: a third of
 # the time. No SavedModel of this package has one, and what needs Keras imports it.
@@ -62,6 +62,8 @@ def start_tensorflow() -> None:
     if "keras" not in sys.modules:
         keras_import.within(lambda _: _without(*EXTRAS_OF_KERAS))
     with _without(PART_OF_KERAS), no_messages():
+        if library := tensorflow_c.library_path():  # a second or more, in which `import` would stop all other threads
+            tensorflow_c.open_library(library, os.RTLD_NOW)
         backend.gpu_count()  # loads the drivers
 
 

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ANY = "*"
 PUBLIC = {"/healthz", "/readyz"}  # for probes, which know neither the token nor a name of the server
+READING = {"GET", "HEAD"}  # methods that open paths are open for
 HOST = re.compile(rb"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d+)?")
 MAX_LOGGED = 200  # characters of a path
 
@@ -26,7 +27,7 @@ class Gate:
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str], token: str, open_paths: Collection[str]) -> None:
-        """hosts: names in the Host header, "*" for any. token: "" for none. open_paths: those that need no token."""
+        """hosts: names in the Host header, "*" for any. token: "" for none. open_paths: read without the token."""
         self.app, self.token = app, token
         self.hosts = {host.lower().strip("[]") for host in hosts}
         self.open_paths = PUBLIC | set(open_paths)
@@ -38,13 +39,17 @@ class Gate:
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         headers, path = dict(scope["headers"]), scope["path"]
-        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+        names = [name for name, _ in scope["headers"]]
+        if names.count(b"host") > 1:
             return JSONResponse({"error": "The request has several Host headers; expected one."}, 400)
         if path not in PUBLIC and ANY not in self.hosts and host_name(headers.get(b"host", b"")) not in self.hosts:
             return JSONResponse({"error": "The Host header is not one of --allowed_hosts."}, 400)
-        given = headers.get(b"authorization", b"")
-        expected = f"Bearer {self.token}".encode()
-        if not self.token or path in self.open_paths or hmac.compare_digest(given, expected):
+        if not self.token or (path in self.open_paths and scope["method"] in READING):
+            return None
+        if names.count(b"authorization") > 1:
+            return JSONResponse({"error": "The request has several Authorization headers; expected one."}, 400)
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(b" "), self.token.encode()):
             return None
         error = {"error": "The request needs the header authorization: Bearer TOKEN, with the token of this server."}
         return JSONResponse(error, 401, {"www-authenticate": "Bearer"})

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import contextvars
 import functools
 import importlib.resources
+import threading
 import time
 import types
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
@@ -23,7 +25,7 @@ from bert_tf.errors import UserError, reason_of
 from bert_tf.export.older_exports import TooLong
 from bert_tf.serving import access, client_routes, openapi, text_size, values, versions
 from bert_tf.serving.batcher import Batcher, Busy
-from bert_tf.serving.body import TOO_DEEP, closed, read_json, wait_for_disconnect
+from bert_tf.serving.body import closed, read_json, wait_for_disconnect
 from bert_tf.serving.served import Arrays, Served, Signature
 from bert_tf.serving.served_index import SEARCH, ServedIndex, queries_of
 
@@ -138,27 +140,34 @@ class Server:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        watching = asyncio.create_task(self._watch())
+        stop = threading.Event()
+        context = contextvars.copy_context()
+        threading.Thread(target=context.run, args=(self._watch, stop), daemon=True).start()
         yield
-        watching.cancel()
+        stop.set()
         self.is_ready = False
         for batcher in self.batchers.values():
             await batcher.close()
 
-    async def _watch(self) -> None:
+    @property
+    def is_loading(self) -> bool:
+        """Returns whether a newer version of a model is loaded just now, which nothing can stop."""
+        return any(watch.is_loading for watch in self._watches.values())
+
+    def _watch(self, stop: threading.Event) -> None:
         """Replaces models by their newer versions; requests that have begun are answered by the earlier one."""
-        while self._watches:
-            await asyncio.sleep(versions.SECONDS)
+        while self._watches and not stop.wait(versions.SECONDS):
             for name, watch in self._watches.items():
                 try:
-                    model = await asyncio.to_thread(watch.look)
-                except Exception as error:
-                    reason = str(error) if isinstance(error, UserError) else reason_of(error)
-                    print(f"{name}: version {self.models[name].version} is still served. {reason}", flush=True)
-                    continue
-                if model is not None:
-                    self.models[name] = model
-                    print(f"{name}: version {model.version} is served now.", flush=True)
+                    model = watch.look()
+                except versions.NotComplete as error:
+                    print(f"{name}: {error}", flush=True)
+                except UserError as error:
+                    print(f"{name}: version {self.models[name].version} is still served. {error}", flush=True)
+                else:
+                    if model is not None and not stop.is_set():
+                        self.models[name] = model
+                        print(f"{name}: version {model.version} is served now.", flush=True)
 
     def model(self, request: Request) -> Served | ServedIndex:
         """The model in the path; raises 404 for an unknown model or version."""
@@ -282,7 +291,7 @@ class Server:
         except values.BadRequest as error:
             raise HTTPException(400, str(error)) from None
         except RecursionError:
-            raise HTTPException(400, TOO_DEEP) from None
+            raise HTTPException(400, "The request is nested too deeply.") from None
         outputs = await self.compute(request, model, signature, arrays)
         rows = len(next(iter(arrays.values())))
         for name, array in outputs.items():
@@ -309,7 +318,7 @@ class Server:
             raise HTTPException(
                 413, f"There are {len(queries):,} queries: send at most {self.most_instances:,} at once."
             )
-        arrays = {"query": np.array([query.encode("utf-8", "replace") for query in queries], object)}
+        arrays = {"query": np.array([query.encode() for query in queries], object)}
         found = await self.compute(request, model, model.signatures[SEARCH], arrays)
         return JSONResponse({"results": await asyncio.to_thread(model.hits, found, count)})
 
@@ -342,10 +351,7 @@ class Server:
 
 
 async def _client_error(_: Request, error: HTTPException) -> JSONResponse:
-    message = (
-        error.detail[:MAX_MESSAGE].encode(errors="backslashreplace").decode()
-    )  # it may quote half a surrogate pair
-    return JSONResponse({"error": message}, error.status_code, headers=error.headers)
+    return JSONResponse({"error": error.detail[:MAX_MESSAGE]}, error.status_code, headers=error.headers)
 
 
 async def _server_error(_: Request, error: Exception) -> JSONResponse:

@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from bert_tf.heads.vectors import Vectors
+from bert_tf.heads.vectors.sentence_choice import SEARCH_PROMPTS
 from bert_tf.search.reranking import POSITIVE
 from bert_tf.serving import text_size, values
 from bert_tf.serving.served import Arrays, Served, Signature
@@ -65,7 +66,7 @@ class ClientRoutes:
         try:
             body = await self._body(request)
             model = self._chosen(body.get("model"), "vectors")
-            texts = self._texts(body.get("input"), "input")
+            texts = self._texts(body, "input")
             encoding = body.get("encoding_format") or "float"
             if encoding not in ("float", "base64"):
                 raise HTTPException(400, "The encoding_format is neither float nor base64.")
@@ -90,22 +91,23 @@ class ClientRoutes:
         return await asyncio.to_thread(answer)
 
     async def embed(self, request: Request) -> Response:
-        """{"inputs": text or texts, "normalize", "prompt_name", "dimensions"} -> the vectors."""
+        """{"inputs": text or texts, "normalize", "prompt_name", "dimensions", "truncate"} -> the vectors."""
         body = await self._body(request)
         model = self._chosen(body.get("model"), "vectors")
-        texts = self._texts(body.get("inputs"), "inputs")
+        texts = self._texts(body, "inputs")
         normalize = body.get("normalize", True)
         if not isinstance(normalize, bool):
             raise HTTPException(400, "normalize is neither true nor false.")
 
         async def answer() -> Response:
+            await self._check_whole(model, body, [[text] for text in texts], _prompt_of(model, body))
             vectors = await self._vectors(request, model, body, texts, normalize=normalize)
             return await asyncio.to_thread(lambda: JSONResponse(vectors.tolist()))
 
         return await self._server.timed(model, answer())
 
     async def rerank(self, request: Request) -> Response:
-        """{"query", "texts", "raw_scores", "return_text"} -> [{"index", "score", "text"}], the best first.
+        """{"query", "texts", "raw_scores", "return_text", "truncate"} -> [{"index", "score", "text"}], the best first.
 
         With "documents" instead of "texts", "top_n" and "return_documents" the answer is that of Jina and Cohere.
         """
@@ -113,18 +115,15 @@ class ClientRoutes:
         model = self._chosen(body.get("model"), "pairs")
         query, is_of_texts = body.get("query"), "texts" in body
         if not isinstance(query, str):
-            raise HTTPException(400, "The query is not a text.")
-        name = "texts" if is_of_texts else "documents"
-        given = body.get(name)
-        if isinstance(given, list):
-            given = [each.get("text") if isinstance(each, dict) else each for each in given]
-        texts = self._texts(given, name)
+            raise HTTPException(400, "The query is not a text." if "query" in body else "The request has no query.")
+        texts = self._texts(body, "texts" if is_of_texts else "documents", takes_one=False)
         most = body.get("top_n")
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
             raise HTTPException(400, "top_n is not a whole number from 1.")
         flags = {name: body.get(name) or False for name in ("raw_scores", "return_text", "return_documents")}
 
         async def answer() -> Response:
+            await self._check_whole(model, body, [[query, text] for text in texts])
             arrays = {"text_a": _encoded([query] * len(texts)), "text_b": _encoded(texts)}
             outputs = await self._server.compute(request, model, model.signatures["serving_default"], arrays)
             scores = _scores(model, outputs, is_raw=bool(flags["raw_scores"]))
@@ -146,38 +145,71 @@ class ClientRoutes:
 
     def _chosen(self, name: Any, what: str) -> Served:
         """The model with a name, or the only one that returns vectors, or takes pairs."""
-        fits = {"vectors": is_of_vectors, "pairs": is_of_pairs}[what]
+        fits, lacks = {
+            "vectors": (is_of_vectors, "makes no vectors of texts"),
+            "pairs": (is_of_pairs, "takes no pairs"),
+        }[what]
         known = {name: model for name, model in self._server.models.items() if fits(model)}
         if not known:
             raise HTTPException(404, f"No model of {what} is served.")
         if name is None and len(known) == 1:
             return next(iter(known.values()))
-        if not isinstance(name, str) or name not in known:
-            asked = "No model is named" if name is None else f"There is no model {values.cite(str(name))}"
-            raise HTTPException(404, f"{asked}: send one of {', '.join(known)} as model.")
-        return known[name]
+        if isinstance(name, str) and name in known:
+            return known[name]
+        rest = f"send one of {', '.join(known)} as model."
+        if name is None:
+            raise HTTPException(404, f"No model is named: {rest}")
+        if isinstance(name, str) and name in self._server.models:
+            raise HTTPException(400, f"{name} {lacks}: {rest}")
+        raise HTTPException(404, f"There is no model {values.cite(str(name))}: {rest}")
 
-    def _texts(self, given: Any, name: str) -> list[str]:
-        texts = [given] if isinstance(given, str) else given
-        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-            raise HTTPException(
-                400, f"{name} is neither a text nor a list of texts; ids of tokens are not taken, as models differ."
-            )
+    def _texts(self, body: Body, name: str, *, takes_one: bool = True) -> list[str]:
+        """The texts in a field. takes_one: whether it may be a text, instead of a list of them."""
+        expected = "a text or a list of texts" if takes_one else "a list of texts"
+        if name not in body:
+            raise HTTPException(400, f"The request has no {name}; expected {expected}.")
+        given = body[name]
+        texts = [given] if takes_one and isinstance(given, str) else given
+        if not isinstance(texts, list) or not texts:
+            raise HTTPException(400, f"{name} is {values.kind_of(given)}; expected {expected}.")
+        if not takes_one:
+            texts = [each.get("text") if isinstance(each, dict) else each for each in texts]
+        others = [text for text in texts if not isinstance(text, str)][:1]
+        if others:
+            message = f"{name} has {values.kind_of(others[0])}; expected {expected}"
+            raise HTTPException(400, f"{message}: ids of tokens are not taken, as models differ.")
         if len(texts) > self._server.most_instances:
             most = self._server.most_instances
             raise HTTPException(413, f"There are {len(texts):,} texts: send at most {most:,} at once.")
         return texts
 
+    async def _check_whole(
+        self, model: Served, body: Body, examples: list[list[str]], prompt: str | None = None
+    ) -> None:
+        """Raises HTTPException where the client does not want its texts to be cut as the model would."""
+        truncate, side = body.get("truncate"), body.get("truncation_direction")
+        if truncate is not None and not isinstance(truncate, bool):
+            raise HTTPException(400, "truncate is neither true nor false.")
+        if side is not None and (not isinstance(side, str) or side.lower() not in ("left", "right")):
+            raise HTTPException(400, "truncation_direction is neither Left nor Right.")
+        if truncate is not False and (side or "Right").lower() == "right":
+            return
+        cuts = await asyncio.to_thread(model.cuts, prompt)
+        if cuts is None:
+            message = f"{model.name} does not say how long its texts may be: send it without truncate: false and Left."
+            raise HTTPException(400, message)
+        long = await asyncio.to_thread(lambda: [number for number, each in enumerate(examples) if cuts(each)][:1])
+        if long and truncate is False:
+            raise HTTPException(413, f"Text {long[0]} has more tokens than {model.name} reads: send it in parts.")
+        if long:
+            message = f"{model.name} reads the first tokens of text {long[0]}, not the last: send it in parts."
+            raise HTTPException(400, message)
+
     async def _vectors(
         self, request: Request, model: Served, body: Body, texts: list[str], *, normalize: bool | None
     ) -> np.ndarray:
         """Float32 [B, E]. normalize: to length 1; None: if they are so before `dimensions` of them are taken."""
-        prompt = body.get("prompt_name")
-        known = [name for name in model.signatures if name not in ("serving_default", "tokens")]
-        if prompt is not None and prompt not in known:
-            names = ", ".join(known) or "none"
-            raise HTTPException(400, f"There is no prompt_name {values.cite(str(prompt))}. Known: {names}.")
-        signature = model.signatures[prompt or "serving_default"]
+        signature = model.signatures[_prompt_of(model, body) or "serving_default"]
         outputs = await self._server.compute(request, model, signature, {"text": _encoded(texts)})
         vectors = outputs["vectors"].reshape(len(texts), -1).astype(np.float32)
         lengths = np.linalg.norm(vectors, axis=1)
@@ -204,6 +236,15 @@ def is_of_pairs(model: Any) -> bool:
     return _positive(model) is not None or "values" in model.signatures["serving_default"].outputs
 
 
+def _prompt_of(model: Served, body: Body) -> str | None:
+    """The prompt that the client names, which is a signature of the model."""
+    prompt, known = body.get("prompt_name"), [name for name in SEARCH_PROMPTS if name in model.signatures]
+    if prompt is None or prompt in known:
+        return prompt
+    names = ", ".join(known) or "none"
+    raise HTTPException(400, f"There is no prompt_name {values.cite(str(prompt))}. Known: {names}.")
+
+
 def _positive(model: Served) -> int | None:
     """The class that means a match, if there is one."""
     found = [number for number, label in enumerate(model.labels) if str(label).lower() in POSITIVE]
@@ -220,7 +261,7 @@ def _scores(model: Served, outputs: Arrays, *, is_raw: bool) -> np.ndarray:
 
 
 def _encoded(texts: list[str]) -> np.ndarray:
-    return np.array([text.encode("utf-8", "replace") for text in texts], object)
+    return np.array([text.encode() for text in texts], object)
 
 
 def _base64(vector: np.ndarray) -> str:
@@ -236,6 +277,7 @@ def describe(models: list[Any], post: Callable[..., dict[str, Any]]) -> dict[str
     texts = {"anyOf": [text, {"type": "array", "items": text, "minItems": 1}]}
     whole, flag = {"type": "integer", "minimum": 1}, {"type": "boolean"}
     vector = {"type": "array", "items": {"type": "number"}}
+    cutting = {"truncate": flag, "truncation_direction": {"type": "string", "enum": ["Left", "Right"]}}
     paths: dict[str, Any] = {}
 
     def add(path: str, summary: str, properties: dict[str, Any], required: list[str], answer: dict[str, Any]) -> None:
@@ -248,7 +290,7 @@ def describe(models: list[Any], post: Callable[..., dict[str, Any]]) -> dict[str
         openai = {"input": texts, "encoding_format": {"type": "string", "enum": ["float", "base64"]}, **more}
         answer = {"type": "object", "properties": {"data": data}, "required": ["data"]}
         add(OPENAI, "Embeddings, as OpenAI has them.", openai, ["input"], answer)
-        inputs = {"inputs": texts, "normalize": flag, **more}
+        inputs = {"inputs": texts, "normalize": flag, **cutting, **more}
         add(
             EMBED[1],
             "Embeddings, as text-embeddings-inference has them.",
@@ -258,7 +300,7 @@ def describe(models: list[Any], post: Callable[..., dict[str, Any]]) -> dict[str
         )
     if any(map(is_of_pairs, models)):
         several = {"type": "array", "items": text, "minItems": 1}
-        pair = {"query": text, "texts": several, "raw_scores": flag, "return_text": flag}
+        pair = {"query": text, "texts": several, "raw_scores": flag, "return_text": flag, **cutting}
         found = {"type": "object", "properties": {"index": {"type": "integer"}, "score": {"type": "number"}}}
         summary = "Texts in the order of how well they answer a query, as text-embeddings-inference has them."
         add(RERANK[0], summary, pair, ["query", "texts"], {"type": "array", "items": found})

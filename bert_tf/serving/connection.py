@@ -2,14 +2,18 @@
 
 import asyncio
 import json
+import ssl
 from typing import Any
 
+import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bert_tf.serving.app import Server
 
 MAX_HEADER_BYTES = 65_536  # of the request line and all headers; also of trailers and of what frames chunks
+PARTING_BYTES, PARTING_SECONDS = 64 << 20, 5.0  # of a request that are read and dropped after its response
+REFUSED_SECONDS = 1.0  # that a connection beyond the limit is kept for its response
 NO_SNIFF = ("x-content-type-options", "nosniff")
 
 
@@ -23,13 +27,57 @@ def _refusal(status: str, error: str, *headers: str) -> bytes:
 TOO_LARGE = _refusal(
     "431 Request Header Fields Too Large", f"The header of the request is larger than {MAX_HEADER_BYTES:,} bytes."
 )
+INVALID = _refusal("400 Bad Request", "The request is not valid HTTP.")
 TOO_MANY = _refusal("503 Service Unavailable", "There are too many connections: try again later.", "retry-after: 1")
+
+
+class _Parser:
+    """httptools' parser, which takes a request that asks for another protocol as one that does not (RFC 9110, 7.8).
+
+    httptools ends such a request with its header, and leaves its body to the other protocol. Java's HTTP client and
+    `curl --http2` ask for HTTP/2 with every request.
+    """
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection, self._parser = connection, httptools.HttpRequestParser(connection)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._parser, name)
+
+    def feed_data(self, data: bytes) -> None:
+        """Parses what was received."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            if not self._connection.is_upgrade:  # a CONNECT
+                raise
+            again, self._parser = self._connection.header(), httptools.HttpRequestParser(self._connection)
+            self._parser.feed_data(again)
+            self.feed_data(data[upgrade.args[0] :])
+
+
+class _Transport:
+    """The transport of a connection, which decides how it is closed."""
+
+    def __init__(self, transport: asyncio.Transport, connection: "Connection") -> None:
+        self._transport, self._connection = transport, connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def close(self) -> None:
+        """Called by uvicorn after a response."""
+        self._connection.close()
+
+    def is_closing(self) -> bool:
+        """Returns whether nothing more is sent."""
+        return self._connection.is_parting or self._transport.is_closing()
 
 
 class Connection(HttpToolsProtocol):
     """A connection with limits that uvicorn with httptools does not have.
 
-    With `most` others it is answered 503 at once.
+    With `most` others it is answered 503, as long as fewer than `most_refused` are.
 
     It is closed when a complete request header has not arrived within `timeout_keep_alive` seconds. uvicorn applies
     that limit only after a response. A client that connects and sends nothing, or sends its header or the rest of a
@@ -39,31 +87,74 @@ class Connection(HttpToolsProtocol):
     has received without passing it on: the beginning of one endless header.
 
     It is also closed when the client has read nothing of what is sent for `timeout_keep_alive` seconds.
+
+    After a response to a request that has not arrived completely, the rest is read and dropped for a while before the
+    connection is closed: closing it with unread data resets it, and the client would lose the response.
     """
 
-    most = 0  # connections at a time
+    most = most_refused = 0  # connections at a time
+    refused: set[asyncio.Protocol]  # those that are answered 503
+    is_counted = False  # whether it has its place among `most` since before its TLS handshake
     _limit: asyncio.TimerHandle | None = None  # closes the connection
     _patience: asyncio.TimerHandle | None = None  # closes the connection of a client that does not read
     _unsent_bytes = 0  # when that was started
     _header_bytes = 0  # of this request
     _unparsed_bytes = 0  # received since the last part of a body or the last end of a request
+    _parting_bytes: int | None = None  # received and dropped; None while the connection is used
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.parser = _Parser(self)  # type: ignore[assignment]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Starts the limit, or refuses the connection."""
-        super().connection_made(transport)
-        if len(self.connections) > self.most:
-            self.connections.discard(self)
-            transport.write(TOO_MANY)
-            transport.close()
-        else:
+        self._transport = transport
+        super().connection_made(_Transport(transport, self))  # type: ignore[arg-type]
+        if self.is_counted or len(self.connections) <= self.most:
             self._begin()
+            return
+        self.connections.discard(self)
+        if len(self.refused) >= self.most_refused:
+            transport.abort()
+            return
+        self.refused.add(self)
+        self._refuse(TOO_MANY, REFUSED_SECONDS)
+
+    def close(self) -> None:
+        """Closes the connection after a response."""
+        if self.cycle is not None and self.cycle.more_body:
+            self._part()
+        else:
+            self._transport.close()
+
+    @property
+    def is_parting(self) -> bool:
+        """Returns whether the last response was sent, and what arrives is dropped."""
+        return self._parting_bytes is not None
+
+    def _part(self, seconds: float = PARTING_SECONDS) -> None:
+        """Closes the connection after some seconds, or when the client has closed its end."""
+        if self._parting_bytes is None and not self._transport.is_closing():
+            self._parting_bytes = 0
+            self._end()
+            if self._transport.can_write_eof():
+                self._transport.write_eof()
+            self._transport.resume_reading()
+            self._limit = self.loop.call_later(min(seconds, self.timeout_keep_alive), self._transport.close)
 
     def data_received(self, data: bytes) -> None:
         """Stops the limit once the header is complete, and starts it for the next one."""
-        self._unparsed_bytes += len(data)
-        super().data_received(data)
-        if self._unparsed_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
-            self._refuse_header()
+        if self._parting_bytes is None:
+            self._unparsed_bytes += len(data)
+            super().data_received(data)
+            if self._unparsed_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
+                self._refuse(TOO_LARGE)
+        elif self._parting_bytes <= PARTING_BYTES:
+            self._parting_bytes += len(data)
+        else:
+            self._transport.abort()
+        if self.is_parting:
+            return
         if self._is_responding:
             self._end()
         elif self._limit is None:
@@ -72,6 +163,7 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stops the limits."""
         super().connection_lost(exc)
+        self.refused.discard(self)
         self._end()
         self._stop_waiting()
 
@@ -87,10 +179,22 @@ class Connection(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Closes the connection when the server stops: complete requests are answered, incomplete ones dropped."""
-        if self._is_responding and self.cycle.more_body:
-            self.transport.close()
-        else:
+        if self._is_responding and not self.cycle.more_body:
             super().shutdown()
+        else:
+            self._transport.close()
+
+    @property
+    def is_upgrade(self) -> bool:
+        """Returns whether the header that was parsed asks for another protocol."""
+        return self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers)
+
+    def header(self) -> bytes:
+        """The header that was parsed, but for asking for another protocol."""
+        version = self.parser.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%s: %s" % (name, value) for name, value in self.headers if name != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
 
     def on_message_begin(self) -> None:
         """Called by the parser at the beginning of a request."""
@@ -107,6 +211,11 @@ class Connection(HttpToolsProtocol):
         self._count_header(len(name) + len(value))
         super().on_header(name, value)
 
+    def on_headers_complete(self) -> None:
+        """Called by the parser at the end of a header, which `_Parser` may have parsed again."""
+        if not self.is_upgrade:
+            super().on_headers_complete()
+
     def on_body(self, body: bytes) -> None:
         """Called by the parser for parts of the body."""
         self._unparsed_bytes = 0
@@ -115,14 +224,12 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Called by the parser at the end of a request."""
         self._unparsed_bytes = 0
-        super().on_message_complete()
+        if not self.is_upgrade:
+            super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         """Called where the parser fails, which it does after an exception in `on_header` too."""
-        if self._header_bytes > MAX_HEADER_BYTES:
-            self._refuse_header()
-        else:
-            super().send_400_response(msg)
+        self._refuse(TOO_LARGE if self._header_bytes > MAX_HEADER_BYTES else INVALID)
 
     @property
     def _is_responding(self) -> bool:
@@ -133,13 +240,13 @@ class Connection(HttpToolsProtocol):
         if self._header_bytes > MAX_HEADER_BYTES:
             raise ValueError("the header is too large")  # stops the parser
 
-    def _refuse_header(self) -> None:
+    def _refuse(self, response: bytes, seconds: float = PARTING_SECONDS) -> None:
         if not self._is_responding:  # else it would be taken for the response to an earlier request
-            self.transport.write(TOO_LARGE)
-        self.transport.close()
+            self._transport.write(response)
+        self._part(seconds)
 
     def _begin(self) -> None:
-        self._limit = self.loop.call_later(self.timeout_keep_alive, self.transport.close)
+        self._limit = self.loop.call_later(self.timeout_keep_alive, self._transport.close)
 
     def _end(self) -> None:
         if self._limit is not None:
@@ -162,17 +269,77 @@ class Connection(HttpToolsProtocol):
             self._patience = None
 
 
-def settings(server: Server, *, most_connections: int = 512, **tls: Any) -> uvicorn.Config:
+class Handshake(asyncio.Protocol):
+    """The TLS handshake of a connection, which counts as one; it is closed after `timeout_keep_alive` seconds."""
+
+    def __init__(self, connection: Connection, context: ssl.SSLContext) -> None:
+        self._connection, self._context = connection, context
+        self._early = b""  # received with the end of the handshake
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Starts the handshake, unless too many are made for connections that will be refused."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport, whole = transport, self._connection
+        whole.is_counted = len(whole.connections) < whole.most
+        if not whole.is_counted and len(whole.refused) >= whole.most_refused:
+            transport.abort()
+            return
+        (whole.connections if whole.is_counted else whole.refused).add(self)  # type: ignore[arg-type]
+        self._task = whole.loop.create_task(self._finish())
+
+    def data_received(self, data: bytes) -> None:
+        """Keeps what arrives before the connection has its protocol."""
+        self._early += data
+
+    async def _finish(self) -> None:
+        whole, secure = self._connection, None
+        try:
+            secure = await whole.loop.start_tls(
+                self._transport,
+                self,
+                self._context,
+                server_side=True,
+                ssl_handshake_timeout=whole.timeout_keep_alive,
+            )
+        except OSError:  # of TLS too; the transport is closed
+            return
+        finally:
+            whole.connections.discard(self)  # type: ignore[arg-type]
+            whole.refused.discard(self)
+        if secure is None or secure.is_closing():  # it was closed meanwhile
+            return
+        secure.set_protocol(whole)
+        whole.connection_made(secure)
+        if self._early:
+            whole.data_received(self._early)
+
+    def shutdown(self) -> None:
+        """Closes the connection when the server stops."""
+        self._transport.abort()
+
+
+def settings(
+    server: Server, *, most_connections: int = 512, most_refused: int = 64, tls: ssl.SSLContext | None = None
+) -> uvicorn.Config:
     """The uvicorn.Config of a Server; its `receive_seconds` limit the time to receive a header, and silence.
 
     Args:
         server: the Server.
         most_connections: further ones are refused.
-        tls: `ssl_certfile` and `ssl_keyfile` of uvicorn.
+        most_refused: connections that are told so at a time; further ones are reset.
+        tls: with the certificate, for HTTPS. uvicorn does not know of it, as asyncio would count and limit no
+            handshakes.
     """
+    limits = {"most": most_connections, "most_refused": most_refused, "refused": set()}
+    kind = type("Connection", (Connection,), limits)
+
+    def secured(**arguments: Any) -> asyncio.Protocol:
+        assert tls is not None
+        return Handshake(kind(**arguments), tls)
+
     return uvicorn.Config(
         server.app(),
-        http=type("Connection", (Connection,), {"most": most_connections}),
+        http=secured if tls else kind,  # type: ignore[arg-type]
         ws="none",
         log_level="error",
         access_log=False,
@@ -181,5 +348,4 @@ def settings(server: Server, *, most_connections: int = 512, **tls: Any) -> uvic
         headers=[NO_SNIFF],
         timeout_graceful_shutdown=max(1, int(server.seconds)),
         timeout_keep_alive=server.receive_seconds,  # type: ignore[arg-type]  # asyncio takes fractions
-        **tls,
     )

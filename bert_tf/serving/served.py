@@ -15,7 +15,7 @@ import numpy as np
 from google.protobuf import json_format
 
 from bert_tf.errors import UserError
-from bert_tf.export import engine_predictor, loaded_model
+from bert_tf.export import engine_predictor, loaded_model, whole_texts
 from bert_tf.export.static_signature import StaticSignature
 from bert_tf.heads.base.answering import answer_of
 from bert_tf.runtime import files, machine_memory
@@ -164,6 +164,7 @@ class Served:
             name: shape[1] if shape and len(shape) > 1 else None for name, (_, shape) in self._default.inputs.items()
         }
         self.results = run_results.read(self.folder, inputs)
+        self._cuts: dict[str | None, whole_texts.Cuts | None] = {}
 
     def _warm_up(self) -> None:
         """Compiles all static shapes, and computes something: no client waits for the work that is done once."""
@@ -205,6 +206,14 @@ class Served:
     def input_names(self) -> list[str]:
         """The inputs of the default signature."""
         return list(self._default.inputs)
+
+    def cuts(self, prompt: str | None = None) -> whole_texts.Cuts | None:
+        """Says whether the texts of an example are cut; see `whole_texts.of`."""
+        if prompt not in self._cuts:
+            self._cuts[prompt] = None
+            with contextlib.suppress(UserError):  # a file that says it is damaged
+                self._cuts[prompt] = whole_texts.of(self.folder, prompt)
+        return self._cuts[prompt]
 
     def answers(self, outputs: Arrays) -> list[dict[str, Any]]:
         """The outputs of the default signature, {name: array [B, ...]}, in words: as `bert-tf predict`."""

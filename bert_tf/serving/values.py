@@ -39,7 +39,7 @@ def read(body: Any, specs: Specs) -> tuple[Arrays, bool]:
     Returns {name: array [B, ...]}, strings as bytes in object arrays, and whether the response is by row.
     """
     if not isinstance(body, dict):
-        raise BadRequest(f"The request is {_kind(body)}; expected a JSON object with instances or inputs.")
+        raise BadRequest(f"The request is {kind_of(body)}; expected a JSON object with instances or inputs.")
     if ("instances" in body) == ("inputs" in body):
         raise BadRequest("The request has both or none of instances and inputs; expected one of them.")
     by_row = "instances" in body
@@ -54,7 +54,7 @@ def read(body: Any, specs: Specs) -> tuple[Arrays, bool]:
 
 def _columns_of_rows(rows: Any, specs: Specs) -> dict[str, list]:
     if not isinstance(rows, list) or not rows:
-        raise BadRequest(f"instances is {_kind(rows)}; expected a list with one instance or more.")
+        raise BadRequest(f"instances is {kind_of(rows)}; expected a list with one instance or more.")
     columns: dict[str, list] = {name: [] for name in specs}
     for number, row in enumerate(rows):
         if len(specs) == 1 and not _is_named(row):
@@ -73,7 +73,7 @@ def _columns(inputs: Any, specs: Specs) -> dict[str, list]:
         raise BadRequest(f"inputs has {_names(inputs)}; expected {', '.join(specs)}.")
     for name, values in inputs.items():
         if not isinstance(values, list) or not values:
-            raise BadRequest(f"{name} is {_kind(values)}; expected a list of one value or more.")
+            raise BadRequest(f"{name} is {kind_of(values)}; expected a list of one value or more.")
     return inputs
 
 
@@ -114,11 +114,8 @@ def _bytes_in(name: str, value: Any) -> Any:
         except binascii.Error:
             raise BadRequest(f"{name} has an invalid b64 value.") from None
     if not isinstance(value, str):
-        raise BadRequest(f"{name} has {_kind(value)}; expected strings.")
-    try:
-        return value.encode()
-    except UnicodeEncodeError:
-        raise BadRequest(f"{name} has a text that is not Unicode: half a surrogate pair.") from None
+        raise BadRequest(f"{name} has {kind_of(value)}; expected strings.")
+    return value.encode()
 
 
 def to_json(outputs: Arrays, by_row: bool) -> dict[str, Any]:
@@ -162,7 +159,7 @@ def _plain(name: str, value: Any) -> Any:
 def _names(value: Any) -> str:
     """The names in an object, for a message; what it is if it is not an object."""
     if not isinstance(value, dict):
-        return _kind(value)
+        return kind_of(value)
     names = [cite(name) for name in itertools.islice(value, MAX_NAMES)]
     return ", ".join(names) + (f" and {len(value) - MAX_NAMES:,} more" if len(value) > MAX_NAMES else "") or "nothing"
 
@@ -172,6 +169,7 @@ def cite(text: str) -> str:
     return text if len(text) <= MAX_CITED else text[:MAX_CITED] + "..."
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """What a JSON value is, for a message."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
     return "an empty list" if value == [] else names.get(type(value), "a number")

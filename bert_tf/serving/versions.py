@@ -8,12 +8,13 @@ import os
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import files
 
 VERSION = "1"  # of a folder without versions
 WHOLE = {"saved_model.pb", "export", "run.json", "config.json", "index.json"}  # a folder with one has no versions
 SECONDS = 1.0  # from one look at the folders to the next, as TensorFlow Serving has it
+FIRST_WAIT, LONGEST_WAIT = 10, 600  # looks until what could not be loaded is tried again; each time twice as many
 
 Files = tuple[tuple[str, int, int], ...]  # path, size and time of each
 Model = TypeVar("Model")
@@ -27,13 +28,24 @@ def newest(path: str) -> tuple[str, str]:
     return (path, VERSION) if found is None else (os.path.join(path, found), found)
 
 
+class NotComplete(UserError):
+    """A version that cannot be loaded, perhaps because its files are still being written."""
+
+
 class Watch(Generic[Model]):
-    """Looks whether a path holds something newer than what is served."""
+    """Looks whether a path holds something newer than what is served.
+
+    Attributes:
+        is_loading: whether it is loaded just now.
+    """
 
     def __init__(self, path: str, load: Callable[[str, str], Model]) -> None:
-        """load: makes the model of a folder, and its version; raises UserError if it cannot."""
+        """load: makes the model of a folder, and its version; raises an exception if it cannot."""
         self._path, self._load = path, load
         self._served = self._last = self._state()
+        self._wait = self._left = 0  # looks until the next attempt, after those that failed
+        self._said = ""
+        self.is_loading = False
 
     def first(self) -> Model:
         """The model that is there at the beginning."""
@@ -42,14 +54,35 @@ class Watch(Generic[Model]):
     def look(self) -> Model | None:
         """The model that is there now, loaded; None if it is the one that was found before, or still being written.
 
-        A folder counts as written once a second look finds it unchanged. Raises UserError, once, if what is there
-        cannot be loaded.
+        A folder counts as written once a second look finds it unchanged. What cannot be loaded is tried again, when its
+        files have changed or after a while: memory may have been short. Raises NotComplete the first time, then
+        UserError with the reason; each once.
         """
         before, self._last = self._last, self._state()
-        if self._last == self._served or self._last != before or not self._last[2]:
+        if self._last != before:
+            self._wait = self._left = 0
             return None
-        self._served = self._last
-        return self._load(*self._served[:2])
+        if self._last == self._served or not self._last[2]:
+            return None
+        if self._left:
+            self._left -= 1
+            return None
+        self.is_loading = True
+        try:
+            model = self._load(*self._last[:2])
+        except Exception as error:
+            refusal: UserError = NotComplete(f"Version {self._last[1]} is not complete yet; it is tried again.")
+            if self._wait:
+                refusal = error if isinstance(error, UserError) else UserError(reason_of(error))
+            self._wait = self._left = min(2 * self._wait, LONGEST_WAIT) or FIRST_WAIT
+            if self._said == str(refusal):
+                return None
+            self._said = str(refusal)
+            raise refusal from None
+        finally:
+            self.is_loading = False
+        self._served, self._wait, self._said = self._last, 0, ""
+        return model
 
     def _state(self) -> tuple[str, str, Files]:
         """The newest version: its folder, its number, and its files."""

@@ -1,6 +1,7 @@
 """Who may use the server (Host header, token, TLS), and its log."""
 
 import datetime
+import itertools
 import json
 import re
 import shutil
@@ -13,8 +14,7 @@ from starlette.testclient import TestClient
 from bert_tf.cli.commands import serve
 from bert_tf.errors import UserError
 from bert_tf.runtime import access_token
-from bert_tf.serving import connection
-from bert_tf.serving.app import Server
+from bert_tf.serving.app import HTML, PAGE, Server
 
 TOKEN = "s3cret"
 
@@ -115,7 +115,9 @@ def test_path_with_a_slash_more_is_unknown():
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/models/m", "/metrics", "/openapi.json", "/no/such/path"])
-@pytest.mark.parametrize("header", [None, "", TOKEN, "Bearer x", f"Bearer {TOKEN}x", f"Basic {TOKEN}"])
+@pytest.mark.parametrize(
+    "header", [None, "", TOKEN, "Bearer x", f"Bearer {TOKEN}x", f"Basic {TOKEN}", f"Bearer{TOKEN}"]
+)
 def test_requests_need_the_token(path, header):
     with client(token=TOKEN) as each:
         response = each.get(path, headers={} if header is None else {"authorization": header})
@@ -130,6 +132,49 @@ def test_token_is_taken_and_not_needed_for_health_and_the_page():
         assert response.json() == {"predictions": ["a"]}
         assert each.post("/v1/models/m:predict", json=body).status_code == 401
         assert [each.get(path).status_code for path in ("/healthz", "/readyz", "/", "/page.js")] == [200] * 4
+
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
+
+
+def test_every_route_and_method_needs_the_token_but_reading_the_page_and_health():
+    gate = Server([types.SimpleNamespace(name="m", version="1", signatures={"serving_default": Echo()})], token=TOKEN)
+    gate = gate.app()
+    paths = {re.sub(r"{version}", "1", route.path.replace("{name}", "m")) for route in gate.app.routes}
+    assert {"/", "/embed", "/rerank", "/v1/models/m:predict", "/metrics"} <= paths, "the routes of the application"
+    files = {f"/{name}" for name in (*HTML, *PAGE)}
+    with TestClient(gate, base_url="http://localhost:8501") as each:
+        for path, method in itertools.product(sorted(paths), METHODS):
+            is_open = path in files | {"/healthz", "/readyz"} and method in ("GET", "HEAD")
+            answered = each.request(method, path, headers={"authorization": "Bearer other"}).status_code
+            assert (answered != 401) == is_open, (method, path, answered)
+            assert not is_open or answered == 200, (method, path, answered)
+        assert each.post("/", json={"inputs": "a"}).status_code == 401
+
+
+def test_scheme_of_the_token_has_any_case_and_there_is_one_header():
+    with client(token=TOKEN) as each:
+        for scheme in ("bearer", "BEARER", "Bearer "):
+            assert each.get("/v1/models/m", headers={"authorization": f"{scheme} {TOKEN}"}).status_code == 200
+        for first, second in itertools.permutations([f"Bearer {TOKEN}", "Bearer x"]):
+            response = each.get("/metrics", headers=[("authorization", first), ("authorization", second)])
+            assert response.status_code == 400 and "several Authorization headers" in response.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed", "expected"),
+    [
+        ("127.0.0.1", ["localhost", "127.0.0.1"], "127.0.0.1:1"),
+        ("0.0.0.0", ["*"], "127.0.0.1:1"),
+        ("::", ["*"], "[::1]:1"),
+        ("192.0.2.1", ["*"], "192.0.2.1:1"),
+        ("0.0.0.0", ["models.example.org"], "models.example.org:1"),
+        ("0.0.0.0", ["[::1]"], "[::1]:1"),
+    ],
+)
+def test_address_to_try_is_one_that_can_be_opened(address, allowed, expected):
+    listener = types.SimpleNamespace(getsockname=lambda: (address, 1))
+    assert serve.reachable(listener, allowed) == expected
 
 
 def test_token_comes_from_a_file_or_the_environment(tmp_path):
@@ -163,11 +208,8 @@ def test_certificate_is_loaded_before_the_model(tmp_path):
     command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost -days 1".split()
     for cert, private in ((certificate, key), (other, other + ".key")):
         subprocess.run([*command, "-out", cert, "-keyout", private], check=True, capture_output=True)
-    tls = serve.check_tls(certificate, key)
-    config = connection.settings(Server([]), **tls)
-    config.load()
-    assert config.is_ssl and config.ssl is not None
-    assert serve.check_tls(None, None) == {}
+    assert serve.check_tls(certificate, key).cert_store_stats() == {"x509": 0, "crl": 0, "x509_ca": 0}
+    assert serve.check_tls(None, None) is None
     for wrong in ((certificate, None), (certificate, other + ".key"), ("no", "no"), (None, key)):
         with pytest.raises(UserError, match="are not a certificate and its private key|needs --ssl_certfile"):
             serve.check_tls(*wrong)

@@ -77,15 +77,32 @@ def test_texts_are_ranked(client):
     ("path", "body", "code", "message"),
     [
         ("/v1/embeddings", {"input": [[1, 2]]}, 400, "ids of tokens are not taken"),
-        ("/v1/embeddings", {"input": [], "model": "vectors"}, 400, "neither a text nor a list of texts"),
-        ("/v1/embeddings", {"input": "a", "model": "single"}, 404, "no model single: send one of vectors"),
+        ("/v1/embeddings", {"input": [], "model": "vectors"}, 400, "input is an empty list; expected a text or a list"),
+        ("/v1/embeddings", {"model": "vectors"}, 400, "The request has no input"),
+        ("/v1/embeddings", {"input": None}, 400, "input is null"),
+        ("/v1/embeddings", {"input": "a", "model": "single"}, 400, "single makes no vectors of texts: send one of vec"),
+        ("/v1/embeddings", {"input": "a", "model": "other"}, 404, "no model other: send one of vectors"),
         ("/v1/embeddings", {"input": "a", "encoding_format": "int8"}, 400, "neither float nor base64"),
         ("/v1/embeddings", {"input": "a", "dimensions": 5}, 400, "whole number from 1 to 4"),
         ("/embed", {"inputs": ["a"] * 4}, 413, "There are 4 texts: send at most 3"),
         ("/embed", {"inputs": "a", "prompt_name": "query"}, 400, "no prompt_name query. Known: none"),
         ("/embed", {"inputs": "a", "normalize": 1}, 400, "neither true nor false"),
-        ("/rerank", {"texts": ["a"]}, 400, "The query is not a text"),
-        ("/rerank", {"query": "a", "texts": []}, 400, "neither a text nor a list of texts"),
+        ("/embed", {"inputs": "a", "prompt_name": "serving_default"}, 400, "no prompt_name serving_default"),
+        ("/embed", {"inputs": "a", "truncate": 1}, 400, "truncate is neither true nor false"),
+        ("/embed", {"inputs": "a", "truncation_direction": "up"}, 400, "neither Left nor Right"),
+        ("/embed", {"inputs": "a", "truncate": False}, 400, "vectors does not say how long its texts may be"),
+        ("/rerank", {"texts": ["a"]}, 400, "The request has no query"),
+        ("/rerank", {"texts": ["a"], "query": 1}, 400, "The query is not a text"),
+        ("/rerank", {"query": "a", "texts": []}, 400, "texts is an empty list"),
+        ("/rerank", {"query": "a"}, 400, "The request has no documents"),
+        ("/rerank", {"query": "a", "documents": "a"}, 400, "documents is a string; expected a list of texts."),
+        ("/rerank", {"query": "a", "documents": [{"txt": "a"}]}, 400, "documents has null"),
+        (
+            "/rerank",
+            {"query": "a", "texts": ["a"], "model": "vectors"},
+            400,
+            "vectors takes no pairs: send one",
+        ),
         ("/rerank", {"query": "a", "documents": ["a"], "top_n": 0}, 400, "top_n is not a whole number"),
     ],
 )
@@ -93,6 +110,29 @@ def test_what_is_refused(client, path, body, code, message):
     answered, answer = post(client, path, **body)
     error = answer["error"]["message"] if path.startswith("/v1/e") else answer["error"]
     assert answered == code and message in error
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        rb'{"input": "a \ud800", "inputs": "a", "query": "a", "texts": ["a"], "instances": ["a"]}',
+        rb'{"input": "a", "inputs": ["a \uDFff"], "query": "a", "texts": ["a \ud83d"], "instances": ["\ud800"]}',
+        rb'{"model": "\ud800", "input": "a", "inputs": "a", "query": "a", "texts": ["a"], "instances": ["a"]}',
+        rb'{"prompt_name": "\ud800", "input": "a", "inputs": "a", "query": "a", "texts": ["a"], "instances": ["a"]}',
+        rb'{"\ud800": 1, "input": "a", "inputs": "a", "query": "a", "texts": ["a"], "instances": ["a"]}',
+    ],
+    ids=["text", "texts", "model", "prompt_name", "name of a field"],
+)
+def test_half_a_surrogate_pair_is_refused_on_every_route(client, content):
+    for path in ("/", "/embed", "/v1/embeddings", "/rerank", "/v1/rerank", "/v1/models/pair:predict"):
+        response = client.post(path, content=content)
+        assert response.status_code == 400 and "half a surrogate pair" in response.text, path
+    whole = rb'{"inputs": "\ud83d\ude00 \\ud800"}'
+    assert client.post("/embed", content=whole).json() == post(client, "/embed", inputs="\U0001f600 \\ud800")[1]
+    bare = b'{"inputs": "\xed\xa0\x80", "input": "a"}'
+    assert (
+        client.post("/v1/embeddings", content=bare).json()["error"]["message"] == "The request is not UTF-8 (byte 13)."
+    )
 
 
 def test_models_of_other_kinds_have_no_such_routes(client, other):

@@ -2,8 +2,11 @@
 
 import contextlib
 import itertools
+import shutil
 import socket
+import ssl
 import struct
+import subprocess
 import threading
 import time
 import types
@@ -20,7 +23,7 @@ HEADER = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: here\r\nContent-Length: %
 
 
 @contextlib.contextmanager
-def serving(receive_seconds, most_connections=512, **limits):
+def serving(receive_seconds, most_connections=512, tls=None, **limits):
     """The address of a server without TensorFlow, which takes twice the limit to say what it is told."""
 
     class Slow:
@@ -33,7 +36,7 @@ def serving(receive_seconds, most_connections=512, **limits):
     model = types.SimpleNamespace(name="m", version="1", signatures={"serving_default": Slow()})
     listener = serve.listen("127.0.0.1", 0)
     server = Server([model], receive_seconds=receive_seconds, **limits)
-    server = uvicorn.Server(connection.settings(server, most_connections=most_connections))
+    server = uvicorn.Server(connection.settings(server, most_connections=most_connections, tls=tls))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     yield listener.getsockname()
@@ -168,8 +171,8 @@ def test_connections_beyond_the_limit_are_refused_at_once():
         silent, used = (stack.enter_context(socket.create_connection(address, timeout=10)) for _ in range(2))
         get = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
         assert answer_on(used, get).startswith(b"HTTP/1.1 200")
-        for _ in range(3):  # those that are refused do not count
-            answer, seconds = talk(address, [])
+        for parts in ([], [get], [HEADER % 300_000 + b"x" * 300_000]):  # those that are refused do not count
+            answer, seconds = talk(address, parts)
             assert answer.startswith(b"HTTP/1.1 503") and b"\r\nretry-after: 1\r\n" in answer and seconds < 5
             assert answer.endswith(b'{"error": "There are too many connections: try again later."}')
         assert answer_on(used, get).startswith(b"HTTP/1.1 200")
@@ -243,3 +246,74 @@ def answer_of(client):
         assert received, data
         data += received
     return data
+
+
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+
+
+@pytest.mark.parametrize("step", [1, 7, 1000], ids=["bytes", "small parts", "whole"])
+@pytest.mark.parametrize("header", [HEADER % 22, CHUNKED], ids=["length", "chunks"])
+def test_request_for_another_protocol_is_answered_as_if_it_asked_for_none(patient, header, step):
+    body = b'{"instances": ["yes"]}'
+    body = body if b"Length" in header else b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    request = header.replace(b"\r\n\r\n", b"\r\n" + UPGRADE + b"\r\n", 1) + body
+    get = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+    with socket.create_connection(patient, timeout=10) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for first in range(0, len(request), step):
+            client.sendall(request[first : first + step])
+        answer = answer_of(client)
+        assert answer.startswith(b"HTTP/1.1 200") and b"upgrade" not in answer.lower()
+        for more in (UPGRADE, b""):  # the connection speaks HTTP/1.1 still
+            assert answer_on(client, get + more + b"\r\n").startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("more", [b"Connection: close\r\n", b""], ids=["closed", "kept"])
+def test_refusal_of_a_large_body_is_received(patient, more):
+    body = b"x" * (6 << 20)
+    request = (HEADER % len(body)).replace(b"\r\n\r\n", b"\r\n" + more + b"\r\n") + body
+    with socket.create_connection(patient, timeout=10) as client:
+        client.sendall(request)  # a client that reads nothing before it has sent everything
+        answer = client.recv(4096)
+    assert answer.startswith(b"HTTP/1.1 413") and b"The request is larger than 4,194,304 bytes" in answer
+
+
+def test_rest_of_a_refused_request_is_not_read_for_ever(patient, monkeypatch):
+    monkeypatch.setattr(connection, "PARTING_BYTES", 1 << 20)
+    close = (HEADER % (1 << 40)).replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    received, seconds = talk(patient, itertools.chain([close], itertools.repeat(b"x" * (1 << 18))), pause=0.001)
+    assert received.startswith(b"HTTP/1.1 413") and seconds < 4
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("tls") / "both.pem")
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=localhost".split()
+    subprocess.run([*command, "-addext", "subjectAltName=DNS:localhost", "-out", path, "-keyout", path], check=True)
+    return path
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="makes a certificate with openssl")
+def test_silent_handshakes_are_counted_and_closed(certificate):
+    trusted = ssl.create_default_context(cafile=certificate)
+    get = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+    def ask(address):
+        plain = socket.create_connection(address, timeout=10)
+        with trusted.wrap_socket(plain, server_hostname="localhost") as client:
+            client.sendall(get)
+            return client.recv(4096) + client.recv(4096)
+
+    with serving(2.5 * LIMIT, most_connections=2, tls=serve.check_tls(certificate, None)) as address:
+        assert ask(address).endswith(b'{"status":"alive"}')
+        start = time.monotonic()
+        silent = [socket.create_connection(address, timeout=10) for _ in range(2)]
+        assert ask(address).startswith(b"HTTP/1.1 503"), "they are counted"
+        for each in silent:
+            with each:
+                assert each.recv(10) == b""
+        assert 2 * LIMIT < time.monotonic() - start < 10
+        assert ask(address).startswith(b"HTTP/1.1 200")
+        silent = socket.create_connection(address, timeout=10)
+    with silent:  # closed when the server stops
+        assert silent.recv(10) == b""

@@ -4,6 +4,9 @@ import concurrent.futures
 import functools
 import os
 import shutil
+import signal
+import subprocess
+import sys
 
 import pytest
 from starlette.testclient import TestClient
@@ -55,16 +58,72 @@ def test_watch_sees_new_removed_and_replaced_versions_once_they_are_whole(tmp_pa
     assert looks(watch) is None
 
 
-def test_version_that_cannot_be_loaded_is_reported_once(tmp_path):
+def test_version_that_cannot_be_loaded_is_tried_again_and_its_reason_said_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(versions, "FIRST_WAIT", 3)
+    monkeypatch.setattr(versions, "LONGEST_WAIT", 7)
+    errors, tries = [], []
+
     def load(path, version):
-        raise UserError("It is damaged.")
+        tries.append(version)
+        if errors:
+            raise errors[0]
+        return version
 
     (tmp_path / "1").mkdir()
     watch = versions.Watch(str(tmp_path), load)
-    (tmp_path / "1" / "a").write_text("x")
-    with pytest.raises(UserError):
+    (tmp_path / "2").mkdir()
+    (tmp_path / "2" / "a").write_text("x")
+    errors.append(UserError("Memory is short."))
+    with pytest.raises(versions.NotComplete, match="Version 2 is not complete yet"):  # it may still be copied
         looks(watch)
+    found = [watch.look() for _ in range(3)]
+    with pytest.raises(UserError, match="Memory is short"):
+        watch.look()
+    found += [watch.look() for _ in range(6 + 1 + 7 + 1 + 7)]
+    assert found == [None] * 25 and len(tries) == 4, "it is said once, and tried after 3, 6, 7 and 7 looks"
+    errors[0] = ValueError("another reason")
+    with pytest.raises(UserError, match="another reason"):
+        watch.look()
+    (tmp_path / "2" / "b").write_text("x")
+    errors.clear()
+    assert looks(watch) == "2" and not watch.is_loading, "its files have changed"
     assert looks(watch) is None
+    (tmp_path / "2" / "b").write_text("other")
+    errors.append(ImportError("half of a package"))
+    with pytest.raises(versions.NotComplete):
+        looks(watch)
+    errors.clear()
+    assert [watch.look() for _ in range(4)] == [None, None, None, "2"], "without a change, too"
+
+
+STOPPED = """
+import sys, time, types
+from bert_tf.cli import main
+from bert_tf.cli.commands import serve
+from bert_tf.serving import versions
+
+def load(arguments, name, path, version, **kind):
+    if version == "2":
+        print("loading", flush=True)
+        time.sleep(60)
+    return types.SimpleNamespace(name=name, version=version, kind="classes", signatures={})
+
+versions.SECONDS = 0.05
+serve._check_folders, serve._load = (lambda *_: set()), load
+sys.exit(main.main(["serve", f"m={sys.argv[1]}", "--port=0", "--reload"]))
+"""
+
+
+def test_server_that_is_loading_a_version_stops_at_once(tmp_path):
+    (tmp_path / "1").mkdir()
+    with subprocess.Popen([sys.executable, "-c", STOPPED, tmp_path], stdout=subprocess.PIPE, text=True) as server:
+        lines = iter(server.stdout.readline, "")
+        assert any(line.startswith("Try it at http://127.0.0.1:") for line in lines)
+        (tmp_path / "2").mkdir()
+        (tmp_path / "2" / "a").write_text("x")
+        assert "loading\n" in lines
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(20) == 0 and list(lines) == ["Stopped.\n"]
 
 
 def test_clients_are_answered_while_versions_change(exports, tmp_path, monkeypatch, capsys):

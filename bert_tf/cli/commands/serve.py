@@ -20,7 +20,8 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bert_tf.cli import shared_flags
@@ -31,7 +32,7 @@ from bert_tf.runtime import access_token, files, process
 from bert_tf.runtime.lazy import module
 from bert_tf.search.index import Index
 from bert_tf.search.index_files import IndexFiles, is_index
-from bert_tf.serving import connection, versions, zero_shot_signature
+from bert_tf.serving import access, connection, versions, zero_shot_signature
 from bert_tf.serving.app import Server
 from bert_tf.serving.served import Served
 from bert_tf.serving.served_index import ServedIndex
@@ -39,6 +40,7 @@ from bert_tf.serving.served_index import ServedIndex
 uvicorn = module("uvicorn")
 SPARE_THREADS = 8  # beyond one a core: operations of a long request take threads of TensorFlow for seconds
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+")
+MAX_REFUSED = 512  # connections at a time that are told of --max_connections
 OWN_FILES = 128  # that a server with several models keeps open, and some to spare for connections that are refused
 
 
@@ -108,17 +110,26 @@ def run(arguments: argparse.Namespace) -> None:
         watches=watches if arguments.reload else {},
         log_format=arguments.log_format if arguments.access_log else "",
     )
-    host, port = listener.getsockname()[:2]
-    address = "http{}://{}:{}".format("s" if tls else "", f"[{host}]" if ":" in host else host, port)
+    if not token and not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
+        print(
+            f"Anybody who can reach {arguments.host} may use this server: pass --token_file, or set "
+            f"{access_token.VARIABLE}.",
+            file=sys.stderr,
+        )
+    address = f"http{'s' if tls else ''}://{reachable(listener, server.allowed_hosts)}"
     for model in server.models.values():
         verb = "search" if model.kind == "search" else "predict"
         print(f"{model.name} ({model.kind}): {address}/v1/models/{model.name}:{verb}", flush=True)
     print(f"Try it at {address}/; press Ctrl-C to stop.", flush=True)
     try:
-        settings = connection.settings(server, most_connections=arguments.max_connections, **tls)
+        most = arguments.max_connections
+        spare = min(MAX_REFUSED, process.most_open_files() - OWN_FILES // 2 - most)
+        settings = connection.settings(server, most_connections=most, most_refused=int(spare), tls=tls)
         uvicorn.Server(settings).run(sockets=[listener])
     except KeyboardInterrupt:  # raised again by uvicorn after it has stopped
         print("Stopped.", flush=True)
+    if server.is_loading:  # in a thread in the midst of TensorFlow, which the interpreter must not take down
+        os._exit(0)
 
 
 def _load(arguments: argparse.Namespace, name: str, path: str, version: str, *, is_index: bool) -> Any:
@@ -191,20 +202,21 @@ def check_origins(given: str) -> list[str]:
     return origins
 
 
-def check_tls(certificate: str | None, key: str | None) -> dict[str, str]:
-    """The arguments for uvicorn; raises UserError for files without a certificate and its key."""
+def check_tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
+    """What HTTPS needs; None without a certificate. Raises UserError for files without a certificate and its key."""
     if certificate is None:
         if key is not None:
             raise UserError("--ssl_keyfile needs --ssl_certfile, the certificate of the key.")
-        return {}
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
-        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key, password="")
+        context.load_cert_chain(certificate, key, password="")
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise UserError(
             f"{certificate} and {key or 'no --ssl_keyfile'} are not a certificate and its private key without password "
             f"({reason_of(error)})."
         ) from None
-    return {"ssl_certfile": certificate, **({"ssl_keyfile": key} if key else {})}
+    return context
 
 
 def name_exports(exports: Iterable[str], name: str | None) -> dict[str, str]:
@@ -218,7 +230,7 @@ def name_exports(exports: Iterable[str], name: str | None) -> dict[str, str]:
         if not equals or files.exists(text):
             model, path = default_name(text), text
         model = name or model
-        if not model or "/" in model or ":" in model:
+        if not model or "/" in model or ":" in model or not files.is_unicode(model):
             raise UserError(f"{model!r} is not a valid model name: pass --name, or NAME={path}.")
         if model in folders:
             raise UserError(f"Two models would have the name {model}: write them as NAME=FOLDER.")
@@ -230,6 +242,16 @@ def default_name(path: str) -> str:
     """The name of the folder, or of the run whose export it is."""
     parts = files.absolute(path).split(os.sep)
     return parts[-2] if parts[-1] == "export" and len(parts) > 2 else parts[-1]
+
+
+def reachable(listener: socket.socket, hosts: Sequence[str]) -> str:
+    """HOST:PORT that clients of this machine reach a server by; hosts: the Host headers that it allows, "*" for any."""
+    host, port = listener.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:  # it listens on all addresses, but is none itself
+        host = "::1" if ":" in host else "127.0.0.1"
+    if not {host, access.ANY} & set(hosts):
+        host = hosts[0].strip("[]")
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -1,0 +1,57 @@
+"""Whether a model reads texts whole or cuts them, told by the host's tokenizer without computing anything."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bert_tf.checkpoints import sentence_transformers
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.export import about_file, engine_predictor, host, loaded_model
+from bert_tf.heads.vectors import sentence_choice
+from bert_tf.runtime import files
+from bert_tf.text import host_tokenizer_kinds
+
+ENDLESS = 1 << 30  # tokens, or windows
+Cuts = Callable[[Sequence[str]], bool]  # of the texts of an example
+
+
+def of(folder: str, prompt: str | None = None) -> Cuts | None:
+    """Says whether the model of an export or checkpoint cuts the texts of an example; None if it cannot be told.
+
+    It can for an export with a model for an engine, and for vectors of texts. prompt: the name of one of theirs.
+    """
+    if prompt is None and engine_predictor.available(folder):
+        settings = engine_predictor.settings_of(folder)
+        return _cuts(settings, about_file.read(folder), engine_predictor.tokenizer_of(folder))
+    if loaded_model.is_export(folder):
+        extra = os.path.join(folder, engine_predictor.EXTRA)
+        if not files.is_file(os.path.join(extra, "bert_config.json")):
+            return None  # that of others, or an older one
+        config = BertConfig.from_json_file(os.path.join(extra, "bert_config.json"))
+        recorded = sentence_transformers.read(extra, config.max_position_embeddings, has_length=False)
+        tokenizer = engine_predictor.tokenizer_of(folder)
+    else:
+        from bert_tf.export import live_model
+
+        loaded = live_model.load(folder)
+        config, recorded = loaded.config, loaded.sentence_vectors
+        tokenizer = host_tokenizer_kinds.create(
+            loaded.vocabulary or (), loaded.lowers_case, special_tokens_in_strings=loaded.special_tokens
+        )
+    if recorded is None:
+        return None
+    options = sentence_choice.SentenceOptions(prompt_name=prompt)
+    choice = sentence_choice.choose(recorded, options, path=folder, config=config).host_settings()
+    return choice and _cuts(choice, {}, tokenizer)
+
+
+def _cuts(settings: dict[str, Any], about: dict[str, Any], tokenizer: Any) -> Cuts | None:
+    """Compares the rows of texts with those of a model without a limit."""
+    if "max_seq_length" not in settings:  # other stages than those of texts and their vectors
+        return None
+    if settings.get("stride"):  # vectors of long texts are made of several rows
+        return lambda _: False
+    windows = settings.get("windows")
+    endless = {"windows": {**windows, "most": ENDLESS}} if windows else {"max_seq_length": ENDLESS}
+    own, whole = (host.stages(each, about, tokenizer) for each in (settings, {**settings, **endless}))
+    return lambda texts: own.read([texts])[0] != whole.read([texts])[0]
