@@ -127,7 +127,7 @@ def test_settings_that_change_tokens_are_refused_by_name(settings, reason, tmp_p
 
 
 STEPS = [  # changes of tokenizer.json and what the sentence names
-    ({"normalizer": None}, "normalizer is None"),
+    ({"normalizer": None}, "normalizer is none, which is not supported, .*; supported is BertNormalizer"),
     (
         {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]}},
         "is NFC, Lowercase",
