@@ -253,7 +253,7 @@ def _check_json(path: str, kind: str) -> None:
 
 def _rows_of(processor: Settings, *, has_segments: bool) -> tuple[str, ...]:
     """The rows of a text and of a pair that a post_processor makes, with :1 at tokens of the second segment."""
-    kind = processor.value("type", TEXT, "None")
+    kind = processor.value("type", TEXT, "none")
     if kind == "TemplateProcessing":
         rows = [[piece.inside(next(iter(piece), "")) for piece in processor.each(name)] for name in ("single", "pair")]
         pairs = [[(piece.value("id", TEXT), piece.value("type_id", whole(0), 0)) for piece in row] for row in rows]

@@ -74,7 +74,7 @@ def _sentencepiece(path: str, kind: str) -> tuple[list[str], bool]:
             tokens = sentencepiece_model.with_fairseq_ids(content, model, huggingface_rules.fairseq_class(path))
     else:
         model = file
-        tokens, is_lower = sentencepiece_model.from_tokenizer_json(read_settings(file), file, kind)
+        tokens, is_lower = sentencepiece_model.from_tokenizer_json(read_settings(file), kind)
     check_special_tokens(tokens, model)
     if kind != SENTENCEPIECE:
         return tokens, False

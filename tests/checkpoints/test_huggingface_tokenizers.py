@@ -134,7 +134,7 @@ STEPS = [  # changes of tokenizer.json and what the sentence names
     ),
     ({"normalizer": {"type": "BertNormalizer", "clean_text": False}}, "BertNormalizer clean_text=False"),
     ({"pre_tokenizer": {"type": "Whitespace"}}, "pre_tokenizer is Whitespace"),
-    ({"post_processor": None}, "post_processor is None"),
+    ({"post_processor": None}, "post_processor is none"),
     ({"truncation": {"direction": "Left", "max_length": 8, "strategy": "LongestFirst", "stride": 0}}, "direction"),
     ({"model": {"unk_token": "<unk>"}}, "model.unk_token is '<unk>'"),
     ({"model": {"continuing_subword_prefix": "@@"}}, "model.continuing_subword_prefix is '@@'"),
