@@ -4,7 +4,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, numpy
@@ -15,13 +15,11 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError, of_os_error
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
-from bert_tf.runtime.json_files import require_json
 from bert_tf.runtime.lazy import tf
+from bert_tf.runtime.settings import FLAG, TEXT, TEXTS, read_settings
 from bert_tf.text import special_tokens, vocabulary
 
 LABELS, TOKENIZER = "labels.json", "tokenizer_config.json"
-KINDS = {bool: "true or false", int: "a whole number", str: "a text", list: "a list", dict: "an object"}
-MAX_SHOWN = 60  # characters of a wrong value in an error
 
 
 @contextlib.contextmanager
@@ -48,36 +46,6 @@ def _reason(error: OSError) -> str:
     return full if full in str(error) else error.strerror or (str(error).splitlines() or ["unknown"])[0]
 
 
-def read_settings(path: StrPath) -> dict[str, Any]:
-    """The object in a JSON file of a checkpoint, {} if there is no file; UserError if it holds something else."""
-    if not files.exists(path):
-        return {}
-    settings: dict[str, Any] = require_json(path, "a JSON object; fetch it again")
-    return settings
-
-
-Kind = TypeVar("Kind")
-
-
-def setting(path: StrPath, name: str, kind: type[Kind], *, inside: str = "") -> Kind | None:
-    """The value of a name in a JSON file of a checkpoint; None if the file or the name is missing, or it is null.
-
-    inside: the name of an object in the file that holds the name.
-    Raises UserError for a value of another kind.
-    """
-    values: dict[str, Any] = read_settings(path)
-    if inside:
-        values = _check_kind(path, inside, values.get(inside), dict) or {}
-    return _check_kind(path, f"{inside}.{name}" if inside else name, values.get(name), kind)
-
-
-def _check_kind(path: StrPath, name: str, value: Any, kind: type[Kind]) -> Kind | None:
-    """The value; UserError unless it is None or of the kind. True and False are not numbers."""
-    if value is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
-        raise UserError(f"{path}: {name} is {shortened(value)}; expected {KINDS[kind]}.")
-    return value
-
-
 def in_order_of_ids(ids: dict[str, Any] | None, file: str) -> list[str]:
     """The tokens in the order of their ids; UserError unless these are 0, 1, 2, ..."""
     if not ids:
@@ -86,12 +54,6 @@ def in_order_of_ids(ids: dict[str, Any] | None, file: str) -> list[str]:
     if tokens.keys() != set(range(len(ids))):
         raise UserError(f"The ids in {file} are not 0 to {len(ids) - 1}, each once: pass its vocab.txt.")
     return [tokens[number] for number in range(len(ids))]
-
-
-def shortened(value: Any) -> str:
-    """A value for an error, not too long."""
-    text = repr(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def read_safetensors(path: StrPath) -> dict[str, np.ndarray]:
@@ -138,16 +100,13 @@ def read_tokenizer_files(folder: str) -> tuple[list[str] | None, bool | None]:
     """The vocabulary in vocab.txt and `do_lower_case` of tokenizer_config.json; None for what is not there."""
     path = os.path.join(folder, "vocab.txt")
     tokens = vocabulary.read(path) if files.exists(path) else None
-    return tokens, setting(os.path.join(folder, TOKENIZER), "do_lower_case", bool)
+    return tokens, read_settings(os.path.join(folder, TOKENIZER)).value("do_lower_case", FLAG)
 
 
 def read_special_tokens(folder: str) -> tuple[str, ...]:
     """The special tokens that the tokenizer of a folder recognizes in texts, as `text.special_tokens` stores them."""
     path = os.path.join(folder, TOKENIZER)
-    tokens = setting(path, special_tokens.SETTING, list) or []
-    if not all(isinstance(token, str) for token in tokens):
-        raise UserError(f"{path}: {special_tokens.SETTING} is {shortened(tokens)}; expected a list of texts.")
-    return tuple(tokens)
+    return tuple(read_settings(path).value(special_tokens.SETTING, TEXTS, []))
 
 
 def write_tokenizer_files(folder: str, checkpoint: "Checkpoint", **settings: Any) -> None:
@@ -161,11 +120,8 @@ def write_tokenizer_files(folder: str, checkpoint: "Checkpoint", **settings: Any
 
 def read_head_file(folder: str, name: str = LABELS) -> tuple[list[str] | None, str | None]:
     """The labels and the kind of the head; None for what is not there."""
-    path = os.path.join(folder, name)
-    labels = setting(path, "labels", list)
-    if not all(isinstance(label, str) for label in labels or ()):
-        raise UserError(f"{path}: labels is {shortened(labels)}; expected a list of texts.")
-    return labels or None, heads.current(setting(path, "kind", str))
+    values = read_settings(os.path.join(folder, name))
+    return values.value("labels", TEXTS) or None, heads.current(values.value("kind", TEXT))
 
 
 def write_head_file(folder: str, checkpoint: "Checkpoint") -> None:

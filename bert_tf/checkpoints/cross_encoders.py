@@ -4,11 +4,11 @@ import os
 from typing import Any
 
 from bert_tf import heads
-from bert_tf.checkpoints.checkpoint_files import read_settings, setting, shortened
 from bert_tf.checkpoints.sentence_transformers import CROSS_ENCODER, ENCODERS, LIBRARY, MODULES, PROMPTS
 from bert_tf.heads.regression import Regression
 from bert_tf.runtime import files
 from bert_tf.runtime.json_files import require_json
+from bert_tf.runtime.settings import TEXT, read_settings, shortened
 
 SETTINGS, ACTIVATION = "sentence_transformers", "activation_fn"  # in config.json, by version 4 and 5
 OLD_ACTIVATION = "sbert_ce_default_activation_function"  # by earlier versions
@@ -31,7 +31,7 @@ def kind_of(folder: str, config_file: str, kind: str) -> tuple[str, str]:
     if not is_saved_as_one and SETTINGS not in config and OLD_ACTIVATION not in config:
         return kind, ""
     named = about.get(ACTIVATION) if is_saved_as_one else None
-    named = named or setting(config_file, ACTIVATION, str, inside=SETTINGS) or config.get(OLD_ACTIVATION)
+    named = named or read_settings(config_file).inside(SETTINGS).value(ACTIVATION, TEXT) or config.get(OLD_ACTIVATION)
     is_single = kind == Regression.kind
     name = SINGLE if is_single else HARMLESS[0]
     if isinstance(named, str) and named.startswith("torch."):  # others are left to the default there

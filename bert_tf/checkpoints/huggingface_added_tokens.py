@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.checkpoints.checkpoint_files import read_settings, setting, shortened
 from bert_tf.checkpoints.huggingface_kinds import KINDS
 from bert_tf.checkpoints.huggingface_rules import (
     CONFIG,
     JSON,
     NAMES,
     SENTENCEPIECE_FILES,
+    TOKEN,
     content_of,
     is_by_file,
     lower_cases_first,
@@ -23,6 +23,7 @@ from bert_tf.checkpoints.huggingface_wordpiece import OLDER
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.lazy import module
+from bert_tf.runtime.settings import LIST, Settings, check, list_of, map_of, read_settings, shortened, whole
 from bert_tf.text.byte_level import blanks_for_spaces, spaces_for_blanks
 from bert_tf.text.sentencepiece_model import added_pieces
 from bert_tf.text.tokenizer_settings import AddedToken
@@ -81,13 +82,13 @@ def _found(path: str, kind: str, known_tokens: Collection[str]) -> Found:
     found: Found = {}
     by_file = is_by_file(path)
     config, names = read_settings(os.path.join(path, CONFIG)), read_settings(os.path.join(path, NAMES))
-    known = {content_of(token) for name in EXTRA for token in config.get(name) or ()}
-    only_there = {content_of(token) for token in names.get(EXTRA[0]) or ()} - known  # transformers overlooks these
+    known = {content_of(token) for name in EXTRA for token in _extra(config, name)}
+    only_there = {content_of(token) for token in _extra(names, EXTRA[0])} - known  # transformers overlooks these
     special = {text for text, _, _ in _named(path, kind, by_file)} - only_there
     entries = _entries(path, special, kind)
     if by_file:
         file = os.path.join(path, JSON)
-        for number, token in _listed(file, setting(file, "added_tokens", list) or []):
+        for number, token in _listed(file, read_settings(file).value("added_tokens", LIST, [])):
             found.setdefault(token.content, (token, number))
     for number, token in sorted(entries.items()):
         declared = found[token.content][1] if token.content in found else number
@@ -98,19 +99,26 @@ def _found(path: str, kind: str, known_tokens: Collection[str]) -> Found:
     return found
 
 
+def _extra(values: Settings, name: str) -> list[Any]:
+    """The special tokens in a list, or in an object with names of their own."""
+    tokens = values.get(name) or []
+    listed = list(tokens.values()) if isinstance(tokens, dict) else tokens
+    return check(values.source, name, listed, list_of(TOKEN, "tokens, texts or objects with their content"))
+
+
 def _entries(path: str, special: set[str], kind: str) -> dict[int, AddedToken]:
     """Tokens with ids, by these: of tokenizer_config.json, or else of the older files or of an XLNet's model.
 
     special: names of special tokens, which are not looked for in normalized texts.
     """
     config, older, file = (os.path.join(path, name) for name in (CONFIG, OLDER, JSON))
-    decoder = setting(config, "added_tokens_decoder", dict)
+    decoder = read_settings(config).value("added_tokens_decoder", map_of(TOKEN, "tokens by their ids"))
     if decoder is not None:
         return dict(_listed(config, [{"id": _number(number), **_object(token)} for number, token in decoder.items()]))
     entries = [
         {"content": token, "id": number, "special": token in special} for token, number in read_settings(older).items()
     ]
-    listed = [*_listed(older, entries), *_listed(file, setting(file, "added_tokens", list) or [])]
+    listed = [*_listed(older, entries), *_listed(file, read_settings(file).value("added_tokens", LIST, []))]
     if kind == XLNET and not files.is_file(file):
         file = os.path.join(path, SENTENCEPIECE_FILES[kind])
         with files.open_binary(file) as opened:
@@ -121,21 +129,22 @@ def _entries(path: str, special: set[str], kind: str) -> dict[int, AddedToken]:
 def _listed(file: str, entries: list[Any]) -> Iterator[tuple[int, AddedToken]]:
     for entry in entries:
         token, number = (entry.get(name) if isinstance(entry, dict) else None for name in ("content", "id"))
-        if not isinstance(token, str) or type(number) is not int or number < 0:
+        if not (isinstance(token, str) and whole(0).holds(number)):
             raise UserError(f"{file}: an added token is {shortened(entry)}; expected its content and its id.")
         yield number, _token(file, entry, is_special=entry.get("special") is True)
 
 
 def _named(path: str, kind: str, by_file: bool) -> Iterator[tuple[str, AddedToken, bool]]:
     """Special tokens by their names in the files, or the class; optional ones count where the vocabulary has them."""
-    values: dict[str, Any] = {} if by_file else {f"{name}_token": text for name, text in KINDS[kind].special.items()}
+    usual = {} if by_file else {f"{name}_token": text for name, text in KINDS[kind].special.items()}
     file = os.path.join(path, CONFIG)
+    values = Settings(usual, file)
     for file in special_files(path):
-        values |= {name: value for name, value in read_settings(file).items() if value is not None}
-    named = {name: value for name, value in values.items() if name.endswith("_token")}
+        given = read_settings(file)
+        values = Settings({**values, **{name: value for name, value in given.items() if value is not None}}, file)
     extra: list[Any] = [] if by_file or any(name in values for name in EXTRA) else [*KINDS[kind].extra]
-    value: Any = next((values[name] for name in reversed(EXTRA) if values.get(name)), [])  # the newer name alone counts
-    extra += value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    extra += next((tokens for name in reversed(EXTRA) if (tokens := _extra(values, name))), [])  # the newer name counts
+    named = {name: value for name, value in values.items() if name.endswith("_token")}
     for name, value in [*named.items(), *(("", value) for value in extra)]:
         text = content_of(value)
         if name == "mask_token" and isinstance(value, str) and not by_file and mask_takes_space(path, kind):
@@ -163,7 +172,7 @@ def _token(file: str, entry: dict[str, Any], *, is_special: bool) -> AddedToken:
 
 
 def _number(text: str) -> Any:
-    return int(text) if text.isdecimal() else text
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else text
 
 
 def _object(token: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from bert_tf.runtime.settings import TEXT, Settings, map_of
 from bert_tf.text.sentencepiece_model import NFC_SPACES, SPACE
 from bert_tf.text.vocabulary import (
     BERT_BYTE_BPE,
@@ -16,6 +17,7 @@ from bert_tf.text.vocabulary import (
     XLNET,
 )
 
+PARTS = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers"}  # what sequences call their steps
 Steps = tuple[str, ...]  # of a normalizer or a pre_tokenizer, see `described`
 Values = Mapping[str, tuple[Any, ...]]  # supported values by name; None, for a name that is missing, always is one
 
@@ -192,11 +194,12 @@ KINDS[MPNET] = dataclasses.replace(
 )
 
 
-def _replaces(step: Mapping[str, Any]) -> list[str]:
-    return [repr(next(iter((step.get("pattern") or {"": None}).values()))), repr(step.get("content"))]
+def _replaces(step: Settings) -> list[str]:
+    patterns = step.value("pattern", map_of(TEXT, "texts"), {})
+    return [repr(next(iter(patterns.values()), None)), repr(step.value("content", TEXT))]
 
 
-def _metaspace(step: Mapping[str, Any]) -> list[str]:
+def _metaspace(step: Settings) -> list[str]:
     scheme = step.get("prepend_scheme", "always" if step.get("add_prefix_space", True) else "never")
     values: dict[str, tuple[Any, Any]] = {
         "replacement": (step.get("replacement"), SPACE),
@@ -207,7 +210,7 @@ def _metaspace(step: Mapping[str, Any]) -> list[str]:
 
 
 # Types of steps -> what of them changes tokens, besides the type; [] for what is supported.
-DETAILS: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
+DETAILS: Mapping[str, Callable[[Settings], list[str]]] = {
     "BertNormalizer": lambda step: ["clean_text=False"] if step.get("clean_text") is False else [],
     "ByteLevel": lambda step: [
         *(["add_prefix_space=True"] if step.get("add_prefix_space") is not False else []),
@@ -219,15 +222,15 @@ DETAILS: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
 }
 
 
-def steps_of(value: Any, name: str) -> list[Any]:
-    """The steps of a normalizer or pre_tokenizer; of a sequence, which calls them so, those in it."""
-    inside = value.get(name) if isinstance(value, dict) and value.get("type") == "Sequence" else [value]
-    return [step for step in inside or () if step is not None]
+def steps_of(content: Settings, name: str) -> list[Settings]:
+    """The steps of the normalizer or pre_tokenizer of a tokenizer.json; of a sequence, those in it."""
+    step = content.inside(name)
+    if step.get("type") == "Sequence":
+        return step.each(PARTS[name])
+    return [step] if step else []
 
 
-def described(step: Any) -> str:
+def described(step: Settings) -> str:
     """A step as a text: its type, and what else of it changes tokens."""
-    if not isinstance(step, dict):
-        return repr(step)
-    kind = str(step.get("type"))
+    kind = step.value("type", TEXT, "None")
     return " ".join([kind, *DETAILS.get(kind, lambda step: [])(step)])

@@ -8,10 +8,10 @@ import os
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from bert_tf.checkpoints.checkpoint_files import read_settings, setting, shortened
 from bert_tf.checkpoints.huggingface_kinds import KINDS, TokenizerLayout, Values, described, steps_of
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
+from bert_tf.runtime.settings import FLAG, LIST, TEXT, TEXTS, Kind, Settings, one_of, read_settings, shortened, whole
 from bert_tf.text.sentencepiece_model import FAIRSEQ
 from bert_tf.text.vocabulary import BERT_BYTE_BPE, BYTE_BPE, MPNET, SENTENCEPIECE, WORDPIECE, XLM_ROBERTA, XLNET
 
@@ -81,7 +81,7 @@ def length_of_texts(path: str) -> int | None:
 def check_segments(path: str) -> None:
     """Raises UserError if transformers gives a model no segments, so that both texts of a pair have the first."""
     file = os.path.join(path, CONFIG)
-    names = setting(file, "model_input_names", list)
+    names = read_settings(file).value("model_input_names", TEXTS)
     if names is not None and "token_type_ids" not in names:
         raise UserError(
             f"{file}: model_input_names lacks 'token_type_ids', which is not supported for a head that takes pairs, as "
@@ -95,7 +95,7 @@ def lower_cases_first(path: str) -> bool:
     if not any(files.is_file(os.path.join(folder, "modules.json")) for folder in folders):
         return False
     names = [name for name in files.names(path) if name.startswith("sentence_") and name.endswith("_config.json")]
-    return any(setting(os.path.join(path, name), "do_lower_case", bool) for name in names)
+    return any(read_settings(os.path.join(path, name)).value("do_lower_case", FLAG) for name in names)
 
 
 def is_by_file(path: str) -> bool:
@@ -105,14 +105,14 @@ def is_by_file(path: str) -> bool:
 
 def _class(path: str) -> str | None:
     """The class of the tokenizer, as the files name it, None if they do not; without "Fast"."""
-    name = setting(os.path.join(path, CONFIG), "tokenizer_class", str)
-    name = name or setting(os.path.join(path, "config.json"), "tokenizer_class", str)
+    name = read_settings(os.path.join(path, CONFIG)).value("tokenizer_class", TEXT)
+    name = name or read_settings(os.path.join(path, "config.json")).value("tokenizer_class", TEXT)
     return name if name is None or name in BY_FILE else name.removesuffix("Fast")
 
 
 def _check_value(file: str, name: str, value: Any, expected: Collection[Any]) -> None:
     if value not in expected:
-        known = [_shown(each) for each in expected if each is not None][:MAX_SHOWN]
+        known = list(dict.fromkeys(_shown(each) for each in expected if each is not None))[:MAX_SHOWN]
         raise UserError(
             f"{file}: {name} is {_shown(value)}, which is not supported, as it changes tokens; supported is "
             f"{' or '.join(known) or 'none'}."
@@ -121,7 +121,7 @@ def _check_value(file: str, name: str, value: Any, expected: Collection[Any]) ->
 
 def _shown(value: Any) -> str:
     """A value for an error; steps joined."""
-    return (", ".join(value) or "None") if isinstance(value, tuple) else shortened(value)
+    return (", ".join(value) or "none") if isinstance(value, tuple) else shortened(value)
 
 
 def _check_values(file: str, prefix: str, values: Mapping[str, Any], supported: Values) -> None:
@@ -134,7 +134,7 @@ def _check_names(path: str, layout: TokenizerLayout) -> None:
     for file in special_files(path):
         values = read_settings(file)
         for name, expected in layout.special.items():
-            value = content_of(values.get(f"{name}_token"))
+            value = content_of(values.value(f"{name}_token", TOKEN))
             if value not in (None, expected):
                 raise UserError(
                     f"{file}: {name}_token is {shortened(value)}; special tokens with other names than {expected!r} "
@@ -151,6 +151,13 @@ def special_files(path: str) -> list[str]:
 def content_of(token: Any) -> Any:
     """The text of a token that is a text or an object with flags."""
     return token.get("content") if isinstance(token, dict) else token
+
+
+def _is_token(value: Any) -> bool:
+    return isinstance(content_of(value), str)
+
+
+TOKEN: Kind[Any] = Kind("a token, a text or an object with its content", _is_token)
 
 
 def model_of(path: str) -> str | None:
@@ -173,16 +180,15 @@ def _is_xlnet(file: str, path: str) -> bool:
 
 def _model_in(file: str, path: str) -> str | None:
     """The kind of tokenizer of a tokenizer.json; None without the file or a model in it."""
-    model = setting(file, "model", dict)
-    if model is None:
+    content = read_settings(file)
+    model = content.inside("model")
+    if not model:
         return None
     vocab = model.get("vocab")
     guess = "Unigram" if isinstance(vocab, list) else "BPE" if "merges" in model else "WordPiece"  # of old files
-    name = model.get("type") or guess
-    if name not in BY_MODEL:
-        raise UserError(f"{file}: model.type is {shortened(name)}; expected one of {', '.join(BY_MODEL)}.")
-    added = setting(file, "added_tokens", list) or []
-    return BY_MODEL[name] or _unigram_kind(path, vocab, {content_of(token) for token in added})
+    name = model.value("type", one_of(*BY_MODEL), guess)
+    added = {token.value("content", TEXT) for token in content.each("added_tokens")}
+    return BY_MODEL[name] or _unigram_kind(path, vocab, added)
 
 
 def _unigram_kind(path: str, vocab: Any, added: set[Any]) -> str:
@@ -210,9 +216,9 @@ def fairseq_class(path: str) -> str:
 
 
 def _default_class(path: str) -> str:
-    model = setting(os.path.join(path, "config.json"), "model_type", str)
+    model = read_settings(os.path.join(path, "config.json")).value("model_type", TEXT, "")
     names = {"mpnet": "MPNetTokenizer", "camembert": "CamembertTokenizer", "xlnet": "XLNetTokenizer"}
-    return names.get(model or "", "")
+    return names.get(model, "")
 
 
 def _check_json(path: str, kind: str) -> None:
@@ -225,38 +231,38 @@ def _check_json(path: str, kind: str) -> None:
             f"{file} has a tokenizer of the kind {model}, the other files of {path} one of the kind {kind}."
         )
     if model is not None:
-        values = content["model"]
-        pieces, unknown = values.get("vocab") or [], values.get("unk_id")
-        if isinstance(pieces, list) and type(unknown) is int and 0 <= unknown < len(pieces):
-            _check_value(file, "the token of model.unk_id", pieces[unknown][0], (layout.special["unk"],))
+        values = content.inside("model")
+        pieces, unknown = values.get("vocab"), values.value("unk_id", whole(0))
+        if isinstance(pieces, list) and unknown is not None:
+            entry = pieces[unknown] if unknown < len(pieces) else None
+            token = entry[0] if isinstance(entry, list) and entry else entry
+            _check_value(file, "the token of model.unk_id", token, (layout.special["unk"],))
         _check_values(file, "model.", values, layout.options)
         of_class = () if by_file else layout.of_class
         if of_class is not None:
-            for name, part, supported in (
-                ("normalizer", "normalizers", layout.normalizers),
-                ("pre_tokenizer", "pretokenizers", layout.pre_tokenizers),
-            ):
-                steps = tuple(map(described, steps_of(content.get(name), part)))
+            for name, supported in (("normalizer", layout.normalizers), ("pre_tokenizer", layout.pre_tokenizers)):
+                steps = tuple(map(described, steps_of(content, name)))
                 _check_value(file, name, steps, (*supported, *of_class))
     if by_file:
-        rows = _rows_of(content.get("post_processor"), has_segments=layout.has_segments)
+        rows = _rows_of(content.inside("post_processor"), has_segments=layout.has_segments)
         _check_value(file, "post_processor", rows, (layout.rows,))
-    if (content.get("truncation") or {}).get("direction", "Right") != "Right":
-        _check_value(file, "truncation.direction", content["truncation"]["direction"], ("Right",))
+    _check_value(
+        file, "truncation.direction", content.inside("truncation").value("direction", TEXT, "Right"), ("Right",)
+    )
 
 
-def _rows_of(processor: Any, *, has_segments: bool) -> tuple[str, ...]:
+def _rows_of(processor: Settings, *, has_segments: bool) -> tuple[str, ...]:
     """The rows of a text and of a pair that a post_processor makes, with :1 at tokens of the second segment."""
-    values = processor if isinstance(processor, dict) else {}
-    if values.get("type") == "TemplateProcessing":
-        rows = [[next(iter(piece.values())) for piece in values.get(name) or ()] for name in ("single", "pair")]
-        pairs = [[(piece["id"], piece.get("type_id", 0)) for piece in row] for row in rows]
-    elif values.get("type") in ("BertProcessing", "RobertaProcessing"):
-        cls, sep = (str((values.get(name) or [None])[0]) for name in ("cls", "sep"))
-        second, between = (0, [sep, sep]) if values["type"] == "RobertaProcessing" else (1, [sep])
+    kind = processor.value("type", TEXT, "none")
+    if kind == "TemplateProcessing":
+        rows = [[piece.inside(next(iter(piece), "")) for piece in processor.each(name)] for name in ("single", "pair")]
+        pairs = [[(piece.value("id", TEXT), piece.value("type_id", whole(0), 0)) for piece in row] for row in rows]
+    elif kind in ("BertProcessing", "RobertaProcessing"):
+        cls, sep = (str(next(iter(processor.value(name, LIST, [])), None)) for name in ("cls", "sep"))
+        second, between = (0, [sep, sep]) if kind == "RobertaProcessing" else (1, [sep])
         single = [(token, 0) for token in (cls, "A", sep)]
         pair = [*single[:2], *((token, 0) for token in between), ("B", second), (sep, second)]
         pairs = [single, pair]
     else:
-        return (repr(processor if processor is None else values.get("type")),)
+        return (kind,)
     return tuple(" ".join(f"{token}:{n}" if n and has_segments else token for token, n in row) for row in pairs)

@@ -8,18 +8,13 @@ from typing import Any
 
 from bert_tf.checkpoints import huggingface_added_tokens, huggingface_rules, huggingface_wordpiece
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.checkpoints.checkpoint_files import (
-    in_order_of_ids,
-    read_settings,
-    setting,
-    shortened,
-    write_tokenizer_files,
-)
+from bert_tf.checkpoints.checkpoint_files import in_order_of_ids, write_tokenizer_files
 from bert_tf.checkpoints.huggingface_kinds import KINDS
 from bert_tf.errors import UserError
 from bert_tf.runtime import files, json_files
 from bert_tf.runtime.atomic_files import write_bytes, write_json
 from bert_tf.runtime.lazy import module
+from bert_tf.runtime.settings import FLAG, LIST, OBJECT, TEXT, read_settings, shortened
 from bert_tf.text import byte_level, sentencepiece_model
 from bert_tf.text.special_tokens import SETTING
 from bert_tf.text.vocabulary import (
@@ -63,7 +58,10 @@ def _sentencepiece(path: str, kind: str) -> tuple[list[str], bool]:
     model, file = (
         os.path.join(path, name) for name in (huggingface_rules.SENTENCEPIECE_FILES[kind], huggingface_rules.JSON)
     )
-    lower_case, is_lower = setting(os.path.join(path, huggingface_rules.CONFIG), "do_lower_case", bool), True
+    lower_case, is_lower = (
+        read_settings(os.path.join(path, huggingface_rules.CONFIG)).value("do_lower_case", FLAG),
+        True,
+    )
     if files.is_file(model) and (kind == SENTENCEPIECE or not files.is_file(file)):
         with files.open_binary(model) as opened:
             content = opened.read()
@@ -76,7 +74,7 @@ def _sentencepiece(path: str, kind: str) -> tuple[list[str], bool]:
             tokens = sentencepiece_model.with_fairseq_ids(content, model, huggingface_rules.fairseq_class(path))
     else:
         model = file
-        tokens, is_lower = sentencepiece_model.from_tokenizer_json(read_settings(file), file, kind)
+        tokens, is_lower = sentencepiece_model.from_tokenizer_json(read_settings(file), kind)
     check_special_tokens(tokens, model)
     if kind != SENTENCEPIECE:
         return tokens, False
@@ -116,10 +114,12 @@ def _byte_bpe(path: str) -> SubwordVocabulary | None:
         ids = read_settings(vocab)
         with files.open_binary(merges) as lines:
             rules = lines.read()
-    elif files.is_file(file) and setting(file, "type", str, inside="model") == "BPE":
-        vocab, ids = file, setting(file, "vocab", dict, inside="model") or {}
+    elif read_settings(file).inside("model").get("type") == "BPE":
+        vocab, ids = file, read_settings(file).inside("model").value("vocab", OBJECT, {})
         rules = _merges_in(file)
-        added = {token.get("content"): token.get("id") for token in setting(file, "added_tokens", list) or []}
+        added = {
+            token.value("content", TEXT, ""): token.get("id") for token in read_settings(file).each("added_tokens")
+        }
         if "[MASK]" in added and huggingface_rules.is_by_file(path):  # whose special tokens are not others
             ids = {byte_level.blanks_for_spaces(token): number for token, number in {**ids, **added}.items()}
             return SubwordVocabulary(in_order_of_ids(ids, file), BERT_BYTE_BPE, rules)
@@ -130,7 +130,7 @@ def _byte_bpe(path: str) -> SubwordVocabulary | None:
 
 def _merges_in(file: str) -> bytes:
     """The merges of a `tokenizer.json` as the content of a merges.txt; UserError unless each is a pair of tokens."""
-    merges = setting(file, "merges", list, inside="model") or []
+    merges = read_settings(file).inside("model").value("merges", LIST, [])
     pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in merges]  # texts in older files
     for pair in pairs:
         if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(token, str) for token in pair)):

@@ -2,27 +2,22 @@
 
 import dataclasses
 import os
-from typing import Any
 
 from bert_tf.checkpoints import huggingface_rules
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.checkpoints.checkpoint_files import (
-    in_order_of_ids,
-    read_settings,
-    read_tokenizer_files,
-    setting,
-    shortened,
-)
+from bert_tf.checkpoints.checkpoint_files import in_order_of_ids, read_tokenizer_files
 from bert_tf.checkpoints.huggingface_kinds import steps_of
 from bert_tf.checkpoints.huggingface_rules import CONFIG, JSON
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
+from bert_tf.runtime.settings import FLAG, OBJECT, read_settings, whole
 from bert_tf.text.sentencepiece_model import SPACE
-from bert_tf.text.tokenizer_settings import TokenizerSettings
+from bert_tf.text.tokenizer_settings import MAX_WORD_CHARACTERS, TokenizerSettings
 from bert_tf.text.vocabulary import MPNET, WORDPIECE, check_special_tokens, settings_of, with_settings
 
 OLDER = "added_tokens.json"
 WORD_CHARACTERS = 100  # of BertTokenizer
+MAX_UNSIGNED = 2**64 - 1  # of `tokenizers`, where a very large number means no limit
 NAMES = {  # entries of tokenizer_config.json -> names in the normalizer of tokenizer.json, and BertTokenizer's values
     "do_lower_case": ("lowercase", (True,)),
     "strip_accents": ("strip_accents", (None, True)),
@@ -41,7 +36,9 @@ def read(path: str, model: str | None) -> tuple[list[str] | None, bool | None]:
     vocabulary = lines
     if vocabulary is not None and model is None and files.is_file(os.path.join(path, OLDER)):
         vocabulary = [*vocabulary, *[""] * _blank_lines(os.path.join(path, "vocab.txt"))]
-    if model == WORDPIECE and (vocabulary is None or setting(file, "vocab", dict, inside="model") is not None):
+    if model == WORDPIECE and (
+        vocabulary is None or read_settings(file).inside("model").value("vocab", OBJECT) is not None
+    ):
         vocabulary = _vocabulary_in(file, vocabulary)
     lower_case, settings = _settings(path)
     settings = dataclasses.replace(settings, is_mpnet=is_mpnet)
@@ -67,9 +64,10 @@ def _settings(path: str) -> tuple[bool | None, TokenizerSettings]:
                     f"one beside it with the {ours} that the model was trained with."
                 )
     if normalizer and huggingface_rules.is_by_file(path):
-        values, limit = normalizer, setting(file, "max_input_chars_per_word", int, inside="model")
+        values = normalizer
+        limit = read_settings(file).inside("model").value("max_input_chars_per_word", whole(1, MAX_UNSIGNED))
     else:
-        values = {name: setting(config, name, bool) for name in NAMES}
+        values = {name: read_settings(config).value(name, FLAG) for name in NAMES}
         if values["do_lower_case"] is None and files.is_file(file):
             values["do_lower_case"] = True
     lower_case, strips = values["do_lower_case"], values["strip_accents"]
@@ -78,20 +76,14 @@ def _settings(path: str) -> tuple[bool | None, TokenizerSettings]:
     return lower_case, TokenizerSettings(
         strip_accents=None if strips == lower_case else strips,
         split_ideographs=values["tokenize_chinese_chars"] is not False,
-        max_word_characters=limit or WORD_CHARACTERS,
+        max_word_characters=min(limit or WORD_CHARACTERS, MAX_WORD_CHARACTERS),
     )
 
 
 def _normalizer(file: str) -> dict[str, bool | None]:
     """The settings of the normalizer in a tokenizer.json by the names of tokenizer_config.json; {} without one."""
-    steps = [step for step in steps_of(read_settings(file).get("normalizer"), "normalizers") if isinstance(step, dict)]
-    if len(steps) != 1:
-        return {}
-    values: dict[str, Any] = {ours: steps[0].get(theirs) for ours, (theirs, _) in NAMES.items()}
-    for ours, value in values.items():
-        if not isinstance(value, bool | None):
-            raise UserError(f"{file}: normalizer.{NAMES[ours][0]} is {shortened(value)}; expected true or false.")
-    return values
+    steps = steps_of(read_settings(file), "normalizer")
+    return {ours: steps[0].value(theirs, FLAG) for ours, (theirs, _) in NAMES.items()} if len(steps) == 1 else {}
 
 
 def written(checkpoint: Checkpoint) -> dict[str, bool]:
@@ -123,7 +115,7 @@ def _vocabulary_in(file: str, lines: list[str] | None) -> list[str]:
 
     lines: of the vocab.txt, if there is one: it also holds tokens that are repeated.
     """
-    ids = setting(file, "vocab", dict, inside="model")
+    ids = read_settings(file).inside("model").value("vocab", OBJECT)
     if lines is not None and ids == {token: number for number, token in enumerate(lines)}:
         return lines
     return in_order_of_ids(ids, file)

@@ -5,11 +5,11 @@ from types import ModuleType
 from typing import Any
 
 from bert_tf import heads
-from bert_tf.checkpoints.checkpoint_files import read_settings, setting, shortened
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import files
 from bert_tf.runtime.lazy import module
+from bert_tf.runtime.settings import TEXT, Settings, read_settings, shortened
 
 kagglehub = module("kagglehub")
 LEAST_BYTES, LARGEST_HEADER = 2, 1 << 20  # weights in a byte, of 4 bits each; and of what a file of few holds
@@ -57,7 +57,7 @@ def fetched(name: str) -> str:
 def backbone_class(path: str) -> str:
     """The class that config.json names, such as "keras_hub>BertBackbone"; "" for a folder that is not a preset."""
     file = os.path.join(path, "config.json")
-    return str(read_settings(file).get("registered_name", "")) if files.is_file(file) else ""
+    return read_settings(file).value("registered_name", TEXT, "") if files.is_file(file) else ""
 
 
 def load(path: str) -> tuple[Any, list[Any], tuple[str, ...]]:
@@ -70,7 +70,7 @@ def load(path: str) -> tuple[Any, list[Any], tuple[str, ...]]:
         with files.local_copy(path) as local:
             backbone = models.BertBackbone.from_preset(local)
             task = os.path.join(local, "task.json")
-            name = str(read_settings(task).get("registered_name", ""))
+            name = read_settings(task).value("registered_name", TEXT, "")
             if name.endswith(CLASSIFIERS):
                 size = _classifier_settings(local).get("num_classes")
                 classifier = models.BertTextClassifier(backbone, num_classes=size, preprocessor=None)
@@ -91,8 +91,8 @@ def load(path: str) -> tuple[Any, list[Any], tuple[str, ...]]:
         ) from None
 
 
-def _classifier_settings(path: str) -> dict[str, Any]:
-    return setting(os.path.join(path, "task.json"), "config", dict) or {}
+def _classifier_settings(path: str) -> Settings:
+    return read_settings(os.path.join(path, "task.json")).inside("config")
 
 
 def kind_of_classifier(path: str) -> str:
@@ -113,7 +113,7 @@ def _check_weights_of_all_layers(path: str) -> None:
     KerasHub would create all of them first.
     """
     file = os.path.join(path, "config.json")
-    settings = setting(file, "config", dict) or {}
+    settings = read_settings(file).inside("config")
     try:
         config = BertConfig(**{name: settings[theirs] for name, theirs in SHAPE.items()})
     except KeyError as error:

@@ -3,7 +3,6 @@
 Matrices are stored transposed: lora_A [r, in], lora_B [out, r].
 """
 
-import math
 import os
 import re
 from typing import Any
@@ -11,13 +10,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf import heads
-from bert_tf.checkpoints.checkpoint_files import (
-    new_folder,
-    read_safetensors,
-    read_settings,
-    shortened,
-    write_safetensors,
-)
+from bert_tf.checkpoints.checkpoint_files import new_folder, read_safetensors, write_safetensors
 from bert_tf.checkpoints.huggingface_layouts import LAYOUTS, Layout
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import LoraConfig
@@ -25,6 +18,7 @@ from bert_tf.errors import UserError
 from bert_tf.model import lora
 from bert_tf.model.weights import Weights, expand, from_canonical_names, to_canonical_names
 from bert_tf.runtime.atomic_files import write_json
+from bert_tf.runtime.settings import TEXT, Settings, number, read_settings, shortened, whole
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."
@@ -113,8 +107,10 @@ def read(folder: str, config: BertConfig) -> tuple[Weights, LoraConfig, str | No
         raise UserError(f"{folder} has init_lora_weights={initial}, which changes the base model: merge it with PEFT.")
     for name, expected in {**PLAIN, **ALSO_PLAIN}.items():
         if (settings.get(name) or expected) != expected:
-            raise UserError(f"{folder} has {name}={settings[name]!r}; expected {expected!r}: merge it with PEFT.")
-    kind = heads.kind_with("peft_task", str(settings.get("task_type")))
+            raise UserError(
+                f"{folder} has {name}={shortened(settings[name])}; expected {expected!r}: merge it with PEFT."
+            )
+    kind = heads.kind_with("peft_task", settings.value("task_type", TEXT, "None"))
     kind = kind if kind and heads.get(kind).is_named_alone else None
     modules = {module: place for place, module in _modules(layout, config, kind).items()}
     weights, others = Weights(), dict[str, np.ndarray]()
@@ -126,21 +122,17 @@ def read(folder: str, config: BertConfig) -> tuple[Weights, LoraConfig, str | No
             continue
         if match["module"] not in modules:
             raise UserError(f"{folder} adapts {match['module']}, which encoder={config.encoder} does not have.")
-        dense, number = modules[match["module"]]
-        weights[f"{dense}/lora/{_target(dense, number)}/{match['matrix'].lower()}"] = np.asarray(array.T, np.float32)
+        dense, part = modules[match["module"]]
+        weights[f"{dense}/lora/{_target(dense, part)}/{match['matrix'].lower()}"] = np.asarray(array.T, np.float32)
     head, used = to_canonical_names(_table(layout, config, kind), others, _is_matrix)
     if others.keys() - used:
         raise UserError(
             f"{folder} holds {sorted(others.keys() - used)[0]}, which is neither a matrix of LoRA nor a weight of the "
             f"head of encoder={config.encoder}: merge it with PEFT."
         )
-    rank: Any = settings.get("r")
-    alpha: Any = settings.get("lora_alpha")
-    is_rank = isinstance(rank, int) and not isinstance(rank, bool) and rank > 0
-    if not (is_rank and isinstance(alpha, int | float) and math.isfinite(alpha)):
-        raise UserError(
-            f"{folder} has r={shortened(rank)} and lora_alpha={shortened(alpha)}; expected numbers above 0."
-        )
+    rank, alpha = settings.value("r", whole(1)), settings.value("lora_alpha", number())
+    if rank is None or alpha is None:
+        raise UserError(f"{settings.source} lacks r or lora_alpha: fetch it again.")
     if not weights:
         raise UserError(f"{folder} holds no matrices of LoRA: fetch it again.")
     return {**weights, **head}, LoraConfig(lora_rank=rank, lora_alpha=alpha), kind
@@ -168,11 +160,11 @@ def check_fits(adapter: Weights, base: Weights, rank: int, folder: str, base_pat
             )
 
 
-def settings_of(folder: str) -> dict[str, Any]:
+def settings_of(folder: str) -> Settings:
     """The content of adapter_config.json; UserError if it is not LoRA."""
     settings = read_settings(os.path.join(folder, CONFIG))
     if settings.get("peft_type") != "LORA":
-        raise UserError(f"{folder} holds an adapter of the type {settings.get('peft_type')!r}; expected LORA.")
+        raise UserError(f"{folder} holds an adapter of the type {shortened(settings.get('peft_type'))}; expected LORA.")
     return settings
 
 

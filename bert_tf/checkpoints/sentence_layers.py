@@ -6,11 +6,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from bert_tf.checkpoints import torch_pickle
-from bert_tf.checkpoints.checkpoint_files import read_safetensors, read_settings, setting, shortened, write_safetensors
+from bert_tf.checkpoints.checkpoint_files import read_safetensors, write_safetensors
 from bert_tf.config.sentence_vectors import NORMALIZE, VectorLayer
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
+from bert_tf.runtime.settings import FLAG, check, read_settings, shortened, whole
 
 KIND_OF = {"dense": "Dense", "layer_norm": "LayerNorm", "normalize": "Normalize"}
 KINDS = (*KIND_OF.values(), "Dropout", "Pooling")
@@ -58,9 +59,9 @@ def read(kind: str, folder: str) -> VectorLayer | None:
     if not isinstance(activation, str) or activation not in {**ACTIVATIONS, **short}:
         raise Unsupported(f"the activation_function {shortened(activation)} of the module Dense")
     before, after = _sizes(path, "in_features", "out_features")
-    is_residual = setting(path, "use_residual", bool) is True
+    is_residual = read_settings(path).value("use_residual", FLAG) is True
     shapes = {"linear.weight": (after, before)}
-    if setting(path, "bias", bool) is not False:
+    if read_settings(path).value("bias", FLAG) is not False:
         shapes["linear.bias"] = (after,)
     if is_residual and before != after:
         shapes["residual.weight"] = (after, before)
@@ -75,11 +76,8 @@ def read(kind: str, folder: str) -> VectorLayer | None:
 
 
 def _sizes(path: str, *names: str) -> list[int]:
-    sizes = [setting(path, name, int) for name in names]
-    wrong = [name for name, size in zip(names, sizes, strict=True) if size is None or size < 1]
-    if wrong:
-        raise UserError(f"{path} has no {wrong[0]}; expected a whole number from 1: fetch it again.")
-    return [size or 0 for size in sizes]
+    values = read_settings(path)
+    return [check(path, name, values.get(name), whole(1)) for name in names]
 
 
 def _arrays(folder: str) -> dict[str, np.ndarray]:

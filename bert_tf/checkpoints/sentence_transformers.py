@@ -10,13 +10,13 @@ from pathlib import PureWindowsPath
 from typing import Any
 
 from bert_tf.checkpoints import sentence_layers
-from bert_tf.checkpoints.checkpoint_files import read_settings, setting, shortened
 from bert_tf.config.sentence_vectors import NORMALIZE, SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.heads.vectors import similarity
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.runtime.json_files import require_json
+from bert_tf.runtime.settings import FLAG, TEXT, TEXTS, Settings, check, read_settings, shortened, whole
 
 MODULES, POOLING = "modules.json", "1_Pooling"
 PROMPTS = "config_sentence_transformers.json"
@@ -70,7 +70,7 @@ def read(folder: str, positions: int, *, has_length: bool = True) -> SentenceVec
         says so, as sentence-transformers does; our own runs read long texts in windows.
     """
     path = os.path.join(folder, MODULES)
-    is_of_pairs = setting(os.path.join(folder, PROMPTS), "model_type", str) == CROSS_ENCODER
+    is_of_pairs = read_settings(os.path.join(folder, PROMPTS)).value("model_type", TEXT) == CROSS_ENCODER
     if is_of_pairs or not files.is_file(path):
         return None
     modules = _modules(path)
@@ -107,13 +107,10 @@ def encoder_folder(folder: str) -> str:
 
 def _modules(path: str) -> list[tuple[str, str]]:
     """(kind, folder) of each module, of others than those of the library the dotted name."""
-    content = require_json(path, "a list of modules; fetch it again, or remove it", kind=list)
-    try:
-        modules = [(str(module["type"]), os.fspath(module["path"])) for module in content]
-        if not modules or not all(isinstance(module["type"], str) for module in content):
-            raise ValueError("it is empty, or has a type that is not a text")
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise UserError(f"{path} is not a list of modules ({error!r}): fetch it again, or remove it.") from None
+    listed = Settings({"modules": require_json(path, "a list of modules; fetch it again", kind=list)}, path)
+    modules = [(each.value("type", TEXT, ""), each.value("path", TEXT, "")) for each in listed.each("modules")]
+    if not modules or any(not each.get("type") or "path" not in each for each in listed.each("modules")):
+        raise UserError(f"{path} is not a list of modules, each with a type and a path: fetch it again, or remove it.")
     for _, module in modules:
         as_windows = PureWindowsPath(module)
         if as_windows.anchor or ".." in as_windows.parts or "\0" in module:
@@ -127,13 +124,12 @@ def _pooling(folder: str) -> tuple[str, bool]:
     values = read_settings(path)
     modes = values.get("pooling_mode")
     if modes is None and values:
-        modes = [name for flag, name in FLAGS.items() if values.get(flag)] or "mean"
-    names = modes if isinstance(modes, list) else [modes]
+        modes = [name for flag, name in FLAGS.items() if values.value(flag, FLAG)] or "mean"
+    names = check(path, "pooling_mode", modes if isinstance(modes, list) else [modes or "None"], TEXTS)
     unknown = [name for name in names if name not in POOLINGS]
     if unknown or not names:
         raise sentence_layers.Unsupported(f"the pooling {shortened(unknown[0] if unknown else names)}")
-    include = setting(path, "include_prompt", bool)
-    return "+".join(POOLINGS[str(name)] for name in names), include is not False
+    return "+".join(POOLINGS[name] for name in names), values.value("include_prompt", FLAG, True)
 
 
 def _length(folder: str, encoder: str, positions: int, *, has_length: bool) -> int | None:
@@ -168,23 +164,18 @@ def _length(folder: str, encoder: str, positions: int, *, has_length: bool) -> i
 
 def _prompts(path: str) -> dict[str, Any]:
     """The fields of SentenceVectors that are in config_sentence_transformers.json."""
-    prompts = setting(path, "prompts", dict) or {}
-    wrong = [text for text in prompts.values() if not isinstance(text, str | None)]
-    if wrong:
-        raise UserError(f"{path}: prompts holds {shortened(wrong[0])}; expected texts.")
-    kind = setting(path, "model_type", str)
+    values = read_settings(path)
+    prompts = values.inside("prompts")
+    kind = values.value("model_type", TEXT)
     if kind not in (None, "SentenceTransformer"):
         raise sentence_layers.Unsupported(f"the model_type {kind}")
-    default, size = setting(path, "default_prompt_name", str), setting(path, "truncate_dim", int)
-    name = setting(path, "similarity_fn_name", str)
+    default, name = values.value("default_prompt_name", TEXT), values.value("similarity_fn_name", TEXT)
     if default is not None and default not in {"query": "", "document": "", **prompts}:
         raise UserError(f"{path}: default_prompt_name is {default!r}, and there is no such prompt: correct the file.")
-    if size is not None and size < 1:
-        raise UserError(f"{path}: truncate_dim is {size}; expected 1 or more.")
     return {
-        "prompts": {name: text or "" for name, text in prompts.items()},
+        "prompts": {name: prompts.value(name, TEXT, "") for name in prompts},
         "default_prompt_name": default,
-        "truncate_dim": size,
+        "truncate_dim": values.value("truncate_dim", whole(1)),
         "similarity": name if name in similarity.FUNCTIONS else None,
     }
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 
 from bert_tf.checkpoints import torch_pickle
-from bert_tf.checkpoints.checkpoint_files import read_safetensors, read_settings
+from bert_tf.checkpoints.checkpoint_files import read_safetensors
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
+from bert_tf.runtime.settings import read_settings
 
 CONFIGS = ("config.json", "bert_config.json")  # the second is that of older folders
 WEIGHT_FILES = (

@@ -2,15 +2,14 @@
 
 import dataclasses
 import logging
-import math
 import os
-from collections.abc import Callable, Mapping
-from types import UnionType
+from collections.abc import Mapping
 from typing import Any, Self
 
 from bert_tf.config.encoder_traits import EncoderTraits, traits
 from bert_tf.errors import UserError, leave_out
 from bert_tf.runtime import atomic_files, json_files, machine_memory, plugins
+from bert_tf.runtime.settings import FLAG, TEXT, Kind, check, is_number, number, one_of, whole
 
 # Layers and hidden size of the published models (google-research/bert README).
 SIZES = {
@@ -21,7 +20,7 @@ SIZES = {
     "base": (12, 768),
     "large": (24, 1024),
 }
-MAX_SIZE, MAX_LAYERS = 2**31 - 1, 10_000  # what TensorFlow counts in int32; far above any published model
+MAX_LAYERS = 10_000  # far above any published model
 ACTIVATIONS = ("gelu_erf", "gelu_tanh", "relu", "silu")
 # Further names in the files of transformers.
 ALIASES = {
@@ -32,6 +31,26 @@ ALIASES = {
 POOLINGS = ("cls", "mean", "max", "mean_sqrt_len", "weighted_mean", "last")  # of token vectors to one vector of a text
 POSITIONS = ("absolute", "sinusoidal")  # learned vectors; fixed sines and cosines (Vaswani et al. 2017, section 3.5)
 BETWEEN = ("lstm/", "mix/")  # prefixes of weights between encoder and head, see tasks.embeddings.bilstm_tagger
+
+SOURCE = "The BERT configuration"
+SIZE_NAMES = (
+    *("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings"),
+    "type_vocab_size",
+)
+BELOW_1: Kind[float] = Kind("a number from 0 up to but not 1", lambda value: is_number(value) and 0 <= value < 1)
+KINDS: Mapping[str, Kind[Any]] = {  # of fields
+    **dict.fromkeys(SIZE_NAMES, whole(1)),
+    "num_hidden_layers": whole(0, MAX_LAYERS),
+    **dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), BELOW_1),
+    "initializer_range": number(0),
+    "layer_norm_eps": number(above=0),
+    "is_causal": FLAG,
+    "pooling": one_of("cls", "mean"),
+    "encoder": TEXT,
+    "hidden_act": one_of(*ACTIVATIONS),
+    "position_embedding_type": one_of(*POSITIONS),
+}
+OF_TYPE: Mapping[type, Kind[Any]] = {bool: FLAG, int: whole(0), float: number(0), str: TEXT}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,40 +82,25 @@ class BertConfig:
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)  # of this encoder alone
 
     def __post_init__(self) -> None:
-        sizes = "vocab_size hidden_size num_attention_heads intermediate_size max_position_embeddings type_vocab_size"
-        for name in sizes.split():
-            self._expect(name, int, lambda size: 0 < size <= MAX_SIZE, f"a whole number from 1 to {MAX_SIZE:,}")
-        most = f"a whole number from 0 to {MAX_LAYERS:,}"
-        self._expect("num_hidden_layers", int, lambda count: 0 <= count <= MAX_LAYERS, most)
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            self._expect(name, int | float, lambda share: 0 <= share < 1, "a number from 0 up to but not 1")
-        self._expect("initializer_range", int | float, lambda width: 0 <= width < math.inf, "a number, 0 or more")
-        self._expect("layer_norm_eps", int | float, lambda least: 0 < least < math.inf, "a number above 0")
-        self._expect("is_causal", bool, lambda _: True, "true or false")
-        self._expect("pooling", str, ("cls", "mean").__contains__, "cls or mean")
-        self._expect("encoder", str, bool, "the name of a module in bert_tf/model/encoders or elsewhere")
-        self._expect("hidden_act", str, ACTIVATIONS.__contains__, f"one of {', '.join(ACTIVATIONS)}")
-        self._expect("position_embedding_type", str, POSITIONS.__contains__, f"one of {', '.join(POSITIONS)}")
+        for name, kind in KINDS.items():
+            check(SOURCE, name, getattr(self, name), kind)
         if self.position_embedding_type != "absolute" and not self.encoder_traits.may_be_sinusoidal:
             raise UserError(
                 f"The encoder {self.encoder} has no sinusoidal positions: choose position_embedding_type=absolute."
             )
         if self.pooling == "mean" and not self.encoder_traits.may_pool_mean:
             raise UserError(f"The encoder {self.encoder} has a pooling of its own: choose pooling=cls.")
-        most_groups = max(self.num_hidden_layers, 1)
-        self._expect(
-            "num_hidden_groups", int, lambda n: 0 < n <= most_groups, f"a whole number from 1 to {most_groups}"
-        )
+        check(SOURCE, "num_hidden_groups", self.num_hidden_groups, whole(1, max(self.num_hidden_layers, 1)))
         if self.embedding_size is not None:
-            self._expect("embedding_size", int, lambda size: 0 < size <= MAX_SIZE, "a whole number above 0, or null")
+            check(SOURCE, "embedding_size", self.embedding_size, whole(1))
             if self.embedding_size != self.hidden_size and not self.encoder_traits.has_narrow_embeddings:
                 raise leave_out(
                     f"embedding_size is {self.embedding_size}, but the embeddings of the encoder {self.encoder} are as "
                     f"wide as its layers ({self.hidden_size})"
                 )
         self._complete_settings()
-        if self.encoder_traits.needs_even_hidden_size:
-            self._expect("hidden_size", int, lambda width: not width % 2, "an even number, for LSTMs")
+        if self.encoder_traits.needs_even_hidden_size and self.hidden_size % 2:
+            raise UserError(f"{SOURCE}: hidden_size is {self.hidden_size}; expected an even number, for LSTMs.")
         if self.is_causal and not self.encoder_traits.may_be_causal:
             raise UserError(
                 f"The encoder {self.encoder} reads from both sides: leave out left_to_right, or choose encoder=bert."
@@ -117,23 +121,8 @@ class BertConfig:
         values = {**defaults, **self.settings}
         object.__setattr__(self, "settings", values)
         for name, value in values.items():
-            kind = type(defaults[name])
-            is_kind = isinstance(value, int | float if kind is float else kind)
-            is_kind = is_kind and isinstance(value, bool) == (kind is bool)
-            if isinstance(known[name], list):
-                expected = f"one of {', '.join(map(str, known[name]))}"
-                is_kind = is_kind and value in known[name]
-            else:
-                expected = "a number, 0 or more" if kind in (int, float) else f"a value such as {defaults[name]!r}"
-                is_kind = is_kind and (kind not in (int, float) or 0 <= value <= MAX_SIZE)
-            if not is_kind:
-                raise UserError(f"{name} is {value!r} in the BERT configuration; expected {expected}.")
-
-    def _expect(self, name: str, kind: type | UnionType, holds: Callable[[Any], Any], expected: str) -> None:
-        value = getattr(self, name)
-        is_kind = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)  # to Python True is an int
-        if not (is_kind and holds(value)):
-            raise UserError(f"{name} is {value!r} in the BERT configuration; expected {expected}.")
+            is_choice = isinstance(known[name], list)
+            check(SOURCE, name, value, one_of(*known[name]) if is_choice else OF_TYPE[type(defaults[name])])
 
     @property
     def pools_mean(self) -> bool:

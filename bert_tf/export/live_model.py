@@ -12,7 +12,6 @@ from typing import Any
 from bert_tf import heads
 from bert_tf.checkpoints import pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.checkpoints.checkpoint_files import read_settings
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
@@ -32,6 +31,7 @@ from bert_tf.heads.vectors.extraction import Features
 from bert_tf.model.heads import Pretrainer
 from bert_tf.runtime import plugins
 from bert_tf.runtime.atomic_files import StrPath
+from bert_tf.runtime.settings import read_settings
 from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
 

@@ -132,15 +132,24 @@ def _matches(parts: list[str], patterns: list[str]) -> bool:
 
 
 def open_binary(path: StrPath) -> IO[bytes]:
-    """Opens a file for reading bytes; one of a store is read on demand.
-
-    OSError for a named pipe, which would wait for a writer for ever; those of the shell, in /dev/fd, have one.
-    """
+    """Opens a file for reading bytes; one of a store is read on demand. OSError for a pipe, see `check_ends`."""
     if not is_remote(path):
-        if not os.fspath(path).startswith(("/dev/", "/proc/")) and stat.S_ISFIFO(os.stat(path).st_mode):
-            raise OSError(errno.EINVAL, "it is a named pipe, not a file", os.fspath(path))
+        check_ends(path)
         return open(path, "rb")
     return stores.open_binary(path)
+
+
+def check_ends(path: StrPath) -> None:
+    """Raises OSError for a named pipe or a device, which may have no end, or not even a beginning.
+
+    Those that a path in /dev or /proc names are meant, such as the pipes of the shell in /dev/fd.
+    """
+    if os.fspath(path).startswith(("/dev/", "/proc/")):
+        return
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        kind = "a named pipe" if stat.S_ISFIFO(mode) else "a device or a socket"
+        raise OSError(errno.EINVAL, f"it is {kind}, not a file", os.fspath(path))
 
 
 def open_text(path: StrPath, *, encoding: str = "utf-8", errors: str = "strict", newline: str | None = None) -> IO[str]:
@@ -225,8 +234,11 @@ def local_copy(path: StrPath) -> Iterator[str]:
     """Yields a path of this machine with the content of a file or folder, for libraries that read no other.
 
     A local path is yielded as it is; what lies in a store is copied to a temporary folder that is removed afterwards.
+    OSError for a pipe, or one in the folder, see `check_ends`.
     """
     if not is_remote(path):
+        for each in filter(os.path.exists, walk(path) if os.path.isdir(path) else [path]):
+            check_ends(each)
         yield os.fspath(path)
         return
     with tempfile.TemporaryDirectory(prefix="bert-tf-") as folder:

@@ -75,7 +75,9 @@ def list_of(kind: Kind[Value], plural: str) -> Kind[list[Value]]:
 
 def map_of(kind: Kind[Value], plural: str) -> Kind[dict[str, Value]]:
     """An object all of whose values are of a kind; plural: their name."""
-    return Kind(f"an object of {plural}", lambda value: isinstance(value, dict) and all(map(kind.holds, value.values())))
+    return Kind(
+        f"an object of {plural}", lambda value: isinstance(value, dict) and all(map(kind.holds, value.values()))
+    )
 
 
 TEXTS = list_of(TEXT, "texts")

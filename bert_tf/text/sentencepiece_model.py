@@ -6,7 +6,7 @@ The messages are those of sentencepiece's `sentencepiece_model.proto`, as far as
 import base64
 import dataclasses
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 from bert_tf.errors import UserError
 from bert_tf.runtime.lazy import module
 from bert_tf.runtime.proto_messages import FIELD, message_class
+from bert_tf.runtime.settings import FLAG, TEXT, Kind, Settings, check, is_number, list_of, whole
 from bert_tf.text.vocabulary import DEBERTA_V2, SENTENCEPIECE, SPECIAL_TOKENS_OF, XLM_ROBERTA, XLNET, SubwordVocabulary
 
 tokenizers, normalizers = module("tokenizers"), module("tokenizers.normalizers")
@@ -60,6 +61,21 @@ class UnigramModel:
     is_nfc: bool = False
 
 
+def _is_piece(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[0], str) and is_number(value[1])
+
+
+def _is_base64(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and base64.b64decode(value) is not None
+    except ValueError:
+        return False
+
+
+PIECES: Kind[list[Any]] = list_of(Kind("a piece", _is_piece), "tokens, each with a finite score")
+BASE64: Kind[str] = Kind("bytes in base64", _is_base64)
+
+
 @functools.cache
 def _message() -> Any:
     """The class of the message of a whole model."""
@@ -82,6 +98,7 @@ def parse(
         pieces = ()
     if not pieces:
         raise UserError(f"{name} is not a SentencePiece model: it may be cut short; fetch it again.")
+    check(name, "the list of pieces", list(pieces), PIECES)
     has_bytes = message.trainer_spec.bytes and not ignores_bytes
     if message.trainer_spec.model_type not in (0, UNIGRAM) or has_bytes:  # 0: left out, the default
         raise UserError(f"{name} is a SentencePiece model of another kind than unigram without bytes: not supported.")
@@ -206,24 +223,24 @@ def to_tokenizer(vocabulary: SubwordVocabulary, *, lower_case: bool, added: Sequ
     return tokenizer
 
 
-def from_tokenizer_json(values: Mapping[str, Any], path: str, kind: str) -> tuple[SubwordVocabulary, bool]:
+def from_tokenizer_json(values: Settings, kind: str) -> tuple[SubwordVocabulary, bool]:
     """The vocabulary and the casing of the content of a tokenizer.json; kind: of its tokenizer.
 
     Raises UserError, which names the file, for another structure.
     """
-    try:
-        pieces = tuple((str(token), float(score)) for token, score in values["model"]["vocab"])
-        unknown = int(values["model"]["unk_id"])
-        steps = values.get("normalizer") or {}
-        steps = {step["type"]: step for step in steps.get("normalizers", [steps] if steps else [])}
-        charsmap = base64.b64decode(steps.get("Precompiled", {}).get("precompiled_charsmap") or "")
-        controls = {entry["content"] for entry in values.get("added_tokens", []) if entry["special"]}
-        if not 0 <= unknown < len(pieces):
-            raise ValueError(f"unk_id is {unknown}")
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    pieces = tuple((token, float(score)) for token, score in values.inside("model").value("vocab", PIECES, []))
+    unknown = values.inside("model").value("unk_id", whole(0, max(len(pieces) - 1, 0)))
+    if unknown is None or not pieces:
         raise UserError(
-            f"{path} holds no whole unigram model ({type(error).__name__}: {error}): fetch it again, or pass its "
-            "SentencePiece model."
-        ) from None
+            f"{values.source} has no vocab or no unk_id of a unigram model: fetch it again, or pass its SentencePiece "
+            "model."
+        )
+    normalizer = values.inside("normalizer")
+    listed = normalizer.each("normalizers") if "normalizers" in normalizer else [normalizer]
+    steps = {step.value("type", TEXT, ""): step for step in listed}
+    charsmap = b""
+    if "Precompiled" in steps:
+        charsmap = base64.b64decode(steps["Precompiled"].value("precompiled_charsmap", BASE64, ""))
+    controls = {each.value("content", TEXT, "") for each in values.each("added_tokens") if each.value("special", FLAG)}
     model = UnigramModel(pieces=pieces, unknown_id=unknown, charsmap=charsmap, is_nfc="NFC" in steps)
     return _vocabulary(model, kind, controls), "Lowercase" in steps

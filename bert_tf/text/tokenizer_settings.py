@@ -1,13 +1,15 @@
 """Settings in which a tokenizer differs from the original's, kept with its vocabulary, see `vocabulary.settings_of`."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import json_files
+from bert_tf.runtime.settings import FLAG, LIST, TEXT, Kind, Settings, whole
 
 MAX_TOKEN_BYTES = 200  # of tokens that a vocabulary may have
+MAX_WORD_CHARACTERS = 2**28  # so that its bytes can be counted in int32
 FILE = "tokenizer_settings.json"  # next to vocab.txt, where a tokenizer differs
 
 
@@ -71,14 +73,27 @@ class TokenizerSettings:
     @classmethod
     def from_file(cls, path: str) -> "TokenizerSettings":
         """Reads what `to_dict` gave; UserError for another file."""
-        values = json_files.require_json(path, "the settings of a tokenizer")
-        unknown = sorted(values.keys() - {field.name for field in dataclasses.fields(cls)})
-        if unknown:
-            raise UserError(
-                f"{path} has {unknown[0]!r}, which is not a setting of a tokenizer: correct it, or update bert_tf."
-            )
-        added = tuple(AddedToken(**token) for token in values.get("added_tokens", ()))
-        return cls(**{**values, "added_tokens": added})
+        values = Settings(json_files.require_json(path, "the settings of a tokenizer"), path)
+        added = tuple(AddedToken(**_checked(token, OF_TOKENS)) for token in values.each("added_tokens"))
+        return cls(**{**_checked(values, KINDS), "added_tokens": added})
 
 
+def _checked(values: Settings, kinds: Mapping[str, Kind[Any]]) -> dict[str, Any]:
+    """The values; UserError for one of another name or kind."""
+    unknown = sorted(values.keys() - kinds.keys())
+    if unknown:
+        raise UserError(
+            f"{values.source} has {unknown[0]!r}, which is not a setting of a tokenizer: correct it, or update bert_tf."
+        )
+    return {name: value for name in values if (value := values.value(name, kinds[name])) is not None}
+
+
+KINDS: Mapping[str, Kind[Any]] = {
+    **dict.fromkeys(("strip_accents", "split_ideographs", "is_mpnet"), FLAG),
+    "max_word_characters": whole(1, MAX_WORD_CHARACTERS),
+    "added_tokens": LIST,
+}
+OF_TOKENS: Mapping[str, Kind[Any]] = {
+    field.name: TEXT if field.name == "content" else FLAG for field in dataclasses.fields(AddedToken)
+}
 DEFAULT = TokenizerSettings()

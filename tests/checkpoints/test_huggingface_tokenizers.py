@@ -127,14 +127,14 @@ def test_settings_that_change_tokens_are_refused_by_name(settings, reason, tmp_p
 
 
 STEPS = [  # changes of tokenizer.json and what the sentence names
-    ({"normalizer": None}, "normalizer is None"),
+    ({"normalizer": None}, "normalizer is none, which is not supported, .*; supported is BertNormalizer"),
     (
         {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]}},
         "is NFC, Lowercase",
     ),
     ({"normalizer": {"type": "BertNormalizer", "clean_text": False}}, "BertNormalizer clean_text=False"),
     ({"pre_tokenizer": {"type": "Whitespace"}}, "pre_tokenizer is Whitespace"),
-    ({"post_processor": None}, "post_processor is None"),
+    ({"post_processor": None}, "post_processor is none"),
     ({"truncation": {"direction": "Left", "max_length": 8, "strategy": "LongestFirst", "stride": 0}}, "direction"),
     ({"model": {"unk_token": "<unk>"}}, "model.unk_token is '<unk>'"),
     ({"model": {"continuing_subword_prefix": "@@"}}, "model.continuing_subword_prefix is '@@'"),

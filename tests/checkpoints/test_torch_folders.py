@@ -16,6 +16,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.export import live_model
 from bert_tf.model import heads
+from bert_tf.runtime.settings import Settings
 
 MODEL = "model.safetensors"
 
@@ -295,11 +296,11 @@ def test_head_for_pairs_needs_segments(folder):
 def test_entries_that_albert_leaves_out_have_its_own_values():
     from bert_tf.checkpoints.huggingface_layouts import LAYOUTS
 
-    config = LAYOUTS["albert"].config("albert", {})
+    config = LAYOUTS["albert"].config("albert", Settings({}, "config.json"))
     assert (config.hidden_act, config.hidden_size, config.embedding_size) == ("gelu_tanh", 4096, 128)
     assert (config.num_attention_heads, config.vocab_size, config.hidden_dropout_prob) == (64, 30000, 0.0)
-    assert LAYOUTS["electra"].config("electra", {}).num_attention_heads == 4
-    assert LAYOUTS["distilbert"].config("distilbert", {"is_decoder": True}).is_causal is False
+    assert LAYOUTS["electra"].config("electra", Settings({}, "config.json")).num_attention_heads == 4
+    assert LAYOUTS["distilbert"].config("distilbert", Settings({"is_decoder": True}, "config.json")).is_causal is False
 
 
 def test_head_that_is_computed_otherwise_is_left_out_with_a_warning(tmp_path, caplog):

@@ -11,6 +11,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.train_config import LoraConfig
 from bert_tf.errors import UserError
 from bert_tf.model import heads, lora, weights
+from bert_tf.runtime.settings import read_settings
 
 pytestmark = pytest.mark.eager
 
@@ -116,9 +117,9 @@ def test_adapters_that_are_not_plain_or_do_not_fit_are_refused(tmp_path):
     for values, message in (
         ({"peft_type": "IA3"}, "an adapter of the type 'IA3'; expected LORA"),
         ({"peft_type": "LORA", "use_dora": True, "r": 1, "lora_alpha": 1}, "use_dora=True; expected False"),
-        ({"peft_type": "LORA", "r": 0, "lora_alpha": 1}, "r=0 and lora_alpha=1"),
+        ({"peft_type": "LORA", "r": 0, "lora_alpha": 1}, "r is 0; expected a whole number from 1 to"),
     ):
-        folder = tmp_path / message[:5]
+        folder = tmp_path / message[:4]
         folder.mkdir()
         checkpoint_files.write_json(folder / "adapter_config.json", values)
         checkpoint_files.write_safetensors(folder / "adapter_model.safetensors", {}, framework="pt")
@@ -139,7 +140,7 @@ def adapter(tmp_path):
         stored = checkpoint_files.read_safetensors(folder / peft_adapters.WEIGHTS)
         changed = {name: np.ascontiguousarray(array) for name, array in arrays(stored).items()}
         checkpoint_files.write_safetensors(folder / peft_adapters.WEIGHTS, changed, framework="pt")
-        values = checkpoint_files.read_settings(folder / peft_adapters.CONFIG) | settings
+        values = read_settings(folder / peft_adapters.CONFIG) | settings
         checkpoint_files.write_json(folder / peft_adapters.CONFIG, values)
         return str(folder)
 
@@ -161,8 +162,10 @@ def of_one(change):
     [
         ({"r": 3}, r"has \(.*\) and \(.*\) for .*; expected .* r=3: name the base"),
         ({"r": 10**9}, "r=1000000000: name the base that was adapted"),
-        ({"r": True}, "r=True and lora_alpha"),
-        ({"lora_alpha": float("inf")}, "lora_alpha=inf; expected numbers above 0"),
+        ({"r": True}, "adapter_config.json: r is True; expected a whole number from 1 to"),
+        ({"r": None}, "adapter_config.json lacks r or lora_alpha: fetch it again"),
+        ({"lora_alpha": float("inf")}, "lora_alpha is inf; expected a number"),
+        ({"lora_alpha": 10**400}, "lora_alpha is 10{59}...; expected a number"),
         ({"arrays": of_one(lambda array: array[0, 0])}, r"has \(1,\) and"),
         ({"arrays": of_one(lambda array: array[None])}, r"has \(.*, 1\) and"),
         ({"arrays": of_one(lambda array: array[:, :3])}, r"has \(3, 2\) and"),

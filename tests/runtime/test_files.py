@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from bert_tf.checkpoints import checkpoint_files, torch_pickle
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, files, folder_lock
 from bert_tf.runtime.json_files import read_json
@@ -170,3 +171,22 @@ def test_disk_lock_is_retried(tmp_path, monkeypatch):
     first = folder_lock.acquire(tmp_path)
     monkeypatch.setattr(folder_lock.time, "sleep", lambda _: first.release())  # its process ends meanwhile
     folder_lock.acquire(tmp_path).release()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin", "preset.weights.h5"])
+def test_pipes_and_devices_are_no_files(name, tmp_path):
+    (tmp_path / "pipe").mkdir()
+    (tmp_path / "device").mkdir()
+    os.mkfifo(tmp_path / "pipe" / name)
+    os.symlink("/dev/zero", tmp_path / "device" / name)
+    for folder, kind in (("pipe", "a named pipe"), ("device", "a device")):
+        path = tmp_path / folder / name
+        with pytest.raises(OSError, match=f"it is {kind}"):
+            files.open_binary(path)
+        for part in (path, path.parent):
+            with pytest.raises(OSError, match=f"it is {kind}"), files.local_copy(part):
+                pass
+        read = torch_pickle.read if name.endswith(".bin") else checkpoint_files.read_safetensors
+        with pytest.raises(UserError, match=f"{name} cannot be read as .*it is {kind}"):
+            read(str(path))

@@ -109,6 +109,22 @@ def test_vocabulary_is_a_file_with_its_model_next_to_it(tokens, tmp_path):
         huggingface_tokenizers.read(str(tmp_path / "theirs"))
 
 
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("has_json", [True, False])
+def test_scores_that_are_not_finite_are_refused(tokens, tmp_path, score, has_json):
+    model = sentencepiece_model.parse(tokens.rules)
+    pieces = tuple((token, score if number == 8 else each) for number, (token, each) in enumerate(model.pieces))
+    rules = sentencepiece_model.serialize(dataclasses.replace(model, pieces=pieces), ())
+    if has_json:
+        vocab = {"type": "Unigram", "unk_id": 1, "vocab": pieces}
+        (tmp_path / "tokenizer.json").write_text(json.dumps({"model": vocab, "normalizer": None}))
+        (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "AlbertTokenizer"}')
+    else:
+        (tmp_path / "spiece.model").write_bytes(rules)
+    with pytest.raises(UserError, match="expected a list of tokens, each with a finite score"):
+        huggingface_tokenizers.read(str(tmp_path))
+
+
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_tokenizer_json_gives_the_same_ids_and_is_read_without_a_model(tokens, tmp_path, lower_case):
     config = BertConfig.of_size("tiny", vocab_size=len(tokens), encoder="albert")
@@ -135,7 +151,7 @@ def test_tokenizer_json_gives_the_same_ids_and_is_read_without_a_model(tokens, t
     values = json.loads((tmp_path / "tokenizer.json").read_text())
     values["model"]["unk_id"] = None
     (tmp_path / "tokenizer.json").write_text(json.dumps(values))
-    with pytest.raises(UserError, match="tokenizer.json holds no whole unigram model"):
+    with pytest.raises(UserError, match="tokenizer.json has no vocab or no unk_id of a unigram model"):
         huggingface_tokenizers.read(str(tmp_path))
 
 
@@ -145,14 +161,14 @@ def test_tokenizer_json_gives_the_same_ids_and_is_read_without_a_model(tokens, t
         ("normalizer", {"type": "NFC"}, "normalizer is NFC, which"),
         ("normalizer", {"type": "Sequence", "normalizers": [{"type": "Lowercase"}]}, "normalizer is Lowercase, which"),
         ("pre_tokenizer", {"type": "ByteLevel"}, "pre_tokenizer is ByteLevel"),
-        ("pre_tokenizer", None, "pre_tokenizer is None"),
+        ("pre_tokenizer", None, "pre_tokenizer is none"),
         ("pre_tokenizer", {"type": "Metaspace", "replacement": "_"}, "Metaspace replacement='_', which"),
         (
             "pre_tokenizer",
             {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first"},
             "pre_tokenizer is Metaspace prepend_scheme='fir",
         ),
-        ("post_processor", None, "post_processor is None"),
+        ("post_processor", None, "post_processor is none"),
     ],
 )
 def test_other_steps_of_tokenizer_json_are_refused_by_name(tokens, tmp_path, step, value, reason):
@@ -221,7 +237,7 @@ def test_xlm_roberta_gives_the_ids_and_offsets_of_tokenizers(tokens, owner):
 XLM_STEPS = [  # changes of tokenizer.json and what the sentence names
     ({"normalizer": {"type": "NFKC"}}, "normalizer is NFKC, which"),
     ({"pre_tokenizer": {"type": "Metaspace", "replacement": "▁"}}, "pre_tokenizer is Metaspace, which"),
-    ({"post_processor": None}, "post_processor is None"),
+    ({"post_processor": None}, "post_processor is none"),
 ]
 
 

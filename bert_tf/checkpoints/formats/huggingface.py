@@ -19,15 +19,15 @@ from bert_tf.checkpoints import (
     torch_folders,
 )
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.checkpoints.checkpoint_files import (
-    new_folder,
-    read_settings,
-    read_special_tokens,
-    setting,
-    shortened,
-    write_safetensors,
+from bert_tf.checkpoints.checkpoint_files import new_folder, read_special_tokens, write_safetensors
+from bert_tf.checkpoints.huggingface_layouts import (
+    CLASSES,
+    LAYOUTS,
+    NOT_SUPPORTED,
+    Layout,
+    encoder_of,
+    written_by_class,
 )
-from bert_tf.checkpoints.huggingface_layouts import CLASSES, LAYOUTS, NOT_SUPPORTED, Layout, encoder_of
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.heads.choice import MultipleChoice
@@ -37,6 +37,7 @@ from bert_tf.heads.span import SpanHead
 from bert_tf.heads.tags import Tags
 from bert_tf.model.weights import from_canonical_names, to_canonical_names
 from bert_tf.runtime.atomic_files import write_json
+from bert_tf.runtime.settings import TEXT, Kind, map_of, one_of, read_settings, shortened, whole
 from bert_tf.text.special_tokens import SETTING
 from bert_tf.text.vocabulary import XLM_ROBERTA, kind_of, special_tokens
 
@@ -52,6 +53,9 @@ POOLER = "encoder/pooler/"
 TOKENS, SEGMENTS = "encoder/embeddings/token_table", "encoder/embeddings/segment_table"
 IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings?\b|relative_attention_bias")
 MAX_LABELS = 1_000_000  # that config.json may number without naming them
+LABELS: Kind[dict[str, Any]] = map_of(
+    Kind("a label", lambda value: isinstance(value, str | int | float)), "labels, which are texts or numbers"
+)
 MAX_TOKENS = 2  # in a vocabulary for each one of the table; a few more than that has do occur
 LABELLED, CLASSIFIERS = heads.kinds("is_labelled"), ("classes", "multi_label", "regression")
 
@@ -83,11 +87,15 @@ def read(path: str) -> Checkpoint:
     table = layout.table(config, is_of_texts=is_of_texts, is_of_spans=kind == SpanHead.kind)
     _check_whole_encoder(config, table, arrays, path, has_head=kind is not None)
     left_out, why_not = [], ""
-    if kind is None and arrays.keys() >= set(table["classifier/bias"]):
-        kind = _kind_without_class(path, has_pooler=arrays.keys() >= set(table.get(f"{POOLER}kernel", ("",))))
+    size = sum(arrays[name].size for name in table.get("classifier/bias", ()) if name in arrays)
+    if kind is None and size:
+        has_pooler = arrays.keys() >= set(table.get(f"{POOLER}kernel", ("",)))
+        kind = _kind_without_class(path, size, has_pooler=has_pooler)
+    elif kind in CLASSIFIERS:
+        kind = _kind_of_texts(path, size)
     if kind in CLASSIFIERS:
         kind, why_not = cross_encoders.kind_of(path, _config_file(path), kind)
-    reasons = _left_out(config, layout, arrays, kind, setting(_config_file(path), "architectures", list))
+    reasons = _left_out(config, layout, arrays, kind, written_by_class(read_settings(_config_file(path))))
     for prefix, reason in (*reasons, *([("classifier/", why_not)] if why_not else [])):
         if any(ours.startswith(prefix) and any(name in arrays for name in table[ours]) for ours in table):
             left_out.append(f"the head {prefix.rstrip('/')} is left out, {reason}")
@@ -101,7 +109,7 @@ def read(path: str) -> Checkpoint:
             "one that belongs to it."
         )
     vocabulary, recognized = huggingface_tokenizers.with_added_tokens(path, vocabulary)
-    vocabulary = huggingface_tokenizers.as_long_as_table(vocabulary, config.vocab_size)
+    vocabulary = huggingface_tokenizers.as_long_as_table(vocabulary, len(weights.get(TOKENS, ())))
     if SETTING in read_settings(os.path.join(path, "tokenizer_config.json")):  # written by `write`
         chosen = read_special_tokens(path)
     else:
@@ -157,7 +165,7 @@ def _check_whole_encoder(
 
 
 def _left_out(
-    config: BertConfig, layout: Layout, arrays: dict[str, np.ndarray], kind: str | None, architectures: list | None
+    config: BertConfig, layout: Layout, arrays: dict[str, np.ndarray], kind: str | None, written_by: str
 ) -> Iterator[tuple[str, str]]:
     """Yields (prefix of canonical names, reason) of what this package would compute otherwise.
 
@@ -185,7 +193,7 @@ def _left_out(
         yield from ((prefix, reason) for prefix in (POOLER, "next_sentence/"))
         if kind not in heads.kinds("reads_tokens"):
             yield "classifier/", reason
-        if architectures and str(architectures[0]).endswith(("ForMaskedLM", "ForPreTraining")):
+        if written_by.endswith(("ForMaskedLM", "ForPreTraining")):
             yield "masked_lm/", "as it predicts tokens that a causal model has seen"
 
 
@@ -194,18 +202,16 @@ def labels(path: str) -> list[str] | None:
     return _labels(path) if _kind(path) in LABELLED else None
 
 
-def _labels(path: str, size: int | None = None) -> list[str]:
-    """See `labels`; UserError unless there are `size` of them, where it is given."""
+def _labels(path: str, size: int = 0) -> list[str]:
+    """See `labels`; of a head with `size` outputs. UserError if there are names for another number of outputs."""
     file = _config_file(path)
-    names = setting(file, "id2label", dict)
-    if not names:
-        count = setting(file, "num_labels", int) or 2
-        if not 0 < count <= MAX_LABELS:
-            raise UserError(f"{file}: num_labels is {count}; expected a whole number from 1 to {MAX_LABELS:,}.")
-        names = {str(i): f"LABEL_{i}" for i in range(count)}
+    values = read_settings(file)
+    names, count = values.value("id2label", LABELS, {}), values.value("num_labels", whole(1, MAX_LABELS))
+    if all(name == f"LABEL_{number}" for number, name in names.items()):
+        names = {str(i): f"LABEL_{i}" for i in range(size or count or len(names) or 2)}
     if set(names) != {str(i) for i in range(len(names))}:
         raise UserError(f"{path} has an id2label without the numbers 0, 1, 2, ...: correct its config.json.")
-    if size not in (None, len(names)):
+    if size not in (0, len(names)):
         raise UserError(f"{file} describes {len(names)} labels, and the head has {size} outputs: correct its id2label.")
     return [str(names[str(i)]) for i in range(len(names))]
 
@@ -217,11 +223,9 @@ def _config_file(path: str) -> str:
 def _kind(path: str) -> str | None:
     """The kind of the head of a fine-tuned model; None if there is none."""
     file = _config_file(path)
-    architecture = (setting(file, "architectures", list) or [""])[0]
-    if not isinstance(architecture, str):
-        raise UserError(f"{file}: architectures holds {shortened(architecture)}; expected names of classes.")
-    layout = LAYOUTS[encoder_of(read_settings(file), file)]
-    task = architecture.removeprefix(layout.classes)
+    values = read_settings(file)
+    layout = LAYOUTS[encoder_of(values)]
+    task = written_by_class(values).removeprefix(layout.classes)
     if task == layout.ends["span",]:
         return SpanHead.kind
     if (kind := heads.of_architecture(task)) not in (None, SpanHead.kind):
@@ -229,17 +233,17 @@ def _kind(path: str) -> str | None:
     return _kind_of_texts(path) if task == CLASSES["classifier",] else None
 
 
-def _kind_without_class(path: str, *, has_pooler: bool) -> str:
+def _kind_without_class(path: str, size: int, *, has_pooler: bool) -> str:
     """The kind of a classifier whose class is unknown, by the names of class and labels and by the weights beside it.
 
     A warning names the class, which may compute something else.
     """
     file = _config_file(path)
-    named = str((setting(file, "architectures", list) or [""])[0])
-    kind = _kind_of_texts(path)
-    if not has_pooler or any(name[:2] in ("B-", "I-") for name in _labels(path)):
+    named = written_by_class(read_settings(file))
+    kind = _kind_of_texts(path, size)
+    if not has_pooler or any(name[:2] in ("B-", "I-") for name in _labels(path, size)):
         kind = Tags.kind
-    elif "multilabel" in named.lower() and not setting(file, "problem_type", str):
+    elif "multilabel" in named.lower() and not read_settings(file).value("problem_type", TEXT):
         kind = MultiLabel.kind
     if named:
         logging.getLogger("bert_tf").warning(
@@ -248,12 +252,11 @@ def _kind_without_class(path: str, *, has_pooler: bool) -> str:
     return kind
 
 
-def _kind_of_texts(path: str) -> str:
-    """The kind of a classifier of texts, by its problem_type or the number of its labels."""
-    file = _config_file(path)
-    is_number = len(setting(file, "id2label", dict) or (0, 1)) == 1
-    problem = setting(file, "problem_type", str)
-    return problem and heads.kind_with("problem_type", problem) or heads.of_size(1 if is_number else 2)
+def _kind_of_texts(path: str, size: int = 0) -> str:
+    """The kind of a classifier of texts, by its problem_type or the number of its outputs."""
+    known = {head.problem_type for head in heads.known().values()} - {""}
+    problem = read_settings(_config_file(path)).value("problem_type", one_of(*sorted(known)))
+    return heads.kind_with("problem_type", problem) if problem else heads.of_size(size or len(_labels(path)))
 
 
 def write(checkpoint: Checkpoint, folder: str) -> list[str]:
@@ -327,7 +330,7 @@ def _head_values(checkpoint: Checkpoint, layout: Layout, size: int) -> dict[str,
 
 def _read_config(path: str) -> BertConfig:
     values = read_settings(path)
-    encoder = encoder_of(values, path)
+    encoder = encoder_of(values)
     constants = {**NOT_SUPPORTED, **LAYOUTS[encoder].constants}
     for name, expected in constants.items():
         if values.get(name) not in (None, expected):

@@ -20,10 +20,7 @@ from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
     read_head_file,
     read_safetensors,
-    read_settings,
     read_tokenizer_files,
-    setting,
-    shortened,
     write_head_file,
     write_safetensors,
     write_tokenizer_files,
@@ -33,6 +30,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model.weights import expand, from_canonical_names, to_canonical_names
 from bert_tf.runtime import files
+from bert_tf.runtime.settings import FLAG, TEXT, read_settings, shortened
 from bert_tf.text import vocabulary
 from bert_tf.text.special_tokens import SETTING
 from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
@@ -163,22 +161,23 @@ def _tokenizer_of(path: str) -> tuple[list[str] | None, bool | None]:
     settings = os.path.join(path, "tokenizer.json")
     if not files.is_file(settings):
         return read_tokenizer_files(path)
-    name = str(read_settings(settings).get("registered_name", ""))
+    values = read_settings(settings).inside("config")
+    name = read_settings(settings).value("registered_name", TEXT, "")
     if not name.endswith("BertTokenizer"):
         raise UserError(f"{settings} has the tokenizer {shortened(name)}; only BertTokenizer is supported.")
     tokens = vocabulary.read(os.path.join(path, "assets", "tokenizer", "vocabulary.txt"))
     for name, expected in TOKENIZER.items():
-        value = read_settings(settings).get("config", {}).get(name, expected)
+        value = values.get(name, expected)
         if value != expected:
             raise UserError(f"{settings}: {name} is {value!r}, which is not supported; supported is {expected!r}.")
-    lower_case, strips = (setting(settings, name, bool, inside="config") for name in ("lowercase", "strip_accents"))
+    lower_case, strips = (values.value(name, FLAG) for name in ("lowercase", "strip_accents"))
     tokenizer_settings = TokenizerSettings(strip_accents=None if strips == bool(lower_case) else strips)
     return vocabulary.with_settings(tokens, tokenizer_settings), lower_case
 
 
 def _special_tokens(path: str) -> tuple[str, ...]:
     """The special tokens that the tokenizer of a folder recognizes in texts: all of KerasHub's or none."""
-    recognizes_them = setting(os.path.join(path, "tokenizer.json"), SETTING, bool, inside="config")
+    recognizes_them = read_settings(os.path.join(path, "tokenizer.json")).inside("config").value(SETTING, FLAG)
     return vocabulary.SPECIAL_TOKENS if recognizes_them else ()
 
 

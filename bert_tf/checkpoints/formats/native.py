@@ -16,7 +16,6 @@ from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
     read_head_file,
     read_safetensors,
-    read_settings,
     read_special_tokens,
     read_tensors,
     read_tokenizer_files,
@@ -31,6 +30,7 @@ from bert_tf.heads.choice import MultipleChoice
 from bert_tf.model import lora
 from bert_tf.model.weights import TEACHER_PROJECTION
 from bert_tf.runtime import files
+from bert_tf.runtime.settings import TEXT, number, read_settings, whole
 from bert_tf.training import checkpoint_paths
 
 HOLDS_ANY_WEIGHT = HOLDS_ANY_ENCODER = True
@@ -94,8 +94,12 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
 
 def _adapter_of(folder: str) -> LoraConfig:
     """Scale of the adapters of a run."""
-    flags = read_settings(os.path.join(folder, "run.json")).get("flags") or {}
-    return LoraConfig(lora_rank=flags["lora_rank"], lora_alpha=flags["lora_alpha"])
+    path = os.path.join(folder, "run.json")
+    flags = read_settings(path).inside("flags")
+    rank, alpha = flags.value("lora_rank", whole(1)), flags.value("lora_alpha", number(above=0))
+    if rank is None or alpha is None:
+        raise UserError(f"{path} lacks the flags lora_rank and lora_alpha of the adapters in {folder}: copy it there.")
+    return LoraConfig(lora_rank=rank, lora_alpha=alpha)
 
 
 def _head_of(folder: str) -> tuple[list[str] | None, str | None]:
@@ -104,10 +108,10 @@ def _head_of(folder: str) -> tuple[list[str] | None, str | None]:
         return read_head_file(folder)
     labels, kind = read_head_file(folder, RUN_LABELS)
     if kind is None:
-        flags = read_settings(os.path.join(folder, "run.json")).get("flags") or {}
-        is_table = str(flags.get("task_name", "")).lower() == "table"
-        kind = flags.get("label_type") if is_table else heads.of_size(2 if labels else 1)
-        kind = MultipleChoice.kind if flags.get("task_name") == "swag" else kind
+        flags = read_settings(os.path.join(folder, "run.json")).inside("flags")
+        name = flags.value("task_name", TEXT, "")
+        kind = flags.value("label_type", TEXT) if name.lower() == "table" else heads.of_size(2 if labels else 1)
+        kind = MultipleChoice.kind if name == "swag" else kind
     return labels, heads.current(kind)
 
 

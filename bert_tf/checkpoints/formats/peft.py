@@ -10,6 +10,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.model import lora
 from bert_tf.runtime import files
+from bert_tf.runtime.settings import TEXT
 
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")  # owner/name
 
@@ -43,8 +44,8 @@ def read(path: str) -> Checkpoint:
 
 def _base_of(path: str) -> str:
     """The checkpoint that an adapter names: a path, or of a name on the Hugging Face hub its handle."""
-    base = peft_adapters.settings_of(path).get("base_model_name_or_path")
-    if not isinstance(base, str) or not base:
+    base = peft_adapters.settings_of(path).value("base_model_name_or_path", TEXT)
+    if not base:
         raise UserError(f"{path} does not say what it adapts: write base_model_name_or_path in adapter_config.json.")
     return f"{formats.HUB}{base}" if HUB_NAME.fullmatch(base) and not files.exists_with_prefix(base) else base
 

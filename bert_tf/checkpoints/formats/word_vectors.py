@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.config.bert_config import MAX_SIZE, BertConfig
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
+from bert_tf.runtime.settings import MAX_WHOLE
 from bert_tf.text.characters import basic_tokenize
 from bert_tf.text.corpus_files import NOT_WHOLE
 from bert_tf.text.vocabulary import SPECIAL_TOKENS
@@ -145,7 +146,7 @@ def _rows(file: Any, path: str) -> Iterator[Row]:
 
 def _check_room(count: int, width: int) -> None:
     if width:
-        _config(min(count + len(SPECIAL_TOKENS), MAX_SIZE), width).check_room_for_weights()
+        _config(min(count + len(SPECIAL_TOKENS), MAX_WHOLE), width).check_room_for_weights()
 
 
 def _lines(file: Any) -> Iterator[bytes]:

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_tf.checkpoints import other_architectures
-from bert_tf.checkpoints.checkpoint_files import shortened
 from bert_tf.checkpoints.huggingface_layouts.base.layout import CLASSES, Layout
 from bert_tf.errors import UserError
 from bert_tf.runtime import plugins
+from bert_tf.runtime.settings import TEXT, TEXTS, Settings, shortened
 
-__all__ = ["BY_TYPE", "CLASSES", "LAYOUTS", "NOT_SUPPORTED", "Layout", "encoder_of"]
+__all__ = ["BY_TYPE", "CLASSES", "LAYOUTS", "NOT_SUPPORTED", "Layout", "encoder_of", "written_by_class"]
 
 # Entries of config.json that change what a model computes -> the only value that is supported.
 NOT_SUPPORTED: Mapping[str, Any] = {
@@ -31,20 +31,24 @@ LAYOUTS: Mapping[str, Layout] = {
 BY_TYPE = {layout.model_type: encoder for encoder, layout in LAYOUTS.items()}
 
 
-def encoder_of(values: Mapping[str, Any], path: str) -> str:
+def written_by_class(values: Settings) -> str:
+    """The class of transformers that wrote a config.json; "" if it does not say so."""
+    return next(iter(values.value("architectures", TEXTS, [])), "")
+
+
+def encoder_of(values: Settings) -> str:
     """The encoder that a config.json describes: by its type, in older files by the class that wrote it, or BERT.
 
     Raises UserError if this package has no such encoder.
     """
-    architectures = values.get("architectures") or [""]
-    written_by = str(architectures[0]) if isinstance(architectures, list) else ""
+    written_by = written_by_class(values)
     by_class = {
         layout.classes: layout.model_type for layout in LAYOUTS.values() if written_by.startswith(layout.classes)
     }
-    kind = values.get("model_type") or (by_class[max(by_class, key=len)] if by_class else "bert")
+    kind = values.value("model_type", TEXT) or (by_class[max(by_class, key=len)] if by_class else "bert")
     if written_by.startswith("JinaBert"):  # whose model_type is bert
         kind = "jina_bert"
-    if not isinstance(kind, str) or kind not in BY_TYPE:
-        known = other_architectures.advice(str(kind)) or f"expected one of {', '.join(BY_TYPE)}"
-        raise UserError(f"{path} describes a model of type {shortened(kind)}: {known}.")
+    if kind not in BY_TYPE:
+        known = other_architectures.advice(kind) or f"expected one of {', '.join(BY_TYPE)}"
+        raise UserError(f"{values.source} describes a model of type {shortened(kind)}: {known}.")
     return BY_TYPE[kind]

@@ -5,32 +5,33 @@ from typing import Any
 
 from bert_tf.checkpoints.huggingface_layouts.base import layout as base
 from bert_tf.config.bert_config import ALIASES, BertConfig
+from bert_tf.runtime.settings import TEXT, Settings, whole
 
 
-def read(values: Mapping[str, Any]) -> dict[str, Any]:
+def read(given: Settings) -> dict[str, Any]:
     """One form for each entry, with the values of the class for what a file leaves out."""
-    values = {name: value for name, value in values.items() if value is not None}
+    values = Settings({name: value for name, value in given.items() if value is not None}, given.source)
     base.check_one_of(values, "relative_attention", False, (True,))
     kinds = values.get("pos_att_type", "none")
-    values["pos_att_type"] = "|".join(kinds) if isinstance(kinds, list) else str(kinds).replace(" ", "").lower()
+    values["pos_att_type"] = "|".join(map(str, kinds if isinstance(kinds, list) else [kinds])).replace(" ", "").lower()
     base.check_one_of(values, "pos_att_type", "none", ("p2c|c2p", "c2p|p2c", "c2p", "p2c"))
     norm = str(values.get("norm_rel_ebd", "none")).replace(" ", "").lower()
     values["norm_rel_ebd"] = "layer_norm" if "layer_norm" in norm.split("|") else "none"
-    values["conv_kernel_size"] = max(values.get("conv_kernel_size", 0), 0)
+    values["conv_kernel_size"] = max(values.value("conv_kernel_size", whole(), 0), 0)
     if values["conv_kernel_size"] and not values["conv_kernel_size"] % 2:
-        raise base.not_supported("conv_kernel_size", values["conv_kernel_size"], "an odd number")
-    activation = values.get("conv_act", "tanh")
+        raise base.not_supported(values, "conv_kernel_size", values["conv_kernel_size"], "an odd number")
+    activation = values.value("conv_act", TEXT, "tanh")
     values["conv_act"] = "gelu_erf" if activation == "gelu" else ALIASES.get(activation, activation)
-    width = values.get("hidden_size", 1536)
+    width = values.value("hidden_size", whole(1), 1536)
     for name, expected in (
         ("pooler_hidden_size", width),
-        ("attention_head_size", width // values.get("num_attention_heads", 24)),
+        ("attention_head_size", width // values.value("num_attention_heads", whole(1), 24)),
     ):
         base.check_one_of(values, name, expected, (expected,))
-    positions = values.get("max_position_embeddings", 512)
-    given = values.get("max_relative_positions", -1)
-    values["max_relative_positions"] = positions if given < 1 else given
-    values["position_buckets"] = max(values.get("position_buckets", -1), 0)
+    positions = values.value("max_position_embeddings", whole(1), 512)
+    reach = values.value("max_relative_positions", whole(), -1)
+    values["max_relative_positions"] = positions if reach < 1 else reach
+    values["position_buckets"] = max(values.value("position_buckets", whole(), -1), 0)
     for name, default in (("share_att_key", False), ("position_biased_input", True)):
         values.setdefault(name, default)
     return values

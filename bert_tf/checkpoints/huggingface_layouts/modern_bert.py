@@ -5,29 +5,30 @@ from typing import Any
 
 from bert_tf.checkpoints.huggingface_layouts.base.layout import NARROW, Layout, module, not_supported
 from bert_tf.checkpoints.huggingface_layouts.base.rotary_settings import check_no_scaling, check_same, theta_of
+from bert_tf.runtime.settings import TEXTS, Settings, whole
 
 KINDS = ("full_attention", "sliding_attention")  # of the layers of a ModernBERT
 THETAS = dict(zip(KINDS, ("global_rope_theta", "local_rope_theta"), strict=True))
 
 
-def read(values: Mapping[str, Any]) -> dict[str, Any]:
+def read(values: Settings) -> dict[str, Any]:
     """Older names for `layer_types` and `rope_parameters`; UserError for layers and rotations in another order."""
-    values = dict(values)
     check_same(values, "classifier_activation", "hidden_activation", "gelu")
     check_same(values, "embedding_dropout", "mlp_dropout", 0.0)
-    kinds = values.get("layer_types")
+    kinds = values.value("layer_types", TEXTS)
     if kinds is not None:
         every = next((number for number, kind in enumerate(kinds) if number and kind == KINDS[0]), len(kinds))
-        given = values.get("global_attn_every_n_layers")
-        if isinstance(given, int) and kinds == _layer_types(len(kinds), given):
+        given = values.value("global_attn_every_n_layers", whole(1))
+        if given and kinds == _layer_types(len(kinds), given):
             every = given
         if kinds != _layer_types(len(kinds), every):
-            raise not_supported("layer_types", kinds, "a full_attention in every n-th layer from the first")
+            raise not_supported(values, "layer_types", kinds, "a full_attention in every n-th layer from the first")
         values["global_attn_every_n_layers"] = every
-    for kind, rotation in (values.get("rope_parameters") or {}).items():
+    rotations = values.inside("rope_parameters")
+    for kind in rotations:
         if kind not in THETAS:
-            raise not_supported("rope_parameters", kind, " and ".join(KINDS))
-        values[THETAS[kind]] = theta_of(rotation or {}, values.get(THETAS[kind]))
+            raise not_supported(values, "rope_parameters", kind, " and ".join(KINDS))
+        values[THETAS[kind]] = theta_of(rotations.inside(kind), values.get(THETAS[kind]))
     check_no_scaling(values)
     return {name: value for name, value in values.items() if value is not None}
 

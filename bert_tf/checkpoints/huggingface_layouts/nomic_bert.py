@@ -5,6 +5,7 @@ from typing import Any
 
 from bert_tf.checkpoints.huggingface_layouts.base import layout as base
 from bert_tf.checkpoints.huggingface_layouts.base.rotary_settings import check_no_scaling, theta_of
+from bert_tf.runtime.settings import Settings, whole
 
 NAMES = {
     "hidden_size": "n_embd",
@@ -18,20 +19,18 @@ NAMES = {
 }
 
 
-def read(values: Mapping[str, Any]) -> dict[str, Any]:
+def read(values: Settings) -> dict[str, Any]:
     """The names of transformers for those that the maker's own code has."""
-    values = dict(values)
     if values.get("rope_theta") is not None:
         values["rotary_emb_base"] = values["rope_theta"]
-    if (rotation := values.get("rope_parameters")) is not None:
+    if rotation := values.inside("rope_parameters"):
         values["rotary_emb_base"] = theta_of(rotation, values.get("rotary_emb_base"))
     for name, theirs in NAMES.items():
         if values.get(theirs) is not None:
             values.setdefault(name, values[theirs])
-    if values.get("activation_function") not in (None, "swiglu"):
-        raise base.not_supported("activation_function", values["activation_function"], "swiglu")
-    if values.get("head_dim") not in (None, values.get("hidden_size", 768) // values.get("num_attention_heads", 12)):
-        raise base.not_supported("head_dim", values["head_dim"], "hidden_size / num_attention_heads")
+    base.check_one_of(values, "activation_function", "swiglu", (None, "swiglu"))
+    size = values.value("hidden_size", whole(1), 768) // values.value("num_attention_heads", whole(1), 12)
+    base.check_one_of(values, "head_dim", size, (None, size))
     check_no_scaling(values)
     return {name: value for name, value in values.items() if value is not None}
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from bert_tf.checkpoints.huggingface_layouts.base import layout as base
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.runtime.settings import Settings, whole
 
 RENAMED = {
     "hidden_size": "d_model",
@@ -26,16 +27,15 @@ HEADS_LEFT_OUT = {
 }
 
 
-def read(values: Mapping[str, Any]) -> dict[str, Any]:
+def read(given: Settings) -> dict[str, Any]:
     """The names of the class, without what changes nothing here; UserError for what would change outputs."""
-    values = {name: value for name, value in values.items() if name not in ONLY_OURS}
+    values = Settings({name: value for name, value in given.items() if name not in ONLY_OURS}, given.source)
     values |= {RENAMED[ours]: values[ours] for ours in base.SIZES & values.keys() if RENAMED[ours] not in values}
     base.check_one_of(values, "clamp_len", -1, (-1, 0))
     base.check_one_of(values, "summary_activation", "tanh", ("tanh",))
-    values = {name: value for name, value in values.items() if value is not None}
-    size = values.get("d_model", 1024) // max(values.get("n_head", 16), 1)
-    base.check_one_of(values, "d_head", size, (size,))
-    return values
+    size = values.value("d_model", whole(1), 1024) // values.value("n_head", whole(1), 16)
+    base.check_one_of(values, "d_head", size, (None, size))
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def write(values: Mapping[str, Any]) -> dict[str, Any]:

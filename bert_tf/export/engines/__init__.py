@@ -35,6 +35,7 @@ from bert_tf.model.weights import LoadReport
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.atomic_files import StrPath, write_json
 from bert_tf.runtime.lazy import module
+from bert_tf.runtime.settings import read_settings
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.text.vocabulary import SubwordVocabulary
 
@@ -127,7 +128,7 @@ def load(folder: StrPath, *, exact: bool = False, engine: str | None = None) -> 
     Returns:
         A function {input: int32 array} -> {output: float32 array}.
     """
-    name = engine or checkpoint_files.read_settings(os.path.join(folder, ABOUT)).get("engine")
+    name = engine or read_settings(os.path.join(folder, ABOUT)).get("engine")
     if engine is None and name not in names():  # data does not choose code outside of this package
         raise UserError(f"{folder} holds no model for {', '.join(names())}: `bert-tf convert` writes one.")
     function: Function = engine_of(str(name)).load(folder, exact=exact)

@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from bert_tf.checkpoints.checkpoint_files import shortened
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model.weights import expand
+from bert_tf.runtime.settings import FLAG, Settings, shortened
 
 Names = Mapping[str, str | tuple[str, ...]]
 
@@ -78,7 +78,7 @@ class Layout:
     has_one_segment: bool = False
     has_choices_of_texts: bool = False
     ends: Mapping[tuple[str, ...], str] = dataclasses.field(default_factory=lambda: CLASSES)
-    read: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+    read: Callable[[Settings], dict[str, Any]] = dict
     write: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
     read_array: Callable[[str, Any], Any] = lambda name, array: array
     write_array: Callable[[str, Any, BertConfig], Any] = lambda name, array, config: array
@@ -111,20 +111,14 @@ class Layout:
         values = {self.renamed.get(name, name): value for name, value in values.items()}
         return self.write(values) | {**self.constants, **self.written}
 
-    def config(self, encoder: str, values: Mapping[str, Any]) -> BertConfig:
+    def config(self, encoder: str, given: Settings) -> BertConfig:
         """The configuration in a config.json; "gelu" means the exact error function."""
         ignored = {*self.left_out, *(self.renamed.keys() - SIZES)}
-        values = {name: value for name, value in values.items() if name not in ignored}
-        values["is_causal"] = self.may_be_causal and values.get("is_decoder", False)
-        try:
-            values = {**self.defaults, **self.read(values)}
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise UserError(
-                f"config.json has a value of another kind than {self.classes} has ({error}), which is not supported: "
-                "correct it, or fetch it again."
-            ) from None
+        known = Settings({name: value for name, value in given.items() if name not in ignored}, given.source)
+        known["is_causal"] = self.may_be_causal and known.value("is_decoder", FLAG, False)
+        values = {**self.defaults, **self.read(known)}
         values |= {ours: values[theirs] for ours, theirs in self.renamed.items() if theirs in values}
-        config = BertConfig.from_dict({**values, "encoder": encoder}, gelu="gelu_erf")
+        config = BertConfig.from_dict({**values, "encoder": encoder}, gelu="gelu_erf", source=str(given.source))
         offset = config.encoder_traits.position_offset
         return dataclasses.replace(
             config,
@@ -185,12 +179,14 @@ NARROW = ("embedding_size", "num_hidden_groups")
 OUTSIDE = ("cls.", "classifier.", "qa_outputs.", "crf.")
 
 
-def check_one_of(values: Mapping[str, Any], name: str, default: Any, expected: tuple[Any, ...]) -> None:
+def check_one_of(values: Settings, name: str, default: Any, expected: tuple[Any, ...]) -> None:
     """Raises UserError unless an entry has one of these values."""
     if values.get(name, default) not in expected:
-        raise not_supported(name, values.get(name, default), " or ".join(map(repr, expected)))
+        raise not_supported(values, name, values.get(name, default), " or ".join(map(repr, expected)))
 
 
-def not_supported(name: str, value: Any, expected: str) -> UserError:
+def not_supported(values: Settings, name: str, value: Any, expected: str) -> UserError:
     """Error for an entry of config.json."""
-    return UserError(f"config.json: {name} is {shortened(value)}, which is not supported; supported is {expected}.")
+    return UserError(
+        f"{values.source}: {values.place}{name} is {shortened(value)}, which is not supported; supported is {expected}."
+    )
