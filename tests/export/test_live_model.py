@@ -51,6 +51,16 @@ def folders(tmp_path_factory):
     return {name: str(root / name) for name in MODELS}
 
 
+@pytest.mark.parametrize(
+    ("positions", "expected"), [(512, (384, 128, 64)), (300, (300, 100, 64)), (252, (252, 84, 63)), (40, (40, 13, 10))]
+)
+def test_questions_are_read_in_windows_that_fit_the_positions(folders, positions, expected):
+    loaded = live_model.load(folders["span"])
+    longer = dataclasses.replace(loaded, config=dataclasses.replace(CONFIG, max_position_embeddings=positions))
+    windows = live_model.task_of("a checkpoint", longer).head.windows
+    assert (windows.max_seq_length, windows.doc_stride, windows.max_query_length) == expected
+
+
 def logits_of(folder, *texts):
     """The logits of the Keras model for a text or a pair."""
     loaded = bert_tf.load(folder)
