@@ -15,7 +15,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
-from bert_tf.export import engines, loaded_model
+from bert_tf.export import engines, live_model, loaded_model
 from bert_tf.model import heads
 from bert_tf.recipes import trained_model
 from bert_tf.search.reranking import Reranker
