@@ -255,20 +255,35 @@ def test_tests_mirror_the_folders():
     assert folders <= known
 
 
-def test_config_is_validated_without_tensorflow():
-    code = "import sys\nfrom bert_tf.config.bert_config import BertConfig\n"
-    code += "for encoder in ('bert', 'lstm', 'static'): BertConfig.of_size('tiny', vocab_size=9, encoder=encoder)\n"
-    code += "print(sorted({'tensorflow', 'keras'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+MODULES = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files_on(*NO_TENSORFLOW)]
+WITHOUT_TENSORFLOW = {  # code: what it prints
+    "the package": ("import bert_tf, sys; assert 'bert_tf.model' not in sys.modules", ""),
+    "folders for flags and files": (f"for name in {MODULES}: __import__(name)", ""),
+    "configurations": (
+        "from bert_tf.config.bert_config import BertConfig\n"
+        "for encoder in ('bert', 'lstm', 'static'): BertConfig.of_size('tiny', vocab_size=9, encoder=encoder)",
+        "",
+    ),
+    "the parser of all commands": ("from bert_tf.cli import main; main.parser()", ""),
+    "help": (
+        "from bert_tf.cli import main\ntry: main.main(['predict', '--help'])\nexcept SystemExit: pass",
+        "EXPORT is the",
+    ),
+    "a missing folder": ("from bert_tf.cli import main; main.main(['predict', 'none', '--text=a'])", "no folder none"),
+    "a missing checkpoint": (
+        "import bert_tf\ntry: bert_tf.load('runs/none')\nexcept bert_tf.UserError as error: print(error)",
+        "There is no checkpoint runs/none",
+    ),
+}
 
 
-def test_folders_for_flags_and_files_do_not_load_tensorflow():
-    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files_on(*NO_TENSORFLOW)]
-    code = f"import sys\nfor name in {names}: __import__(name)\n"
-    code += "print(sorted({'tensorflow', 'keras', 'tensorflow_text'} & set(sys.modules)))"
+@pytest.mark.parametrize("what", WITHOUT_TENSORFLOW)
+def test_tensorflow_is_not_loaded_by(what):
+    code, printed = WITHOUT_TENSORFLOW[what]
+    code += "\nimport sys; print('loaded:', {'tensorflow', 'keras', 'tensorflow_text'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+    assert done.stdout.endswith("loaded: set()\n"), done.stdout + done.stderr
+    assert printed in done.stdout + done.stderr and (printed or not done.stderr)
 
 
 @each_source(SOURCES + SCRIPTS)
@@ -282,13 +297,24 @@ def test_ci_runs_the_command_of_the_readme():
     assert f"{command}\n" in (ROOT / "README.md").read_text(encoding="utf-8")
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "README.md" in script and command in script and "ruff check ." in script and "\nmypy" in script
+    assert '.[dev,all]"' in script  # for the tests of optional packages
+
+
+def test_skipped_tests_are_listed_for_another_run(tmp_path):
+    cases = '<testcase file="tests/a.py" name="one"/><testcase file="tests/a.py" name="two[x-1]"><skipped/></testcase>'
+    (tmp_path / "tests.xml").write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
+    command = [sys.executable, ROOT / ".ci" / "skipped.py", tmp_path / "tests.xml"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "tests/a.py::two[x-1]\n"
 
 
 def test_editable_installations_are_a_path_that_type_checkers_follow_and_extras_have_one_spelling():
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert declared["tool"]["setuptools"]["package-dir"] == {"": "."}  # without, setuptools writes an import hook
-    for extra in declared["project"]["optional-dependencies"]:
+    extras = declared["project"]["optional-dependencies"]
+    for extra in extras:
         assert extra == re.sub(r"[-_.]+", "-", extra).lower()  # as metadata have it; pip 23.2 compares letter by letter
+    in_all = set(re.search(r"\[(.*)\]", extras["all"][0])[1].split(","))
+    assert in_all == set(extras) - {"all", "dev", "docs", "serve"}  # serve is empty
 
 
 def test_public_methods_are_documented_where_they_are_first_defined():

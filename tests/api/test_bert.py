@@ -246,6 +246,7 @@ def test_words_that_are_split_give_what_their_text_gives(folder):
         ("pretrained", lambda model: model.predict("a"), r"another head than predict needs: use fill_mask\(text\)"),
         ("classes", lambda model: model.fill_mask("a"), r"another head than fill_mask needs: use predict\(texts\)"),
         ("tags", lambda model: model.answer("a", "b"), r"use entities\(text\)"),
+        ("tags", lambda model: model.zero_shot("a", ["b"]), r"another head than zero_shot needs: use entities\(text\)"),
         ("classes", lambda model: model.predict(("a", "b", "c")), "3 texts were given .* takes 1 to 2"),
         ("classes", lambda model: model.predict(["a", ("b", "c")]), "Text 1 has another number of texts, 2, than"),
         ("classes", lambda model: model.predict(["a", None]), "Text 1 is None; expected a string"),
@@ -269,6 +270,7 @@ def test_checkpoint_without_head_or_vocabulary_says_so(folder, tmp_path):
     with pytest.raises(UserError, match=r"has no head: use embed\(texts\)"):
         bert_tf.load(headless).predict("a")
     assert bert_tf.load(headless).embed("a").shape == (config.hidden_size,)
+    assert bert_tf.load(headless).embed([]).shape == (0, config.hidden_size)
     (headless / "vocab.txt").unlink()
     with pytest.raises(UserError, match="has no vocab.txt"):
         bert_tf.load(headless).embed("a")

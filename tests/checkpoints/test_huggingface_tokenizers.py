@@ -237,6 +237,17 @@ def test_added_tokens_are_found_as_their_flags_say(values, text, expected, place
             formats.write(read, tmp_path / "hub", "keras_hub")
 
 
+def test_written_tokenizer_config_names_added_tokens_only_if_there_are_some(tmp_path):
+    folder = folder_of(tmp_path / "source", {"do_lower_case": True})
+    for added, expected in ([], []), (["el"], [*vocabulary.SPECIAL_TOKENS, "el"]):
+        read = dataclasses.replace(formats.read(folder), added_tokens=added)
+        formats.write(read, tmp_path / f"{len(added)}", "huggingface")
+        written = json.loads((tmp_path / f"{len(added)}" / "tokenizer_config.json").read_text())
+        decoder = written.get("added_tokens_decoder", {})
+        assert [token["content"] for token in decoder.values()] == expected
+        assert [TOKENS[int(number)] for number in decoder] == expected
+
+
 def test_special_tokens_in_texts_are_recognized_as_transformers_does(tmp_path):
     read = formats.read(folder_of(tmp_path / "source", {"do_lower_case": True}))
     assert tokens_of(read, ["el [MASK] ano [mask]"]) == ["el [MASK] ano [UNK] [UNK] [UNK]"]

@@ -64,6 +64,19 @@ def test_written_preset_gives_the_same_outputs_in_keras_hub(tmp_path):
     np.testing.assert_array_equal(head["mlm_head/output_bias"], checkpoint().weights["masked_lm/output_bias"])
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_close"),
+    [
+        ({"hidden_act": "gelu_tanh"}, False),
+        ({"hidden_act": "gelu_erf"}, True),
+        ({"hidden_act": "gelu_tanh", "layer_norm_eps": 1e-7}, True),
+    ],
+)
+def test_another_activation_or_epsilon_than_that_of_keras_hub_gives_a_warning(changes, is_close, tmp_path, caplog):
+    formats.write(checkpoint(**changes), str(tmp_path / "preset"), "keras_hub")
+    assert any("close, not equal" in line for line in caplog.messages) == is_close
+
+
 def test_keras_hub_preset_gives_the_same_outputs_here(tmp_path):
     backbone = theirs()
     backbone.save_to_preset(str(tmp_path / "preset"))

@@ -38,7 +38,7 @@ def test_each_row_has_one_answer_in_order(export, texts, capsys):
     assert capsys.readouterr().out == f"Answered 3 files: {texts}/answers.\n"
     for count in (1, 2, 3):
         lines = (texts / "answers" / f"f{count}.jsonl").read_text().splitlines()
-        assert [json.loads(line)["id"] for line in lines] == [f"{count}-{row}" for row in range(count)]
+        assert [json.loads(line)["name"] for line in lines] == [f"{count}-{row}" for row in range(count)]
     single = texts / "single.jsonl"
     main.main(
         [

@@ -4,7 +4,6 @@ import io
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import threading
 import time
@@ -270,21 +269,6 @@ def test_rate_is_shown_on_a_terminal_only(exports, monkeypatch, tmp_path, capsys
         ["predict", str(exports["number"]), "--file", str(tmp_path / "a.txt"), "--output", str(tmp_path / "b.tsv")]
     )
     assert "predicting" in "".join(lines) and "texts/s" in "".join(lines) and "2/2" in "".join(lines)
-
-
-def test_help_and_file_errors_do_not_load_tensorflow(tmp_path):
-    code = (
-        "import sys; from bert_tf.cli import main\n"
-        "try: main.main(['predict', '--help'])\n"
-        "except SystemExit: pass\n"
-        "import bert_tf\n"
-        "try: bert_tf.load('runs/none')\n"
-        "except bert_tf.UserError as error: print(error)\n"
-        "main.main(['predict', 'none', '--text=a']); print({'tensorflow', 'keras'} & {*sys.modules})"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.stdout.endswith("set()\n") and "EXPORT is the folder of an export" in done.stdout
-    assert "There is no checkpoint runs/none" in done.stdout and "There is no folder none" in done.stderr
 
 
 def test_texts_of_a_file_are_counted_by_line_ends(tmp_path):

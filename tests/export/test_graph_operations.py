@@ -97,7 +97,7 @@ def test_operations_that_do_more_than_compute_are_refused(tmp_path, monkeypatch,
     assert not (tmp_path / "written").exists()
 
 
-@pytest.mark.parametrize("command", [["predict", "--text=a"], ["predict", "--file=a.txt"], ["serve"]])
+@pytest.mark.parametrize("command", [["predict", "--text=a"], ["predict", "--file=a.txt"], ["serve", "--port=0"]])
 def test_commands_refuse_them(tmp_path, monkeypatch, capsys, command):
     from bert_tf.cli import main
 

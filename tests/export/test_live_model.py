@@ -15,7 +15,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
-from bert_tf.export import engines, loaded_model
+from bert_tf.export import engines, live_model, loaded_model
 from bert_tf.model import heads
 from bert_tf.recipes import trained_model
 from bert_tf.search.reranking import Reranker
@@ -49,6 +49,16 @@ def folders(tmp_path_factory):
         values = {"vocabulary": checkpoint_cases.PIECES, "lower_case": True, "labels": labels, "kind": kind}
         formats.write(Checkpoint(config=CONFIG, weights=weights, **values), root / name, "huggingface")
     return {name: str(root / name) for name in MODELS}
+
+
+@pytest.mark.parametrize(
+    ("positions", "expected"), [(512, (384, 128, 64)), (300, (300, 100, 64)), (252, (252, 84, 63)), (40, (40, 13, 10))]
+)
+def test_questions_are_read_in_windows_that_fit_the_positions(folders, positions, expected):
+    loaded = live_model.load(folders["span"])
+    longer = dataclasses.replace(loaded, config=dataclasses.replace(CONFIG, max_position_embeddings=positions))
+    windows = live_model.task_of("a checkpoint", longer).head.windows
+    assert (windows.max_seq_length, windows.doc_stride, windows.max_query_length) == expected
 
 
 def logits_of(folder, *texts):

@@ -1,11 +1,18 @@
 """Exports that earlier versions made refuse texts that would take all memory; others take them."""
 
+import json
+
 import pytest
 import quick_exports
 import tensorflow as tf
+import tiny
 from starlette.testclient import TestClient
 
+from bert_tf.checkpoints import formats
+from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.export import loaded_model, older_exports
+from bert_tf.model import weights
+from bert_tf.model.heads import BertModel
 from bert_tf.serving.app import Server
 from bert_tf.serving.served import Served
 
@@ -93,3 +100,23 @@ def test_server_answers_413(folders):
         refused, taken = (client.post("/v1/models/older:predict", json={"instances": [x]}) for x in (LONG, "abc"))
     assert refused.status_code == 413 and "export it again" in refused.json()["error"]
     assert taken.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("about", "expected"),
+    [
+        ({"layers": ["last"], "pooling": "cls", "normalize": True}, SentenceVectors("cls", True)),
+        ({"layers": ["-1"], "pooling": "max"}, SentenceVectors("max", False)),
+        ({"layers": ["first"], "pooling": "cls"}, None),
+        ({"layers": ["last"]}, None),
+        ([], None),
+    ],
+)
+def test_pooling_of_older_exports_of_vectors_is_that_of_the_last_layer(about, expected, tmp_path):
+    model = BertModel(tiny.CONFIG)
+    tf.train.Checkpoint(weights=weights.variables_by_name(model)).write(str(tmp_path / "variables" / "variables"))
+    (tmp_path / "saved_model.pb").write_bytes(b"")
+    (tmp_path / "assets.extra").mkdir()
+    tiny.CONFIG.write(str(tmp_path / "assets.extra" / "bert_config.json"))
+    (tmp_path / "about.json").write_text(json.dumps(about))
+    assert formats.read(str(tmp_path)).sentence_vectors == expected

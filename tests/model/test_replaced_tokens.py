@@ -69,6 +69,14 @@ def test_generator_is_narrow_or_shallow_and_has_the_embeddings_of_the_encoder(mo
     assert len({id(variable) for variable in names.values()}) == len(names)
 
 
+@pytest.mark.parametrize(("heads", "expected"), [(3, 1), (7, 1), (8, 2), (12, 3), (15, 3), (16, 4)])
+def test_generator_of_electra_has_a_quarter_of_the_heads_and_at_least_one(heads, expected):
+    wide = dataclasses.replace(CONFIG, num_attention_heads=heads, hidden_size=64 * heads, intermediate_size=3072)
+    small = replaced_tokens.generator_config(wide)
+    assert (small.num_attention_heads, small.hidden_size) == (expected, 64 * expected)
+    assert (small.intermediate_size, small.embedding_width) == (768, 8)
+
+
 def test_masks_are_filled_without_labels(model, batch):
     inputs = {name: batch[name] for name in ("token_ids", "lengths", "masked_lm_positions")}
     assert set(model(inputs)) == {"masked_lm_logits"}

@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from bert_tf.errors import UserError
+from bert_tf.serving.served import Served
 from bert_tf.serving.values import BadRequest, read, to_json
 
 ONE = {"text": ("string", (None,))}
@@ -78,3 +81,12 @@ def test_answers_are_formatted_by_row_or_column():
     assert to_json({"p": np.array([1, 2])}, True) == {"predictions": [1, 2]}
     assert to_json({"p": np.array([1, 2])}, False) == {"outputs": [1, 2]}
     assert to_json({"raw_bytes": np.array([b"\xff"], object)}, True) == {"predictions": [{"b64": "/w=="}]}
+
+
+def test_export_without_the_signature_that_serving_calls_is_refused(tmp_path):
+    module = tf.Module()
+    text = tf.TensorSpec([None], tf.string, "text")
+    module.f = tf.function(lambda text: {"size": tf.strings.length(text)}, input_signature=[text])
+    tf.saved_model.save(module, str(tmp_path), signatures={"sizes": module.f})
+    with pytest.raises(UserError, match="has no signature serving_default: export it again"):
+        Served("sizes", str(tmp_path))

@@ -136,6 +136,19 @@ def test_indivisible_batch_is_refused(replicas, parts):
         learner(dataclasses.replace(CONFIG, train_batch_size=4, num_accumulation_steps=parts), replicas)
 
 
+@pytest.mark.eager
+@pytest.mark.parametrize(("lengths", "fits"), [([5, 7, 6, 6], True), ([12, 12, 11, 9], False)])
+def test_step_on_packed_static_rows_matches_one_on_padded_rows(lengths, fits):
+    packed = learner(dataclasses.replace(CONFIG, jit_compile="true", packed_rows=2))
+    plain = learner()
+    batch = tiny.tensors({**tiny.batch(rows=4), "lengths": np.array(lengths)})
+    assert packed.with_rows(batch)["row_fits"].numpy().tolist() == [fits]
+    norms = [float(each.step(batch)["gradient_norm"]) for each in (packed, plain)]
+    assert norms[0] == pytest.approx(norms[1], rel=1e-5)
+    for name, value in values_of(plain).items():
+        assert difference_of(name, value, values_of(packed)[name]).max() < 1e-4, name
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_compiled_step_matches_plain_step(replicas):

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.data.pretraining import buckets, duplicates, stages, workers
+from bert_tf.data.pretraining.pairs import FlatDocuments
 from bert_tf.data.pretraining.record_input import read_records
 from bert_tf.data.pretraining.records import RecordOptions, describe, open_records, prepare
 from bert_tf.data.pretraining.statistics import find_problems
@@ -329,3 +331,14 @@ def test_sentence_hashes_depend_on_order_and_length():
     a, b, c, d = duplicates.sentence_hashes(ids, np.array([2, 2, 2, 2]))
     assert a == c and len({int(a), int(b), int(d)}) == 3
     assert len(duplicates.sentence_hashes(ids[:0], np.array([], np.int64))) == 0
+
+
+@pytest.mark.parametrize("size", [1 << 16, (1 << 16) + 1])
+def test_packed_documents_keep_the_last_id_of_a_vocabulary(size):
+    ids = np.array([0, size - 1], np.int32)
+    documents = FlatDocuments(ids, buckets.starts([2]), buckets.starts([1]))
+    numbered = buckets.NumberedDocuments(np.array([7]), documents)
+    bytes_per_id = stages.id_bytes(SimpleNamespace(size=size))
+    ((_, piece),) = buckets.pack_buckets(numbered, np.array([0]), bytes_per_id)
+    assert buckets.unpack([piece]).documents.ids.tolist() == [0, size - 1]
+    assert bytes_per_id == (2 if size <= 65536 else 4)

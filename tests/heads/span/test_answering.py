@@ -107,6 +107,21 @@ def test_loss_does_not_depend_on_row_length():
     np.testing.assert_allclose(whole["span_loss"][0], cut["span_loss"][0], rtol=1e-5)
 
 
+def test_logits_of_padding_change_nothing():
+    task = task_of(QUESTIONS[3:])
+    batch = next(iter(task.eval_batches(4, "dev")))
+    lengths = batch["lengths"].numpy()[:, None]
+    assert ((lengths > 0) & (lengths < 12)).any(), "rows with padding"
+    random = np.random.default_rng(0)
+    logits = {f"{side}_logits": random.normal(size=[4, 12]).astype(np.float32) for side in ("start", "end")}
+    found = [
+        task.metrics({name: np.where(np.arange(12) < lengths, x, large) for name, x in logits.items()}, batch)
+        for large in (np.float32(0), np.float32(1e3))
+    ]
+    for name, (values, _) in found[0].items():
+        np.testing.assert_array_equal(values, found[1][name][0])
+
+
 @pytest.mark.slow
 def test_training_learns_answers():
     task = task_of([q for q in QUESTIONS if q.answers], has_null=False)

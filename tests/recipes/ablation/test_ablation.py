@@ -38,6 +38,7 @@ def test_published_sizes_are_listed_with_paper_scores(tmp_path):
     text = ablation_tables.markdown(ablation.results(plan_of(tmp_path, "sizes")))
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     assert lines[0] == "|  | SST-2 | paper: perplexity | paper: MNLI | paper: MRPC accuracy | paper: SST-2 |"
+    assert lines[1] == "| --- | ---: | ---: | ---: | ---: | ---: |"
     assert lines[2] == "| 1 layer, 64 wide, 1 head | - |  |  |  |  |"
     assert lines[4] == "| 3 layers, 768 wide, 12 heads |  | 5.84 | 77.9 | 79.8 | 88.4 |"
     known = ablations.tables([(12, 768, 12)])["sizes"]

@@ -1,6 +1,7 @@
 """Recipes of pre-training: defaults that flags override, and phases that one command runs in turn."""
 
 import dataclasses
+import json
 import math
 import shutil
 
@@ -101,6 +102,17 @@ def test_phases_share_all_steps(total):
 def test_every_recipe_sets_flags_that_exist():
     names = {name for row in named_recipes.RECIPES.values() for phase in row.phases for name in phase}
     assert names <= fields_of(pretrain.Flags).keys()
+
+
+def test_mistake_in_the_second_phase_is_found_before_the_first_begins(tmp_path):
+    (tmp_path / "texts.txt").write_text(SENTENCES)
+    (tmp_path / "config.json").write_text(json.dumps({**tiny.CONFIG.to_dict(), "max_position_embeddings": 128}))
+    before = sorted(tmp_path.iterdir())
+    named = {"input_file": str(tmp_path / "texts.txt"), "bert_config_file": str(tmp_path / "config.json")}
+    given = {"recipe": "lamb_large_batch", "recipe_scale": 0.000123, "output_dir": str(tmp_path / "run"), **named}
+    with pytest.raises(UserError, match="max_seq_length is 512, but the model has 128 positions"):
+        pretrain.main(pretrain.Flags.of_program(given))
+    assert sorted(tmp_path.iterdir()) == before
 
 
 @pytest.mark.slow

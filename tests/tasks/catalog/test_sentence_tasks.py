@@ -104,6 +104,22 @@ def test_mnli_has_two_dev_and_test_sets_and_ax_only_a_test_set(folder):
     assert ax.split("test").texts.tolist() == [["a", "b"]]
 
 
+def test_ax_is_found_under_the_name_that_some_copies_give_it(folder, tmp_path):
+    (tmp_path / "diagnostic.tsv").write_bytes((folder / "AX" / "AX.tsv").read_bytes())
+    assert task_of("glue/ax", tmp_path).split("test").texts.tolist() == [["a", "b"]]
+
+
+def test_simcse_trains_on_texts_twice_and_is_evaluated_on_scored_pairs(tmp_path):
+    (tmp_path / "train.csv").write_text("text,l\nthe fox,1\nruns,2\n")
+    (tmp_path / "dev.csv").write_text("a,b,l\nthe fox,the dog,0.5\nruns,runs,1\n")
+    task = task_of("vectors/simcse", tmp_path, eval_text_columns="a,b")
+    assert [example.texts for example in task.split("train").examples] == [("the fox",) * 2, ("runs",) * 2]
+    assert [(example.texts, example.label) for example in task.split("dev").examples] == [
+        (("the fox", "the dog"), "0.5"),
+        (("runs", "runs"), "1"),
+    ]
+
+
 @pytest.mark.parametrize(
     "name, data_dir, message",
     [
