@@ -49,10 +49,8 @@ def defaults(tokens: int, given: Mapping[str, Any], *, gpus: int = 0, processes:
     return {name: value for name, value in chosen.items() if name not in given}
 
 
-def sentence(tokens: int, chosen: Mapping[str, Any]) -> str:
+def lines(tokens: int, chosen: Mapping[str, Any]) -> list[str]:
     """What was chosen, as flags, and the flags that choose differently."""
     named = " ".join(f"--{name}={value}".removesuffix(".0").removesuffix("=True") for name, value in chosen.items())
-    longer = " --budget_minutes=480 trains overnight;" if "budget_minutes" in chosen else ""
-    return f"For about {tokens:,} tokens of text: {named}.\n{longer} --recipe=google takes BERT's own values.".replace(
-        "\n ", "\n"
-    )
+    longer = "--budget_minutes=480 trains overnight; " if "budget_minutes" in chosen else ""
+    return [f"For about {tokens:,} tokens of text: {named}.", f"{longer}--recipe=google takes BERT's own values."]

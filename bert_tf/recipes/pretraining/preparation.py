@@ -102,8 +102,8 @@ def _for_own_text(options: Flags) -> Flags:
     gpus = 0 if options.devices.device == "cpu" else len(accelerators.gpus())
     given = {name: value for name, value in options.values().items() if name in options.given}
     chosen = own_text.defaults(tokens, given, gpus=gpus, processes=max(1, number_of_workers()))
-    if chosen:
-        terminal.say(own_text.sentence(tokens, chosen))
+    for line in own_text.lines(tokens, chosen) if chosen else ():
+        terminal.say(line)
     return options.with_defaults(chosen)
 
 
