@@ -163,14 +163,18 @@ def of_task(
     """
     head: Any = task.head
     linear: LinearHead | None = None
-    if not _can_learn(task):
-        return {}, None
     prefix, split = next(iter(task.eval_splits.items()))
     train, held_out = task.split("train"), task.split(split)
+    has_texts = not (train.stored or held_out.stored)
+    if not _can_learn(task):
+        scores = head.quick_scores(train, held_out) if has_texts else {}
+        return {
+            name: {f"{prefix}{score}": value for score, value in each.items()} for name, each in scores.items()
+        }, None
     name = MEAN if head.label_counts(train.labels) is None else MOST_LABELS if train.labels.ndim == 2 else MOST_FREQUENT
     predicted = {name: commonest(train.labels, held_out.count)}
     is_balanced = head.weighting == BALANCED
-    if not (train.stored or held_out.stored):
+    if has_texts:
         texts = tf_idf(train.texts, train.labels, held_out.texts, is_balanced=is_balanced)
         predicted |= {} if texts is None else {TF_IDF: texts}
     if vectors:
