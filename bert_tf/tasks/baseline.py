@@ -5,7 +5,7 @@ encoder as it was before training. n examples, F texts of an example, D features
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -167,10 +167,7 @@ def of_task(
     train, held_out = task.split("train"), task.split(split)
     has_texts = not (train.stored or held_out.stored)
     if not _can_learn(task):
-        scores = head.quick_scores(train, held_out) if has_texts else {}
-        return {
-            name: {f"{prefix}{score}": value for score, value in each.items()} for name, each in scores.items()
-        }, None
+        return _prefixed(prefix, head.quick_scores(train, held_out) if has_texts else {}), None
     name = MEAN if head.label_counts(train.labels) is None else MOST_LABELS if train.labels.ndim == 2 else MOST_FREQUENT
     predicted = {name: commonest(train.labels, held_out.count)}
     is_balanced = head.weighting == BALANCED
@@ -182,4 +179,8 @@ def of_task(
     if vectors and linear:
         predicted[FROZEN] = linear.predict(vectors(split, held_out.count), train.labels)
     scores = {name: head.score(held_out.labels, each) for name, each in predicted.items()}
-    return {name: {f"{prefix}{score}": value for score, value in each.items()} for name, each in scores.items()}, linear
+    return _prefixed(prefix, scores), linear
+
+
+def _prefixed(prefix: str, scores: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    return {name: {f"{prefix}{score}": value for score, value in each.items()} for name, each in scores.items()}

@@ -43,7 +43,9 @@ def test_tables_have_the_same_length():
 def test_few_tagged_sentences_are_trained_on_for_steps(task, capsys):
     values = chosen(task)
     assert values["num_train_epochs"] == 60 and values["train_batch_size"] == 8 and values["eval_steps"] >= 10
-    assert "For 7 training examples, about 52 steps: --num_train_epochs=60" in capsys.readouterr().out
+    assert (
+        "For 7 training examples, about 52 steps: --train_batch_size=8 --num_train_epochs=60" in capsys.readouterr().out
+    )
 
 
 def test_flags_and_what_was_chosen_before_stay(task):
