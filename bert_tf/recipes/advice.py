@@ -1,6 +1,6 @@
 """Advice before and after a run: whether model, text and steps fit, whether anything was learned."""
 
-from collections.abc import Mapping
+import math
 from typing import TYPE_CHECKING
 
 from bert_tf.config.bert_config import SIZES, BertConfig
@@ -13,17 +13,28 @@ if TYPE_CHECKING:
 PASSES, TOKENS_PER_PARAMETER = 40, 20
 MIN_STEPS, MAX_STEPS = 100, 100_000  # that are chosen, whatever the text
 LARGEST_BY_DEFAULT = "base"
+CLEARLY = 0.1  # nats below the loss of guessing by frequency, less of which is next to nothing
 TOO_LARGE = 10  # times the parameters that fit the text
 
 
-def model_size(tokens: int) -> str:
-    """The name of the largest model, up to base, whose layers a text of this many tokens can train; at least tiny."""
+def model_size(tokens: int, operations: float = math.inf) -> str:
+    """The name of the largest model, up to base, whose layers can be trained; at least tiny.
+
+    tokens: of the text. operations: floating-point operations in the time for training.
+    """
     sizes = list(SIZES)
     fitting = "tiny"
     for size in sizes[: sizes.index(LARGEST_BY_DEFAULT) + 1]:
-        if _layer_parameters(BertConfig.of_size(size, vocab_size=1)) <= _trainable_parameters(tokens):
+        parameters = _layer_parameters(BertConfig.of_size(size, vocab_size=1))
+        is_affordable = operations_of(size, TOKENS_PER_PARAMETER * parameters) <= operations
+        if parameters <= _trainable_parameters(tokens) and is_affordable:
             fitting = size
     return fitting
+
+
+def operations_of(size: str, tokens: int) -> int:
+    """The floating-point operations of training the layers of a model on this many tokens: 6 for each weight."""
+    return 6 * _layer_parameters(BertConfig.of_size(size, vocab_size=1)) * tokens
 
 
 def number_of_steps(tokens: int, tokens_per_step: int) -> int:
@@ -73,12 +84,11 @@ def _rounded(number: float) -> str:
     return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
 
 
-def after_pretraining(results: Mapping[str, float]) -> list[str]:
-    """Warnings about results on held-out text: "masked_lm_loss" and "unigram_masked_lm_loss", in nats."""
-    loss, unigram = results["masked_lm_loss"], results["unigram_masked_lm_loss"]
-    if loss < unigram:
+def after_pretraining(loss: float, unigram: float) -> list[str]:
+    """Warnings about the masked LM loss on held-out text, and that of guessing tokens by their frequency, in nats."""
+    if loss < unigram - CLEARLY:
         return []
     return [
-        f"Warning: the loss, {loss:.4f}, is not below {unigram:.4f}, that of guessing tokens by their frequency: "
-        "the model has not learned to use the context. Train longer (num_train_steps), or raise the learning rate."
+        f"Warning: the loss, {loss:.4f}, is not clearly below {unigram:.4f}, the loss of guessing tokens by their "
+        "frequency: the model has not learned to use the context. Train longer, or raise --learning_rate."
     ]

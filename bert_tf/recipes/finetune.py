@@ -23,6 +23,7 @@ from bert_tf.model import weights
 from bert_tf.recipes import initialization, teacher
 from bert_tf.recipes.finetuning import (
     baselines,
+    few_examples,
     few_shot,
     folds,
     preprocessed,
@@ -145,8 +146,11 @@ def main(options: FineTuningFlags) -> None:
         # Data, checkpoint and devices; files are looked at before anything is fetched
         starting_point.check_files(options)
         setup = prepare(next(iter(runs.values())) if folds.number_of(options) else options, runs, folder)
-        options = starting_point.with_selection(options, setup.task)
-        runs = {name: starting_point.with_selection(each, setup.task) for name, each in runs.items()}
+        length = few_examples.defaults(options, setup.task, computed)
+        options = starting_point.with_selection(options.with_defaults(length), setup.task)
+        runs = {
+            name: starting_point.with_selection(each.with_defaults(length), setup.task) for name, each in runs.items()
+        }
 
         # One run, or every run of a sweep that is not finished
         if len(runs) == 1 and not is_refitted:

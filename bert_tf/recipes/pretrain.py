@@ -6,6 +6,7 @@ own text.
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from bert_tf.heads.base import text_lengths
 from bert_tf.heads.masked_lm.mask_filling import lm_kind, task_name
 from bert_tf.model import weights
 from bert_tf.recipes import advice, initialization, teacher
-from bert_tf.recipes.pretraining import named_recipes, preparation
+from bert_tf.recipes.pretraining import named_recipes, own_text, preparation
 from bert_tf.recipes.pretraining.pretraining_flags import (
     TEXT_FLAGS,
     Flags,
@@ -28,7 +29,7 @@ from bert_tf.recipes.pretraining.pretraining_flags import (
     without_pairs,
 )
 from bert_tf.reports import next_steps
-from bert_tf.runtime import files, xla_options
+from bert_tf.runtime import files, terminal, xla_options
 from bert_tf.runtime.cluster import worker_number
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.tasks import catalog
@@ -43,7 +44,8 @@ from bert_tf.training.task import Task
 if TYPE_CHECKING:
     from bert_tf.model.heads import BertModel
 
-COMPUTED = ("num_train_steps", "save_checkpoints_steps")  # from the text: a run that goes on keeps them
+# From the text, the time and the machine: a resumed run keeps them.
+COMPUTED = ("num_train_steps", "save_checkpoints_steps", *own_text.FLAGS)
 DEMO_SENTENCES = (
     "Return True [MASK] the file exists.",
     "Raises an [MASK] if the value is not valid.",
@@ -140,15 +142,25 @@ def run_model(
         record_model(model, evaluator, options, folder)
 
     # Training, evaluation, export
+    @functools.cache
+    def loss_by_frequency() -> float:
+        held_out = evaluator.batches("eval").take(training.max_eval_steps)
+        return unigram_loss(records.token_counts(manifest), held_out)
+
+    def warn(results: Mapping[str, float]) -> None:
+        for line in advice.after_pretraining(results["masked_lm_loss"], loss_by_frequency()):
+            terminal.say(line)
+
     if options.do_train:
         with folder.phase("train"):
-            train(taught, model, training, strategy, folder, evaluator)
+            train(taught, model, training, strategy, folder, evaluator, warns_half_way=warn)
     elif folder.last_step():
         checkpointing.load_weights(weights.variables(model), folder.checkpoints)
     if options.do_eval:
         with folder.phase("evaluate"):
-            results = evaluator()
-            report_results(results, evaluator, training, manifest, folder)
+            results = evaluator() | {"unigram_masked_lm_loss": loss_by_frequency()}
+            report_results(results, training, folder)
+            warn(results)
     if options.do_export and folder.is_chief:
         with folder.phase("export"):
             export_and_demo(task, model, tokenizer, evaluator, options, folder)
@@ -212,24 +224,14 @@ def record_model(model: "BertModel", evaluator: "Evaluator", options: Flags, fol
     print(f"Training {model.count_params():,} parameters", flush=True)
 
 
-def report_results(
-    results: dict[str, float],
-    evaluator: "Evaluator",
-    training: TrainConfig,
-    manifest: Mapping[str, Any],
-    folder: RunFolder,
-) -> None:
-    """Prints and writes the results of the evaluation, with the loss of a unigram model for comparison."""
-    held_out = evaluator.batches("eval").take(training.max_eval_steps)
-    results["unigram_masked_lm_loss"] = unigram_loss(records.token_counts(manifest), held_out)
+def report_results(results: Mapping[str, float], training: TrainConfig, folder: RunFolder) -> None:
+    """Prints and writes the results of the evaluation."""
     folder.write_json("eval_results.json", results)
     step = folder.last_step() if training.budget_minutes else training.num_train_steps
     folder.log(step, {f"eval_{name}": value for name, value in results.items()})
     print(f"On {folder.run['evaluated_on']}:")
     for name, value in results.items():
-        print(f"  {name:26} {value:.4f}")
-    for line in advice.after_pretraining(results):
-        print(line, flush=True)
+        print(f"  {name:26} {value:.4f}", flush=True)
 
 
 def export_and_demo(

@@ -5,7 +5,7 @@ encoder as it was before training. n examples, F texts of an example, D features
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -163,14 +163,15 @@ def of_task(
     """
     head: Any = task.head
     linear: LinearHead | None = None
-    if not _can_learn(task):
-        return {}, None
     prefix, split = next(iter(task.eval_splits.items()))
     train, held_out = task.split("train"), task.split(split)
+    has_texts = not (train.stored or held_out.stored)
+    if not _can_learn(task):
+        return _prefixed(prefix, head.quick_scores(train, held_out) if has_texts else {}), None
     name = MEAN if head.label_counts(train.labels) is None else MOST_LABELS if train.labels.ndim == 2 else MOST_FREQUENT
     predicted = {name: commonest(train.labels, held_out.count)}
     is_balanced = head.weighting == BALANCED
-    if not (train.stored or held_out.stored):
+    if has_texts:
         texts = tf_idf(train.texts, train.labels, held_out.texts, is_balanced=is_balanced)
         predicted |= {} if texts is None else {TF_IDF: texts}
     if vectors:
@@ -178,4 +179,8 @@ def of_task(
     if vectors and linear:
         predicted[FROZEN] = linear.predict(vectors(split, held_out.count), train.labels)
     scores = {name: head.score(held_out.labels, each) for name, each in predicted.items()}
-    return {name: {f"{prefix}{score}": value for score, value in each.items()} for name, each in scores.items()}, linear
+    return _prefixed(prefix, scores), linear
+
+
+def _prefixed(prefix: str, scores: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    return {name: {f"{prefix}{score}": value for score, value in each.items()} for name, each in scores.items()}

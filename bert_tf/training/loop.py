@@ -38,6 +38,7 @@ def train(
     folder: RunFolder,
     evaluator: Evaluator | None = None,
     evaluates_start: bool = False,
+    warns_half_way: Callable[[Mapping[str, float]], None] | None = None,
 ) -> int:
     """Trains the model up to `config.num_train_steps`, or for `config.budget_minutes`.
 
@@ -47,11 +48,12 @@ def train(
     `EarlyStopping.is_due`; may stop early with `early_stop_patience`; with `keep_best` the model and the last
     checkpoint end with the weights of the best evaluation. An `evaluator` that the caller goes on to use is traced once
     for both. evaluates_start: evaluate before the first step, too, as step 0; its weights are kept if none are better.
+    warns_half_way: called with the results of the first evaluation in the second half of training.
     Returns the step of the final weights. Raises TrainingError (Diverged if the loss is not finite), and Interrupted
     after SIGTERM or Ctrl-C, with everything saved.
     """
     loop = TrainingLoop(task, model, config, strategy, folder, evaluator or Evaluator(task, model, config, strategy))
-    loop.evaluates_start = evaluates_start
+    loop.evaluates_start, loop.warns_half_way = evaluates_start, warns_half_way
     try:
         total = None if config.budget_minutes else config.num_train_steps
         with stop_signals.deferred() as signals, progress("training steps", total) as report:
@@ -72,12 +74,13 @@ class TrainingLoop:
     """A training run: its parts, and what happens after each step.
 
     Attributes:
-        evaluates_start: see `train`.
+        evaluates_start, warns_half_way: see `train`.
         saves_at: on the clock, when a checkpoint is due whatever the step.
         saved: the step of the last checkpoint, 0 before the first.
     """
 
     evaluates_start = False
+    warns_half_way: Callable[[Mapping[str, float]], None] | None = None
     saves_at = math.inf
     saved = 0
     _compiled: frozenset[tuple[Any, ...]] = frozenset()
@@ -254,6 +257,10 @@ class TrainingLoop:
             data = self.folder.run.get("evaluated_on", "held-out")
             what = "held out" if data.startswith("held-out") else f"on {data}"
             print(f"Step {step}, {what}: " + "  ".join(f"{name} {results[name]:.4f}" for name in names), flush=True)
+            share = float(self.budget.share()) if self.budget.minutes else step / self.config.num_train_steps
+            if self.warns_half_way and share >= 0.5:
+                self.warns_half_way(results)
+                self.warns_half_way = None
 
     def _save(self, step: int, *, awaits_evaluation: bool = False) -> None:
         """Saves; the last checkpoint with the weights that training ends with, but one that is yet to be evaluated."""

@@ -39,7 +39,8 @@ class TunedHead(Head):
         size: last dimension of its kernel; 0 where the encoder is all.
         max_seq_length: tokens in a row.
         objectives, comparison: see `training.task.Task`.
-        criterion: the score that decides which model is the best; higher is better.
+        criterion: the score that decides which model is the best; higher is better, and perfect is the highest.
+        learns_in_steps: whether training on few examples takes a number of steps by default, not of epochs.
         new_head_rate: learning rate of a head that begins with random weights, where examples are few; 0: that of the
             encoder, at which a head on every token hardly moves in some hundred steps.
         sentence_vectors: a `config.sentence_vectors.SentenceVectors`, how the model makes vectors of texts, which its
@@ -57,6 +58,8 @@ class TunedHead(Head):
     objectives: Mapping[str, Objective]
     comparison: Comparison | None = None
     criterion: str
+    perfect: ClassVar[float] = 1.0
+    learns_in_steps: ClassVar[bool] = False
     new_head_rate: ClassVar[float] = 0.0
     sentence_vectors: Any = None
     rows_per_example: int = 1
@@ -150,6 +153,10 @@ class TunedHead(Head):
         if "confidence" in details:
             lines.append(f"  {confidence.sentence(details['confidence'])}")
         return lines
+
+    def quick_scores(self, train: Any, held_out: Any) -> dict[str, dict[str, float]]:
+        """{name of a model without an encoder: its scores on the split held_out}, that training should beat."""
+        return {}
 
     # Scores of an export; items are labelled examples, questions or sentences
 

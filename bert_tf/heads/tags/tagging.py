@@ -3,6 +3,7 @@
 B rows of a batch, T positions in a row, C labels, N words of a split, R rows of a split.
 """
 
+import collections
 import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,6 +44,7 @@ class Tagging(Tags, TunedHead):
 
     new_head_rate = 1e-3
     criterion = "f1"
+    learns_in_steps = True
     objectives = {"tag_loss": Objective()}
     file_flags = ("word_column", "tag_column", "tag_scheme", "position_digits")
 
@@ -113,6 +115,21 @@ class Tagging(Tags, TunedHead):
             labels, predicted = self.compare(predictions, split)
             scores["accuracy"] = float(np.mean(labels == predicted)) if len(labels) else 0.0
         return scores
+
+    def quick_scores(self, train: TagRows, held_out: TagRows) -> dict[str, dict[str, float]]:
+        counts: dict[str, collections.Counter[int]] = collections.defaultdict(collections.Counter)
+        for word, number in zip(_words(train), train.word_labels.tolist(), strict=True):
+            if number != UNKNOWN:
+                counts[word][number] += 1
+        usual = {word: each.most_common(1)[0][0] for word, each in counts.items()}
+        guesses = np.array([usual.get(word, self.tag_set.outside) for word in _words(held_out)], np.int32)
+        names = np.array(self.tag_set.tags, object)
+        tags = {
+            name: [names[row].tolist() for row in held_out.by_sentence(numbers)]
+            for name, numbers in (("labels", held_out.word_labels), ("predictions", guesses))
+        }
+        scores = entity_scores.scores(**tags, is_plain=self.tag_set.scheme == "plain")
+        return {"the most frequent tag of each word": scores}
 
     # Scores of an export
 
@@ -286,6 +303,11 @@ class Tagging(Tags, TunedHead):
     def host_settings(self) -> dict[str, Any] | None:
         windows = {"max_seq_length": self.windows.max_seq_length, "stride": self.windows.stride}
         return {"stages": "tags", "windows": windows, "scheme": self.tag_set.scheme}
+
+
+def _words(split: TagRows) -> Iterator[str]:
+    """All words of a split, in lower case."""
+    return (word.lower() for sentence in split.sentences for word in sentence.words)
 
 
 def _sentence_losses(outputs: Any, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:

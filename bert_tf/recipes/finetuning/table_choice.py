@@ -2,7 +2,6 @@
 
 import collections
 import itertools
-import math
 import os
 import re
 import shlex
@@ -19,7 +18,7 @@ from bert_tf.errors import UserError, count_text, listed
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import LIST, MultiLabel
 from bert_tf.heads.regression import Regression
-from bert_tf.recipes.finetuning import sweep
+from bert_tf.recipes.finetuning import few_examples, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES
 from bert_tf.runtime import files, terminal
 from bert_tf.tasks import labelled_rows
@@ -36,9 +35,6 @@ RECIPE = (  # flags that a small table has defaults of its own for
     "start",
     "refit",
 )
-STEPS, MAX_EPOCHS, MIN_EPOCHS = 400, 60, 3  # of training on a small table
-BATCH_SIZES = ((200, 8), (2000, 16))  # (examples below which, rows of a step); else the default
-EVALUATIONS, PATIENCE, FEWEST_STEPS = 12, 4, 10  # in all, without improvement, and steps between two
 HELD_OUT = ((1000, 0.2),)  # (examples below which, part of them to evaluate on); else the default
 REFIT_BELOW = 1000  # examples of which the held-out ones are worth another training, on all
 UNEVEN = 0.5  # part of its even share below which a class is rare
@@ -130,21 +126,14 @@ def recipe(
     count = len(labels)
     if not 0 < count < FEW_EXAMPLES or not given.get("do_train", True):
         return {}
-    batch_size = given.get("train_batch_size") or next((size for most, size in BATCH_SIZES if count < most), 32)
-    fitting = min(max(math.ceil(STEPS * batch_size / count), MIN_EPOCHS), MAX_EPOCHS)
-    epochs = float(given.get("num_train_epochs") or fitting)
     is_scored = given.get("do_eval", True)
     folds, fraction = given.get("folds", 0), 0.0
     if is_scored and (is_alone or folds):
         fraction = given.get("eval_fraction") or next((part for most, part in HELD_OUT if count < most), 0.1)
         fraction = 1 / folds if folds else fraction
-    trained = count - round(count * fraction)
-    steps = max(1, int(trained * epochs / batch_size))
-    chosen: dict[str, Any] = {"train_batch_size": batch_size, "num_train_epochs": epochs}
+    chosen, steps = few_examples.length(count, given, held_out=fraction, is_scored=is_scored)
     if fraction and not folds:
         chosen["eval_fraction"] = fraction
-    if is_scored:
-        chosen |= {"eval_steps": max(FEWEST_STEPS, steps // EVALUATIONS), "early_stop_patience": PATIENCE}
     sizes = collections.Counter(" ".join(label.split()).lower() for label in labels)  # spellings of one are joined
     learned = {label: size for label, size in sizes.items() if size > MAX_MISTYPED} or sizes
     rarest, rare = min(learned.items(), key=lambda each: each[1])

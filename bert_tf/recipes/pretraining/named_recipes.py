@@ -54,6 +54,18 @@ RECIPES = {
             ),
         ),
     ),
+    "google": Recipe(
+        "the defaults of google-research/bert",
+        (
+            {
+                "train_batch_size": 32,
+                "learning_rate": 5e-5,
+                "optimizer": "adamw",
+                "max_seq_length": 128,
+                "dropout_prob": 0.1,
+            },
+        ),
+    ),
     "budget": Recipe(
         "An hour on a few cores: what docs/results_history.md found best, masked LM alone, no dropout, small batches, "
         "half of the tokens in the middle layers",

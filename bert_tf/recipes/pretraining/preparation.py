@@ -17,8 +17,9 @@ from bert_tf.data.pretraining import pairs as pair_kinds
 from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import UserError
 from bert_tf.recipes import advice, initialization
+from bert_tf.recipes.pretraining import own_text
 from bert_tf.recipes.pretraining.pretraining_flags import AUTO_STEPS, Flags
-from bert_tf.runtime import backend, files
+from bert_tf.runtime import accelerators, backend, files, terminal
 from bert_tf.runtime.cluster import check_workers, number_of_workers
 from bert_tf.runtime.progress import progress
 from bert_tf.text import corpus, special_tokens, vocabulary, vocabulary_learning
@@ -76,6 +77,8 @@ def resolve(options: Flags) -> Checkpoint:
 
 def with_computed_defaults(options: Flags) -> Flags:
     """The flags with the numbers of steps and the size of the model, where these follow from others or the text."""
+    if "input_file" in options.given and options.model.model_size == "auto":
+        options = _for_own_text(options)
     if options.training.budget_minutes:
         _check_budget(options)
     computed: dict[str, Any] = {}
@@ -91,6 +94,17 @@ def with_computed_defaults(options: Flags) -> Flags:
     if options.model.model_size == "auto":
         computed["model_size"] = advice.model_size(_text_bytes(options) // BYTES_PER_TOKEN)
     return options.replace(**computed)
+
+
+def _for_own_text(options: Flags) -> Flags:
+    """The flags with a size and a recipe for the text, which are printed, if the user chose neither."""
+    tokens = _text_bytes(options) // BYTES_PER_TOKEN
+    gpus = 0 if options.devices.device == "cpu" else len(accelerators.gpus())
+    given = {name: value for name, value in options.values().items() if name in options.given}
+    chosen = own_text.defaults(tokens, given, gpus=gpus, processes=max(1, number_of_workers()))
+    for line in own_text.lines(tokens, chosen) if chosen else ():
+        terminal.say(line)
+    return options.with_defaults(chosen)
 
 
 def _check_budget(options: Flags) -> None:

@@ -242,3 +242,13 @@ def test_temperature_is_fitted_on_questions_with_known_answers():
     assert fitted.head.search.temperature == confidence.fit_temperature(totals, labels) != 1
     assert head.with_calibration(fitted.head.calibration).search == fitted.head.search
     assert "temperature" in task.head.details(predictions["dev"], task.split("dev"))["confidence"]
+
+
+def test_quick_model_answers_with_the_sentence_that_shares_most_words():
+    rows = task_of([question("dog", "the old dog ran ?", "a fox sat . the dog ran . it is red !", "the dog")]).split(
+        "dev"
+    )
+    for has_null, name in ((False, "exact_match"), (True, "exact")):
+        (scores,) = task_of(has_null=has_null).head.quick_scores(rows, rows).values()
+        assert scores["f1"] == pytest.approx(100 * 2 / 3) and scores[name] == 0
+    assert task_of().head.quick_scores(rows, rows).popitem()[1]["best_f1"] == scores["f1"]

@@ -172,3 +172,11 @@ def test_invalid_input_is_refused_in_one_sentence(path, tmp_path):
         task_of(str(tmp_path / "none.txt")).split("dev")
     with pytest.raises(UserError, match="doc_stride is 11; expected 1 to 10"):
         task_of(path, stride=11)
+
+
+def test_quick_model_gives_each_word_its_most_frequent_tag(path, tmp_path):
+    (tmp_path / "train.txt").write_text("NEW B-LOC\n\nnew O\n\nNew B-LOC\nYork I-LOC\n\nAnn B-PER\n")
+    (tmp_path / "dev.txt").write_text("new B-LOC\nyork I-LOC\nmet O\nAnn B-LOC\n")
+    train, held_out = (task_of(str(tmp_path / f"{name}.txt")).split("dev") for name in ("train", "dev"))
+    (scores,) = task_of(path).head.quick_scores(train, held_out).values()
+    assert scores == {"f1": 0.5, "precision": 0.5, "recall": 0.5}

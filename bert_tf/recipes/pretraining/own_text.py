@@ -1,0 +1,56 @@
+"""Defaults for pre-training on your own text if nothing but the text is given: size, recipe and time.
+
+BERT's recipe (AdamW, learning rate 5e-5, a million steps) is for a model of 100 million weights and days of training. A
+small model that trains for minutes needs far larger updates: docs/results.md compares the two.
+"""
+
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from bert_tf.recipes import advice
+
+MODEL_FLAGS = frozenset("model_size bert_config_file init_checkpoint recipe parity teacher".split())
+LENGTH_FLAGS = frozenset(("num_train_steps", "num_warmup_steps"))
+COFFEE_BREAK = 10.0  # minutes of training, unless the user has a different time
+FEWEST_MINUTES = 0.5
+CPU_SPEED, GPU_SPEED = 2.5e10, 2e13  # operations per second that training reaches on a core and on a GPU, about
+VOCABULARIES = ((2_000_000, 8_000), (20_000_000, 16_000))  # (tokens of text below which, size); else the default
+RECIPE = {
+    "optimizer": "muon",
+    "learning_rate": 1e-2,
+    "warmup_proportion": 0.1,
+    "train_batch_size": 16,
+    "dropout_prob": 0.0,
+    "save_checkpoints_steps": 250,  # each is followed by an evaluation
+}
+ROWS = {"next_sentence_weight": 0.0, "keep_pairs": True}  # these determine the records
+FLAGS = ("model_size", "vocab_size", "budget_minutes", *RECIPE, *ROWS)  # that `defaults` may choose
+
+
+def defaults(tokens: int, given: Mapping[str, Any], *, gpus: int = 0, processes: int = 1) -> dict[str, Any]:
+    """{flag: value} of FLAGS for a text of about this many tokens; {} if the user chose a model or a recipe.
+
+    given: {flag: value} from the user. gpus, processes: that training runs on; several processes cannot share a clock.
+    """
+    if MODEL_FLAGS & given.keys():
+        return {}
+    speed = gpus * GPU_SPEED or (os.cpu_count() or 1) * CPU_SPEED
+    counts_steps = processes > 1 or LENGTH_FLAGS & given.keys()
+    minutes = math.inf if counts_steps else given.get("budget_minutes", COFFEE_BREAK) or math.inf
+    size = advice.model_size(tokens, operations=60 * minutes * speed)
+    chosen = {"model_size": size, **RECIPE}
+    if "records_dir" not in given:
+        chosen |= ROWS | {"vocab_size": next((size for most, size in VOCABULARIES if tokens < most), 30522)}
+    if minutes < math.inf:
+        needed = advice.operations_of(size, advice.PASSES * tokens) / speed / 60
+        chosen["budget_minutes"] = round(max(FEWEST_MINUTES, min(minutes, needed)), 1)
+    return {name: value for name, value in chosen.items() if name not in given}
+
+
+def lines(tokens: int, chosen: Mapping[str, Any]) -> list[str]:
+    """What was chosen, as flags, and the flags that choose differently."""
+    named = " ".join(f"--{name}={value}".removesuffix(".0").removesuffix("=True") for name, value in chosen.items())
+    longer = "--budget_minutes=480 trains overnight; " if "budget_minutes" in chosen else ""
+    return [f"For about {tokens:,} tokens of text: {named}.", f"{longer}--recipe=google takes BERT's own values."]
