@@ -55,6 +55,8 @@ def read(path: str, columns: Sequence[str] | None = None, *, malformed: list[str
     for row in READERS[extension](path, columns, malformed):
         is_empty = False
         yield row
+    if is_empty and malformed:
+        raise UserError(f"No row of {path} has as many fields as columns: {malformed[0]} has more or fewer.")
     if is_empty:
         raise UserError(f"{path} holds no rows; expected at least one{'' if columns else ' below the header'}.")
 
@@ -128,9 +130,13 @@ def _csv_fields(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str
         try:
             row = next(reader, None)
         except csv.Error as error:
+            place = f"line {first + reader.line_num}"
+            if "new-line character" in str(error):
+                raise UserError(
+                    f"{path} has a carriage return in {place} outside quotes: quote that text, or end all lines alike."
+                ) from None
             raise UserError(
-                f"{path} is not CSV at line {first + reader.line_num} ({error}): quote a text that has quotes, and "
-                "double them."
+                f"{path} is not CSV at {place} ({error}): quote a text that has quotes, and double them."
             ) from None
         if row is None:
             return
@@ -172,7 +178,7 @@ def _named_rows(
 
 
 def _parse_header(path: str, fields: Sequence[str]) -> list[str]:
-    names = [name.strip() for name in fields]
+    names = [name.replace("\ufeff", "").strip() for name in fields]
     table_files.check_different(path, names)
     return names
 
