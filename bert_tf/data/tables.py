@@ -130,14 +130,10 @@ def _csv_fields(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str
         try:
             row = next(reader, None)
         except csv.Error as error:
-            place = f"line {first + reader.line_num}"
+            reason = f"({error}): quote a text that has quotes, and double them"
             if "new-line character" in str(error):
-                raise UserError(
-                    f"{path} has a carriage return in {place} outside quotes: quote that text, or end all lines alike."
-                ) from None
-            raise UserError(
-                f"{path} is not CSV at {place} ({error}): quote a text that has quotes, and double them."
-            ) from None
+                reason = "(a carriage return outside quotes): quote that text, or end all lines alike"
+            raise UserError(f"{path} is not CSV at line {first + reader.line_num} {reason}.") from None
         if row is None:
             return
         if row:

@@ -149,7 +149,7 @@ def test_malformed_rows_are_skipped_only_on_request(write_table):
         ("a.tsv", b"x\n\0\n", "line 2 holds NUL"),
         ("a.csv", 'x\na\n"b\nc\n', "is not CSV at line 4"),
         ("a.csv", 'x\n"a"b\n', "is not CSV at line 2"),
-        ("a.csv", "x,y\r\n1,2\r\na\rb,c\r\n", "a.csv has a carriage return in line 3 outside quotes: quote that text"),
+        ("a.csv", "x,y\r\n1,2\r\na\rb,c\r\n", r"line 3 \(a carriage return outside quotes\): quote that text"),
         ("a.csv", "x,y\n1\n", "Line 2 of .* has 1 fields"),
         ("a.csv", "x,y\n1,2,3\n", "Line 2 of .* has 3 fields; expected 2"),
         ("a.csv", "x,y,x,y,z\n", "a.csv has several columns 'x', 'y'; pass each a name of its own"),
