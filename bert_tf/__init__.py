@@ -74,8 +74,8 @@ def fine_tune(
     data: "Data",
     *,
     output_dir: "str | os.PathLike[str] | None" = None,
-    text: "str | Sequence[str] | None" = None,
-    label: "str | None" = None,
+    text: "str | int | Sequence[str | int] | None" = None,
+    label: "str | int | None" = None,
     eval_data: "Data" = None,
     callbacks: "Sequence[Callback]" = (),
     **options: "Unpack[FineTuneOptions]",
@@ -84,13 +84,14 @@ def fine_tune(
 
     What is not given is chosen as the command chooses it, which is printed: the columns, the type of the labels,
     max_seq_length, and the checkpoint to start from. Rows without text or label (None, NaN, "") are left out, and a
-    warning counts and names them. Called again with the same arguments it resumes an interrupted run, and returns a
-    finished one; other data need another output_dir.
+    warning counts and names them. Tagged words, in columns such as sentence_id, words and labels, make a tagger. Called
+    again with the same arguments it resumes an interrupted run, and returns a finished one.
 
     Args:
         data: the path of a table; or rows: a pandas DataFrame, a dictionary of columns, a tf.data.Dataset, or an
             iterable of dictionaries or of tuples (text, label).
-        output_dir: the folder of the run. By default runs/NAME for the table NAME.csv, and runs/table for rows.
+        output_dir: the folder of the run. By default runs/NAME for the table NAME.csv, and runs/table for rows; if that
+            has a run on other rows, runs/table-2 and so on.
         text: the column of the text; of two texts for pairs. By default the one called text, or with the longest texts.
         label: the column of the label. By default the one called label, or the only one with few different values.
         eval_data: held-out data, as `data`; by default a tenth of the data is held out.

@@ -39,6 +39,10 @@ OTHER_NAMES = {  # of options in other libraries
     "model": "init_checkpoint",
     "checkpoint": "init_checkpoint",
     "seed": "random_seed",
+    "export": "do_export",
+    "evaluate": "do_eval",
+    "batch_size": "train_batch_size",
+    "max_length": "max_seq_length",
     "gpu": "distribution_strategy",
     "gpus": "distribution_strategy",
     "device": "distribution_strategy",
@@ -142,7 +146,7 @@ class Group:
 class Options(Group):
     """All options of a script or of a function of the API.
 
-    given: the names of those that the user gave. command: what the user typed, or for a program the command for it.
+    given: the names of those that the user gave. command: what the user typed, or for a program its call.
     from_program: whether a program gave them.
     POSITIONAL: the flag that the first argument is without its name. MOST_USED: flags that --help shows first.
     """
@@ -172,8 +176,7 @@ class Options(Group):
         Raises UserError for a name that is not a flag, and for a value of another type or not among its choices.
         """
         checked = dict(_checked(cls, name, value) for name, value in values.items())
-        recipe = cls.__module__.rpartition(".")[2]  # the command that does the same
-        command = ("bert-tf", recipe, *(f"--{name}={value}" for name, value in checked.items()))
+        command = ("bert_tf", *(f"--{name}={value}" for name, value in checked.items()))
         return cls.of(checked, command=command, from_program=True)
 
     def values(self) -> dict[str, Any]:
