@@ -238,12 +238,12 @@ def test_adapter_of_one_matrix_for_query_key_and_value_adds_to_all_three(tmp_pat
     (tmp_path / "adapter").mkdir()
     rng = np.random.default_rng(1)
     a, b = (rng.normal(size=size).astype(np.float32) for size in ((4, 16), (48, 4)))
-    named = {f"base_model.model.model.layers.1.attn.Wqkv.lora_{part}.weight": x for part, x in (("A", a), ("B", b))}
+    named = {f"base_model.model.model.layers.0.attn.Wqkv.lora_{part}.weight": x for part, x in (("A", a), ("B", b))}
     checkpoint_files.write_safetensors(tmp_path / "adapter" / peft_adapters.WEIGHTS, named, framework="pt")
     settings = {"peft_type": "LORA", "r": 4, "lora_alpha": 16, "task_type": None, "fan_in_fan_out": True}
     settings["base_model_name_or_path"] = str(tmp_path / "base")
     checkpoint_files.write_json(tmp_path / "adapter" / peft_adapters.CONFIG, settings)
-    kernel = "encoder/layers/1/attention/query_key_value/kernel"
+    kernel = "encoder/layers/0/attention/query_key_value/kernel"
     read = formats.read(tmp_path / "adapter").weights
     np.testing.assert_allclose(read[kernel], base[kernel] + 4 * (b @ a).T, rtol=1e-5, atol=1e-5)
 
