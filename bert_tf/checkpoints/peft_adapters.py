@@ -56,7 +56,7 @@ class Part(NamedTuple):
 
     dense: str
     number: int
-    count: int
+    parts: int
     a: np.ndarray
     b: np.ndarray
 
@@ -166,7 +166,7 @@ def merged(parts: Mapping[str, Part], base: Weights, folder: str, base_path: str
         if name not in result:
             raise UserError(f"{folder} adapts {module}, which {base_path} does not have: pass the right base.")
         kernel = result[name].copy()
-        width = kernel.shape[1] // part.count
+        width = kernel.shape[1] // part.parts
         columns = kernel[:, part.number * width : (part.number + 1) * width]
         found, expected = (len(part.a), part.b.shape[-1]), columns.shape
         if found != expected or part.b.ndim != 2:
