@@ -65,7 +65,9 @@ class Checkpoint:
     @property
     def why_headless(self) -> str:
         """Reason why there is no head, to follow "has no head" in an error; "" where the file has none."""
-        return f" ({'; '.join(self.left_out)})" if self.left_out else ""
+        has_next = self.report is not None and "next_sentence/kernel" in self.report.unused
+        reasons = [*self.left_out, *(["its next sentence head is used in pre-training only"] if has_next else [])]
+        return f" ({'; '.join(reasons)})" if reasons else ""
 
     @property
     def lowers_case(self) -> bool:

@@ -104,6 +104,7 @@ KINDS = {
         options=WORD_PIECE,
         normalizers=(("BertNormalizer",),),
         pre_tokenizers=(("BertPreTokenizer",),),
+        of_class=((), ("Lowercase", "BertNormalizer")),  # do_lower_case of sentence-transformers 6, lost when it loads
     ),
     BYTE_BPE: TokenizerLayout(
         model="BPE",
@@ -112,6 +113,7 @@ KINDS = {
         options=BYTE_LEVEL,
         normalizers=((),),
         pre_tokenizers=(("ByteLevel",),),
+        of_class=((), ("Lowercase",)),
         separators=2,
         has_segments=False,
     ),

@@ -195,7 +195,8 @@ def _unigram_kind(path: str, vocab: Any, added: set[Any]) -> str:
     """The kind of tokenizer with a unigram model: by the class that the files name, else by its special tokens."""
     name, kinds = _class(path) or _default_class(path), {kind: KINDS[kind] for kind in SENTENCEPIECE_FILES}
     by_class = next((kind for kind, layout in kinds.items() if name in layout.class_names), None)
-    tokens = {entry[0] for entry in vocab or () if isinstance(entry, list) and entry and isinstance(entry[0], str)}
+    entries = vocab if isinstance(vocab, list) else ()
+    tokens = {entry[0] for entry in entries if isinstance(entry, list) and entry and isinstance(entry[0], str)}
     by_tokens = (kind for kind, layout in kinds.items() if (tokens | added).issuperset(layout.special.values()))
     return by_class or next(by_tokens, SENTENCEPIECE)
 
@@ -256,7 +257,9 @@ def _rows_of(processor: Settings, *, has_segments: bool) -> tuple[str, ...]:
     kind = processor.value("type", TEXT, "none")
     if kind == "TemplateProcessing":
         rows = [[piece.inside(next(iter(piece), "")) for piece in processor.each(name)] for name in ("single", "pair")]
-        pairs = [[(piece.value("id", TEXT), piece.value("type_id", whole(0), 0)) for piece in row] for row in rows]
+        pairs = [
+            [(piece.value("id", TEXT, "none"), piece.value("type_id", whole(0), 0)) for piece in row] for row in rows
+        ]
     elif kind in ("BertProcessing", "RobertaProcessing"):
         cls, sep = (str(next(iter(processor.value(name, LIST, [])), None)) for name in ("cls", "sep"))
         second, between = (0, [sep, sep]) if kind == "RobertaProcessing" else (1, [sep])

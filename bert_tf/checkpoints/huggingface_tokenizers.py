@@ -111,7 +111,7 @@ def _byte_bpe(path: str) -> SubwordVocabulary | None:
     vocab, merges = os.path.join(path, "vocab.json"), os.path.join(path, RULES[BYTE_BPE])
     file = os.path.join(path, "tokenizer.json")
     if files.is_file(vocab) and files.is_file(merges):
-        ids = read_settings(vocab)
+        ids: dict[str, Any] = read_settings(vocab)
         with files.open_binary(merges) as lines:
             rules = lines.read()
     elif read_settings(file).inside("model").get("type") == "BPE":

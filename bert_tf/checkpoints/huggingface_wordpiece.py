@@ -72,7 +72,10 @@ def _settings(path: str) -> tuple[bool | None, TokenizerSettings]:
             values["do_lower_case"] = True
     lower_case, strips = values["do_lower_case"], values["strip_accents"]
     if lower_case is not True and huggingface_rules.lower_cases_first(path):
-        lower_case, strips = True, bool(strips)
+        lower_case, strips = (
+            True,
+            strips if lower_case is None else bool(strips),
+        )  # None: BertTokenizer lower-cases, too
     return lower_case, TokenizerSettings(
         strip_accents=None if strips == lower_case else strips,
         split_ideographs=values["tokenize_chinese_chars"] is not False,

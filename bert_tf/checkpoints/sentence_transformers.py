@@ -26,6 +26,7 @@ ENCODER = "sentence_bert_config.json"
 OLDER = ("roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 ENCODERS = (ENCODER, *(f"sentence_{name}_config.json" for name in OLDER))
 LIBRARY = "sentence_transformers."
+OLD_ENCODERS = ("BERT", "RoBERTa", "DistilBERT", "ALBERT", "CamemBERT", "XLMRoBERTa", "XLNet")  # in versions before 0.3
 POOLINGS = {  # name in pooling_mode -> our name; the order is that in which the flags of older files are joined
     "cls": "cls",
     "max": "max",
@@ -115,7 +116,9 @@ def _modules(path: str) -> list[tuple[str, str]]:
         as_windows = PureWindowsPath(module)
         if as_windows.anchor or ".." in as_windows.parts or "\0" in module:
             raise UserError(f"{path} has the path {shortened(module)}, which leaves the folder: correct or remove it.")
-    return [(name.split(".")[-1] if name.startswith(LIBRARY) else name, module) for name, module in modules]
+    kinds = [name.split(".")[-1] if name.startswith(LIBRARY) else name for name, _ in modules]
+    kinds = ["Transformer" if kind in OLD_ENCODERS else kind for kind in kinds]
+    return [(kind, module) for kind, (_, module) in zip(kinds, modules, strict=True)]
 
 
 def _pooling(folder: str) -> tuple[str, bool]:

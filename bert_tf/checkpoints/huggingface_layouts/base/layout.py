@@ -54,6 +54,7 @@ class Layout:
         has_choices_of_texts: a model that chooses among texts has the names of `of_texts`.
         ends: {heads of ours: how the name of a class ends that has them}.
         read, write: between a config.json and entries under the names of this class, which has one form of each entry.
+        read_arrays: from the names inside a class of transformers, which a state dict has, to those of its files.
         read_array, write_array: between an array of a file, by its name there, and one of the shape that ours has.
     """
 
@@ -80,6 +81,7 @@ class Layout:
     ends: Mapping[tuple[str, ...], str] = dataclasses.field(default_factory=lambda: CLASSES)
     read: Callable[[Settings], dict[str, Any]] = dict
     write: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+    read_arrays: Callable[[dict[str, Any]], dict[str, Any]] = lambda arrays: arrays
     read_array: Callable[[str, Any], Any] = lambda name, array: array
     write_array: Callable[[str, Any, BertConfig], Any] = lambda name, array, config: array
 
@@ -94,8 +96,8 @@ class Layout:
 
     def renamed_arrays(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays of a file as `read_array` has them, those of `older` under the names of `names`, if free."""
-        found = dict(arrays)
-        for name in arrays:
+        found = self.read_arrays(dict(arrays))
+        for name in list(found):
             begin = next((each for each in self.older if name.startswith(each)), None)
             current = name if begin is None else self.older[begin] + name.removeprefix(begin)
             if current not in found:
