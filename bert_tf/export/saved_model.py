@@ -14,7 +14,13 @@ import tensorflow as tf
 from bert_tf.checkpoints import sentence_transformers
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import TrainingError, UserError, reason_of
-from bert_tf.export import attention_signature, attribution_signature, engine_models
+from bert_tf.export import (
+    attention_signature,
+    attribution_signature,
+    engine_models,
+    engine_predictor,
+    tokenizer_parity,
+)
 from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.model import attribution, weights
 from bert_tf.model.heads import BertModel
@@ -101,6 +107,7 @@ def export(
             live = {name: signature.python_function for name, signature in live_signatures.items()}  # not traced again
             _compare(exported, live, examples, max(TOLERANCES[precision], TOLERANCES[live_precision]))
             if engine_names:
+                tokenizer_parity.check(tokenizer, engine_predictor.tokenizer_of(partial))
                 _add_engines(
                     partial,
                     exported,
