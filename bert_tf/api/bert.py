@@ -15,6 +15,7 @@ from bert_tf.api.results import Attribution, Ranked
 from bert_tf.api.texts import is_words, listed
 from bert_tf.checkpoints import formats
 from bert_tf.config.sentence_vectors import SentenceVectors
+from bert_tf.export import about_file
 from bert_tf.export.batches import predict_in_order
 from bert_tf.export.zero_shot import TEMPLATE, ZeroShot
 from bert_tf.heads.base.answers import Answer, Entities, Entity, FilledMasks, Prediction, Tag, Token
@@ -37,6 +38,7 @@ def load(
 ) -> "Bert":
     """Reads any checkpoint, run or export; see `bert_tf.load`."""
     path = formats.locate(path)  # a wrong path is an error before TensorFlow is loaded
+    about_file.read(path)  # raises for one that was changed
     from bert_tf.checkpoints import pretrained
 
     with plugins.trusting(everything=trust_code):

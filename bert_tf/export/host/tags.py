@@ -99,6 +99,10 @@ class Stages:
         found: list[int] = np.flatnonzero(~continues).tolist()
         return found
 
+    def labels_of(self, numbers: Numbers) -> int:
+        """How many labels numbers are of."""
+        return int(numbers["logits"][0].shape[-1])
+
     def answer(self, numbers: Numbers, texts: Sequence[Read]) -> dict[str, np.ndarray]:
         """The outputs of the signature serving_default."""
         found = []

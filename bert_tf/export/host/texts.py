@@ -58,6 +58,12 @@ class Stages:
             for number in range(count)
         ]
 
+    def labels_of(self, numbers: Numbers) -> int | None:
+        """How many labels numbers are of; None for a head without names."""
+        if not self._head.is_labelled:
+            return None
+        return len(self._last["bias"] if self._last else numbers["logits"][0])
+
     def answer(self, numbers: Numbers, counts: list[int]) -> dict[str, np.ndarray]:
         """The outputs of the signature; the logits of windows are averaged, as their vectors are before the head.
 
