@@ -9,7 +9,6 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     in_order_of_ids,
     read_settings,
-    read_tokenizer_files,
     setting,
     shortened,
 )
@@ -20,6 +19,7 @@ from bert_tf.runtime import files
 from bert_tf.text.sentencepiece_model import SPACE
 from bert_tf.text.tokenizer_settings import TokenizerSettings
 from bert_tf.text.vocabulary import MPNET, WORDPIECE, check_special_tokens, settings_of, with_settings
+from bert_tf.text.vocabulary import read as read_lines
 
 OLDER = "added_tokens.json"
 WORD_CHARACTERS = 100  # of BertTokenizer
@@ -37,10 +37,11 @@ def read(path: str, model: str | None) -> tuple[list[str] | None, bool | None]:
     """
     file, is_mpnet = os.path.join(path, JSON), huggingface_rules.is_mpnet(path)
     huggingface_rules.check(path, MPNET if is_mpnet else WORDPIECE)
-    lines, _ = read_tokenizer_files(path)
+    listed = os.path.join(path, "vocab.txt")
+    lines = read_lines(listed, settings=TokenizerSettings(is_mpnet=is_mpnet)) if files.exists(listed) else None
     vocabulary = lines
     if vocabulary is not None and model is None and files.is_file(os.path.join(path, OLDER)):
-        vocabulary = [*vocabulary, *[""] * _blank_lines(os.path.join(path, "vocab.txt"))]
+        vocabulary = [*vocabulary, *[""] * _blank_lines(listed)]
     if model == WORDPIECE and (vocabulary is None or setting(file, "vocab", dict, inside="model") is not None):
         vocabulary = _vocabulary_in(file, vocabulary)
     lower_case, settings = _settings(path)
