@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bert_tf.api.bert import Bert
     from bert_tf.api.options import FineTuneOptions, PretrainOptions
     from bert_tf.api.training import Data, Run
+    from bert_tf.checkpoints.checkpoint import Segments
     from bert_tf.export.engine_predictor import Engine
     from bert_tf.training.run_directory import Callback
 
@@ -31,6 +32,7 @@ def load(
     format_name: str | None = None,
     *,
     special_tokens_in_strings: "bool | Sequence[str] | None" = None,
+    segments: "Segments | None" = None,
     trust_code: bool = False,
     engine: "Engine | None" = None,
 ) -> "Bert":
@@ -47,6 +49,7 @@ def load(
         special_tokens_in_strings: which special tokens are recognized in texts. False: none, "[MASK]" is split as the
             original splits it. True: the five and those that the checkpoint adds. Tokens: these and the five. By
             default as the checkpoint says, else none.
+        segments: of the texts of a pair: "one", the same for both, or "two"; by default as the files say.
         trust_code: whether files may name modules outside of this package, such as an encoder, which are then imported.
         engine: "openvino" or "onnx", or one of them with "_int8", answers by the model for it that an export holds,
             without loading TensorFlow, and has methods for texts but no Keras model; "auto" takes the fastest of those,
@@ -67,7 +70,13 @@ def load(
                 return found
         from bert_tf.api import bert
 
-        return bert.load(path, format_name, special_tokens_in_strings=special_tokens_in_strings, trust_code=trust_code)
+        return bert.load(
+            path,
+            format_name,
+            special_tokens_in_strings=special_tokens_in_strings,
+            segments=segments,
+            trust_code=trust_code,
+        )
 
 
 def fine_tune(

@@ -14,6 +14,7 @@ from bert_tf.api.call_options import Embedding, Hypotheses, LongTexts, Many, One
 from bert_tf.api.results import Attribution, Ranked
 from bert_tf.api.texts import is_words, listed
 from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.checkpoint import Segments
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.export import about_file
 from bert_tf.export.batches import predict_in_order
@@ -34,6 +35,7 @@ def load(
     format_name: str | None = None,
     *,
     special_tokens_in_strings: bool | Sequence[str] | None = None,
+    segments: Segments | None = None,
     trust_code: bool = False,
 ) -> "Bert":
     """Reads any checkpoint, run or export; see `bert_tf.load`."""
@@ -42,7 +44,9 @@ def load(
     from bert_tf.checkpoints import pretrained
 
     with plugins.trusting(everything=trust_code):
-        loaded = pretrained.load(path, format_name, special_tokens_in_strings=special_tokens_in_strings)
+        loaded = pretrained.load(
+            path, format_name, special_tokens_in_strings=special_tokens_in_strings, segments=segments
+        )
     return Bert(loaded, path, trust_code=trust_code)
 
 

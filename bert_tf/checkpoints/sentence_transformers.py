@@ -61,7 +61,7 @@ HARMLESS_ARGUMENTS = (
     "add_pooling_layer",
     "use_fast",
 )
-SHORTEST = 5  # tokens; shorter rows have no room for a pair
+SHORTEST = 3  # tokens: [CLS], one of the text, [SEP]
 
 
 def read(folder: str, positions: int, *, has_length: bool = True) -> SentenceVectors | None:

@@ -14,7 +14,6 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_vocabulary import with_vocabulary
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.heads.masked_lm import mask_filling
 from bert_tf.text import byte_level, tokenizer_kinds, vocabulary, vocabulary_learning
 from bert_tf.text.byte_bpe import ByteBpeTokenizer
 from bert_tf.text.tokenizer import pack
@@ -109,7 +108,7 @@ def test_letters_continue_words_and_marks_do_not(tokenizer):
 
 
 def test_masks_have_both_names(tokenizer):
-    ids = mask_filling.ids_with_masks(tokenizer, tf.constant(["the [MASK] fox", "the <mask> fox"])).to_list()
+    ids = tokenizer.ids_with_masks(["the [MASK] fox", "the <mask> fox"]).to_list()
     the, mask, fox = tokenizer(["the"]).to_list()[0], [tokenizer.mask_id], tokenizer([" fox"]).to_list()[0]
     assert ids == [the + mask + fox] * 2
 

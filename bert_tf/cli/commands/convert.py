@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
     for flag in ("quantize", "calibration_file"):
         if getattr(arguments, flag):
             raise UserError(f"--{flag} applies to engines: pass --format={' or '.join(engines.names())}.")
-    checkpoint = shared_flags.complete_checkpoint(formats.read(arguments.source, arguments.source_format), arguments)
+    checkpoint = _read(arguments)
     from bert_tf.checkpoints import pretrained
 
     report = weights.compared(pretrained.model_of(checkpoint), checkpoint.weights)
@@ -91,11 +91,17 @@ def run(arguments: argparse.Namespace) -> None:
         print(*_lines(arguments, checkpoint, left_out), sep="\n")
 
 
+def _read(arguments: argparse.Namespace) -> Checkpoint:
+    """The checkpoint with what flags say."""
+    checkpoint = formats.read(arguments.source, arguments.source_format, segments=arguments.segments)
+    return shared_flags.complete_checkpoint(checkpoint, arguments)
+
+
 def _write_for_engine(arguments: argparse.Namespace) -> None:
     """Converts the checkpoint for an engine and prints its size, speed and differences."""
     texts = () if arguments.calibration_file is None else _read_texts(arguments.calibration_file)
     engines.engine_of(arguments.format, arguments.quantize)  # report a missing package before reading anything
-    checkpoint = shared_flags.complete_checkpoint(formats.read(arguments.source, arguments.source_format), arguments)
+    checkpoint = _read(arguments)
     written = engines.write(checkpoint, arguments.target, arguments.format, quantize=arguments.quantize, texts=texts)
     model_card.write_of_conversion(checkpoint, arguments.source, arguments.target, arguments.format)
     if arguments.json:

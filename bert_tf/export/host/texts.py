@@ -44,7 +44,7 @@ class Stages:
         if self._windows is None:
             return [rows.pack(self._tokenizer, segments, self._length, self._truncation)]
         room = self._length - self._tokenizer.special_count(len(segments))
-        plan = rows.windows([len(each) for each in segments], room, self._windows["stride"])
+        plan = rows.windows([len(each) for each in segments], room, self._windows["stride"], self._tokenizer.settings)
         count = min(max(each.number for each in plan), self._windows["most"])
         return [
             rows.pack(

@@ -50,7 +50,6 @@ class Layout:
         optional: the beginnings of canonical names of the encoder that a model of some configuration may lack.
         heads_left_out: (beginning of canonical names, why) of heads that would compute something else here.
         has_fixed_gelu: its head for masked LM has the exact GELU whatever hidden_act says.
-        has_one_segment: its tokenizer gives both texts of a pair the first segment.
         has_choices_of_texts: a model that chooses among texts has the names of `of_texts`.
         ends: {heads of ours: how the name of a class ends that has them}.
         read, write: between a config.json and entries under the names of this class, which has one form of each entry.
@@ -76,7 +75,6 @@ class Layout:
     optional: Callable[[BertConfig], tuple[str, ...]] = lambda config: ()
     heads_left_out: Callable[[BertConfig, Mapping[str, Any]], Iterable[tuple[str, str]]] = lambda config, arrays: ()
     has_fixed_gelu: bool = False
-    has_one_segment: bool = False
     has_choices_of_texts: bool = False
     ends: Mapping[tuple[str, ...], str] = dataclasses.field(default_factory=lambda: CLASSES)
     read: Callable[[Settings], dict[str, Any]] = dict
