@@ -62,7 +62,7 @@ def start_tensorflow() -> None:
     if "keras" not in sys.modules:
         keras_import.within(lambda _: _without(*EXTRAS_OF_KERAS))
     with _without(PART_OF_KERAS), no_messages():
-        if library := tensorflow_c.library_path():  # a second or more, in which `import` would stop all other threads
+        if library := tensorflow_c.library_path():  # `import` would block all other threads for a second or more
             tensorflow_c.open_library(library, os.RTLD_NOW)
         backend.gpu_count()  # loads the drivers
 

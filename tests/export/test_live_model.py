@@ -276,6 +276,7 @@ def test_what_zero_shot_refuses(folders):
         (["a", "a"], {}, "expected different ones"),
         (["a", " "], {}, "none empty"),
         (["a", "b"], {"hypothesis_template": "It is so."}, "expected a text with {} once"),
+        (["a", "b"], {"hypothesis_template": "{{}}"}, "expected a text with {} once"),
     ):
         with pytest.raises(UserError, match=message):
             nli.zero_shot("a", labels, **options)
