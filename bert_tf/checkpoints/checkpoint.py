@@ -33,7 +33,7 @@ class Checkpoint:
         kind: of its head, a name of `bert_tf.heads`.
         max_seq_length: tokens after which texts and pairs are truncated, if its files say fewer than it has positions.
         sentence_vectors: how the model makes vectors of whole texts.
-        segments_differ: a sentence on the segments of pairs where versions of transformers differ in them.
+        segments_differ: a sentence about the segments of pairs, if versions of transformers give different ones.
         left_out: for each head of the file that this package would compute otherwise, which one and why.
         model: the Keras model that `pretrained.load` made of it, whose variables then hold the weights; `model.encoder`
             is its encoder.
@@ -69,7 +69,7 @@ class Checkpoint:
         return self.tokenizer
 
     def with_segments(self, segments: str) -> "Checkpoint":
-        """The checkpoint of a model whose pairs have "one" segment or "two"; UserError for another value."""
+        """The same checkpoint with "one" segment for both texts of a pair, or "two"; UserError for other values."""
         if segments not in SEGMENTS:
             raise UserError(f"segments is {segments!r}; expected one of {', '.join(SEGMENTS)}.")
         config, tokens = self.config, self.vocabulary

@@ -64,7 +64,7 @@ class TokenizerLayout:
         separators: between the texts of a pair.
         has_segments: whether the second text of a pair has a segment of its own in the rows of the classes.
         one_segment: classes, of those, that give a model no segments all the same.
-        differs: whether the classes of transformers 4 give a model segments, and those of transformers 5 do not.
+        differs: whether the classes give a model segments in transformers 4 and none in transformers 5.
         ends_in_cls: whether rows of transformers end in the first special token, which has a segment of its own.
         extra: special tokens besides, where no file names any.
     """

@@ -15,7 +15,6 @@ from bert_tf.runtime.settings import FLAG, LIST, TEXT, TEXTS, Kind, Settings, on
 from bert_tf.text.sentencepiece_model import FAIRSEQ
 from bert_tf.text.vocabulary import BERT_BYTE_BPE, BYTE_BPE, MPNET, SENTENCEPIECE, WORDPIECE, XLM_ROBERTA, XLNET
 
-SHORTEST, LONGEST = 3, 1 << 30  # tokens of a row; "no limit" is written as a very large number
 JSON, CONFIG, NAMES = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 BY_FILE = ("PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend")  # tokenizer.json says all of it
 SENTENCEPIECE_FILES = {kind: layout.file for kind, layout in KINDS.items() if layout.file}
@@ -71,16 +70,8 @@ def check(path: str, kind: str) -> None:
         _check_json(path, kind)
 
 
-def length_of_texts(path: str) -> int | None:
-    """The tokens after which texts and pairs are truncated; None if no file says it, or none are."""
-    length = read_settings(os.path.join(path, "tokenizer_config.json")).get("model_max_length")
-    if isinstance(length, bool) or not isinstance(length, int | float):
-        return None
-    return int(length) if SHORTEST <= length < LONGEST else None
-
-
 def segments_of(path: str, kind: str) -> tuple[str, str]:
-    """How many segments transformers gives a pair, "one" or "two", and where its versions differ a sentence on that.
+    """The segments that transformers gives a pair, "one" or "two", and a sentence if its versions differ.
 
     By model_input_names, else by the class of the tokenizer and the version in config.json, without one by version 4.
     """
@@ -100,9 +91,9 @@ def segments_of(path: str, kind: str) -> tuple[str, str]:
     segments, other = ("one", "two") if major.isdecimal() and int(major) >= FIRST_WITHOUT else ("two", "one")
     whose = "<cls> and the second text of a pair" if layout.ends_in_cls else "the second text of a pair"
     return segments, (
-        f"{name or layout.class_names[0]} of transformers 4 gives {whose} another segment, and that of transformers 5 "
-        f"does not; it has {segments} here, as config.json names {f'version {version}' if version else 'no version'}. "
-        f"Pass segments={other} if it was trained with {other}"
+        f"{name or layout.class_names[0]} gives {whose} a different segment in transformers 4, and not in version 5. "
+        f"This model is read with segments={segments}, as config.json names {version or 'no version'}; pass "
+        f"segments={other} if it was trained with {other}"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from bert_tf.checkpoints import huggingface_added_tokens, huggingface_rules, huggingface_wordpiece
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.checkpoints.checkpoint_files import in_order_of_ids, write_tokenizer_files
+from bert_tf.checkpoints.checkpoint_files import MAX_LENGTH, in_order_of_ids, write_tokenizer_files
 from bert_tf.checkpoints.huggingface_kinds import KINDS
 from bert_tf.errors import UserError
 from bert_tf.runtime import files, json_files
@@ -136,10 +136,14 @@ def _merges_in(file: str) -> bytes:
     return byte_level.format_merges(pairs).encode()
 
 
-def write(folder: str, checkpoint: Checkpoint, **settings: Any) -> None:
+def write(folder: str, checkpoint: Checkpoint) -> None:
     """Writes the tokenizer as `transformers` and `tokenizers` read it, as far as the checkpoint knows it."""
     tokens = checkpoint.vocabulary
-    settings |= {SETTING: list(checkpoint.special_tokens), **huggingface_added_tokens.written(checkpoint)}
+    settings: dict[str, Any] = {
+        MAX_LENGTH: checkpoint.max_seq_length or checkpoint.config.max_position_embeddings,
+        SETTING: list(checkpoint.special_tokens),
+        **huggingface_added_tokens.written(checkpoint),
+    }
     has_segments = checkpoint.reads_segments and not settings_of(tokens or ()).one_segment
     settings["model_input_names"] = ["input_ids", *(["token_type_ids"] if has_segments else []), "attention_mask"]
     if isinstance(tokens, SubwordVocabulary):

@@ -10,6 +10,7 @@ from pathlib import PureWindowsPath
 from typing import Any
 
 from bert_tf.checkpoints import sentence_layers
+from bert_tf.checkpoints.checkpoint_files import SHORTEST
 from bert_tf.config.sentence_vectors import NORMALIZE, SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.heads.vectors import similarity
@@ -61,7 +62,6 @@ HARMLESS_ARGUMENTS = (
     "add_pooling_layer",
     "use_fast",
 )
-SHORTEST = 3  # tokens: [CLS], one of the text, [SEP]
 
 
 def read(folder: str, positions: int, *, has_length: bool = True) -> SentenceVectors | None:

@@ -81,7 +81,7 @@ def character_classes() -> np.ndarray:
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """A part of a text without the white space at its ends; a part of white space alone is empty."""
+    """A part of a text without the white space at its ends; a part with only white space is empty."""
     part = text[start:end].lstrip(WHITE)
     begin = end - len(part)
     return (begin, begin + len(part.rstrip(WHITE))) if part else (start, start)

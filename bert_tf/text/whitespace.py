@@ -58,7 +58,7 @@ def composed(characters: Characters) -> Characters:
 
 
 def trimmed(texts: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Parts of texts without the white space at their ends; a part of white space alone is empty.
+    """Parts of texts without the white space at their ends; a part with only white space is empty.
 
     texts: string [B]. rows: the text of each part. starts, ends: in characters. All int32 [N].
     `byte_level.trimmed` is the same in plain Python.

@@ -70,9 +70,12 @@ def test_mpnet_has_wordpiece_with_rows_of_roberta(tmp_path):
     assert json.loads((tmp_path / "tokenizer_config.json").read_text())["tokenizer_class"] == "MPNetTokenizer"
     again, lower_case = huggingface_tokenizers.read(str(tmp_path))
     assert again == tokens and again.settings.is_mpnet and lower_case
-    (tmp_path / "vocab.txt").rename(tmp_path / "kept")  # transformers 5 writes none
-    assert huggingface_tokenizers.read(str(tmp_path)) == (again, lower_case)
-    (tmp_path / "kept").rename(tmp_path / "vocab.txt")
+    for file in ("vocab.txt", "tokenizer.json"):  # transformers 5 writes no vocab.txt, and older folders have no other
+        (tmp_path / file).rename(tmp_path / "kept")
+        (tmp_path / "tokenizer_settings.json").unlink(missing_ok=True)
+        found, _ = huggingface_tokenizers.read(str(tmp_path))
+        assert (found, found.settings) == (again, again.settings)
+        (tmp_path / "kept").rename(tmp_path / file)
     theirs = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     ours = tokenizer_kinds.create(again, special_tokens_in_strings=["<mask>"])
     texts = "The fox <mask> ran", "a fox, the"
@@ -212,7 +215,7 @@ def test_lower_casing_that_sentence_transformers_6_saves_is_lost_where_a_class_i
     assert tokens_of(formats.read(folder))[0] == "El año está ."
 
 
-def test_segments_of_pairs_are_those_of_the_original(tmp_path):
+def test_segments_of_pairs_are_those_of_tokenizer_json(tmp_path):
     folder = folder_of(tmp_path / "source", {"tokenizer_class": "PreTrainedTokenizerFast"}, remove=["vocab.txt"])
     content = json.loads((folder / "tokenizer.json").read_text())
     content["post_processor"] = {
@@ -223,7 +226,10 @@ def test_segments_of_pairs_are_those_of_the_original(tmp_path):
     second = [{"Sequence": {"id": "B", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}]
     content["post_processor"]["pair"] = content["post_processor"]["single"] + second
     (folder / "tokenizer.json").write_text(json.dumps(content))
-    with pytest.raises(UserError, match=r"\[CLS\] A \[SEP\] B \[SEP\], which .* \[CLS\] A \[SEP\] B:1 \[SEP\]:1"):
+    assert formats.read(folder).tokenizer.settings.one_segment
+    content["post_processor"]["pair"] = content["post_processor"]["single"][:2] + second
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"\[CLS\] A B \[SEP\], which .* \[CLS\] A \[SEP\] B:1 \[SEP\]:1"):
         formats.read(folder)
 
 

@@ -276,23 +276,58 @@ def test_electra_with_embeddings_as_wide_as_its_layers_has_no_projection(tmp_pat
     check_equal(tmp_path / "model", weights)
 
 
-def test_roberta_reads_both_texts_of_a_pair_as_the_first_segment(tmp_path):
-    config = dataclasses.replace(CONFIG, encoder="roberta", type_vocab_size=2)
+SEGMENTS_OF = [  # model_type, tokenizer_config.json, transformers_version, and what transformers gives a pair
+    ("bert", {"tokenizer_class": "BertTokenizer"}, "5.24.0", "two"),
+    ("bert", {"tokenizer_class": "ElectraTokenizerFast"}, "5.24.0", "two"),
+    ("bert", {}, "", "two"),
+    ("bert", {"tokenizer_class": "DistilBertTokenizer"}, "4.40.0", "one"),
+    ("bert", {"tokenizer_class": "DistilBertTokenizerFast"}, "5.24.0", "one"),
+    ("bert", {"tokenizer_class": "BertTokenizer", "model_input_names": ["input_ids", "attention_mask"]}, "", "one"),
+    ("bert", {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": ["token_type_ids"]}, "5.0.0", "two"),
+    ("bert", {"tokenizer_class": "PreTrainedTokenizerFast"}, "5.24.0", "one, differs"),
+    ("bert", {"tokenizer_class": "TokenizersBackend"}, "5.0.0.dev0", "one, differs"),
+    ("bert", {"tokenizer_class": "PreTrainedTokenizerFast"}, "4.57.1", "two, differs"),
+    ("bert", {"tokenizer_class": "PreTrainedTokenizerFast"}, "", "two, differs"),
+    ("roberta", {"tokenizer_class": "BertTokenizer"}, "5.24.0", "two"),
+]
+
+
+@pytest.mark.parametrize("model, settings, version, expected", SEGMENTS_OF)
+def test_segments_of_pairs_follow_the_class_of_the_tokenizer(model, settings, version, expected, tmp_path, caplog):
+    config = dataclasses.replace(CONFIG, encoder=model, type_vocab_size=2)
     weights = tiny.random_weights(heads.Classifier(config, 2))
     source = Checkpoint(config=config, weights=weights, vocabulary=PIECES, lower_case=True, kind="class")
-    formats.write(source, tmp_path / "model", "huggingface")
-    (tmp_path / "model" / "tokenizer_config.json").unlink()
-    read = formats.read(tmp_path / "model")
-    assert read.config.type_vocab_size == 1
-    name = "encoder/embeddings/segment_table"
-    np.testing.assert_array_equal(read.weights[name], weights[name][:1])
+    path = tmp_path / "model"
+    formats.write(source, path, "huggingface")
+    (path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True, **settings}))
+    about = json.loads((path / "config.json").read_text()) | ({"transformers_version": version} if version else {})
+    (path / "config.json").write_text(json.dumps(about))
+    for name in ("huggingface", "native", "huggingface"):
+        read = formats.read(path)
+        assert ("one" if read.tokenizer.settings.one_segment else "two") == expected.partition(",")[0]
+        assert len(caplog.messages) == ("differs" in expected)  # a copy says it without a doubt
+        table = "encoder/embeddings/segment_table"
+        np.testing.assert_array_equal(read.weights[table], weights[table])
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        formats.write(read, path, name)
+    assert not formats.read(path, segments="two").tokenizer.settings.one_segment
+    assert formats.read(path, segments="one").tokenizer.settings.one_segment
+    with pytest.raises(UserError, match="segments is 'three'; expected one of one, two"):
+        formats.read(path, segments="three")
 
 
-def test_head_for_pairs_needs_segments(folder):
+def test_length_of_texts_and_rows_of_pairs_are_kept(folder, tmp_path):
     path, _ = folder
-    (path / "tokenizer_config.json").write_text('{"model_input_names": ["input_ids", "attention_mask"]}')
-    with pytest.raises(UserError, match="lacks 'token_type_ids'"):
-        formats.read(path)
+    for length, kept in ((4, 4), (12.0, 12), (10**30, None), (2, None), (True, None)):
+        (path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True, "model_max_length": length}))
+        read = formats.read(path)
+        assert read.max_seq_length == kept and read.tokenizer.settings.odd_to_longer
+        for name in ("native", "google_tf", "huggingface"):
+            target = tmp_path / f"{name}{len(list(tmp_path.iterdir()))}"
+            formats.write(read, target, name)
+            again = formats.read(target)
+            assert again.max_seq_length == (kept or (CONFIG.max_position_embeddings if name == "huggingface" else None))
+            assert again.tokenizer.settings == read.tokenizer.settings
 
 
 def test_entries_that_albert_leaves_out_have_its_own_values():

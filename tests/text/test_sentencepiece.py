@@ -102,8 +102,14 @@ def test_vocabulary_is_a_file_with_its_model_next_to_it(tokens, tmp_path):
         "tokenizer.json",
         "tokenizer_config.json",
     ]
+    (tmp_path / "theirs" / "tokenizer.json").rename(tmp_path / "tokenizer.json")
     read, lower_case = huggingface_tokenizers.read(str(tmp_path / "theirs"))
     assert (read, read.rules, lower_case) == (tokens, tokens.rules, False)
+    content = json.loads((tmp_path / "tokenizer.json").read_text())
+    content["model"]["vocab"][-1][0] = "another"
+    (tmp_path / "theirs" / "tokenizer.json").write_text(json.dumps(content))
+    assert huggingface_tokenizers.read(str(tmp_path / "theirs"))[0] == [*tokens[:-1], "another"]  # as transformers
+    (tmp_path / "theirs" / "tokenizer.json").unlink()
     (tmp_path / "theirs" / "spiece.model").write_bytes(tokens.rules[:100] + b"\xff" * 20)
     with pytest.raises(UserError, match="spiece.model is not a SentencePiece model"):
         huggingface_tokenizers.read(str(tmp_path / "theirs"))

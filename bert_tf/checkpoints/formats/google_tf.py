@@ -18,6 +18,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
     read_head_file,
+    read_max_length,
     read_special_tokens,
     read_tensors,
     read_tokenizer_files,
@@ -77,6 +78,7 @@ def read(path: str) -> Checkpoint:
         special_tokens=read_special_tokens(folder),
         labels=labels,
         kind=kind,
+        max_seq_length=read_max_length(folder),
     )
 
 

@@ -19,7 +19,12 @@ from bert_tf.checkpoints import (
     torch_folders,
 )
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.checkpoints.checkpoint_files import new_folder, read_special_tokens, write_safetensors
+from bert_tf.checkpoints.checkpoint_files import (
+    new_folder,
+    read_max_length,
+    read_special_tokens,
+    write_safetensors,
+)
 from bert_tf.checkpoints.huggingface_layouts import (
     CLASSES,
     LAYOUTS,
@@ -131,7 +136,7 @@ def read(path: str) -> Checkpoint:
         added_tokens=tuple(name for name in recognized if name not in special_tokens(vocabulary or ())),
         labels=_labels(path, len(weights["classifier/bias"])) if kind in LABELLED else None,
         kind=kind,
-        max_seq_length=huggingface_rules.length_of_texts(path),
+        max_seq_length=read_max_length(path),
         sentence_vectors=sentence_transformers.read(folder, config.max_position_embeddings),
         left_out=tuple(left_out),
     )
@@ -288,8 +293,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     with new_folder(folder) as partial:
         write_json(os.path.join(partial, "config.json"), values)
         write_safetensors(os.path.join(partial, "model.safetensors"), arrays, framework="pt")
-        length = checkpoint.max_seq_length or config.max_position_embeddings
-        huggingface_tokenizers.write(partial, checkpoint, model_max_length=length)
+        huggingface_tokenizers.write(partial, checkpoint)
         sentence_transformers.write(partial, checkpoint.sentence_vectors, checkpoint.config.hidden_size)
     return sorted(checkpoint.weights.keys() - used)
 

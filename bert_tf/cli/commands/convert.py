@@ -22,6 +22,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from bert_tf import heads
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_positions
@@ -149,6 +150,14 @@ def _notes(arguments: argparse.Namespace, checkpoint: Checkpoint, *, has_head: b
             f"{vectors.unsupported} is not supported" if vectors.unsupported else f"{arguments.format} cannot hold it"
         )
         yield f"How {arguments.source} makes vectors of texts was left out, as {what}: embeddings will differ."
+    kinds = (*heads.kinds("takes_any_number"), *heads.kinds("is_of_pairs"), "choice")
+    settings, format_name = vocabulary.settings_of(checkpoint.vocabulary or ()), arguments.format
+    if format_name == "huggingface" and has_head and checkpoint.kind in kinds and not settings.odd_to_longer:
+        yield "Of two long texts that share an odd number of tokens, transformers gives the longer one the odd token."
+    if format_name == "keras_hub" and checkpoint.max_seq_length is not None:
+        yield f"keras_hub does not keep the length of texts, {checkpoint.max_seq_length} tokens: pass it to KerasHub."
+    if format_name == "keras_hub" and (settings.odd_to_longer or settings.one_segment):
+        yield "Pairs are truncated and get segments as KerasHub does it, which may change answers."
     if checkpoint.labels and has_head:
         yield f"Labels: {', '.join(checkpoint.labels)}."
     if checkpoint.vocabulary is None:

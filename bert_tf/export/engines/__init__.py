@@ -236,7 +236,7 @@ def _write_text_files(folder: str, checkpoint: "Checkpoint") -> Any:
         return None
     if isinstance(checkpoint.vocabulary, SubwordVocabulary):
         path = os.path.join(folder, "tokenizer.json")
-        huggingface_tokenizers.write(folder, checkpoint, model_max_length=checkpoint.config.max_position_embeddings)
+        huggingface_tokenizers.write(folder, checkpoint)
         return _truncating(tokenizers.Tokenizer.from_file(path), checkpoint) if files.is_file(path) else None
     tokenizer = _truncating(huggingface_tokenizers.tokenizer_of(checkpoint), checkpoint)
     tokenizer.save(os.path.join(folder, "tokenizer.json"))

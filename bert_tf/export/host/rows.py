@@ -23,7 +23,7 @@ class Windows(NamedTuple):
 
 def pack(tokenizer: Any, segments: Sequence[list[int]], length: int, truncation: str = LONGEST_FIRST) -> Row:
     """[CLS] first [SEP] second [SEP] of at most `length` tokens, see `text.tokenizer.pack`."""
-    room = length - tokenizer.special_count(len(segments))
+    room = max(length - tokenizer.special_count(len(segments)), 0)
     sizes, chosen = [len(each) for each in segments], TRUNCATIONS[truncation]
     if chosen is None or len(segments) == 1:
         sizes = truncated_sizes(sizes, room, tokenizer.settings)

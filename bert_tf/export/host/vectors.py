@@ -69,7 +69,7 @@ class Stages:
     def _read(self, parts: list[str]) -> tuple[list[Row], Read]:
         length, tokenizer = self._settings["max_seq_length"], self._tokenizer
         segments = [tokenizer.with_offsets(text) for text in (self._settings["prompt"] + parts[0], *parts[1:])]
-        room = length - tokenizer.special_count(len(segments))
+        room = max(length - tokenizer.special_count(len(segments)), 0)
         plan = rows.windows([len(each.ids) for each in segments], room, self._settings["stride"], tokenizer.settings)
         found = []
         for number in range(max(each.number for each in plan)):

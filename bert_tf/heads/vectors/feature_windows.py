@@ -34,7 +34,7 @@ def rows_and_tokens(
         first: texts, string [B].
         second: second texts of pairs, string [B], "" where not `is_pair`.
         is_pair: bool [B].
-        max_seq_length: 5 or more.
+        max_seq_length: 3 or more; a row without room for a pair has its special tokens.
         stride: tokens from the start of a window to the next, at most as many as a window holds; 0: one row a text,
             truncated as by `text.tokenizer.pack`. See `data.windows.segment_windows` for pairs.
 
@@ -105,7 +105,7 @@ def _segments(
     tokens = [[x[:count] for x in both], [x[count:] for x in both]]
     lengths = [tf.cast(ids.row_lengths(), tf.int32) for ids, _, _ in tokens]
     room = max_seq_length - tf.where(is_pair, tokenizer.special_count(2), tokenizer.special_count(1))
-    windows = sliding.segment_windows(lengths, room, stride, tokenizer.settings)
+    windows = sliding.segment_windows(lengths, tf.maximum(room, 0), stride, tokenizer.settings)
     return [
         _Segment(ids, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32), segment_windows)
         for (ids, starts, ends), segment_windows in zip(tokens, windows, strict=True)
