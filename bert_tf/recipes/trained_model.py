@@ -21,7 +21,7 @@ from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.recipes.pretraining.pretraining_flags import Flags as PretrainingFlags
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.json_files import read_json
-from bert_tf.runtime.tensorflow_startup import start_if_silenced
+from bert_tf.runtime.tensorflow_startup import ensure_started
 from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import PRETRAINING, RunFolder
@@ -72,7 +72,7 @@ def read(
     """
     if splits is None and is_run(path):
         return _of_run(path, check_run(path), with_attention)
-    start_if_silenced()
+    ensure_started()
     from bert_tf.export import live_model
 
     loaded = live_model.load(path)
@@ -118,7 +118,7 @@ def check_run(path: str) -> dict[str, Any]:
     run = read_json(os.path.join(path, "run.json"))
     if not isinstance(run, dict) or not isinstance(run.get("flags"), dict):
         raise UserError(f"{path} is not the folder of a run: it holds no readable run.json.")
-    start_if_silenced()
+    ensure_started()
     from bert_tf.checkpoints.formats import native
 
     if not native.recognizes(path):

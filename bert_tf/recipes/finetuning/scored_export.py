@@ -1,6 +1,7 @@
 """The scores of an export on labelled examples: those of training, as its head computes them from the answers."""
 
 import dataclasses
+import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -99,6 +100,8 @@ def score(
     head: TunedHead = kind.tuned({**about, "labels": about.get("labels") or outputs}).scored_by(
         layout.scores if layout else ()
     )
+    for package in head.scored_with:  # an error now, not after the last prediction
+        importlib.import_module(package)
     is_own = kind.labelled_file or issubclass(kind, Vectors)  # of other tables the export says what it reads
     items = head.labelled(path, about["reads"]) if is_own else _labelled(path, export, about)
     count, scores, details = _evaluate(head, export, items, batch_size, report)
