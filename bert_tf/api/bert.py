@@ -22,7 +22,7 @@ from bert_tf.export.zero_shot import TEMPLATE, ZeroShot
 from bert_tf.heads.base.answers import Answer, Entities, Entity, FilledMasks, Prediction, Tag, Token
 from bert_tf.heads.vectors import sentence_choice, similarity
 from bert_tf.heads.vectors.sentence_choice import DOCUMENT, QUERY, SentenceOptions
-from bert_tf.runtime import plugins
+from bert_tf.runtime import plugins, tensorflow_startup
 from bert_tf.runtime.lazy import tf
 from bert_tf.search.reranking import Reranker
 
@@ -41,6 +41,7 @@ def load(
     """Reads any checkpoint, run or export; see `bert_tf.load`."""
     path = formats.locate(path)  # a wrong path is an error before TensorFlow is loaded
     about_file.read(path)  # raises for one that was changed
+    tensorflow_startup.ensure_started()
     from bert_tf.checkpoints import pretrained
 
     with plugins.trusting(everything=trust_code):

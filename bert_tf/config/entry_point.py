@@ -167,6 +167,7 @@ def _call(kind: type[Kind], main: Callable[[Kind], None]) -> None:
     try:
         with stop_signals.raised(_program()):
             options = read(kind)
+            tensorflow_startup.check_installed()
             with options.trusting():
                 main(options)
     except UserError as error:

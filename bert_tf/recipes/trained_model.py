@@ -23,7 +23,7 @@ from bert_tf.recipes.pretraining.pretraining_flags import Flags as PretrainingFl
 from bert_tf.reports import wording
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.json_files import read_json
-from bert_tf.runtime.tensorflow_startup import start_if_silenced
+from bert_tf.runtime.tensorflow_startup import ensure_started
 from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import PRETRAINING, RunFolder
@@ -74,7 +74,7 @@ def read(
     """
     if splits is None and is_run(path):
         return _of_run(path, check_run(path), with_attention)
-    start_if_silenced()
+    ensure_started()
     from bert_tf.export import live_model
 
     loaded = live_model.load(path)
@@ -130,7 +130,7 @@ def check_run(path: str) -> dict[str, Any]:
     run = read_json(os.path.join(path, "run.json"))
     if not isinstance(run, dict) or not isinstance(run.get("flags"), dict):
         raise UserError(f"{path} is not the folder of a run: it holds no readable run.json.")
-    start_if_silenced()
+    ensure_started()
     from bert_tf.checkpoints.formats import native
 
     if not native.recognizes(path):

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import jinja2
-
 from bert_tf import heads
 from bert_tf.errors import UserError, count_text
 from bert_tf.heads.multi_label import MultiLabel
@@ -31,7 +29,9 @@ from bert_tf.reports.wording import (
 )
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import parse, read_json
+from bert_tf.runtime.lazy import module
 
+jinja2 = module("jinja2")
 TEMPLATE = "report.html.jinja"
 # What the best run of a sweep says for all of them.
 OF_BEST_RUN = "config parameters text_statistics data criterion baselines not_beaten collapsed".split()
@@ -121,7 +121,7 @@ def render(template: str, **values: Any) -> str:
     return _template(template).render(**values)
 
 
-def _template(name: str) -> jinja2.Template:
+def _template(name: str) -> Any:
     files = importlib.resources.files("bert_tf.reports")
     loader = jinja2.FunctionLoader(lambda name: files.joinpath(name).read_text(encoding="utf-8"))
     is_page = not name.endswith(".md.jinja")

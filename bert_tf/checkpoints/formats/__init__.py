@@ -20,7 +20,7 @@ from bert_tf.errors import UserError, listed, reason_of
 from bert_tf.model.weights import HEADS, PRE_TRAINED, holds_floats
 from bert_tf.runtime import atomic_files, files, plugins
 from bert_tf.runtime.lazy import module
-from bert_tf.runtime.tensorflow_startup import start_if_silenced
+from bert_tf.runtime.tensorflow_startup import ensure_started
 
 huggingface_hub = module("huggingface_hub")
 HUB = "hf://"
@@ -57,7 +57,7 @@ def writable_names() -> list[str]:
 
 def load(name: str) -> ModuleType:
     """Imports a format: one of `names()`, or a module outside of this package by its dotted name; loads TensorFlow."""
-    start_if_silenced()
+    ensure_started()
     return plugins.load(__name__, name, kind="checkpoint format")
 
 

@@ -36,7 +36,7 @@ from bert_tf.runtime import files, plugins
 from bert_tf.runtime.atomic_files import StrPath, write_json
 from bert_tf.runtime.lazy import module
 from bert_tf.runtime.settings import read_settings
-from bert_tf.runtime.tensorflow_startup import start_if_silenced
+from bert_tf.runtime.tensorflow_startup import ensure_started
 from bert_tf.text.vocabulary import SubwordVocabulary
 
 tokenizers = module("tokenizers")
@@ -89,7 +89,7 @@ def is_engine(name: str) -> bool:
     """Returns whether a name is that of an engine, not of a format: one of `names()`, or a module with PACKAGES."""
     if "." not in name:
         return name in names()
-    start_if_silenced()  # the module may import it
+    ensure_started()  # the module may import it
     return hasattr(plugins.load(__name__, name, kind="format or engine"), "PACKAGES")
 
 

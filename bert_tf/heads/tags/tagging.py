@@ -135,6 +135,7 @@ class Tagging(Tags, TunedHead):
     # Scores of an export
 
     signature = "words"
+    scored_with = ("seqeval",)
 
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:

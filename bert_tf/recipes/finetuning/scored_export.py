@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -104,6 +105,8 @@ def score(
     head: TunedHead = kind.tuned({**about, "labels": about.get("labels") or outputs}).scored_by(
         layout.scores if layout else ()
     )
+    for package in head.scored_with:  # an error now, not after the last prediction
+        importlib.import_module(package)
     is_own = kind.labelled_file or issubclass(kind, Vectors)  # of other tables the export says what it reads
     items = head.labelled(path, about["reads"]) if is_own else _labelled(path, export, about)
     trained = trained_texts.read(folder) if is_own else _trained_on(folder, export, about)
