@@ -108,3 +108,20 @@ def test_blocks_change_no_bit(overconfident, monkeypatch):
 def test_temperatures_that_are_none_are_refused(text):
     with pytest.raises(UserError, match=f"temperature is {text}; expected a number above 0, or best"):
         confidence.parse_temperature(text)
+
+
+def test_few_examples_have_the_temperature_of_the_prior_and_many_their_own(overconfident):
+    logits, labels = overconfident
+    right = labels.argmax(1)[:, None]
+    prior = confidence.Prior(4.0, 0.5)
+    assert confidence.fit_temperature([], [], prior) == 4
+    assert confidence.fit_temperature(logits, right, prior) == pytest.approx(
+        confidence.fit_temperature(logits, right), rel=0.02
+    )
+    all_right = np.array([[9.0, 0.0]] * 12)
+    found = confidence.fit_temperature(all_right, np.zeros((12, 1), int), prior)
+    assert 2.5 < found < 4
+    assert confidence.softmax(all_right[0], found)[0] < 0.98
+    values = confidence.report(all_right, np.zeros((12, 1), int), prior)
+    assert values["is_used"] and confidence.sentence(values) == f"probabilities have the temperature {found:.2f}"
+    assert "(without it 0." in confidence.sentence(confidence.report(logits, right, prior))

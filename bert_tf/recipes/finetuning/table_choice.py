@@ -23,6 +23,7 @@ from bert_tf.recipes.finetuning import few_examples, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES
 from bert_tf.runtime import files, terminal
 from bert_tf.tasks import labelled_rows
+from bert_tf.training import confidence
 
 CHOSEN = ("text_columns", "label_column", "label_type", "output_dir", "init_checkpoint", "max_seq_length")  # flags
 RECIPE = (  # flags that a small table has defaults of its own for
@@ -35,6 +36,7 @@ RECIPE = (  # flags that a small table has defaults of its own for
     "criterion",
     "start",
     "refit",
+    "temperature",
 )
 HELD_OUT = ((1000, 0.2),)  # (examples below which, part of them to evaluate on); else the default
 REFIT_BELOW = 1000  # examples of which the held-out ones are worth another training, on all
@@ -164,6 +166,8 @@ def recipe(
         chosen["start"] = "best"
     if is_uneven:
         chosen |= {"class_weights": "balanced", "criterion": "macro_f1"}
+    if label_type == Classes.kind and is_scored and not folds:
+        chosen["temperature"] = confidence.BEST
     is_one = not folds and all(given.get(name, value) == value for name, value in sweep.ONE_RUN.items())
     if fraction and is_one and count < REFIT_BELOW:
         chosen["refit"] = True

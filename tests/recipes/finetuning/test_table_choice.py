@@ -37,6 +37,7 @@ def test_columns_folder_and_checkpoint_are_chosen_and_printed(table, capsys):
         "num_train_epochs": 60.0,
         "eval_steps": 15,
         "early_stop_patience": 4,
+        "temperature": "best",
         "refit": True,
     }
     line = f"{path}: texts from the column 'Review Text', labels from 'Sentiment'; the run is runs/reviews, from MiniLM"
@@ -80,7 +81,7 @@ def test_uneven_classes_are_weighted_and_selected_by_macro_f1(capsys):
     assert "\n--folds=5 scores every row; --num_seeds=3" in capsys.readouterr().out
     for given in ({"folds": 3}, {"num_seeds": 2}):  # do not go together
         assert "refit" not in table_choice.recipe(labels, "classes", given)
-        assert capsys.readouterr().out.endswith("--criterion=macro_f1.\n")
+        assert capsys.readouterr().out.endswith(("--criterion=macro_f1.\n", "--temperature=best.\n"))
     assert "criterion" not in table_choice.recipe(labels, "classes", {"criterion": "accuracy"})
     given = {"do_eval": False, "train_batch_size": 32}
     assert table_choice.recipe(["a", "b"] * 50, "classes", given) == {"num_train_epochs": 60.0}
