@@ -261,7 +261,7 @@ def _kind_of_texts(path: str, size: int = 0) -> str:
     """The kind of a classifier of texts, by its problem_type or the number of its outputs."""
     known = {head.problem_type for head in heads.known().values()} - {""}
     problem = read_settings(_config_file(path)).value("problem_type", one_of(*sorted(known)))
-    return problem and heads.kind_with("problem_type", problem) or heads.of_size(size or len(_labels(path)))
+    return problem and heads.kind_with("problem_type", problem) or heads.of_size(len(_labels(path, size)))
 
 
 def write(checkpoint: Checkpoint, folder: str) -> list[str]:
