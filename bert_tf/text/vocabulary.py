@@ -101,8 +101,10 @@ def content_of(vocabulary: Sequence[str]) -> list[str]:
 
 def are_alike(one: Sequence[str], other: Sequence[str]) -> bool:
     """Returns whether two tokenizers give texts the same ids, but for words of more than a hundred characters."""
-    rest = {"max_word_characters": 0, "odd_to_longer": False, "one_segment": False}  # the last two are of rows
-    settings = (dataclasses.replace(settings_of(each), **rest) for each in (one, other))
+    settings = (
+        dataclasses.replace(settings_of(each), max_word_characters=0, odd_to_longer=False, one_segment=False)
+        for each in (one, other)
+    )
     return list(one) == list(other) and next(settings) == next(settings)
 
 

@@ -135,12 +135,12 @@ class TagServing:
         ids, starts, ends = self.tokenizer.with_offsets(text)
         firsts, owners = _split_words(self.tokenizer, ids, starts.values, ends.values)
         lasts = tf.concat([firsts, tf.shape(ids.values)], 0)[1:] - 1
-        bounds = tf.gather(starts.values, firsts), tf.gather(ends.values, lasts)
-        bounds = whitespace.trimmed(text, owners, *(tf.cast(x, tf.int32) for x in bounds))
-        is_word = bounds[1] > bounds[0]  # not tokens of white space
-        firsts, owners, *bounds = (tf.boolean_mask(x, is_word) for x in (firsts, owners, *bounds))
+        begins, stops = tf.gather(starts.values, firsts), tf.gather(ends.values, lasts)
+        begins, stops = whitespace.trimmed(text, owners, tf.cast(begins, tf.int32), tf.cast(stops, tf.int32))
+        is_word = stops > begins  # not tokens of white space
+        firsts, owners, begins, stops = (tf.boolean_mask(x, is_word) for x in (firsts, owners, begins, stops))
         columns = {"firsts": firsts, "owners": owners, "has_token": tf.fill([tf.size(firsts)], True)}
-        rest = {"text": text, "starts": bounds[0], "ends": bounds[1]}
+        rest = {"text": text, "starts": begins, "ends": stops}
         return Words(ids.values, tf.cast(ids.row_splits, tf.int32), columns, rest)
 
     def _find_entities(self, labels: tf.Tensor, probabilities: tf.Tensor, rest: Tensors) -> Tensors:
