@@ -12,6 +12,7 @@ import tiny
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
+from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.recipes import trained_model
 
@@ -107,3 +108,19 @@ def test_earlier_label_types_are_upgraded():
         {"name": "table", "flags": {"task_name": "table", "label_type": "several"}}, "run.json"
     )
     assert options.label_type == "multi_label"
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ({"max_seq_length": "x"}, "a whole number"),
+        ({"max_seq_length": True}, "a whole number"),
+        ({"do_train": 1}, "True or False"),
+        ({"learning_rate": [1]}, "a finite number"),
+        ({"init_checkpoint": 5}, "a string"),
+    ],
+)
+def test_recorded_flag_of_another_type_is_named(flags, expected):
+    run = {"name": "table", "flags": flags, "command": None}
+    with pytest.raises(UserError, match=f"run.json: flags.{next(iter(flags))} is .*; expected {expected}"):
+        trained_model._options(run, "folder")
