@@ -20,8 +20,7 @@ from bert_tf.export.loaded_model import TextFunction
 from bert_tf.heads.base.tuned_head import TunedHead
 from bert_tf.heads.vectors import Vectors
 from bert_tf.recipes.finetuning import trained_texts
-from bert_tf.runtime import files, plugins
-from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime import files, plugins, run_files
 from bert_tf.tasks import labelled_rows
 from bert_tf.tasks.catalog import glue, swag
 from bert_tf.tasks.task import FineTuningTask
@@ -50,7 +49,7 @@ def about(folder: str) -> dict[str, Any]:
     values = loaded_model.about(folder)
     if str(values.get("task")).startswith("pretraining/"):
         raise UserError(f"{folder} fills masks, and no file says what is right: pass an export that was fine-tuned.")
-    run = read_json(os.path.join(os.path.dirname(files.absolute(folder)), "task.json")) or {}
+    run = run_files.read_task(os.path.dirname(files.absolute(folder)))
     kind = values.get("kind", run.get("kind") if run.get("task") == values.get("task") else None)
     if not kind or not isinstance(kind, str):
         raise UserError(
