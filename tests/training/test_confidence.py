@@ -93,3 +93,11 @@ def test_blocks_change_no_bit(overconfident, monkeypatch):
 def test_temperatures_that_are_none_are_refused(text):
     with pytest.raises(UserError, match=f"temperature is {text}; expected a number above 0, or best"):
         confidence.parse_temperature(text)
+
+
+def test_bins_of_confidence_have_their_edges():
+    rows = confidence.reliability([0.05, 0.1, 0.11, 1.0], [0, 1, 1, 1])
+    width = 1 / confidence.BINS
+    for row in rows:
+        assert row["to"] - row["from"] == pytest.approx(width) and row["from"] < row["confidence"] <= row["to"] + 1e-9
+    assert sum(row["count"] for row in rows) == 4 and rows[-1]["to"] == 1
