@@ -10,7 +10,6 @@ from pathlib import Path
 
 import checkpoint_cases
 import pytest
-import quick_exports
 import tiny
 
 from bert_tf.checkpoints import formats
@@ -28,16 +27,11 @@ RUNS = {  # script: arguments, and what it prints
     "training_step.py": (f"{RACE} --works=real_lengths --peers=", "bert_tf"),
     "gpu.py": ("--work_dir=work --device=cpu --tiny --rounds=1 --repeats=1 --only=pool", "bert_tf again"),
     "time_by_op.py": ("--size=tiny --work=single --precision=float32", "MatMul"),
-    "tokenizer.py": ("--vocab=vocab.txt --text=texts.txt", "texts.txt"),
     "host_tokenizers.py": ("--kinds=uncased --random=100", "| uncased |"),
     "records.py": ("--input_file=texts.txt --vocab_file=vocab.txt --num_workers=1 --max_seq_length=32", "instances"),
     "retrieval.py": ("--model={folder}/model --squad={folder}/squad.json --questions=2", "| hybrid, float32 |"),
-    "serve.py": ("export --texts=texts.txt --words=2,3 --clients=1 --seconds=1", "| 1 |"),
-    "start_up.py": ("--export=export --rounds=1", "| tensorflow |"),
     "small_tables.py": ("table cells.jsonl", "tf_idf"),
     "attack/properties.py": ("--examples=5 --readers=table.csv", "table.csv"),
-    "attack/kills.py": ("--workloads=convert --times=1 --output=kills.jsonl", "convert"),
-    "attack/workers.py": ("--times=1 --output=workers.jsonl", "kills"),
 }
 MORE = {  # script: what it needs
     "embedding_servers.py": "servers that run already",
@@ -50,14 +44,19 @@ MORE = {  # script: what it needs
     "sentence_transformers_roundtrip.py": "sentence-transformers",
     "squad_reproduction.py": "transformers",
     "sts_training.py": "sentence-transformers",
+    "tokenizer.py": "minutes",
+    "serve.py": "an export and minutes",
+    "start_up.py": "an export and minutes",
     "attack/fuzz.py": "atheris",
+    "attack/kills.py": "minutes",
     "attack/server_memory.py": "minutes",
+    "attack/workers.py": "minutes",
 }
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A vocabulary, texts, tables, questions, a checkpoint and an export."""
+    """A vocabulary, texts, tables, questions and a checkpoint."""
     folder = tmp_path_factory.mktemp("benchmarks")
     words = "the fox ran over a hill and dog sleeps in sun".split()
     (folder / "vocab.txt").write_text("\n".join([*checkpoint_cases.PIECES, *words, "."]) + "\n")
@@ -70,10 +69,9 @@ def folder(tmp_path_factory):
     cell = {"system": "tf_idf", "set": "SST-2", "rows": 8, "seed": 0, "score": 0.5, "cpu_seconds": 1}
     (folder / "cells.jsonl").write_text(json.dumps(cell) + "\n")
     config = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
-    weights = tiny.random_weights(heads.BertModel(config))
     values = {"config": config, "vocabulary": checkpoint_cases.PIECES, "lower_case": True}
+    weights = tiny.random_weights(heads.BertModel(config))
     formats.write(Checkpoint(weights=weights, **values), str(folder / "model"), "huggingface")
-    quick_exports.make(folder)["single"].rename(folder / "export")
     return folder
 
 

@@ -125,3 +125,11 @@ def test_few_examples_have_the_temperature_of_the_prior_and_many_their_own(overc
     values = confidence.report(all_right, np.zeros((12, 1), int), prior)
     assert values["is_used"] and confidence.sentence(values) == f"probabilities have the temperature {found:.2f}"
     assert "(without it 0." in confidence.sentence(confidence.report(logits, right, prior))
+
+
+def test_bins_of_confidence_have_their_edges():
+    rows = confidence.reliability([0.05, 0.1, 0.11, 1.0], [0, 1, 1, 1])
+    width = 1 / confidence.BINS
+    for row in rows:
+        assert row["to"] - row["from"] == pytest.approx(width) and row["from"] < row["confidence"] <= row["to"] + 1e-9
+    assert sum(row["count"] for row in rows) == 4 and rows[-1]["to"] == 1
