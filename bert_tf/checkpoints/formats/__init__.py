@@ -34,7 +34,6 @@ HUB_FILES += ["[0-9]_*/model.safetensors", "[0-9]_*/pytorch_model.bin"]  # layer
 HUB_FILES_OF_TORCH = ["pytorch_model.bin", "pytorch_model-*.bin"]
 # Files of weights that no format reads -> what to do.
 NOT_READ = {
-    "tf_model.h5": "TensorFlow's weights of transformers: load it with transformers 4, from_tf=True, and save it again",
     "flax_model.msgpack": "Flax's weights: load it with transformers 4, from_flax=True, and save it again",
     "model.onnx": "an ONNX graph: pass the checkpoint that it was made from",
 }
