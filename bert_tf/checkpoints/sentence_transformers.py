@@ -26,6 +26,8 @@ ENCODER = "sentence_bert_config.json"
 OLDER = ("roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 ENCODERS = (ENCODER, *(f"sentence_{name}_config.json" for name in OLDER))
 LIBRARY = "sentence_transformers."
+# Modules of versions below 0.3, one for each architecture, that are "Transformer" now.
+OLD_ENCODERS = ("BERT", "RoBERTa", "DistilBERT", "ALBERT", "XLMRoBERTa", "CamemBERT", "XLNet")
 POOLINGS = {  # name in pooling_mode -> our name; the order is that in which the flags of older files are joined
     "cls": "cls",
     "max": "max",
@@ -115,7 +117,8 @@ def _modules(path: str) -> list[tuple[str, str]]:
         as_windows = PureWindowsPath(module)
         if as_windows.anchor or ".." in as_windows.parts or "\0" in module:
             raise UserError(f"{path} has the path {shortened(module)}, which leaves the folder: correct or remove it.")
-    return [(name.split(".")[-1] if name.startswith(LIBRARY) else name, module) for name, module in modules]
+    found = [(name.split(".")[-1] if name.startswith(LIBRARY) else name, module) for name, module in modules]
+    return [("Transformer" if kind in OLD_ENCODERS else kind, module) for kind, module in found]
 
 
 def _pooling(folder: str) -> tuple[str, bool]:

@@ -1,7 +1,7 @@
 """Weights that other programs wrote with TensorFlow, by the names of their variables. None of their code runs.
 
-An h5 file of Keras 2 has these names. A checkpoint of objects (`tf.train.Checkpoint`, `save_weights`, the variables of a
-SavedModel) has them in the graph of its objects.
+An h5 file of Keras 2 has these names. A checkpoint of objects (`tf.train.Checkpoint`, `save_weights`, the variables of
+a SavedModel) has them in the graph of its objects.
 """
 
 import os
@@ -28,6 +28,7 @@ SAVED_MODEL, VARIABLES, METADATA = "saved_model.pb", os.path.join("variables", "
 STATE = re.compile(r"(optimizer|keras_api|save_counter|global_step|train_step)\b|.*/\.OPTIMIZER_SLOT/")
 NEWER_KERAS = re.compile(r"(.*/)?vars/\d+")  # names in files of Keras 3, which are numbers
 DUPLICATED = re.compile(r"(^|/)[^/]*___([^/]*)/")  # transformers: "mlm___cls" is a second layer "cls"
+DEBERTA = {"pos_proj": "pos_key_proj", "pos_q_proj": "pos_query_proj"}  # names that differ in its PyTorch class
 ENDS = {"kernel": "weight", "embeddings": "weight", "gamma": "weight", "beta": "bias"}
 
 
@@ -99,6 +100,11 @@ def read_objects(prefix: str) -> dict[str, np.ndarray]:
     return {name: arrays[key] for name, key in keys.items()}
 
 
+def names(prefix: str) -> list[str]:
+    """The names of the variables of a checkpoint of objects."""
+    return [name for _, name in _variables(prefix)]
+
+
 def read_flag(prefix: str, key: str) -> bool | None:
     """A variable at the top of a checkpoint of objects that is true or false; None if there is none."""
     found = read_tensors(prefix, f"{key}/.ATTRIBUTES/VARIABLE_VALUE".__eq__)
@@ -106,17 +112,25 @@ def read_flag(prefix: str, key: str) -> bool | None:
     return values[0] if values else None
 
 
+def has_object(prefix: str, name: str) -> bool:
+    """Returns whether an object in a checkpoint of objects has an attribute of that name."""
+    return any(child.local_name == name for node in _nodes(prefix) for child in node.children)
+
+
 def _variables(prefix: str) -> list[tuple[str, str]]:
     """(key, name) of the variables of models."""
+    attributes = [attribute for node in _nodes(prefix) for attribute in node.attributes]
+    return [(each.checkpoint_key, each.full_name) for each in attributes if not STATE.match(each.checkpoint_key)]
+
+
+def _nodes(prefix: str) -> Any:
     found = read_tensors(prefix, GRAPH.__eq__)
     try:
-        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(found[GRAPH])
+        return trackable_object_graph_pb2.TrackableObjectGraph.FromString(found[GRAPH]).nodes
     except Exception as error:  # DecodeError, or no such tensor, or one of numbers
         raise UserError(
             f"{prefix} has no readable graph of objects ({type(error).__name__}): fetch it again."
         ) from None
-    attributes = [attribute for node in graph.nodes for attribute in node.attributes]
-    return [(each.checkpoint_key, each.full_name) for each in attributes if not STATE.match(each.checkpoint_key)]
 
 
 def torch_names(arrays: Mapping[str, np.ndarray], path: str) -> dict[str, np.ndarray]:
@@ -127,7 +141,7 @@ def torch_names(arrays: Mapping[str, np.ndarray], path: str) -> dict[str, np.nda
     renamed: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
         *parts, end = DUPLICATED.sub(r"\1\2/", name.removesuffix(":0")).replace("_._", "/").split("/")
-        new = ".".join([*parts, ENDS.get(end, end)])
+        new = ".".join([*(DEBERTA.get(part, part) for part in parts), ENDS.get(end, end)])
         if new in renamed:
             raise UserError(f"{path} has {new} twice, also as {name}: save the model that you mean without the other.")
         renamed[new] = np.ascontiguousarray(array.T) if end == "kernel" else array
