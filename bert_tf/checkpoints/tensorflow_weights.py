@@ -4,12 +4,14 @@ An h5 file of Keras 2 has these names. A checkpoint of objects (`tf.train.Checkp
 a SavedModel) has them in the graph of its objects.
 """
 
+import functools
 import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from bert_tf.checkpoints import tf_index
 from bert_tf.checkpoints.checkpoint_files import read_tensors
@@ -17,6 +19,7 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.json_files import parse
 from bert_tf.runtime.lazy import module
+from bert_tf.runtime.proto_messages import FIELD, message_class
 from bert_tf.runtime.settings import Settings
 
 h5py = module("h5py")
@@ -29,6 +32,15 @@ STATE = re.compile(r"(optimizer|keras_api|save_counter|global_step|train_step)\b
 NEWER_KERAS = re.compile(r"(.*/)?vars/\d+")  # names in files of Keras 3, which are numbers
 DUPLICATED = re.compile(r"(^|/)[^/]*___([^/]*)/")  # transformers: "mlm___cls" is a second layer "cls"
 DEBERTA = {"pos_proj": "pos_key_proj", "pos_q_proj": "pos_query_proj"}  # names that differ in its PyTorch class
+STRING = 7  # DT_STRING of TensorFlow's DataType
+_MESSAGES: Any = {
+    "SavedModel": {"meta_graphs": (2, ["MetaGraph"])},
+    "MetaGraph": {"signatures": (5, ["SignatureEntry"])},
+    "SignatureEntry": {"value": (2, "Signature")},
+    "Signature": {"inputs": (1, ["TensorEntry"])},
+    "TensorEntry": {"value": (2, "Tensor")},
+    "Tensor": {"type": (2, FIELD.TYPE_INT32)},
+}
 ENDS = {"kernel": "weight", "embeddings": "weight", "gamma": "weight", "beta": "bias"}
 
 
@@ -149,6 +161,28 @@ def torch_names(arrays: Mapping[str, np.ndarray], path: str) -> dict[str, np.nda
     for name in [name for name in renamed if name.endswith("predictions.decoder.bias")]:
         renamed[name.replace(".decoder.", ".")] = renamed.pop(name)
     return renamed
+
+
+def is_encoder(folder: str) -> bool:
+    """Returns whether a SavedModel has an encoder of others whose signatures take token ids, not texts."""
+    path = os.path.join(folder, SAVED_MODEL)
+    is_ours = files.is_folder(os.path.join(folder, "assets.extra"))
+    return not is_ours and files.is_file(path) and _takes_ids(path, files.size(path))
+
+
+@functools.lru_cache(maxsize=16)
+def _takes_ids(path: str, size: int) -> bool:
+    """See `is_encoder`; size: of the file, so that a new file is read again."""
+    try:
+        with files.open_binary(path) as file:
+            content = file.read()
+        if b"word_embeddings" not in content:
+            return False
+        graphs = message_class("SavedModel", _MESSAGES).FromString(content).meta_graphs
+    except (OSError, DecodeError):
+        return False
+    inputs = [each for graph in graphs for entry in graph.signatures for each in entry.value.inputs]
+    return all(each.value.type != STRING for each in inputs)
 
 
 def is_named_by_tensorflow(arrays: Mapping[str, Any]) -> bool:
