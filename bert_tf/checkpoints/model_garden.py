@@ -57,8 +57,8 @@ NAMES: dict[str, str | tuple[str, ...]] = {
     "next_sentence/bias": "next_sentence/logits/bias",
     "classifier/kernel": "classifier/logits/kernel",
     "classifier/bias": "classifier/logits/bias",
-    "span/kernel": "span/logits/kernel",
-    "span/bias": "span/logits/bias",
+    "span/kernel": "span_labeling/logits/kernel",
+    "span/bias": "span_labeling/logits/bias",
 }
 # The beginning of a name in this table; before it, names may have those of models around.
 BEGIN = re.compile(
@@ -75,7 +75,7 @@ OLDER = {
 }
 LOGITS = re.compile(r"(.*)/logits/(kernel|bias)")
 DENSE = "predictions/transform/logits"  # of the head for questions, of that for tags and of an older one for texts
-NEXT_SENTENCE = "next_sentence"
+NEXT_SENTENCE, SPAN = "next_sentence", "span_labeling"
 CONFIG = "bert_config.json"
 # Names in their configurations -> ours.
 SIZES = {
@@ -130,12 +130,11 @@ def _named(variables: Mapping[str, np.ndarray], prefix: str) -> tuple[dict[str, 
     if f"{DENSE}/kernel" in arrays:
         whole = next(name for name in variables if name.endswith(f"{DENSE}/kernel"))
         is_of_texts = re.search(r"(sentence_prediction|classification)\w*/", whole) is not None
-        is_span = tensorflow_weights.has_object(prefix, "span_labeling")
+        is_span = tensorflow_weights.has_object(prefix, SPAN)
         kind = Tags.kind if not is_of_texts and not is_span else None
-        head = "span" if is_span else "classifier"
-        for part in ("kernel", "bias"):
-            arrays[f"{head}/logits/{part}"] = arrays.pop(f"{DENSE}/{part}")
-    of_texts = sorted({match[1] for match in map(LOGITS.fullmatch, arrays) if match} - {"span"})
+        head = SPAN if is_span else "classifier"
+        arrays = {name.replace(f"{DENSE}/", f"{head}/logits/"): array for name, array in arrays.items()}
+    of_texts = sorted({match[1] for match in map(LOGITS.fullmatch, arrays) if match} - {SPAN})
     own = [head for head in of_texts if head != NEXT_SENTENCE]
     if len(own) == 1:
         arrays = {name.replace(f"{own[0]}/logits/", "classifier/logits/"): array for name, array in arrays.items()}

@@ -52,7 +52,7 @@ def read_h5(path: str, is_selected: Callable[[Any], bool] = lambda dataset: True
     """
     try:
         with files.local_copy(path) as local, h5py.File(local, "r") as file:
-            arrays = _read_datasets(file, os.path.getsize(local), is_selected)
+            arrays = _read_datasets(file, file.id.get_filesize(), is_selected)
     except Exception as error:  # h5py raises anything from OSError to RuntimeError and KeyError
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(f"{path} cannot be read as HDF5 ({reason}): it may be cut short; fetch it again.") from None

@@ -294,7 +294,10 @@ def model_garden_variables(weights, config, around=""):
                 part = part.reshape(*part.shape[:-1], -1, size)
             elif name.endswith("attention_output/kernel"):
                 part = part.reshape(-1, size, part.shape[-1])
-            head = {"classifier/logits": "sentence_prediction/logits", "span/logits": "predictions/transform/logits"}
+            head = {
+                "classifier/logits": "sentence_prediction/logits",
+                "span_labeling/logits": "predictions/transform/logits",
+            }
             for mine, maker in head.items():
                 name = name.replace(mine, maker)
             variables[name if "sentence" in name or "transform/logits" in name else around + name] = part
