@@ -16,8 +16,8 @@ import sys
 import tempfile
 
 import numpy as np
-from features import extract
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOLERANCE = 1e-5  # of the length of a vector
 TEXTS = ("A man is eating pasta.", "The sky, blue as ever, is above us all.", "Where?", "naïve caffè " * 40)
 
@@ -58,8 +58,10 @@ def differences(checkpoint, torch_python, folder):
     for name in names:
         theirs = np.load(folder / name / "theirs.npy")
         for kind in ("written", "saved"):
-            flags = ("--unit=sentence", "--max_seq_length=512", "--long_texts=cut")
-            ours = extract(folder / name / kind, texts, folder / "ours.npz", *flags)[0]["vectors"]
+            flags = ("--unit=sentence", "--max_seq_length=512", "--long_texts=cut", "--overwrite")
+            paths = (folder / name / kind, f"--file={texts}", f"--output={folder / 'ours.npz'}")
+            subprocess.run([sys.executable, "-m", "bert_tf", "extract", *paths, *flags], cwd=ROOT, check=True)
+            ours = np.load(folder / "ours.npz")["vectors"]
             yield f"{name}, {kind}", np.abs(ours - theirs).max() / np.linalg.norm(theirs, axis=1).max()
 
 
@@ -75,7 +77,7 @@ def main():
         return 0
     if not options.checkpoint:
         parser.error("give --checkpoint=FOLDER")
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+    sys.path.insert(0, str(ROOT))
     from bert_tf.checkpoints import formats
 
     is_right = True

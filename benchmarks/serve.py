@@ -37,7 +37,7 @@ def main():
     parser.add_argument("--rude", type=int, default=1, help="number of bad clients of each kind")
     parser.add_argument("--output", help="output file")
     options = parser.parse_args()
-    command = [sys.executable, "-m", "bert_tf", "serve", f"model={options.export}", "--port=0"]
+    command = [sys.executable, "-m", "bert_tf", "serve", f"model={Path(options.export).absolute()}", "--port=0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         line = server.stdout.readline()

@@ -3,8 +3,8 @@
     python benchmarks/start_up.py --work_dir=FOLDER
     python benchmarks/start_up.py --export=runs/classifier
 
-Runs each command ROUNDS times, in turns, and writes the table to benchmarks/README.md. With --export it prints how long
-an answer takes by TensorFlow and by each engine that the export has a model for: the first of a server, with its
+Runs each command --rounds times, in turns, and writes the table to benchmarks/README.md. With --export it prints how
+long an answer takes by TensorFlow and by each engine that the export has a model for: the first of a server, with its
 memory, the first in Python, and one from the shell; for TensorFlow also without its C library.
 """
 
@@ -24,7 +24,6 @@ import training_step
 
 from bert_tf.export import about_file, engine_predictor, loaded_model
 
-ROUNDS = 5
 LIMITS = {"command": 0.5, "text": 3.0, "first step": 10.0}  # seconds
 COMMANDS = ("--help", "convert --help", "vocabulary --help", "predict --help", "evaluate --help", "serve --help")
 
@@ -34,12 +33,13 @@ def main():
     place = parser.add_mutually_exclusive_group(required=True)
     place.add_argument("--work_dir", type=pathlib.Path)
     place.add_argument("--export", help="folder of an export or a run that takes one text")
+    parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     if arguments.export:
-        compare_engines(loaded_model.find(arguments.export))
+        compare_engines(loaded_model.find(arguments.export), arguments.rounds)
         return
     arguments.work_dir.mkdir(parents=True, exist_ok=True)
-    seconds_by_name = timed([command.split() for command in COMMANDS])
+    seconds_by_name = timed([command.split() for command in COMMANDS], arguments.rounds)
     for name in ("pretraining", "fine_tuning"):
         what, make = training_step.WORKS[name]
         file = arguments.work_dir / f"{name}.json"
@@ -51,15 +51,15 @@ def main():
     race.save_section("Start-up", text)
 
 
-def compare_engines(export):
+def compare_engines(export, rounds):
     """Prints first answers of an export by each of its engines."""
     names = ["tensorflow", *engine_predictor.available(export)]
     print("| engine | server, s | its memory, MB | `bert_tf.load` and a text, s |\n|---|---:|---:|---:|")
     for name in names:
         call = "embed" if export_makes_vectors(export) else "predict"
         code = f"import bert_tf; bert_tf.load({export!r}, engine={name!r}).{call}('A text.')"
-        python, (first, memory) = [], zip(*(first_of_server(export, name) for _ in range(ROUNDS)), strict=True)
-        for _ in range(ROUNDS):
+        python, (first, memory) = [], zip(*(first_of_server(export, name) for _ in range(rounds)), strict=True)
+        for _ in range(rounds):
             start = time.perf_counter()
             subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
             python.append(time.perf_counter() - start)
@@ -68,7 +68,7 @@ def compare_engines(export):
     if not export_makes_vectors(export):
         predict = ["predict", export, "--text=A text."]
         commands = [[*predict, f"--engine={name}"] for name in names]
-        print(table(timed([*commands, [*commands[0], "--jit_compile=false"]])))
+        print(table(timed([*commands, [*commands[0], "--jit_compile=false"]], rounds)))
 
 
 def export_makes_vectors(export):
@@ -107,10 +107,10 @@ def first_of_server(export, engine):
     return seconds, resident
 
 
-def timed(commands):
+def timed(commands, rounds):
     """{command: seconds of each round}."""
     seconds_by_name = {f"bert-tf {' '.join(command)}": [] for command in commands}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, command in zip(seconds_by_name, commands, strict=True):
             start = time.perf_counter()
             subprocess.run([sys.executable, "-m", "bert_tf", *command], check=True, capture_output=True)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bert_tf.api.bert import Bert
     from bert_tf.api.options import FineTuneOptions, PretrainOptions
     from bert_tf.api.training import Data, Run
+    from bert_tf.checkpoints.checkpoint import Segments
     from bert_tf.export.engine_predictor import Engine
     from bert_tf.training.run_directory import Callback
 
@@ -31,6 +32,7 @@ def load(
     format_name: str | None = None,
     *,
     special_tokens_in_strings: "bool | Sequence[str] | None" = None,
+    segments: "Segments | None" = None,
     trust_code: bool = False,
     engine: "Engine | None" = None,
 ) -> "Bert":
@@ -47,6 +49,7 @@ def load(
         special_tokens_in_strings: which special tokens are recognized in texts. False: none, "[MASK]" is split as the
             original splits it. True: the five and those that the checkpoint adds. Tokens: these and the five. By
             default as the checkpoint says, else none.
+        segments: of the texts of a pair: "one", the same for both, or "two"; by default as the files say.
         trust_code: whether files may name modules outside of this package, such as an encoder, which are then imported.
         engine: "openvino" or "onnx", or one of them with "_int8", answers by the model for it that an export holds,
             without loading TensorFlow, and has methods for texts but no Keras model; "auto" takes the fastest of those,
@@ -67,15 +70,21 @@ def load(
                 return found
         from bert_tf.api import bert
 
-        return bert.load(path, format_name, special_tokens_in_strings=special_tokens_in_strings, trust_code=trust_code)
+        return bert.load(
+            path,
+            format_name,
+            special_tokens_in_strings=special_tokens_in_strings,
+            segments=segments,
+            trust_code=trust_code,
+        )
 
 
 def fine_tune(
     data: "Data",
     *,
     output_dir: "str | os.PathLike[str] | None" = None,
-    text: "str | Sequence[str] | None" = None,
-    label: "str | None" = None,
+    text: "str | int | Sequence[str | int] | None" = None,
+    label: "str | int | None" = None,
     eval_data: "Data" = None,
     callbacks: "Sequence[Callback]" = (),
     **options: "Unpack[FineTuneOptions]",
@@ -84,13 +93,14 @@ def fine_tune(
 
     What is not given is chosen as the command chooses it, which is printed: the columns, the type of the labels,
     max_seq_length, and the checkpoint to start from. Rows without text or label (None, NaN, "") are left out, and a
-    warning counts and names them. Called again with the same arguments it resumes an interrupted run, and returns a
-    finished one; other data need another output_dir.
+    warning counts and names them. Tagged words, in columns such as sentence_id, words and labels, make a tagger. Called
+    again with the same arguments it resumes an interrupted run, and returns a finished one.
 
     Args:
         data: the path of a table; or rows: a pandas DataFrame, a dictionary of columns, a tf.data.Dataset, or an
             iterable of dictionaries or of tuples (text, label).
-        output_dir: the folder of the run. By default runs/NAME for the table NAME.csv, and runs/table for rows.
+        output_dir: the folder of the run. By default runs/NAME for the table NAME.csv, and runs/table for rows; if that
+            has a run on other rows, runs/table-2 and so on.
         text: the column of the text; of two texts for pairs. By default the one called text, or with the longest texts.
         label: the column of the label. By default the one called label, or the only one with few different values.
         eval_data: held-out data, as `data`; by default a tenth of the data is held out.

@@ -24,6 +24,12 @@ WRONG_PATH = (
 
 
 MAX_LISTED = 30  # names in a sentence
+# {module: its package}, of every installation but that of requirements-serve.txt
+PACKAGES = {
+    **{each: each for each in "flatbuffers huggingface_hub jinja2 keras scipy sentencex seqeval shtab".split()},
+    **{each: each.replace("_", "-") for each in ("tensorboard", "tensorflow", "tensorflow_text")},
+    "sklearn": "scikit-learn",
+}
 
 
 def listed(names: Iterable[object]) -> str:
@@ -56,6 +62,13 @@ def reason_of(error: BaseException) -> str:
     return re.sub(r"^({{.*?}}\s*)+|\s*\[Op:.*", "", message.splitlines()[0])[:300]
 
 
+def missing_package(error: BaseException) -> str | None:
+    """A sentence on an import that failed because one of PACKAGES is not installed; None for other errors."""
+    name = ((isinstance(error, ModuleNotFoundError) and error.name) or "").partition(".")[0]
+    package = PACKAGES.get(name)
+    return f"{package} is not installed: pip install {package} (or bert-tf)." if package else None
+
+
 def what_to_do(error: BaseException) -> str:
     """Remedy for a write that failed: room where the disk is full, else what its reason says."""
     full = [os.strerror(number) for number in NO_SPACE]
@@ -85,13 +98,15 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def describe_failure(error: Exception, *, memory: str) -> tuple[str, int] | None:
-    """Returns a sentence and an exit code for what the machine, a path or a file causes; None for a bug.
+    """Returns a sentence and an exit code for what the machine, a path, a file or the installation causes; else None.
 
     Errors of Python and of TensorFlow, which reports those of files as "PATH; REASON". memory: what to do where it ran
     out.
     """
     if isinstance(error, OSError):
         return describe_os_error(error)
+    if missing := missing_package(error):
+        return missing, 2
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
         shown = error.object[max(error.start - 30, 0) : error.end + 30]
         return f"{shown!r} is not UTF-8 text: rename the file, folder or label, or correct the text.", 2

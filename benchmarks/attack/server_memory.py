@@ -46,7 +46,15 @@ def main():
     parser.add_argument("--clients", type=int, default=8, help="of one kind at the same time")
     parser.add_argument("--kinds", default="", help="parts of the names of kinds, with commas; by default all")
     options = parser.parse_args()
-    command = [sys.executable, "-c", SERVER, "serve", f"model={options.export}", "--port=0", "--allowed_hosts=*"]
+    command = [
+        sys.executable,
+        "-c",
+        SERVER,
+        "serve",
+        f"model={Path(options.export).absolute()}",
+        "--port=0",
+        "--allowed_hosts=*",
+    ]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         port = int(re.search(r":(\d+)", server.stdout.readline())[1])

@@ -163,7 +163,7 @@ def _become(words, folder):
     workers.multiprocessing = types.SimpleNamespace(get_context=lambda _: fork, **names)
     ablation.subprocess = types.SimpleNamespace(Popen=Forked, STDOUT=subprocess.STDOUT)
     options = dict.fromkeys(("eager", "optimizes_graphs", "without_package"), False)
-    warm._begin({"command": words, "cwd": str(folder), "env": {}, "folder": str(folder), **options})
+    warm._become({"command": words, "cwd": str(folder), "env": {}, "folder": str(folder), **options})
 
 
 def _end_like_python(function, *arguments):

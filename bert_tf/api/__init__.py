@@ -1,5 +1,1 @@
 """Python functions for what the commands do: `bert_tf.load`, `bert_tf.fine_tune` and `bert_tf.pretrain`."""
-
-from bert_tf.runtime import notebook
-
-notebook.start_tensorflow()

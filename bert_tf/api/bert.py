@@ -14,13 +14,15 @@ from bert_tf.api.call_options import Embedding, Hypotheses, LongTexts, Many, One
 from bert_tf.api.results import Attribution, Ranked
 from bert_tf.api.texts import is_words, listed
 from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.checkpoint import Segments
 from bert_tf.config.sentence_vectors import SentenceVectors
+from bert_tf.export import about_file
 from bert_tf.export.batches import predict_in_order
 from bert_tf.export.zero_shot import TEMPLATE, ZeroShot
 from bert_tf.heads.base.answers import Answer, Entities, Entity, FilledMasks, Prediction, Tag, Token
 from bert_tf.heads.vectors import sentence_choice, similarity
 from bert_tf.heads.vectors.sentence_choice import DOCUMENT, QUERY, SentenceOptions
-from bert_tf.runtime import plugins
+from bert_tf.runtime import plugins, tensorflow_startup
 from bert_tf.runtime.lazy import tf
 from bert_tf.search.reranking import Reranker
 
@@ -33,14 +35,19 @@ def load(
     format_name: str | None = None,
     *,
     special_tokens_in_strings: bool | Sequence[str] | None = None,
+    segments: Segments | None = None,
     trust_code: bool = False,
 ) -> "Bert":
     """Reads any checkpoint, run or export; see `bert_tf.load`."""
     path = formats.locate(path)  # a wrong path is an error before TensorFlow is loaded
+    about_file.read(path)  # raises for one that was changed
+    tensorflow_startup.ensure_started()
     from bert_tf.checkpoints import pretrained
 
     with plugins.trusting(everything=trust_code):
-        loaded = pretrained.load(path, format_name, special_tokens_in_strings=special_tokens_in_strings)
+        loaded = pretrained.load(
+            path, format_name, special_tokens_in_strings=special_tokens_in_strings, segments=segments
+        )
     return Bert(loaded, path, trust_code=trust_code)
 
 

@@ -5,7 +5,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, missing_package
 from bert_tf.runtime import terminal
 
 FLAG = re.compile(r"(?<![\w-])--(no(?=[a-z]+_))?([a-z]\w*)(?:=([^\s,;:)'\"]*[^\s,;:.)'\"]))?")
@@ -48,6 +48,8 @@ class _Filter(logging.Filter):
 def spoken(names: Mapping[str, str] | None = None) -> Iterator[None]:
     """Within it, lines and warnings of the package and errors of the user name arguments.
 
+    A package that is not installed is an error of the user.
+
     names: {path: what it is called}, of files that the program does not know.
     """
 
@@ -61,6 +63,11 @@ def spoken(names: Mapping[str, str] | None = None) -> Iterator[None]:
     token = terminal.said.set(say)
     try:
         yield
+    except ModuleNotFoundError as error:
+        missing = missing_package(error)
+        if missing is None:
+            raise
+        raise UserError(missing) from None
     except UserError as error:
         error.args = (say(str(error)), *error.args[1:])
         raise

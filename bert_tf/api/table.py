@@ -7,14 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf import heads
+from bert_tf.api import texts as given_texts
 from bert_tf.api.texts import is_frame, is_missing
-from bert_tf.data import bad_rows
+from bert_tf.data import bad_rows, conll_files
 from bert_tf.data.examples import label_columns, label_of
 from bert_tf.errors import UserError
 from bert_tf.heads.classes import Classes
 from bert_tf.recipes.finetuning import starting_point, sweep, table_choice
-from bert_tf.runtime import atomic_files, files, plugins
+from bert_tf.runtime import atomic_files, files, plugins, terminal
 from bert_tf.runtime.files import make_folder
+from bert_tf.tasks.task_options import TagOptions, of_task
 from bert_tf.training.run_directory import RunFolder, next_free
 
 TEXT, LABEL = "text", "label"  # the columns of tuples, if nobody names them
@@ -29,11 +31,11 @@ def write(
     label: str | None,
     options: Mapping[str, Any],
     called: str = THE_DATA,
-    trained_in: str = "",
-) -> tuple[Sequence[str], str]:
+) -> tuple[Sequence[str], str | None]:
     """Writes data as JSON lines, whole or not at all; the table of a run stays with it, so that it can be resumed.
 
-    Rows without text or label are left out, and named by their number, from 0. Returns the columns of texts and label.
+    Rows without text or label are left out, and named by their number, from 0. Returns the columns of texts and label;
+    () and None of tagged words, whose columns have names of their own.
 
     Args:
         data: a DataFrame, a dictionary of columns, a tf.data.Dataset, or an iterable of dictionaries or of tuples that
@@ -44,13 +46,16 @@ def write(
         label: the column with the label, or columns of 0 and 1 with commas; None: as for columns.
         called: what messages call the data.
         options: those of `fine_tune`; bad_rows="stop" refuses rows without text or label.
-        trained_in: as `write_lines`.
 
     Raises:
         UserError: a row is of another form, lacks a column, or holds what is not a text, label or Unicode.
     """
     each = iter(_each(data))
     first = list(itertools.islice(each, table_choice.ROWS))
+    if _are_tagged(first, options) and not (columns or label):
+        names = conll_files.tag_columns(first[0])
+        write_lines(path, rows(itertools.chain(first, each), (), names))
+        return (), None
     if first and isinstance(first[0], Mapping) and "task_name" not in options:
         known = list(_all_columns(first))
         label = label or table_choice.label_column(called, known)
@@ -62,14 +67,24 @@ def write(
         missing = heads.of_texts(label_type).missing
     stops = options.get("bad_rows") == "stop"
     complete = _complete(called, rows(itertools.chain(first, each), columns, labels), label, missing, stops=stops)
-    write_lines(path, complete, trained_in)
+    write_lines(path, complete)
     return columns, label
+
+
+def _are_tagged(first: Sequence[Any], options: Mapping[str, Any]) -> bool:
+    """Returns whether rows have tagged words, or are of a task of these."""
+    task = options.get("task_name", "")
+    if not all(isinstance(row, Mapping) for row in first) or not first:
+        return False
+    is_found = not task and "label_type" not in options and conll_files.are_tagged(list(_all_columns(first)))
+    return is_found or of_task(task) is TagOptions
 
 
 def _all_columns(several: Iterable[Any]) -> Iterator[dict[str, Any]]:
     for row in several:
         if isinstance(row, Mapping):
-            yield {str(name): None if is_missing(value) else value for name, value in row.items()}
+            values = ((name, value.tolist() if hasattr(value, "tolist") else value) for name, value in row.items())
+            yield {name: None if is_missing(value) else value for name, value in values}
 
 
 def _complete(
@@ -131,9 +146,14 @@ def _checked(number: int, values: Sequence[Any], columns: Sequence[str]) -> list
 
 
 def _each(data: Any) -> Iterable[Any]:
+    """The rows of any data; columns that are numbers, as pandas names them, are called by their digits."""
+    return map(given_texts.by_names, _rows_of(data))
+
+
+def _rows_of(data: Any) -> Iterable[Any]:
     if is_frame(data) or isinstance(data, Mapping):
-        names = list(data) if isinstance(data, Mapping) else list(data.columns)
-        repeated = sorted({str(name) for name in names if names.count(name) > 1})
+        names = list(map(str, data if isinstance(data, Mapping) else data.columns))
+        repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise UserError(f"Several columns are called {', '.join(repeated)}; pass each a name of its own.")
         if isinstance(data, Mapping):
@@ -165,23 +185,38 @@ def _is_text(value: Any) -> bool:
     return value is None or isinstance(value, str) or is_words
 
 
-def write_lines(path: str, found: Iterable[Mapping[str, Any]], trained_in: str = "") -> None:
-    """Writes rows as JSON lines, whole or not at all.
-
-    trained_in: the folder of the run that is to train on them; UserError if it has trained on other rows of this file.
-    """
+def write_lines(path: str, found: Iterable[Mapping[str, Any]]) -> None:
+    """Writes rows as JSON lines, whole or not at all."""
     make_folder(os.path.dirname(path))
-    new = f"{path}.new"
-    atomic_files.write_lines(new, (json.dumps(row, ensure_ascii=False) + "\n" for row in found))
-    folder = RunFolder(trained_in)
-    is_begun = bool(trained_in) and (starting_point.is_trained(folder) or sweep.is_in(folder))
-    if is_begun and files.exists(path) and not _same(path, new):
-        files.remove(new)
-        raise UserError(
-            f"{trained_in} holds a run on other data: pass another output_dir, such as {next_free(trained_in)}, or the "
-            "same data to continue it."
-        )
-    files.rename(new, path)
+    atomic_files.write_lines(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in found))
+
+
+def place(new: str, name: str, folder: str, *, takes_next: bool = False) -> str:
+    """Renames the rows that a run is to train on to their name in its folder; returns the folder.
+
+    new: their path. takes_next: if the folder has a run on other data, the run gets the next one, folder-2, ...; else
+    that is a UserError.
+    """
+
+    def is_other(each: str) -> bool:
+        run, path = RunFolder(each), os.path.join(each, name)
+        is_begun = starting_point.is_trained(run) or sweep.is_in(run)
+        return is_begun and (not _same(path, new) if files.exists(path) else takes_next)
+
+    chosen = folder
+    if is_other(folder):
+        if not takes_next:
+            files.remove(new)
+            raise UserError(
+                f"{folder} holds a run on other data: pass another output_dir, such as {next_free(folder)}, or the "
+                "same data to continue it."
+            )
+        chosen = next(each for number in itertools.count(2) if not is_other(each := f"{folder}-{number}"))
+        terminal.say(f"{folder} has a run on other data; this run is {chosen}.")
+    target = os.path.join(chosen, name)
+    make_folder(os.path.dirname(target))
+    files.rename(new, target)
+    return chosen
 
 
 def _same(first: str, second: str) -> bool:

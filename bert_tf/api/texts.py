@@ -47,6 +47,7 @@ def read(
         UserError: with the position, for what is not text, such as None or NaN, for half a surrogate pair, and for more
             or fewer texts than `names`; a column is missing.
     """
+    values = by_names(values) if isinstance(values, Mapping) else values
     index, fewest = index_of(values), len(names) if fewest is None else fewest
     if fewest == 1 and len(names) > 1 and not _has_columns(values, names):
         values = columns_of(values, names[:1], columns)
@@ -66,7 +67,14 @@ def read(
 def _has_columns(values: Any, names: Sequence[str]) -> bool:
     """Returns whether a DataFrame or a dictionary of columns has all of these."""
     columns = values if isinstance(values, Mapping) else values.columns if is_frame(values) else ()
-    return set(names) <= set(columns)
+    return set(names) <= set(map(str, columns))
+
+
+def by_names(row: Any) -> Any:
+    """A row or columns by names as text: pandas calls columns without names 0, 1, ...; other values unchanged."""
+    if not isinstance(row, Mapping) or all(isinstance(name, str) for name in row):
+        return row
+    return {str(name): value for name, value in row.items()}
 
 
 def index_of(values: Any) -> Any:
@@ -98,11 +106,12 @@ def columns_of(values: Any, names: Sequence[str], columns: Sequence[str]) -> Any
     is_table = isinstance(values, Mapping) and not any(isinstance(each, SINGLE) for each in values.values())
     if not is_table and not is_frame(values):
         return values
-    has = list(values if isinstance(values, Mapping) else values.columns)
+    own = {str(name): name for name in (values if isinstance(values, Mapping) else values.columns)}
+    has = list(map(str, values if isinstance(values, Mapping) else values.columns))
     chosen = _chosen(has, names, columns, "The columns are")
-    if len(set(has)) < len(has):
-        raise UserError(f"Several columns have the same name: {', '.join(map(str, has))}; expected different ones.")
-    parts = [elements(values[each], f"The column {each}") for each in chosen]
+    if len(own) < len(has):
+        raise UserError(f"Several columns have the same name: {', '.join(has)}; expected different ones.")
+    parts = [elements(values[own[each]], f"The column {each}") for each in chosen]
     return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
 
 
@@ -162,6 +171,7 @@ def _row(value: Any, names: Sequence[str], columns: Sequence[str], place: str, f
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()
     if isinstance(value, Mapping):
+        value = by_names(value)
         wanted = names if set(names) <= set(value) or fewest > 1 else names[:1]
         value = tuple(value[each] for each in _chosen(list(value), wanted, columns, f"{place} has the columns"))
     is_several = isinstance(value, tuple | list) or getattr(value, "ndim", 0) == 1

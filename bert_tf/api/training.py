@@ -17,7 +17,9 @@ from bert_tf.runtime import notebook
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training.run_directory import Callback, calling
 
-GIVEN = {"train": table.THE_DATA, "eval": "eval_data"}  # {name of a table: what messages call it}
+GIVEN = {"train_file": table.THE_DATA, "eval_file": "eval_data"}  # {flag of a table: what messages call it}
+ROWS = {"train_file": "data/train.jsonl", "eval_file": "data/eval.jsonl"}  # files of a run with rows of a program
+TEXTS = "data/texts.jsonl"
 Data = Any  # a path, rows, a pandas DataFrame or a tf.data.Dataset
 
 
@@ -42,8 +44,8 @@ def fine_tune(
     data: Data,
     *,
     output_dir: str | os.PathLike[str] | None = None,
-    text: str | Sequence[str] | None = None,
-    label: str | None = None,
+    text: str | int | Sequence[str | int] | None = None,
+    label: str | int | None = None,
     eval_data: Data = None,
     callbacks: Sequence[Callback] = (),
     **options: Unpack[FineTuneOptions],
@@ -52,20 +54,28 @@ def fine_tune(
     given = finetune_recipe.Flags.of_program(options)  # wrong options are found before anything is written
     name = os.fspath(data) if isinstance(data, str | os.PathLike) else table.NAME
     folder = table_choice.run_folder(name) if output_dir is None else os.fspath(output_dir)
-    columns: Sequence[str] = [text] if isinstance(text, str) else list(text or ())
-    values: dict[str, Any] = {"output_dir": folder}
-    written = {os.path.join(folder, "data", f"{name}.jsonl"): called for name, called in GIVEN.items()}
-    with notebook.plain_warnings(), python_words.spoken(written):
-        for flag, each, path in zip(("train_file", "eval_file"), (data, eval_data), written, strict=True):
+    columns: Sequence[str] = [str(text)] if isinstance(text, str | int) else list(map(str, text or ()))
+    label_name = None if label is None else str(label)
+    values: dict[str, Any] = {}
+    called: dict[str, str] = {}  # {path: what messages call it}
+    with notebook.plain_warnings(), python_words.spoken(called):
+        for (flag, title), each in zip(GIVEN.items(), (data, eval_data), strict=True):
             if isinstance(each, str | os.PathLike):
                 values[flag] = os.fspath(each)
             elif each is not None:
-                values[flag] = path
-                trained_in = folder if flag == "train_file" else ""
-                columns, label = table.write(each, path, columns, label, options, written[path], trained_in)
+                is_train = flag == "train_file"
+                path = os.path.join(folder, ROWS[flag])
+                new = f"{path}.new" if is_train else path
+                columns, label_name = table.write(each, new, columns, label_name, options, title)
+                if is_train:
+                    takes_next = output_dir is None and options.get("do_train", True)
+                    folder = table.place(new, ROWS[flag], folder, takes_next=takes_next)
+                values[flag] = os.path.join(folder, ROWS[flag])
+                called[values[flag]] = title
+        values["output_dir"] = folder
         if "task_name" in options:
-            columns, label = columns or [table.TEXT], label or table.LABEL
-        chosen = {"text_columns": ",".join(columns), "label_column": label}
+            columns, label_name = columns or [table.TEXT], label_name or table.LABEL
+        chosen = {"text_columns": ",".join(columns), "label_column": label_name}
         read = finetune_recipe.Flags.flags_of(options.get("task_name", ""))
         values |= {name: value for name, value in chosen.items() if value and name in read}
         given = finetune_recipe.Flags.of_program({**values, **options})
@@ -90,14 +100,15 @@ def pretrain(
         paths = [files] if isinstance(files, str | os.PathLike) else list(files)
         source = ",".join(os.fspath(path) for path in paths)
     else:
-        source = os.path.join(folder, "data", "texts.jsonl")
+        source = os.path.join(folder, TEXTS)
     values = {"input_file": source, "output_dir": folder, **options}
     given = pretrain_recipe.Flags.of_program(values)
     with given.trusting(), calling(callbacks), notebook.plain_warnings(), python_words.spoken():
         if texts is not None:
             rows = enumerate(given_texts.elements(texts, "texts"))
             lines = ({"text": given_texts.as_text(each, f"Text {number}")} for number, each in rows)
-            table.write_lines(source, lines, trained_in=folder)
+            table.write_lines(f"{source}.new", lines)
+            table.place(f"{source}.new", TEXTS, folder)
         pretrain_recipe.main(given)
     return _finished(folder)
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -12,6 +12,10 @@ from bert_tf.errors import UserError
 from bert_tf.heads.tags import Tags
 from bert_tf.text import tokenizer_kinds
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.text.vocabulary import settings_of, with_settings
+
+Segments = Literal["one", "two"]  # of the texts of a pair
+SEGMENTS = get_args(Segments)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,6 +33,7 @@ class Checkpoint:
         kind: of its head, a name of `bert_tf.heads`.
         max_seq_length: tokens after which texts and pairs are truncated, if its files say fewer than it has positions.
         sentence_vectors: how the model makes vectors of whole texts.
+        segments_differ: a sentence about the segments of pairs, if versions of transformers give different ones.
         left_out: for each head of the file that this package would compute otherwise, which one and why.
         model: the Keras model that `pretrained.load` made of it, whose variables then hold the weights; `model.encoder`
             is its encoder.
@@ -45,6 +50,7 @@ class Checkpoint:
     kind: str | None = None
     max_seq_length: int | None = None
     sentence_vectors: SentenceVectors | None = None
+    segments_differ: str = ""
     left_out: tuple[str, ...] = ()
     model: Any = dataclasses.field(default=None, compare=False)
     report: Any = dataclasses.field(default=None, compare=False)
@@ -62,10 +68,31 @@ class Checkpoint:
             raise UserError(f"{path} has no vocab.txt next to it, without which it takes no strings.")
         return self.tokenizer
 
+    def with_segments(self, segments: str) -> "Checkpoint":
+        """The same checkpoint with "one" segment for both texts of a pair, or "two"; UserError for other values."""
+        if segments not in SEGMENTS:
+            raise UserError(f"segments is {segments!r}; expected one of {', '.join(SEGMENTS)}.")
+        config, tokens = self.config, self.vocabulary
+        if "cls_has_segment" in config.settings:
+            own = {**config.settings, "cls_has_segment": segments == "two"}
+            config = dataclasses.replace(config, settings=own)
+        if tokens is not None:
+            settings = dataclasses.replace(settings_of(tokens), one_segment=segments == "one")
+            tokens = with_settings(tokens, settings)
+        return dataclasses.replace(self, config=config, vocabulary=tokens, segments_differ="")
+
+    @property
+    def reads_segments(self) -> bool:
+        """Returns whether the segments of a row change what the encoder computes."""
+        has_table = "encoder/embeddings/segment_table" in self.weights and self.config.type_vocab_size > 1
+        return has_table or "cls_has_segment" in self.config.settings
+
     @property
     def why_headless(self) -> str:
         """Reason why there is no head, to follow "has no head" in an error; "" where the file has none."""
-        return f" ({'; '.join(self.left_out)})" if self.left_out else ""
+        has_next = self.report is not None and "next_sentence/kernel" in self.report.unused
+        reasons = [*self.left_out, *(["its next sentence head is used in pre-training only"] if has_next else [])]
+        return f" ({'; '.join(reasons)})" if reasons else ""
 
     @property
     def lowers_case(self) -> bool:

@@ -20,6 +20,8 @@ from bert_tf.runtime.settings import FLAG, TEXT, TEXTS, read_settings
 from bert_tf.text import special_tokens, vocabulary
 
 LABELS, TOKENIZER = "labels.json", "tokenizer_config.json"
+MAX_LENGTH = "model_max_length"
+SHORTEST, LONGEST = 3, 1 << 30  # tokens of a row; "no limit" is written as a very large number
 
 
 @contextlib.contextmanager
@@ -109,13 +111,24 @@ def read_special_tokens(folder: str) -> tuple[str, ...]:
     return tuple(read_settings(path).value(special_tokens.SETTING, TEXTS, []))
 
 
+def read_max_length(folder: str) -> int | None:
+    """The tokens after which texts and pairs are truncated; None if the tokenizer does not say it, or none are."""
+    length = read_settings(os.path.join(folder, TOKENIZER)).get(MAX_LENGTH)
+    if isinstance(length, bool) or not isinstance(length, int | float):
+        return None
+    return int(length) if SHORTEST <= length < LONGEST else None
+
+
 def write_tokenizer_files(folder: str, checkpoint: "Checkpoint", **settings: Any) -> None:
     """Writes vocab.txt, and tokenizer_config.json with further settings, where the checkpoint knows their content."""
+    if checkpoint.max_seq_length is not None:
+        settings = {MAX_LENGTH: checkpoint.max_seq_length, **settings}
     if checkpoint.vocabulary is not None:
         vocabulary.write(os.path.join(folder, "vocab.txt"), checkpoint.vocabulary)
     if checkpoint.lower_case is not None:
-        values = special_tokens.settings(checkpoint.lower_case, checkpoint.special_tokens)
-        write_json(os.path.join(folder, TOKENIZER), {**values, **settings})
+        settings = special_tokens.settings(checkpoint.lower_case, checkpoint.special_tokens) | settings
+    if settings:
+        write_json(os.path.join(folder, TOKENIZER), settings)
 
 
 def read_head_file(folder: str, name: str = LABELS) -> tuple[list[str] | None, str | None]:

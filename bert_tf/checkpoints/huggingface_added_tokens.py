@@ -128,8 +128,8 @@ def _entries(path: str, special: set[str], kind: str) -> dict[int, AddedToken]:
 
 def _listed(file: str, entries: list[Any]) -> Iterator[tuple[int, AddedToken]]:
     for entry in entries:
-        token, number = (entry.get(name) if isinstance(entry, dict) else None for name in ("content", "id"))
-        if not (isinstance(token, str) and whole(0).holds(number)):
+        number: Any = entry.get("id") if isinstance(entry, dict) else None
+        if not (whole(0).holds(number) and isinstance(content_of(entry), str)):
             raise UserError(f"{file}: an added token is {shortened(entry)}; expected its content and its id.")
         yield number, _token(file, entry, is_special=entry.get("special") is True)
 

@@ -1,6 +1,7 @@
 """Tokenizers of `transformers`: their classes, special tokens and steps, a row of KINDS each."""
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -61,7 +62,9 @@ class TokenizerLayout:
         pre_tokenizers: the supported ones.
         of_class: further ones where a class is named, which makes its steps anew; None: any.
         separators: between the texts of a pair.
-        has_segments: whether the second text of a pair has a segment of its own.
+        has_segments: whether the second text of a pair has a segment of its own in the rows of the classes.
+        one_segment: classes, of those, that give a model no segments all the same.
+        differs: whether the classes give a model segments in transformers 4 and none in transformers 5.
         ends_in_cls: whether rows of transformers end in the first special token, which has a segment of its own.
         extra: special tokens besides, where no file names any.
     """
@@ -77,6 +80,8 @@ class TokenizerLayout:
     of_class: tuple[Steps, ...] | None = ((),)
     separators: int = 1
     has_segments: bool = True
+    one_segment: str = ""
+    differs: bool = False
     ends_in_cls: bool = False
     extra: tuple[str, ...] = ()
 
@@ -86,9 +91,13 @@ class TokenizerLayout:
         cls, sep = self.special["cls"], self.special["sep"]
         if self.ends_in_cls:
             return f"A {sep} {cls}:2", f"A {sep} B:1 {sep}:1 {cls}:2"
-        single, segment = f"{cls} A {sep}", ":1" if self.has_segments else ""
-        between = f" {sep}" * (self.separators - 1)
-        return single, f"{single}{between} B{segment} {sep}{segment}"
+        single, between = f"{cls} A {sep}", f" {sep}" * (self.separators - 1)
+        return single, f"{single}{between} B:1 {sep}:1"
+
+    @property
+    def known_rows(self) -> tuple[tuple[str, ...], ...]:
+        """`rows`, and the same if both texts of a pair have the first segment."""
+        return self.rows, tuple(re.sub(r":\d", "", row) for row in self.rows)
 
     @property
     def class_names(self) -> list[str]:
@@ -101,9 +110,11 @@ KINDS = {
         model="WordPiece",
         classes="Bert DistilBert Electra MobileBert ConvBert LayoutLM SqueezeBert Lxmert",
         special=OF_BERT,
+        one_segment="DistilBert",
         options=WORD_PIECE,
         normalizers=(("BertNormalizer",),),
         pre_tokenizers=(("BertPreTokenizer",),),
+        of_class=((), ("Lowercase", "BertNormalizer")),  # do_lower_case of sentence-transformers 6, lost when it loads
     ),
     BYTE_BPE: TokenizerLayout(
         model="BPE",
@@ -112,6 +123,7 @@ KINDS = {
         options=BYTE_LEVEL,
         normalizers=((),),
         pre_tokenizers=(("ByteLevel",),),
+        of_class=((), ("Lowercase",)),
         separators=2,
         has_segments=False,
     ),
@@ -130,6 +142,7 @@ KINDS = {
         ),
         pre_tokenizers=(("Metaspace",), ("WhitespaceSplit", "Metaspace")),
         of_class=(),
+        differs=True,
     ),
     XLNET: TokenizerLayout(
         model="Unigram",
@@ -148,6 +161,7 @@ KINDS = {
         ),
         pre_tokenizers=(("Metaspace",), ("WhitespaceSplit", "Metaspace")),
         of_class=(),
+        differs=True,
         ends_in_cls=True,
         extra=("<eop>", "<eod>"),
     ),

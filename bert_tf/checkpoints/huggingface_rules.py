@@ -16,7 +16,6 @@ from bert_tf.runtime.settings import FLAG, LIST, TEXT, TEXTS, Kind, Settings, on
 from bert_tf.text.sentencepiece_model import FAIRSEQ
 from bert_tf.text.vocabulary import BERT_BYTE_BPE, BYTE_BPE, MPNET, SENTENCEPIECE, WORDPIECE, XLM_ROBERTA, XLNET
 
-SHORTEST, LONGEST = 5, 1 << 30  # tokens of a row; "no limit" is written as a very large number
 JSON, CONFIG, NAMES = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 BY_FILE = ("PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend")  # tokenizer.json says all of it
 SENTENCEPIECE_FILES = {kind: layout.file for kind, layout in KINDS.items() if layout.file}
@@ -35,6 +34,7 @@ HARMLESS: Values = {
     "add_bos_token": (True,),
     "add_eos_token": (True,),
 }
+INPUT, FIRST_WITHOUT = "token_type_ids", 5  # general tokenizers of this version of transformers and later give none
 MAX_SHOWN = 2  # supported values that an error names
 
 
@@ -71,23 +71,31 @@ def check(path: str, kind: str) -> None:
         _check_json(path, kind)
 
 
-def length_of_texts(path: str) -> int | None:
-    """The tokens after which texts and pairs are truncated; None if no file says it, or none are."""
-    length = read_settings(os.path.join(path, "tokenizer_config.json")).get("model_max_length")
-    if isinstance(length, bool) or not isinstance(length, int | float):
-        return None
-    return int(length) if SHORTEST <= length < LONGEST else None
+def segments_of(path: str, kind: str) -> tuple[str, str]:
+    """The segments that transformers gives a pair, "one" or "two", and a sentence if its versions differ.
 
-
-def check_segments(path: str) -> None:
-    """Raises UserError if transformers gives a model no segments, so that both texts of a pair have the first."""
-    file = os.path.join(path, CONFIG)
-    names = read_settings(file).value("model_input_names", TEXTS)
-    if names is not None and "token_type_ids" not in names:
-        raise UserError(
-            f"{file}: model_input_names lacks 'token_type_ids', which is not supported for a head that takes pairs, as "
-            "the texts of a pair then have the same segment: add it if the model was trained with segments."
-        )
+    By model_input_names, else by the class of the tokenizer and the version in config.json, without one by version 4.
+    """
+    layout, name, by_file = KINDS[kind], _class(path), is_by_file(path)
+    file = os.path.join(path, JSON)
+    rows = _rows_of(read_settings(file).inside("post_processor")) if by_file else layout.rows
+    if rows != layout.rows or not (by_file or layout.has_segments):
+        return "one", ""
+    if (names := read_settings(os.path.join(path, CONFIG)).value("model_input_names", TEXTS)) is not None:
+        return "two" if INPUT in names else "one", ""
+    if name in [f"{each}Tokenizer" for each in layout.one_segment.split()]:
+        return "one", ""
+    if not (by_file or layout.differs):
+        return "two", ""
+    version = torch_folders.settings(path).value("transformers_version", TEXT) or ""
+    major = version.partition(".")[0]
+    segments, other = ("one", "two") if major.isdecimal() and int(major) >= FIRST_WITHOUT else ("two", "one")
+    whose = "<cls> and the second text of a pair" if layout.ends_in_cls else "the second text of a pair"
+    return segments, (
+        f"{name or layout.class_names[0]} gives {whose} a different segment in transformers 4, and not in version 5. "
+        f"This model is read with segments={segments}, as config.json names {version or 'no version'}; pass "
+        f"segments={other} if it was trained with {other}"
+    )
 
 
 def lower_cases_first(path: str) -> bool:
@@ -196,7 +204,8 @@ def _unigram_kind(path: str, vocab: Any, added: set[Any]) -> str:
     """The kind of tokenizer with a unigram model: by the class that the files name, else by its special tokens."""
     name, kinds = _class(path) or _default_class(path), {kind: KINDS[kind] for kind in SENTENCEPIECE_FILES}
     by_class = next((kind for kind, layout in kinds.items() if name in layout.class_names), None)
-    tokens = {entry[0] for entry in vocab or () if isinstance(entry, list) and entry and isinstance(entry[0], str)}
+    entries = vocab if isinstance(vocab, list) else ()
+    tokens = {entry[0] for entry in entries if isinstance(entry, list) and entry and isinstance(entry[0], str)}
     by_tokens = (kind for kind, layout in kinds.items() if (tokens | added).issuperset(layout.special.values()))
     return by_class or next(by_tokens, SENTENCEPIECE)
 
@@ -245,19 +254,21 @@ def _check_json(path: str, kind: str) -> None:
                 steps = tuple(map(described, steps_of(content, name)))
                 _check_value(file, name, steps, (*supported, *of_class))
     if by_file:
-        rows = _rows_of(content.inside("post_processor"), has_segments=layout.has_segments)
-        _check_value(file, "post_processor", rows, (layout.rows,))
+        rows = _rows_of(content.inside("post_processor"))
+        _check_value(file, "post_processor", rows, layout.known_rows)
     _check_value(
         file, "truncation.direction", content.inside("truncation").value("direction", TEXT, "Right"), ("Right",)
     )
 
 
-def _rows_of(processor: Settings, *, has_segments: bool) -> tuple[str, ...]:
+def _rows_of(processor: Settings) -> tuple[str, ...]:
     """The rows of a text and of a pair that a post_processor makes, with :1 at tokens of the second segment."""
     kind = processor.value("type", TEXT, "none")
     if kind == "TemplateProcessing":
         rows = [[piece.inside(next(iter(piece), "")) for piece in processor.each(name)] for name in ("single", "pair")]
-        pairs = [[(piece.value("id", TEXT), piece.value("type_id", whole(0), 0)) for piece in row] for row in rows]
+        pairs = [
+            [(piece.value("id", TEXT, "none"), piece.value("type_id", whole(0), 0)) for piece in row] for row in rows
+        ]
     elif kind in ("BertProcessing", "RobertaProcessing"):
         cls, sep = (str(next(iter(processor.value(name, LIST, [])), None)) for name in ("cls", "sep"))
         second, between = (0, [sep, sep]) if kind == "RobertaProcessing" else (1, [sep])
@@ -266,4 +277,4 @@ def _rows_of(processor: Settings, *, has_segments: bool) -> tuple[str, ...]:
         pairs = [single, pair]
     else:
         return (kind,)
-    return tuple(" ".join(f"{token}:{n}" if n and has_segments else token for token, n in row) for row in pairs)
+    return tuple(" ".join(f"{token}:{n}" if n else token for token, n in row) for row in pairs)

@@ -8,7 +8,7 @@ from typing import Any
 
 from bert_tf.checkpoints import huggingface_added_tokens, huggingface_rules, huggingface_wordpiece
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.checkpoints.checkpoint_files import in_order_of_ids, write_tokenizer_files
+from bert_tf.checkpoints.checkpoint_files import MAX_LENGTH, in_order_of_ids, write_tokenizer_files
 from bert_tf.checkpoints.huggingface_kinds import KINDS
 from bert_tf.errors import UserError
 from bert_tf.runtime import files, json_files
@@ -58,11 +58,9 @@ def _sentencepiece(path: str, kind: str) -> tuple[list[str], bool]:
     model, file = (
         os.path.join(path, name) for name in (huggingface_rules.SENTENCEPIECE_FILES[kind], huggingface_rules.JSON)
     )
-    lower_case, is_lower = (
-        read_settings(os.path.join(path, huggingface_rules.CONFIG)).value("do_lower_case", FLAG),
-        True,
-    )
-    if files.is_file(model) and (kind == SENTENCEPIECE or not files.is_file(file)):
+    lower_case = read_settings(os.path.join(path, huggingface_rules.CONFIG)).value("do_lower_case", FLAG)
+    is_lower = True
+    if not files.is_file(file):
         with files.open_binary(model) as opened:
             content = opened.read()
         if kind == SENTENCEPIECE:
@@ -111,7 +109,7 @@ def _byte_bpe(path: str) -> SubwordVocabulary | None:
     vocab, merges = os.path.join(path, "vocab.json"), os.path.join(path, RULES[BYTE_BPE])
     file = os.path.join(path, "tokenizer.json")
     if files.is_file(vocab) and files.is_file(merges):
-        ids = read_settings(vocab)
+        ids: dict[str, Any] = read_settings(vocab)
         with files.open_binary(merges) as lines:
             rules = lines.read()
     elif read_settings(file).inside("model").get("type") == "BPE":
@@ -138,10 +136,16 @@ def _merges_in(file: str) -> bytes:
     return byte_level.format_merges(pairs).encode()
 
 
-def write(folder: str, checkpoint: Checkpoint, **settings: Any) -> None:
+def write(folder: str, checkpoint: Checkpoint) -> None:
     """Writes the tokenizer as `transformers` and `tokenizers` read it, as far as the checkpoint knows it."""
     tokens = checkpoint.vocabulary
-    settings |= {SETTING: list(checkpoint.special_tokens), **huggingface_added_tokens.written(checkpoint)}
+    settings: dict[str, Any] = {
+        MAX_LENGTH: checkpoint.max_seq_length or checkpoint.config.max_position_embeddings,
+        SETTING: list(checkpoint.special_tokens),
+        **huggingface_added_tokens.written(checkpoint),
+    }
+    has_segments = checkpoint.reads_segments and not settings_of(tokens or ()).one_segment
+    settings["model_input_names"] = ["input_ids", *(["token_type_ids"] if has_segments else []), "attention_mask"]
     if isinstance(tokens, SubwordVocabulary):
         if tokens.kind in (BYTE_BPE, BERT_BYTE_BPE):
             _write_byte_bpe(folder, tokens, settings, huggingface_added_tokens.to_theirs(checkpoint))
@@ -199,7 +203,7 @@ def _write_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[str, 
         tokenizer.normalizer = tokenizers.normalizers.NFC()
         rows = {"single": "[CLS] $A [SEP]", "pair": "[CLS] $A [SEP] $B [SEP]"}
         tokenizer.post_processor = tokenizers.processors.TemplateProcessing(**rows, special_tokens=[cls, sep])
-        about = {**_by_file(tokens.kind), "model_input_names": ["input_ids", "attention_mask"]}
+        about = _by_file(tokens.kind)
     tokenizer.save(os.path.join(folder, huggingface_rules.JSON))
     write_json(os.path.join(folder, huggingface_rules.CONFIG), {**about, **settings})
 

@@ -5,7 +5,7 @@ import os
 
 from bert_tf.checkpoints import huggingface_rules
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.checkpoints.checkpoint_files import in_order_of_ids, read_tokenizer_files
+from bert_tf.checkpoints.checkpoint_files import in_order_of_ids
 from bert_tf.checkpoints.huggingface_kinds import steps_of
 from bert_tf.checkpoints.huggingface_rules import CONFIG, JSON
 from bert_tf.errors import UserError
@@ -14,6 +14,7 @@ from bert_tf.runtime.settings import FLAG, OBJECT, read_settings, whole
 from bert_tf.text.sentencepiece_model import SPACE
 from bert_tf.text.tokenizer_settings import MAX_WORD_CHARACTERS, TokenizerSettings
 from bert_tf.text.vocabulary import MPNET, WORDPIECE, check_special_tokens, settings_of, with_settings
+from bert_tf.text.vocabulary import read as read_lines
 
 OLDER = "added_tokens.json"
 WORD_CHARACTERS = 100  # of BertTokenizer
@@ -32,10 +33,11 @@ def read(path: str, model: str | None) -> tuple[list[str] | None, bool | None]:
     """
     file, is_mpnet = os.path.join(path, JSON), huggingface_rules.is_mpnet(path)
     huggingface_rules.check(path, MPNET if is_mpnet else WORDPIECE)
-    lines, _ = read_tokenizer_files(path)
+    listed = os.path.join(path, "vocab.txt")
+    lines = read_lines(listed, settings=TokenizerSettings(is_mpnet=is_mpnet)) if files.exists(listed) else None
     vocabulary = lines
     if vocabulary is not None and model is None and files.is_file(os.path.join(path, OLDER)):
-        vocabulary = [*vocabulary, *[""] * _blank_lines(os.path.join(path, "vocab.txt"))]
+        vocabulary = [*vocabulary, *[""] * _blank_lines(listed)]
     if model == WORDPIECE and (
         vocabulary is None or read_settings(file).inside("model").value("vocab", OBJECT) is not None
     ):
@@ -72,7 +74,10 @@ def _settings(path: str) -> tuple[bool | None, TokenizerSettings]:
             values["do_lower_case"] = True
     lower_case, strips = values["do_lower_case"], values["strip_accents"]
     if lower_case is not True and huggingface_rules.lower_cases_first(path):
-        lower_case, strips = True, bool(strips)
+        lower_case, strips = (
+            True,
+            strips if lower_case is None else bool(strips),
+        )  # None: BertTokenizer lower-cases, too
     return lower_case, TokenizerSettings(
         strip_accents=None if strips == lower_case else strips,
         split_ideographs=values["tokenize_chinese_chars"] is not False,

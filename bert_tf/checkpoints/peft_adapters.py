@@ -5,7 +5,8 @@ Matrices are stored transposed: lora_A [r, in], lora_B [out, r].
 
 import os
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,6 +51,16 @@ SAVED = re.compile(r"\.(modules_to_save|default)(?=\.)")  # in names of older ve
 MATRIX = re.compile(r"(?P<module>.+)\.lora_(?P<matrix>[AB])\.weight")
 
 
+class Part(NamedTuple):
+    """What an adapter adds to a part of a kernel, a b: which dense layer, which of how many parts of its columns."""
+
+    dense: str
+    number: int
+    parts: int
+    a: np.ndarray
+    b: np.ndarray
+
+
 def check_layout(config: BertConfig) -> Layout:
     """Layout of the encoder in transformers; UserError if it does not have it."""
     if config.encoder not in LAYOUTS:
@@ -64,13 +75,15 @@ def write(
 
     kind: of the head. base: the checkpoint that they are for, as PEFT is to find it.
     """
-    layout, arrays, targets = check_layout(config), dict[str, np.ndarray](), set()
-    modules = _modules(layout, config, kind)
-    for name, array in weights.items():
-        if match := lora.NAME.fullmatch(name):
-            module = modules[match["dense"], lora.TARGETS[match["target"]][1]]
-            targets.add(module)
-            arrays[f"{module}.lora_{match['matrix'].upper()}.weight"] = np.ascontiguousarray(array.T)
+    layout = check_layout(config)
+    found = {module: _part_of(*place, weights) for module, place in _places(layout, config, kind).items()}
+    parts = {module: part for module, part in found.items() if part is not None}
+    rank = max(part.a.shape[1] for part in parts.values())
+    arrays = dict[str, np.ndarray]()
+    for module, part in parts.items():
+        missing = rank - part.a.shape[1]  # several matrices of ours may lie in one module of theirs, such as Wqkv
+        arrays[f"{module}.lora_A.weight"] = np.ascontiguousarray(np.pad(part.a.T, ((0, missing), (0, 0))))
+        arrays[f"{module}.lora_B.weight"] = np.ascontiguousarray(np.pad(part.b.T, ((0, 0), (0, missing))))
     trained_heads = ("classifier/", "span/", *(() if kind in heads.kinds("reads_tokens") else ("encoder/pooler/",)))
     trained = {name: array for name, array in weights.items() if name.startswith(trained_heads)}
     saved, _ = from_canonical_names(_table(layout, config, kind), trained, _is_matrix)
@@ -81,10 +94,10 @@ def write(
         "peft_type": "LORA",
         "task_type": (heads.get(kind).peft_task or None) if kind else None,
         "base_model_name_or_path": base,
-        "r": adapter.lora_rank,
-        "lora_alpha": adapter.lora_alpha,
+        "r": rank,
+        "lora_alpha": adapter.lora_alpha * rank / adapter.lora_rank,
         "lora_dropout": 0.0,
-        "target_modules": sorted(targets),
+        "target_modules": sorted(parts),
         "modules_to_save": sorted({_saved_module(name, layout) for name in saved}),
         "fan_in_fan_out": False,
         "inference_mode": True,
@@ -96,8 +109,10 @@ def write(
         write_safetensors(os.path.join(partial, WEIGHTS), named, framework="pt")
 
 
-def read(folder: str, config: BertConfig) -> tuple[Weights, LoraConfig, str | None]:
-    """The adapters for a model of this configuration: canonical weights, how they are scaled, the kind of head.
+def read(folder: str, config: BertConfig) -> tuple[dict[str, Part], Weights, str | None]:
+    """The adapters for a model of this configuration by their modules, its head, and the kind of that.
+
+    `fan_in_fan_out` changes nothing, as PEFT takes it for false where modules are linear layers, as here.
 
     Raises UserError for adapters that are not plain LoRA, for those of other layers, and for weights of another use.
     """
@@ -112,18 +127,17 @@ def read(folder: str, config: BertConfig) -> tuple[Weights, LoraConfig, str | No
             )
     kind = heads.kind_with("peft_task", settings.value("task_type", TEXT, "None"))
     kind = kind if kind and heads.get(kind).is_named_alone else None
-    modules = {module: place for place, module in _modules(layout, config, kind).items()}
-    weights, others = Weights(), dict[str, np.ndarray]()
+    places = _places(layout, config, kind)
+    matrices, others = dict[str, dict[str, np.ndarray]](), dict[str, np.ndarray]()
     for name, array in read_safetensors(os.path.join(folder, WEIGHTS)).items():
         name = SAVED.sub("", name.removeprefix(PREFIX)).removeprefix(layout.prefix)
         match = MATRIX.fullmatch(name)
         if match is None:
             others[name] = array
             continue
-        if match["module"] not in modules:
+        if match["module"] not in places:
             raise UserError(f"{folder} adapts {match['module']}, which encoder={config.encoder} does not have.")
-        dense, part = modules[match["module"]]
-        weights[f"{dense}/lora/{_target(dense, part)}/{match['matrix'].lower()}"] = np.asarray(array.T, np.float32)
+        matrices.setdefault(match["module"], {})[match["matrix"]] = np.asarray(array.T, np.float32)
     head, used = to_canonical_names(_table(layout, config, kind), others, _is_matrix)
     if others.keys() - used:
         raise UserError(
@@ -133,31 +147,36 @@ def read(folder: str, config: BertConfig) -> tuple[Weights, LoraConfig, str | No
     rank, alpha = settings.value("r", whole(1)), settings.value("lora_alpha", number())
     if rank is None or alpha is None:
         raise UserError(f"{settings.source} lacks r or lora_alpha: fetch it again.")
-    if not weights:
+    if not matrices:
         raise UserError(f"{folder} holds no matrices of LoRA: fetch it again.")
-    return {**weights, **head}, LoraConfig(lora_rank=rank, lora_alpha=alpha), kind
+    for module, both in matrices.items():
+        if len(both) < len("AB"):
+            raise UserError(f"{folder} holds one of lora_A and lora_B of {module} without the other: fetch it again.")
+        if (ranks := (both["A"].shape[-1:], both["B"].shape[:1])) != ((rank,), (rank,)) or both["A"].ndim != 2:
+            raise UserError(f"{folder} has matrices of ranks {ranks} for {module}; expected r={rank}: fetch it again.")
+    scale = np.float32(alpha / rank)
+    return {m: Part(*places[m], both["A"], both["B"] * scale) for m, both in matrices.items()}, head, kind
 
 
-def check_fits(adapter: Weights, base: Weights, rank: int, folder: str, base_path: str) -> None:
-    """Raises UserError unless each kernel that is adapted has both matrices, of the sizes of the base and the rank."""
-    for name in adapter:
-        match = lora.NAME.fullmatch(name)
-        if match is None:
-            continue
-        place, other = name[:-1], f"{name[:-1]}{'b' if match['matrix'] == 'a' else 'a'}"
-        if other not in adapter:
-            raise UserError(f"{folder} holds {name} without {other}: fetch it again.")
-        kernel = base.get(f"{match['dense']}/kernel")
-        if kernel is None:
-            raise UserError(f"{folder} adapts {match['dense']}, which {base_path} does not have: pass the right base.")
-        size_in, size_out = kernel.shape[0], kernel.shape[1] // lora.TARGETS[match["target"]][2]
-        found, expected = (adapter[f"{place}a"].shape, adapter[f"{place}b"].shape), ((size_in, rank), (rank, size_out))
-        if found != expected:
+def merged(parts: Mapping[str, Part], base: Weights, folder: str, base_path: str) -> Weights:
+    """{canonical name: array} of a base with adapters in its kernels; UserError for those that do not fit them."""
+    result = dict(base)
+    for module, part in parts.items():
+        name = f"{part.dense}/kernel"
+        if name not in result:
+            raise UserError(f"{folder} adapts {module}, which {base_path} does not have: pass the right base.")
+        kernel = result[name].copy()
+        width = kernel.shape[1] // part.parts
+        columns = kernel[:, part.number * width : (part.number + 1) * width]
+        found, expected = (len(part.a), part.b.shape[-1]), columns.shape
+        if found != expected or part.b.ndim != 2:
             raise UserError(
-                f"{folder} has {found[0]} and {found[1]} for {match['target']} of {match['dense']}; expected "
-                f"{expected[0]} and {expected[1]}, from the kernel of {base_path} and r={rank}: name the base that was "
-                "adapted in adapter_config.json."
+                f"{folder} has matrices from {found[0]} to {found[1]} numbers for {module}, and in {base_path} it maps "
+                f"{expected[0]} to {expected[1]}: name the base that was adapted in adapter_config.json."
             )
+        columns += part.a @ part.b
+        result[name] = kernel
+    return result
 
 
 def settings_of(folder: str) -> Settings:
@@ -174,20 +193,32 @@ def _table(layout: Layout, config: BertConfig, kind: str | None) -> dict[str, tu
     return expand({**layout.names, **of_texts}, config.layers_with_weights)
 
 
-def _modules(layout: Layout, config: BertConfig, kind: str | None) -> dict[tuple[str, int], str]:
-    """{(our dense layer, the number of a matrix in its kernel): their module without the prefix}."""
+def _places(layout: Layout, config: BertConfig, kind: str | None) -> dict[str, tuple[str, int, int]]:
+    """{their module without the prefix: (our dense layer, which part of its kernel it is, of how many)}."""
     return {
-        (ours.removesuffix("/kernel"), number): name.removesuffix(".weight")
+        name.removesuffix(".weight"): (ours.removesuffix("/kernel"), number, len(theirs))
         for ours, theirs in _table(layout, config, kind).items()
         if ours.startswith("encoder/layers/") and ours.endswith("/kernel")
         for number, name in enumerate(theirs)
     }
 
 
-def _target(dense: str, number: int) -> str:
-    """The name in `lora.TARGETS` of a matrix in a dense layer."""
-    layers = {(layer, place): target for target, (layer, place, _) in lora.TARGETS.items()}
-    return layers[re.sub(r"encoder/layers/\d+/", "", dense), number]
+def _part_of(dense: str, number: int, count: int, weights: Weights) -> Part | None:
+    """The adapters of one of the `count` parts of a kernel among {canonical name: array}, as one pair of matrices.
+
+    Several of ours may lie in one part, as query, key and value do in the Wqkv of a ModernBERT.
+    """
+    a, b = [], []
+    for target, (_, ours, of_ours) in lora.TARGETS.items():
+        name = f"{dense}/lora/{target}"
+        overlaps = ours * count < (number + 1) * of_ours and (ours + 1) * count > number * of_ours
+        if overlaps and f"{name}/a" in weights:
+            matrix = weights[f"{name}/b"]
+            kernel = np.zeros((len(matrix), of_ours * matrix.shape[1]), np.float32)
+            np.split(kernel, of_ours, 1)[ours][:] = matrix
+            a.append(weights[f"{name}/a"])
+            b.append(np.split(kernel, count, 1)[number])
+    return Part(dense, number, count, np.hstack(a), np.vstack(b)) if a else None
 
 
 def _saved_module(name: str, layout: Layout) -> str:

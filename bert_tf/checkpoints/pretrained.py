@@ -25,6 +25,7 @@ def load(
     format_name: str | None = None,
     *,
     special_tokens_in_strings: bool | Sequence[str] | None = None,
+    segments: str | None = None,
 ) -> Checkpoint:
     """Reads any checkpoint that `bert-tf convert` takes, the folder of a run or an export, into a Keras model.
 
@@ -37,12 +38,13 @@ def load(
         format_name: the format; by default the one that recognizes the path.
         special_tokens_in_strings: as for Tokenizer, where True includes the tokens that the checkpoint adds; None: as
             the checkpoint says.
+        segments: "one" or "two", of the texts of a pair; None: as the checkpoint says.
 
     Raises:
         UserError: no format recognizes the path, a file is damaged, a weight of the encoder or of the head has another
             shape than the configuration says, or one is missing that the head depends on.
     """
-    checkpoint = formats.read(path, format_name)
+    checkpoint = formats.read(path, format_name, segments=segments)
     check_rows_for_tokens(checkpoint, path)
     model = model_of(checkpoint)
     report = weights.assign(model, checkpoint.weights)

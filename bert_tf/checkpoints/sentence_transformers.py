@@ -10,6 +10,7 @@ from pathlib import PureWindowsPath
 from typing import Any
 
 from bert_tf.checkpoints import sentence_layers
+from bert_tf.checkpoints.checkpoint_files import SHORTEST
 from bert_tf.config.sentence_vectors import NORMALIZE, SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.heads.vectors import similarity
@@ -26,8 +27,7 @@ ENCODER = "sentence_bert_config.json"
 OLDER = ("roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 ENCODERS = (ENCODER, *(f"sentence_{name}_config.json" for name in OLDER))
 LIBRARY = "sentence_transformers."
-# Modules of versions below 0.3, one for each architecture, that are "Transformer" now.
-OLD_ENCODERS = ("BERT", "RoBERTa", "DistilBERT", "ALBERT", "XLMRoBERTa", "CamemBERT", "XLNet")
+OLD_ENCODERS = ("BERT", "RoBERTa", "DistilBERT", "ALBERT", "CamemBERT", "XLMRoBERTa", "XLNet")  # in versions before 0.3
 POOLINGS = {  # name in pooling_mode -> our name; the order is that in which the flags of older files are joined
     "cls": "cls",
     "max": "max",
@@ -62,7 +62,6 @@ HARMLESS_ARGUMENTS = (
     "add_pooling_layer",
     "use_fast",
 )
-SHORTEST = 5  # tokens; shorter rows have no room for a pair
 
 
 def read(folder: str, positions: int, *, has_length: bool = True) -> SentenceVectors | None:
@@ -117,8 +116,9 @@ def _modules(path: str) -> list[tuple[str, str]]:
         as_windows = PureWindowsPath(module)
         if as_windows.anchor or ".." in as_windows.parts or "\0" in module:
             raise UserError(f"{path} has the path {shortened(module)}, which leaves the folder: correct or remove it.")
-    found = [(name.split(".")[-1] if name.startswith(LIBRARY) else name, module) for name, module in modules]
-    return [("Transformer" if kind in OLD_ENCODERS else kind, module) for kind, module in found]
+    kinds = [name.split(".")[-1] if name.startswith(LIBRARY) else name for name, _ in modules]
+    kinds = ["Transformer" if kind in OLD_ENCODERS else kind for kind in kinds]
+    return [(kind, module) for kind, (_, module) in zip(kinds, modules, strict=True)]
 
 
 def _pooling(folder: str) -> tuple[str, bool]:

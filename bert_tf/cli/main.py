@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 import bert_tf
 from bert_tf.cli import recipe_flags
+from bert_tf.config import entry_point
 from bert_tf.errors import UserError, describe_failure, meant
 from bert_tf.runtime import plugins, process, stop_signals, tensorflow_startup, terminal
 
@@ -61,8 +62,12 @@ def _run(words: list[str]) -> None:
     handler.setFormatter(terminal.Formatter())
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     arguments = parser({} if command is None else {words[0]: command}).parse_args(words or ["--help"])
-    with plugins.trusting(everything=getattr(arguments, "trust_code", False)):
-        arguments.run(arguments)
+    try:
+        with plugins.trusting(everything=getattr(arguments, "trust_code", False)):
+            arguments.run(arguments)
+    except UserError as error:
+        error.args = (entry_point.as_flags(str(error), vars(arguments)), *error.args[1:])
+        raise
 
 
 def _load(name: str) -> ModuleType:

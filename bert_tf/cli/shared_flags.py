@@ -5,7 +5,7 @@ import dataclasses
 import sys
 
 from bert_tf import heads
-from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.checkpoint import SEGMENTS, Checkpoint
 from bert_tf.config.flag_groups import XLA_CACHE_HELP
 from bert_tf.config.train_config import JIT_CHOICES
 from bert_tf.errors import UserError, leave_out
@@ -102,7 +102,7 @@ def load_engine(arguments: argparse.Namespace, folder: str) -> EnginePredictor |
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    """Adds --vocab_file, --do_lower_case and --special_tokens_in_strings: what a checkpoint may lack."""
+    """Adds --vocab_file, --do_lower_case, --special_tokens_in_strings and --segments: what a checkpoint may lack."""
     parser.add_argument("--vocab_file", help="vocab.txt of the checkpoint, if it has none")
     parser.add_argument(
         "--do_lower_case", choices=("true", "false"), help="whether the checkpoint is uncased, if it does not say"
@@ -111,6 +111,11 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
         "--special_tokens_in_strings",
         default="",
         help="special tokens recognized in texts: all, none, or the five and these: [E1],[/E1] (as in the checkpoint)",
+    )
+    parser.add_argument(
+        "--segments",
+        choices=SEGMENTS,
+        help="segments of the texts of a pair: one for both, or two (as in the checkpoint)",
     )
 
 

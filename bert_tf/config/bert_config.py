@@ -235,7 +235,10 @@ class BertConfig:
         values["hidden_act"] = translated.get(act, act) if isinstance(act, str) else act
         if "vocab_size" not in values:
             raise UserError("The BERT configuration has no vocab_size; it is the number of lines of vocab.txt.")
-        return cls(**{name: value for name, value in values.items() if name in known})
+        try:
+            return cls(**{name: value for name, value in values.items() if name in known})
+        except UserError as error:
+            raise UserError(f"{source}: {error}") from None
 
     @classmethod
     def from_json_file(cls, path: str | os.PathLike[str], *, gelu: str = "gelu_tanh") -> Self:

@@ -160,7 +160,7 @@ TRAITS: Mapping[str, EncoderTraits] = {  # of the modules in PACKAGE
         tokenizer="xlnet",
         padding_id=5,
         has_layer_biases=False,
-        settings={"cls_token_id": 3},
+        settings={"cls_token_id": 3, "cls_has_segment": True},
     ),
 }
 

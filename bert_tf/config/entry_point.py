@@ -26,6 +26,8 @@ from bert_tf.runtime import process, stop_signals, tensorflow_startup, terminal
 
 HELP = frozenset(("-h", "-?", "-help", "--help", "-helpshort", "--helpshort"))
 HELP_WIDTH, HELP_INDENT = 100, " " * 6
+NAME = re.compile(r"`[^`]*`|(?<![\w/.'\"=-])[a-z]\w*(?![\w(])")  # code stays as it is
+TOLD = ("pass ", "choose ", "another ", "lower ", "higher ", "more ", "as ")  # words before an option to pass
 VALUE_NAMES = {"int": "N", "float": "X"}  # of flags, in --help
 MORE_MEMORY = (
     "raise num_accumulation_steps or pass auto, use gradient_checkpointing, or lower train_batch_size, eval_batch_size "
@@ -167,6 +169,7 @@ def _call(kind: type[Kind], main: Callable[[Kind], None]) -> None:
     try:
         with stop_signals.raised(_program()):
             options = read(kind)
+            tensorflow_startup.check_installed()
             with options.trusting():
                 main(options)
     except UserError as error:
@@ -213,7 +216,27 @@ def _describe(error: str) -> str:
     return f"--{name}={value} was given; expected {expected}."
 
 
+def as_flags(text: str, names: Collection[str]) -> str:
+    """The text with flags where it gives an option a value or names one to pass; names: of the flags.
+
+    The opposite of `api.python_words.as_arguments`.
+
+    Example:
+        >>> as_flags("Pass model_size=mini, or choose another output_dir.", ["model_size", "output_dir"])
+        'Pass --model_size=mini, or choose another --output_dir.'
+    """
+
+    def flag(match: re.Match[str]) -> str:
+        name, before, after = match[0], text[: match.start()].lower(), text[match.end() :]
+        has_value = after.startswith("=") and not after[1:2].isspace()
+        is_meant = name in names and (has_value or "_" in name and before.endswith(TOLD))
+        return f"--{name}" if is_meant else name
+
+    return NAME.sub(flag, text)
+
+
 def _fail(message: str, code: int) -> NoReturn:
+    message = as_flags(message, absl_flags.FLAGS)
     print(terminal.printable(f"{_program()}: {message}"), file=sys.stderr, flush=True)
     sys.exit(code)
 

@@ -39,6 +39,10 @@ OTHER_NAMES = {  # of options in other libraries
     "model": "init_checkpoint",
     "checkpoint": "init_checkpoint",
     "seed": "random_seed",
+    "export": "do_export",
+    "evaluate": "do_eval",
+    "batch_size": "train_batch_size",
+    "max_length": "max_seq_length",
     "gpu": "distribution_strategy",
     "gpus": "distribution_strategy",
     "device": "distribution_strategy",
@@ -142,7 +146,7 @@ class Group:
 class Options(Group):
     """All options of a script or of a function of the API.
 
-    given: the names of those that the user gave. command: what the user typed, or for a program the command for it.
+    given: the names of those that the user gave. command: what the user typed, or for a program its call.
     from_program: whether a program gave them.
     POSITIONAL: the flag that the first argument is without its name. MOST_USED: flags that --help shows first.
     """
@@ -172,8 +176,7 @@ class Options(Group):
         Raises UserError for a name that is not a flag, and for a value of another type or not among its choices.
         """
         checked = dict(_checked(cls, name, value) for name, value in values.items())
-        recipe = cls.__module__.rpartition(".")[2]  # the command that does the same
-        command = ("bert-tf", recipe, *(f"--{name}={value}" for name, value in checked.items()))
+        command = ("bert_tf", *(f"--{name}={value}" for name, value in checked.items()))
         return cls.of(checked, command=command, from_program=True)
 
     def values(self) -> dict[str, Any]:
@@ -255,6 +258,29 @@ def upgrade(kind: type, recorded: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
+def check_recorded(kind: type, recorded: Mapping[str, Any], path: str) -> None:
+    """Raises UserError for a flag in a file that has a value of another type than that flag."""
+    for name, field in fields_of(kind).items():
+        value = recorded.get(name)
+        is_listed = isinstance(value, list) and all(isinstance(each, str) for each in value)  # labels
+        if value is not None and not is_listed and _type_of(field) in TYPES and not _is_right(field, value):
+            raise UserError(f"{path}: flags.{name} is {value!r:.60}; expected {TYPES[_type_of(field)]}.")
+
+
+def _type_of(field: Any) -> Any:
+    return float if field.type == float | None else field.type
+
+
+def _is_right(field: Any, value: Any) -> bool:
+    """Returns whether a value has the type of a flag."""
+    expected = _type_of(field)
+    if isinstance(value, bool) or expected is bool:
+        return isinstance(value, bool) and expected is bool
+    if expected is float:
+        return isinstance(value, int | float) and abs(value) < math.inf
+    return isinstance(value, expected)
+
+
 def _checked(kind: type, name: str, value: Any) -> tuple[str, Any]:
     """A name and value that a program gave, as flag and value are called now."""
     fields = fields_of(kind)
@@ -264,14 +290,12 @@ def _checked(kind: type, name: str, value: Any) -> tuple[str, Any]:
         raise UserError(f"There is no option {name}.{meant_option(name, names)}")
     field, choices = fields[name], choices_of(fields[name].metadata)
     value = field.metadata["words"].get(value, value) if isinstance(value, str) else value
-    expected = float if field.type == float | None else field.type
-    if expected is float and isinstance(value, int) and not isinstance(value, bool):
+    if _type_of(field) is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
-    is_wrong = not isinstance(value, expected) or (expected is int and isinstance(value, bool))
-    if is_wrong or (expected is float and not math.isfinite(value)):
-        raise UserError(f"{name}={value!r} was given; expected {TYPES[expected]}.")
+    if not _is_right(field, value):
+        raise UserError(f"{name}={value!r} was given; expected {TYPES[_type_of(field)]}.")
     is_outside = field.metadata["names_code"] and plugins.find_outside(str(value)) if "." in str(value) else False
     if choices and value not in choices and not is_outside:
         raise UserError(f"{name}={value!r} was given; expected one of {', '.join(filter(None, choices))}.")

@@ -6,14 +6,15 @@ In CoNLL columns, a line holds a word and its tag, and a blank line follows each
 A line that begins with # in front of a sentence is a comment, as in CoNLL-U, unless it has the columns of a word. A
 line of U+FEFF alone, as in WNUT17, is blank.
 
-In a table (JSON lines, JSON, Parquet), a row has the lists "tokens" or "words", and "ner_tags" or "tags"; in CSV a word
-and its tag, and the number of its sentence, which only its first word needs.
+In a table, a row has the lists "tokens" or "words", and "ner_tags" or "tags"; or a word and its tag, and the number of
+its sentence, which only its first word needs.
 """
 
+import copy
 import dataclasses
 import itertools
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from bert_tf.data import tables, tag_notations, tag_schemes, text_lines
@@ -22,10 +23,12 @@ from bert_tf.runtime import atomic_files
 from bert_tf.text.characters import is_cjk
 
 DOCUMENT, COMMENT = "-DOCSTART-", "#"
-TABLES, CSV = (".jsonl", ".json", ".parquet", ".csv"), ".csv"
-WORDS, TAGS = ("tokens", "words"), ("ner_tags", "tags", "labels", "pos_tags", "chunk_tags")  # columns of a table
-# Columns of CSV; of each the first that is there.
-COLUMNS = SENTENCE, WORD, TAG = ("sentence #", "sentence", "sentence_id"), ("word", "token"), ("tag", "ner", "label")
+FLAT = (".csv", ".tsv", ".xlsx")  # tables without lists; .tsv only with a header
+TABLES = (".jsonl", ".json", ".parquet", ".csv", ".xlsx")
+WORDS, TAGS = ("tokens", "words"), ("ner_tags", "tags", "labels", "pos_tags", "chunk_tags")  # columns of lists
+# Columns of a table with a word in a row, in lower case; of each the first that is there.
+SENTENCES = ("sentence #", "sentence", "sentence_id", "sent_id")
+COLUMNS = SENTENCES, ("word", "token", "words", "tokens"), ("tag", "ner", "label", "ner_tags", "tags", "labels")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class ConllFile:
     def __init__(self, path: str, layout: ColumnLayout) -> None:
         self.path, self._layout, self.separator = path, layout, " "
         self._lines: list[tuple[int, str]] = []
-        self.is_table = path.lower().endswith(TABLES)
+        self.is_table = path.lower().endswith(TABLES) or _has_header(path)
         self.sentences: list[Sentence] = []
         self.has_documents = False
         self._expected: tuple[int, int] | None = None  # line and number of columns of the first word
@@ -111,8 +114,7 @@ class ConllFile:
 
     def _read_table(self) -> None:
         has_tags = None
-        rows = tables.read(self.path)
-        for place, row in _sentences(rows, self.path) if self.path.lower().endswith(CSV) else rows:
+        for place, row in sentences(tables.read(self.path), self.path):
             number = int(place.split()[1])
             words = next((row[name] for name in WORDS if name in row), None)
             tags = next((row[name] for name in TAGS if name in row), None)
@@ -227,6 +229,13 @@ class ConllFile:
             f"{self._tag_with_place(self.exceptions[0])}: read as conlleval reads them."
         ]
 
+    def part(self, numbers: Sequence[int]) -> "ConllFile":
+        """The file with some of its sentences, by their numbers from 0."""
+        part, places = copy.copy(self), {number: place for place, number in enumerate(numbers)}
+        part.sentences = [self.sentences[number] for number in numbers]
+        part.exceptions = [(places[number], word) for number, word in self.exceptions if number in places]
+        return part
+
     def write(self, path: str, tags: Sequence[Sequence[str]]) -> None:
         """Writes the file with one more column, `tags` of each sentence as the file writes tags, atomically.
 
@@ -260,26 +269,69 @@ class ConllFile:
             yield "\n"
 
 
+def _has_header(path: str) -> bool:
+    """Returns whether a .tsv file names its columns."""
+    if not path.lower().endswith(".tsv"):
+        return False
+    header = next(text_lines.read(path), "").rstrip("\r\n").lower().split("\t")
+    return all(any(name in header for name in names) for names in COLUMNS[:2])
+
+
+def are_tagged(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Returns whether the rows of a table have tagged words, see `tag_columns`, some of them with the tag O."""
+    columns = list(map(tag_columns, rows))
+    if not rows or not all(columns[0] == each and len(each) == 2 + (not _has_lists(rows[0])) for each in columns):
+        return False
+    tags = [row[columns[0][-1]] for row in rows]
+    if not _has_lists(rows[0]):
+        return tag_schemes.OUTSIDE in tags
+    return all(map(_are_texts, tags)) and any(tag_schemes.OUTSIDE in each for each in tags)
+
+
+def tag_columns(row: Mapping[str, Any]) -> list[str]:
+    """The columns with a list of words and of tags; or with a sentence, a word and its tag; of those that are there."""
+    lower = {name.lower(): name for name in reversed(row)}
+    named = (WORDS, TAGS) if _has_lists(row) else COLUMNS
+    return [lower[name] for name in (next((name for name in names if name in lower), "") for names in named) if name]
+
+
+def _has_lists(row: Mapping[str, Any]) -> bool:
+    """Returns whether the words of a row are a list, or it has no column with a single word."""
+    words = [row[name] for name in WORDS if name in row]
+    return any(isinstance(each, list) for each in words) or not any(name.lower() in SENTENCES for name in row)
+
+
+def sentences(rows: tables.Rows, path: str) -> tables.Rows:
+    """The rows of a table, each of a sentence with lists; joins rows of a word."""
+    first = next(rows)
+    rows = itertools.chain([first], rows)
+    return rows if _has_lists(first[1]) and not path.lower().endswith(FLAT) else _sentences(rows, path)
+
+
 def _sentences(rows: tables.Rows, path: str) -> tables.Rows:
     """Joins rows of a word to rows of a sentence, each with the place of its first word."""
     first, current = "", None
     sentence: dict[str, list[str]] = {}
     for place, row in rows:
         fields = {name.lower(): value for name, value in row.items()}
-        number, word, tag = (next((fields[name] for name in names if name in fields), None) for names in COLUMNS)
-        if number is None or word is None:
+        found = [next((name for name in names if name in fields), "") for names in COLUMNS]
+        number, word, tag = (fields.get(name) for name in found)
+        if not (found[0] and found[1]):
             raise UserError(
-                f"{path} needs the columns {SENTENCE[0]!r} and {WORD[0]!r}, and {TAG[0]!r} to train; its columns: "
-                f"{listed(row)}."
+                f"{path} needs the columns {SENTENCES[0]!r} and {COLUMNS[1][0]!r}, and {COLUMNS[2][0]!r} to train; its "
+                f"columns: {listed(row)}."
             )
-        if not sentence or number not in ("", current):
+        if word is None or found[2] and tag is None:
+            missing = "word" if word is None else "tag"
+            raise UserError(f"In {place} there is no {missing}: correct or remove the row.")
+        if not sentence or number not in (None, "", current):
             if sentence:
                 yield first, sentence
             first, current = place, number
-            sentence = {name: [] for name in (WORDS[0], *([] if tag is None else [TAGS[0]]))}
-        sentence[WORDS[0]].append(word)
-        if tag is not None:
-            sentence[TAGS[0]].append(tag)
+            sentence = {name: [] for name in (WORDS[0], *([TAGS[0]] if found[2] else []))}
+        sentence[WORDS[0]].append(str(word))
+        if found[2]:
+            sentence[TAGS[0]].append(str(tag))
     if sentence:
         yield first, sentence
 

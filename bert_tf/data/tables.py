@@ -55,6 +55,8 @@ def read(path: str, columns: Sequence[str] | None = None, *, malformed: list[str
     for row in READERS[extension](path, columns, malformed):
         is_empty = False
         yield row
+    if is_empty and malformed:
+        raise UserError(f"No row of {path} has as many fields as columns: {malformed[0]} has more or fewer.")
     if is_empty:
         raise UserError(f"{path} holds no rows; expected at least one{'' if columns else ' below the header'}.")
 
@@ -128,10 +130,10 @@ def _csv_fields(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str
         try:
             row = next(reader, None)
         except csv.Error as error:
-            raise UserError(
-                f"{path} is not CSV at line {first + reader.line_num} ({error}): quote a text that has quotes, and "
-                "double them."
-            ) from None
+            reason = f"({error}): quote a text that has quotes, and double them"
+            if "new-line character" in str(error):
+                reason = "(a carriage return outside quotes): quote that text, or end all lines alike"
+            raise UserError(f"{path} is not CSV at line {first + reader.line_num} {reason}.") from None
         if row is None:
             return
         if row:
@@ -172,7 +174,7 @@ def _named_rows(
 
 
 def _parse_header(path: str, fields: Sequence[str]) -> list[str]:
-    names = [name.strip() for name in fields]
+    names = [name.replace("\ufeff", "").strip() for name in fields]
     table_files.check_different(path, names)
     return names
 

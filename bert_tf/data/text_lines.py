@@ -61,7 +61,7 @@ def check_text(line: str, number: int, name: str) -> None:
 def _utf16_lines(file: IO[bytes], path: str) -> Iterator[str]:
     """The lines of "Unicode text" as Excel saves it."""
     try:
-        text = file.read().decode("utf-16")
+        text = file.read().decode("utf-16").lstrip("\ufeff")
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-16, as its first bytes say: {error.reason}; save it as UTF-8.") from None
     yield from io.StringIO(text if "\n" in text else text.replace("\r", "\n"), newline="\n")
@@ -91,7 +91,8 @@ class Decoder:
         if number == 1:
             if raw.startswith(UTF_16):
                 raise UserError(f"{self._name} is UTF-16; save it as UTF-8.")
-            raw = raw.removeprefix(codecs.BOM_UTF8)
+            while raw.startswith(codecs.BOM_UTF8):  # some programs add another
+                raw = raw.removeprefix(codecs.BOM_UTF8)
         if raw.isascii():
             return raw.decode("ascii")
         try:

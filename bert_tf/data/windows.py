@@ -12,6 +12,7 @@ from typing import NamedTuple
 from bert_tf.errors import UserError
 from bert_tf.runtime.lazy import tf
 from bert_tf.text.tokenizer import truncated_lengths
+from bert_tf.text.tokenizer_settings import TokenizerSettings
 
 
 def check_stride(stride: int, max_seq_length: int) -> None:
@@ -63,7 +64,9 @@ class SegmentWindows(NamedTuple):
         return window_starts(numbers, lengths, sizes, strides)
 
 
-def segment_windows(lengths: Sequence[tf.Tensor], room: int | tf.Tensor, stride: int) -> list[SegmentWindows]:
+def segment_windows(
+    lengths: Sequence[tf.Tensor], room: int | tf.Tensor, stride: int, settings: TokenizerSettings
+) -> list[SegmentWindows]:
     """Windows over texts (one segment) or pairs (two segments).
 
     The longer segment of a pair is read in windows, the second one if both are equally long. Every window holds the
@@ -73,8 +76,9 @@ def segment_windows(lengths: Sequence[tf.Tensor], room: int | tf.Tensor, stride:
         lengths: tokens of each segment, int32 [B].
         room: tokens in a row without [CLS] and [SEP], int or int32 [B].
         stride: tokens from the start of a window to the next, at most as many as it holds; 0: one truncated window.
+        settings: of the tokenizer.
     """
-    sizes = truncated_lengths(list(lengths), room)
+    sizes = truncated_lengths(list(lengths), room, settings)
     moves = [tf.ones_like(lengths[0], tf.bool)]
     if len(lengths) == 2:
         moves = [lengths[0] > lengths[1], lengths[0] <= lengths[1]]

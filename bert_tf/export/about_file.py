@@ -1,37 +1,65 @@
 """about.json: what an export says of itself."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from bert_tf import heads
 from bert_tf.errors import UserError
 from bert_tf.runtime import json_files
+from bert_tf.runtime.settings import OBJECT, TEXT, TEXTS, Kind, Settings, list_of, number, shortened, whole
 
-NAME = "about.json"
+NAME, EXTRA = "about.json", "assets.extra"  # TensorFlow's loaders ignore the files in this folder
+HEAD = os.path.join(EXTRA, "labels.json")  # what about.json says of the head, as the model was exported
+OF_HEAD = ("labels", "kind", "temperature", "thresholds")
 # Of values in about.json, and in its "reads".
-TYPES: dict[str, tuple[Any, str]] = {
-    **dict.fromkeys(("task", "kind", "text_columns", "label_column", "label_separator"), (str, "a text")),
-    **dict.fromkeys(("inputs", "reads"), (dict, "an object")),
-    **dict.fromkeys(("labels", "thresholds"), (list, "a list of texts, or of numbers")),
-    "temperature": ((int, float), "a number"),
+KINDS: dict[str, Kind[Any]] = {
+    **dict.fromkeys(("task", "kind", "text_columns", "label_column", "label_separator"), TEXT),
+    "inputs": Kind(
+        "an object of whole numbers and null",
+        lambda value: isinstance(value, dict) and all(x is None or whole(1).holds(x) for x in value.values()),
+    ),
+    "reads": OBJECT,
+    "labels": TEXTS,
+    "thresholds": list_of(number(0, 1), "numbers from 0 to 1"),
+    "temperature": number(above=0),
 }
 
 
 def read(folder: str) -> dict[str, Any]:
     """The content; {} where the file is missing or damaged, as an export works without it.
 
-    Raises UserError for a value of another type than exports have.
+    Raises UserError for a value of another kind than exports have, or another one than the model was exported with.
     """
     path = os.path.join(folder, NAME)
     values = json_files.read_json(path)
     if not isinstance(values, dict):
         return {}
-    reads: Any = values["reads"] if isinstance(values.get("reads"), dict) else {}
-    for name, (kind, expected) in TYPES.items():
-        value = values.get(name, reads.get(name))
-        is_right = isinstance(value, kind) and (name != "labels" or all(isinstance(label, str) for label in value))
-        if value is not None and not is_right:
-            raise UserError(f"{path}: {name} is {value!r:.80}; expected {expected}.")
+    settings = Settings(values, path)
+    for each in (settings, settings.inside("reads")):
+        for name, kind in KINDS.items():
+            each.value(name, kind)
     if values.get("kind"):
         values["kind"] = heads.current(values["kind"])
+    labels, thresholds = values.get("labels"), values.get("thresholds")
+    if labels and thresholds and len(labels) != len(thresholds):
+        raise UserError(f"{path} has {len(thresholds)} thresholds for {len(labels)} labels; expected one for each.")
+    _check_unchanged(path, values, json_files.read_json(os.path.join(folder, HEAD)))
     return values
+
+
+def of_head(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What HEAD holds."""
+    return {name: about[name] for name in OF_HEAD if name in about} | {"labels": list(about.get("labels") or ())}
+
+
+def _check_unchanged(path: str, values: dict[str, Any], exported: Any) -> None:
+    """exported: the content of HEAD; older exports have no more than labels and kind there."""
+    exported = exported if isinstance(exported, dict) else {}
+    for name in OF_HEAD:
+        known = heads.current(exported[name]) if name == "kind" and exported.get(name) else exported.get(name)
+        if known and values.get(name) and values[name] != known:
+            raise UserError(
+                f"{path}: {name} is {shortened(values[name])}, but the model was exported with {shortened(known)}: "
+                "undo the change, or export it again."
+            )

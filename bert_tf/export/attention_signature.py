@@ -3,7 +3,6 @@
 B texts, T tokens in a row, L layers, H heads.
 """
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.heads.masked_lm.mask_filling import ids_with_masks
 from bert_tf.heads.vectors.feature_windows import split_pairs
 from bert_tf.model.heads import BertModel
 from bert_tf.text.tokenizer import Tokenizer, pack
@@ -55,7 +53,7 @@ def max_tokens(config: BertConfig) -> int:
 
 def tokenize_function(model: BertModel, tokenizer: Tokenizer) -> Callable[..., Any]:
     """String [B] -> ragged ids; "[MASK]" is one token where the model fills masks."""
-    return functools.partial(ids_with_masks, tokenizer) if hasattr(model, "masked_lm") else tokenizer
+    return tokenizer.ids_with_masks if hasattr(model, "masked_lm") else tokenizer
 
 
 def rows_of(tokenizer: Tokenizer, tokenize: Callable[..., Any], text: tf.Tensor, length: int) -> dict[str, tf.Tensor]:

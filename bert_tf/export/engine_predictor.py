@@ -19,6 +19,7 @@ from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import about_file, engines, host, loaded_model, row_blocks
+from bert_tf.export.about_file import EXTRA
 from bert_tf.export.host import Row
 from bert_tf.export.loaded_model import TextFunction
 from bert_tf.heads.vectors.text_vectors import TextVectors
@@ -27,7 +28,7 @@ from bert_tf.runtime import accelerators, files, json_files, stopping
 from bert_tf.text import host_tokenizer_kinds, special_tokens, vocabulary
 from bert_tf.text.host_tokenizer import HostTokenizer
 
-FOLDER, SETTINGS, EXTRA = "engines", "host.json", "assets.extra"
+FOLDER, SETTINGS = "engines", "host.json"
 AUTO: Final = "auto"
 TENSORFLOW: Final = "tensorflow"
 Engine = Literal["auto", "tensorflow", "openvino", "onnx", "openvino_int8", "onnx_int8"]
@@ -168,6 +169,12 @@ class EnginePredictor(TextFunction):
         lengths = [len(row.ids) for row in rows]
         block = row_blocks.in_one_row(lengths) if row_blocks.SHARED in self._settings else row_blocks.alone(lengths)
         numbers = self.compute_blocks(rows, [block])
+        size = self._stages.labels_of(numbers) if hasattr(self._stages, "labels_of") else None
+        if size is not None and size != len(self.labels):
+            raise UserError(
+                f"{self.source} names {len(self.labels)} labels in about.json for the {size} numbers of its model: "
+                "export it again."
+            )
         for name, expected in stored["numbers"].items():
             for right, value in zip(expected, numbers[name], strict=True):
                 far = difference(np.array(right), sample(value))

@@ -26,7 +26,7 @@ from bert_tf.heads.base.head import Head
 from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.lazy import tf
-from bert_tf.runtime.tensorflow_startup import start_if_silenced
+from bert_tf.runtime.tensorflow_startup import ensure_started
 
 SAVED_MODEL = "saved_model.pb"
 BATCH_SIZE, STATIC_BATCH_SIZE = 32, 2048  # texts that fill all cores, and those that fill the rows of an accelerator
@@ -197,7 +197,7 @@ def signatures(folder: str, *, jit_compile: str = "auto", texts: int | None = No
     "false", or "auto", on GPUs and TPUs.
     texts: of an example, for a checkpoint, which does not say it: see `live_model.signatures`.
     """
-    start_if_silenced()
+    ensure_started()
     if not is_export(folder) and _is_checkpoint(folder):
         from bert_tf.export import live_model
 

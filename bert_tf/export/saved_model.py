@@ -14,7 +14,15 @@ import tensorflow as tf
 from bert_tf.checkpoints import sentence_transformers
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import TrainingError, UserError, reason_of
-from bert_tf.export import attention_signature, attribution_signature, engine_models
+from bert_tf.export import (
+    about_file,
+    attention_signature,
+    attribution_signature,
+    engine_models,
+    engine_predictor,
+    tokenizer_parity,
+)
+from bert_tf.export.about_file import EXTRA
 from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.model import attribution, weights
 from bert_tf.model.heads import BertModel
@@ -24,7 +32,6 @@ from bert_tf.text import special_tokens, vocabulary
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training.task import Servable
 
-EXTRA = "assets.extra"  # TensorFlow's loaders ignore the files in this folder
 # Largest difference between outputs, relative to the largest value of an output.
 TOLERANCES = {"float32": 1e-4, "bfloat16": 0.1, "float16": 2e-2, "int8": 0.5}
 
@@ -101,6 +108,7 @@ def export(
             live = {name: signature.python_function for name, signature in live_signatures.items()}  # not traced again
             _compare(exported, live, examples, max(TOLERANCES[precision], TOLERANCES[live_precision]))
             if engine_names:
+                tokenizer_parity.check(tokenizer, engine_predictor.tokenizer_of(partial))
                 _add_engines(
                     partial,
                     exported,
@@ -190,8 +198,7 @@ def _write_checkpoint_files(folder: str, config: BertConfig, tokenizer: Tokenize
     vocabulary.write(os.path.join(folder, "vocab.txt"), tokenizer.vocabulary)
     settings = special_tokens.settings(tokenizer.lower_case, tokenizer.special_tokens)
     write_json(os.path.join(folder, "tokenizer_config.json"), settings)
-    labels = {"labels": list(about.get("labels") or ()), "kind": about.get("kind")}
-    write_json(os.path.join(folder, "labels.json"), labels)
+    write_json(os.path.join(folder, os.path.basename(about_file.HEAD)), about_file.of_head(about))
 
 
 def _compare(exported: Any, functions: Functions, examples: Examples, tolerance: float) -> None:

@@ -1,4 +1,4 @@
-"""Whether a model reads texts whole or cuts them, told by the host's tokenizer without computing anything."""
+"""Whether a model truncates texts, found by tokenizing them without TensorFlow and without computing anything."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -16,9 +16,10 @@ Cuts = Callable[[Sequence[str]], bool]  # of the texts of an example
 
 
 def of(folder: str, prompt: str | None = None) -> Cuts | None:
-    """Says whether the model of an export or checkpoint cuts the texts of an example; None if it cannot be told.
+    """A function that returns whether an export or checkpoint truncates the texts of an example; None if unknown.
 
-    It can for an export with a model for an engine, and for vectors of texts. prompt: the name of one of theirs.
+    Known for exports with a model for an engine, and for text encoders in any form. prompt: the name of one that is not
+    the default.
     """
     if prompt is None and engine_predictor.available(folder):
         settings = engine_predictor.settings_of(folder)
@@ -42,14 +43,14 @@ def of(folder: str, prompt: str | None = None) -> Cuts | None:
         return None
     options = sentence_choice.SentenceOptions(prompt_name=prompt)
     choice = sentence_choice.choose(recorded, options, path=folder, config=config).host_settings()
-    return choice and _cuts(choice, {}, tokenizer)
+    return _cuts(choice, {}, tokenizer) if choice else None
 
 
 def _cuts(settings: dict[str, Any], about: dict[str, Any], tokenizer: Any) -> Cuts | None:
-    """Compares the rows of texts with those of a model without a limit."""
-    if "max_seq_length" not in settings:  # other stages than those of texts and their vectors
+    """Compares the rows of a model with the rows it would have without a limit."""
+    if "max_seq_length" not in settings:  # taggers, question answering and mask filling
         return None
-    if settings.get("stride"):  # vectors of long texts are made of several rows
+    if settings.get("stride"):  # long texts are read in several rows
         return lambda _: False
     windows = settings.get("windows")
     endless = {"windows": {**windows, "most": ENDLESS}} if windows else {"max_seq_length": ENDLESS}

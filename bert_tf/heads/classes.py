@@ -40,6 +40,7 @@ class Classes(TextHead):
     signature_outputs = frozenset({"probabilities"})
     loss_name = "cross_entropy"
     score_names: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
+    scored_with = ("sklearn",)
     has_names = True
     fewest_labels: ClassVar[int] = 2
     calibration_file = "temperature.json"
@@ -177,7 +178,8 @@ class Classes(TextHead):
         return head
 
     def confidence(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, Any]:
-        return confidence.report(predictions["logits"], labels[:, None])
+        prior = confidence.FEW_ROWS if self.fits_temperature else None
+        return confidence.report(predictions["logits"], labels[:, None], prior)
 
     def calibrated(self, predictions: Mapping[str, np.ndarray], split: Any) -> tuple[Self, str]:
         """With the temperature that fits labelled predictions best, if it is to be found."""
@@ -185,8 +187,6 @@ class Classes(TextHead):
             return self, ""
         temperature = self.confidence(predictions, self.compare(predictions, split)[0])["temperature"]
         sentence = f"Probabilities are of logits / {temperature:.3f}; the scores stay the same"
-        if temperature == 1:
-            sentence = "No temperature fits best: the probabilities stay as they are."
         return self.with_calibration({"temperature": temperature}), sentence
 
     @property

@@ -35,9 +35,8 @@ from bert_tf.recipes.finetuning import (
 )
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
 from bert_tf.reports import next_steps
-from bert_tf.runtime import files, log_notes, xla_options
+from bert_tf.runtime import files, log_notes, run_files, xla_options
 from bert_tf.runtime.cluster import worker_number
-from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import BY_FAMILY, GlueOptions, TagOptions, VectorOptions, of_task
@@ -326,7 +325,7 @@ def open_folder(folder: RunFolder, options: FineTuningFlags) -> None:
     is_trained = not options.do_train and starting_point.is_trained(folder)
     if is_trained:  # the model stays as it was
         compared = {name: decisive[name] for name in options.MODEL}
-        decisive = (read_json(folder.file("run.json")) or {}).get("decisive", decisive)
+        decisive = run_files.read_run(folder.path).get("decisive", decisive)
     folder.open(
         name=options.task_name, decisive=decisive, compared=compared, trains=not is_trained, **options.recorded()
     )

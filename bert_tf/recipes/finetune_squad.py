@@ -17,7 +17,7 @@ from bert_tf.heads.span import squad_files
 from bert_tf.recipes import finetune, initialization
 from bert_tf.recipes.finetuning import preprocessed, starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
-from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime import run_files
 from bert_tf.tasks.task_options import QuestionOptions
 from bert_tf.training.run_directory import RunFolder
 
@@ -99,7 +99,7 @@ def main(options: Flags) -> None:
 
 def check_no_run(folder: RunFolder) -> None:
     """Raises UserError if combined answers would overwrite a run."""
-    run = read_json(folder.file("run.json")) or {}
+    run = run_files.read_run(folder.path)
     if run.get("name", "ensemble") != "ensemble" or starting_point.is_trained(folder):
         raise UserError(f"{folder.path} holds a run: choose another output_dir for the combined answers.")
 

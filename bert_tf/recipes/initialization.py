@@ -15,7 +15,7 @@ from bert_tf.errors import UserError
 from bert_tf.model.layer_selection import layer_map, select
 from bert_tf.runtime import files
 from bert_tf.runtime.lazy import tf
-from bert_tf.runtime.tensorflow_startup import start_if_silenced
+from bert_tf.runtime.tensorflow_startup import ensure_started
 from bert_tf.text import special_tokens, vocabulary
 from bert_tf.training import distribute
 from bert_tf.training.run_directory import RunFolder
@@ -28,7 +28,7 @@ def start_devices(devices: DeviceOptions) -> "tf.distribute.Strategy":
 
     Devices and the connections between workers cannot be configured later. Repeated calls are free.
     """
-    start_if_silenced()
+    ensure_started()
     return distribute.strategy_of(devices)
 
 
@@ -37,7 +37,7 @@ def start_for_files(options: RunOptions, *, trains: bool = True) -> None:
     if trains:
         start_devices(options.devices)
     else:
-        start_if_silenced()
+        ensure_started()
 
 
 def demo_settings(options: Options, settings: Mapping[str, Any], question: str, folder: str) -> dict[str, Any]:

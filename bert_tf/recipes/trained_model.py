@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.config.options import fields_of, upgrade
+from bert_tf.config.options import check_recorded, fields_of, upgrade
 from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor
 from bert_tf.heads.base.table_options import LabelOptions
@@ -21,9 +21,8 @@ from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.recipes.finetuning.folds import ALL_ROWS
 from bert_tf.recipes.pretraining.pretraining_flags import Flags as PretrainingFlags
 from bert_tf.reports import wording
-from bert_tf.runtime import files, plugins
-from bert_tf.runtime.json_files import read_json
-from bert_tf.runtime.tensorflow_startup import start_if_silenced
+from bert_tf.runtime import files, plugins, run_files
+from bert_tf.runtime.tensorflow_startup import ensure_started
 from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import PRETRAINING, RunFolder
@@ -74,7 +73,7 @@ def read(
     """
     if splits is None and is_run(path):
         return _of_run(path, check_run(path), with_attention)
-    start_if_silenced()
+    ensure_started()
     from bert_tf.export import live_model
 
     loaded = live_model.load(path)
@@ -106,7 +105,7 @@ def _of_run(path: str, run: Mapping[str, Any], with_attention: bool) -> TrainedM
 
 def training_of(path: str) -> tuple[int, str]:
     """The step of the weights in the folder of a run, 0 if not known, and how they were trained, in words."""
-    run = read_json(os.path.join(path, "run.json")) or {}
+    run = run_files.read_run(path)
     if run.get("refit"):
         return RunFolder(os.path.join(path, ALL_ROWS), is_chief=False).last_step(), wording.rows_of_refit(run)
     last = RunFolder(path, is_chief=False).last_step()  # 0: the best of several runs
@@ -127,10 +126,10 @@ def _fine_tuned_task(options: FineTuningFlags, folder: RunFolder, start: Checkpo
 
 def check_run(path: str) -> dict[str, Any]:
     """run.json of a folder with a checkpoint; UserError if there is none."""
-    run = read_json(os.path.join(path, "run.json"))
-    if not isinstance(run, dict) or not isinstance(run.get("flags"), dict):
+    run = run_files.read_run(path)
+    if not isinstance(run.get("flags"), dict):
         raise UserError(f"{path} is not the folder of a run: it holds no readable run.json.")
-    start_if_silenced()
+    ensure_started()
     from bert_tf.checkpoints.formats import native
 
     if not native.recognizes(path):
@@ -150,8 +149,8 @@ def _options(run: Mapping[str, Any], path: str) -> Any:
     for field_name, field in fields.items():
         if field.metadata["names_code"]:
             plugins.check_trusted(str(recorded.get(field_name, "")), os.path.join(path, "run.json"))
-    command = map(str, run.get("command", ()))
-    if not any(f"{argument}=".startswith(f"--{THRESHOLD_FLAG}=") for argument in command):
+    check_recorded(script.Flags, recorded, os.path.join(path, run_files.RUN))
+    if not any(f"{argument}=".startswith(f"--{THRESHOLD_FLAG}=") for argument in run.get("command") or ()):
         recorded.pop(THRESHOLD_FLAG, None)
     return script.Flags().replace(**{name: value for name, value in recorded.items() if name in fields})
 

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import jinja2
-
 from bert_tf import heads
 from bert_tf.errors import UserError, count_text
 from bert_tf.heads.multi_label import MultiLabel
@@ -29,9 +27,11 @@ from bert_tf.reports.wording import (
     value_text,
     words,
 )
-from bert_tf.runtime import atomic_files, files
+from bert_tf.runtime import atomic_files, files, run_files
 from bert_tf.runtime.json_files import parse, read_json
+from bert_tf.runtime.lazy import module
 
+jinja2 = module("jinja2")
 TEMPLATE = "report.html.jinja"
 # What the best run of a sweep says for all of them.
 OF_BEST_RUN = "config parameters text_statistics data criterion baselines not_beaten collapsed".split()
@@ -45,25 +45,25 @@ def read(folder: str) -> dict[str, Any]:
     head in task.json, and records/manifest.json; all but the first may be missing. Raises UserError if there is neither
     a readable run.json nor a sweep.
     """
-    run = read_json(os.path.join(folder, "run.json"))
+    run = run_files.read_run(folder)
     sweep = scoreboard.sweep_table(read_json(os.path.join(folder, "sweep.json")))
-    if sweep and not isinstance(run, dict):
+    if sweep and not run:
         run = {"name": os.path.basename(files.absolute(folder))}
-    if sweep and isinstance(run, dict):
-        best = dictionary(read_json(os.path.join(folder, str(sweep["best"]), "run.json")))
+    if sweep:
+        best = run_files.read_run(os.path.join(folder, str(sweep["best"])))
         run = {**{name: best[name] for name in OF_BEST_RUN if name in best}, **run}
         run["phases_of_best"] = best.get("phases")
-    if not isinstance(run, dict):
+    if not run:
         raise UserError(f"{folder} holds no readable run.json: pass the folder of a run.")
     return {
         "run": run,
         "sweep": sweep,
         "metrics": _read_lines(os.path.join(folder, "metrics.jsonl")),
         "scores": dictionary(read_json(os.path.join(folder, "eval_results.json"))),
-        "details": read_json(os.path.join(folder, "eval_details.json")),
+        "details": run_files.read_details(folder),
         "examples": dictionary(read_json(os.path.join(folder, "examples.json"))),
         "deployments": read_json(os.path.join(folder, "deployments.json")),
-        "kind": heads.current(dictionary(read_json(os.path.join(folder, "task.json"))).get("kind")),
+        "kind": heads.current(run_files.read_task(folder).get("kind")),
         "manifest": dictionary(read_json(os.path.join(folder, "records", "manifest.json"))),
     }
 
@@ -121,7 +121,7 @@ def render(template: str, **values: Any) -> str:
     return _template(template).render(**values)
 
 
-def _template(name: str) -> jinja2.Template:
+def _template(name: str) -> Any:
     files = importlib.resources.files("bert_tf.reports")
     loader = jinja2.FunctionLoader(lambda name: files.joinpath(name).read_text(encoding="utf-8"))
     is_page = not name.endswith(".md.jinja")
@@ -189,8 +189,8 @@ def titles(kind: str | None) -> dict[str, str]:
 
 def data_of(run: Mapping[str, Any]) -> dict[str, list[str]]:
     """Notes on the data: {"splits": lines, "notes": lines}."""
-    data = dictionary(run.get("data"))
-    return {name: [str(line) for line in data.get(name) or []] for name in ("splits", "notes")}
+    data = run.get("data") or {}
+    return {name: data.get(name) or [] for name in ("splits", "notes")}
 
 
 def dictionary(value: Any) -> dict[str, Any]:

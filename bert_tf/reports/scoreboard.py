@@ -82,7 +82,7 @@ def scatter_details(details: Any) -> list[Drawn]:
 
 
 def confidence_details(details: Any) -> list[Drawn]:
-    """[{"name", "error", "temperature", "with_temperature", "bins"}] for the splits of eval_details.json.
+    """[{"name", "error", "temperature", "with_temperature", "is_used", "bins"}] for the splits of eval_details.json.
 
     with_temperature: None if no temperature is proposed.
     """
@@ -96,7 +96,7 @@ def confidence_details(details: Any) -> list[Drawn]:
         bins = [row for row in bins if all(is_number(row.get(key)) for key in BIN)]
         if is_number(error) and is_number(temperature) and (scaled is None or is_number(scaled)) and bins:
             split = {"name": name, "error": error, "temperature": temperature, "with_temperature": scaled}
-            drawn.append({**split, "bins": bins})
+            drawn.append({**split, "is_used": bool(values.get("is_used")), "bins": bins})
     return drawn
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from bert_tf import heads
 from bert_tf.heads.vectors import Vectors
 from bert_tf.reports import report
+from bert_tf.runtime import run_files
 from bert_tf.runtime.json_files import read_json
 
 # Options of `bert-tf predict` for the inputs of an export.
@@ -54,5 +55,5 @@ def kind_of(folder: str) -> str | None:
 
 def task_of(folder: str) -> dict[str, Any]:
     """The kind and the labels of a run, {} if it has only the heads of pre-training."""
-    values = report.dictionary(read_json(os.path.join(folder, "task.json")))
+    values = run_files.read_task(folder)
     return {**values, "kind": heads.current(values["kind"])} if values.get("kind") else values

@@ -18,9 +18,12 @@ IN_WORDS = {
 
 
 def command(arguments: Any) -> str:
-    """The recorded command line, quoted for a shell, one flag per line."""
+    """The recorded command line, quoted for a shell, one flag per line; of a program the command that does the same."""
     if not isinstance(arguments, list) or not arguments:
         return ""
+    if arguments[0] == "bert_tf":
+        recipe = "pretrain" if any(str(each).startswith("--input_file=") for each in arguments) else "finetune"
+        arguments = ["bert-tf", recipe, *arguments[1:]]
     words = [shlex.quote(str(argument)) for argument in arguments]
     if words[0].endswith(".py"):
         words = [f"python {words[0]}", *words[1:]]

@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.errors import UserError, reason_of
+from bert_tf.errors import UserError, missing_package, reason_of
 
 
 class _Module:
@@ -18,16 +18,18 @@ class _Module:
         try:
             loaded = importlib.import_module(self._name)
         except ImportError as error:
-            if not self._missing:
+            message = self._missing.format(reason=reason_of(error)) or missing_package(error)
+            if message is None:
                 raise
-            raise UserError(self._missing.format(reason=reason_of(error))) from None
+            raise UserError(message) from None
         return getattr(loaded, attribute)
 
 
 def module(name: str, missing: str = "") -> Any:
     """The module of that name, which is imported when an attribute of it is first read.
 
-    missing: the UserError if it cannot be imported, with {reason} for why; "": the ImportError as it is.
+    missing: the UserError if it cannot be imported, with {reason} for why; "": that of `missing_package`, or the
+    ImportError for other packages.
 
     Example:
         >>> module("math").floor(2.5)

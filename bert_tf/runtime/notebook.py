@@ -1,14 +1,12 @@
-"""Notebooks: a bar under the cell, TensorFlow's start without its messages, plain warnings. Free of TensorFlow."""
+"""Notebooks: a bar under the cell, and plain warnings. Free of TensorFlow."""
 
 import contextlib
 import html
 import logging
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 
-from bert_tf.runtime import tensorflow_startup
 from bert_tf.runtime.lazy import module
 
 ipython = module("IPython.display")
@@ -35,18 +33,6 @@ class Bar:
             return
         self._last = time.monotonic()
         self._shown.update(ipython.HTML(BAR.format(done=done, total=total or max(1, 2 * done), text=html.escape(text))))
-
-
-def start_tensorflow() -> None:
-    """Imports TensorFlow in a notebook without messages, which it prints twice; TF_CPP_MIN_LOG_LEVEL=0 shows them.
-
-    Elsewhere it does nothing.
-    """
-    if is_notebook():
-        warnings.filterwarnings("ignore", "IProgress not found")  # of huggingface_hub's tqdm, without ipywidgets
-    if is_notebook() and "tensorflow" not in sys.modules:
-        with tensorflow_startup.no_messages():
-            import tensorflow  # noqa: F401
 
 
 @contextlib.contextmanager

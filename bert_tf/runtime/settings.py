@@ -22,10 +22,11 @@ MAX_NUMBER = (2 - 2**-23) * 2.0**127  # the largest float32
 MAX_SHOWN = 60  # characters of a wrong value in an error
 
 Value = TypeVar("Value")
+ValueOfKind = TypeVar("ValueOfKind", covariant=True)
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind(Generic[Value]):
+class Kind(Generic[ValueOfKind]):
     """A kind of value: the end of the sentence "expected ...", and whether a value is of it."""
 
     expected: str

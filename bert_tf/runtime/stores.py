@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime.lazy import tf
-from bert_tf.runtime.tensorflow_startup import start_if_silenced
+from bert_tf.runtime.tensorflow_startup import ensure_started
 
 StrPath = str | os.PathLike[str]
 
@@ -42,7 +42,7 @@ def is_remote(path: StrPath) -> bool:
 
 def gfile() -> Any:
     """The module `tf.io.gfile`; starts TensorFlow."""
-    start_if_silenced()
+    ensure_started()
     return tf.io.gfile
 
 

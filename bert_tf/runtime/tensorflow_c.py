@@ -112,7 +112,7 @@ class Session:
         import hashlib  # noqa: F401
         import ssl  # noqa: F401
 
-        # For all libraries that are loaded later; functions are found when they are called.
+        # Global, so that later libraries find it; lazy, which starts faster.
         self._library = open_library(library, os.RTLD_LAZY | os.RTLD_GLOBAL)
         for name in POINTERS:
             getattr(self._library, name).restype = ctypes.c_void_p

@@ -1,7 +1,7 @@
-"""Starts TensorFlow without the messages about GPUs that it prints on machines without one, and without Keras.
+"""Starts TensorFlow without the messages about GPUs that it prints on machines without one.
 
-Only scripts and commands do that, as it redirects standard error of the process: they call `silence()` at their start,
-after which library code that imports TensorFlow lazily silences it too.
+Library code calls `ensure_started()` before it uses TensorFlow. Scripts and commands call `silence()` first: their
+TensorFlow starts without Keras, too.
 """
 
 import contextlib
@@ -10,10 +10,11 @@ import logging
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import backend, keras_import, tensorflow_c
+from bert_tf.runtime import backend, keras_import, notebook, tensorflow_c
 
 # What `import tensorflow` imports of Keras at its end, to register its optimizers for `tf.saved_model.load`: a third of
 # the time. No SavedModel of this package has one, and what needs Keras imports it.
@@ -26,21 +27,29 @@ _process = {"is_silenced": False, "is_started": False, "has_tf32": False}
 
 
 def silence() -> None:
-    """Lets `start_if_silenced` silence TensorFlow in this process; for scripts and commands."""
+    """Lets `ensure_started` silence TensorFlow in this process; for scripts and commands."""
     _process["is_silenced"] = True
 
 
 def allow_tf32() -> None:
-    """Lets `start_if_silenced` leave products of float32 on GPUs to TF32."""
+    """Lets `ensure_started` leave products of float32 on GPUs to TF32."""
     _process["has_tf32"] = True
 
 
-def start_if_silenced() -> None:
-    """`start_tensorflow` in a process that called `silence`; otherwise does nothing.
+def ensure_started() -> None:
+    """Imports TensorFlow without its messages, unless this process has; TF_CPP_MIN_LOG_LEVEL=0 shows them.
 
-    GPUs then multiply float32 in float32, unless `allow_tf32` was called; TensorFlow's default is TF32, of 10 bits.
+    In scripts and commands (`silence`) it is `start_tensorflow`. GPUs then multiply float32 in float32, unless
+    `allow_tf32` was called; TensorFlow's default is TF32, of 10 bits.
     """
-    if _process["is_silenced"] and not _process["is_started"]:
+    if not _process["is_silenced"]:
+        if notebook.is_notebook():
+            warnings.filterwarnings("ignore", "IProgress not found")  # of huggingface_hub's tqdm, without ipywidgets
+        if "tensorflow" not in sys.modules:
+            check_installed()
+            with no_messages():
+                backend.gpu_count()  # loads the drivers
+    elif not _process["is_started"]:
         _process["is_started"] = True
         start_tensorflow()
         backend.allow_tf32(_process["has_tf32"])
@@ -52,19 +61,25 @@ def start_tensorflow() -> None:
     If Keras is imported later, it is without EXTRAS_OF_KERAS. Call it before importing modules that need TensorFlow.
     TF_CPP_MIN_LOG_LEVEL=0 shows everything.
     """
-    if importlib.util.find_spec("tensorflow") is None:
-        raise UserError(
-            "TensorFlow is not installed: pip install bert-tf, or give an export with a model for an installed engine "
-            "(`bert-tf export RUN --engine=onnx` writes it)."
-        )
+    check_installed()
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
         return
     if "keras" not in sys.modules:
         keras_import.within(lambda _: _without(*EXTRAS_OF_KERAS))
     with _without(PART_OF_KERAS), no_messages():
-        if library := tensorflow_c.library_path():  # a second or more, in which `import` would stop all other threads
+        if library := tensorflow_c.library_path():  # `import` would block all other threads for a second or more
             tensorflow_c.open_library(library, os.RTLD_NOW)
         backend.gpu_count()  # loads the drivers
+
+
+def check_installed() -> None:
+    """Raises UserError if TensorFlow is not installed."""
+    if importlib.util.find_spec("tensorflow") is None:
+        raise UserError(
+            "TensorFlow is not installed: pip install bert-tf. Without it, `bert-tf predict` and `serve`, and "
+            'bert_tf.load(path, engine="onnx"), run exports that have a model for an installed engine; '
+            "`bert-tf export RUN --engine=onnx` writes one."
+        )
 
 
 @contextlib.contextmanager

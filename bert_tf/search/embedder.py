@@ -19,7 +19,7 @@ from bert_tf.export.batches import Predictor, predict_in_order
 from bert_tf.heads.vectors import sentence_choice
 from bert_tf.heads.vectors.sentence_choice import DOCUMENT, QUERY, SentenceOptions
 from bert_tf.heads.vectors.vector_choice import VectorChoice
-from bert_tf.runtime.tensorflow_startup import start_if_silenced
+from bert_tf.runtime.tensorflow_startup import ensure_started
 from bert_tf.search.embedder_settings import COSINE, DOT, EmbedderSettings
 
 WINDOW = 4096  # texts among which those of similar length share a batch
@@ -124,7 +124,7 @@ def _model(path: str, engine: str) -> Model:
     predictor = engine_predictor.load_for_vectors(path, engine)
     if predictor:
         return Model(predictor.sentence_vectors, predictor.config, predictor.extractor)
-    start_if_silenced()
+    ensure_started()
     from bert_tf.checkpoints import pretrained
     from bert_tf.heads.vectors.extraction import Extractor
 

@@ -146,7 +146,7 @@ class ClientRoutes:
     def _chosen(self, name: Any, what: str) -> Served:
         """The model with a name, or the only one that returns vectors, or takes pairs."""
         fits, lacks = {
-            "vectors": (is_of_vectors, "makes no vectors of texts"),
+            "vectors": (is_of_vectors, "makes no embeddings"),
             "pairs": (is_of_pairs, "takes no pairs"),
         }[what]
         known = {name: model for name, model in self._server.models.items() if fits(model)}
@@ -186,7 +186,7 @@ class ClientRoutes:
     async def _check_whole(
         self, model: Served, body: Body, examples: list[list[str]], prompt: str | None = None
     ) -> None:
-        """Raises HTTPException where the client does not want its texts to be cut as the model would."""
+        """Raises HTTPException if the client forbids truncation and the model would truncate a text."""
         truncate, side = body.get("truncate"), body.get("truncation_direction")
         if truncate is not None and not isinstance(truncate, bool):
             raise HTTPException(400, "truncate is neither true nor false.")
@@ -196,7 +196,7 @@ class ClientRoutes:
             return
         cuts = await asyncio.to_thread(model.cuts, prompt)
         if cuts is None:
-            message = f"{model.name} does not say how long its texts may be: send it without truncate: false and Left."
+            message = f"The maximum length of {model.name} is unknown: remove truncate and truncation_direction."
             raise HTTPException(400, message)
         long = await asyncio.to_thread(lambda: [number for number, each in enumerate(examples) if cuts(each)][:1])
         if long and truncate is False:

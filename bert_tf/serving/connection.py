@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import math
+import socket
 import ssl
 from typing import Any
 
@@ -14,6 +16,8 @@ from bert_tf.serving.app import Server
 MAX_HEADER_BYTES = 65_536  # of the request line and all headers; also of trailers and of what frames chunks
 PARTING_BYTES, PARTING_SECONDS = 64 << 20, 5.0  # of a request that are read and dropped after its response
 REFUSED_SECONDS = 1.0  # that a connection beyond the limit is kept for its response
+AT_ONCE = 16  # connections accepted before the limit is applied to the first of them
+BACKLOG = 1024  # connections waiting in the system to be accepted
 NO_SNIFF = ("x-content-type-options", "nosniff")
 
 
@@ -45,7 +49,7 @@ class _Parser:
         return getattr(self._parser, name)
 
     def feed_data(self, data: bytes) -> None:
-        """Parses what was received."""
+        """Parses received data."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -77,7 +81,7 @@ class _Transport:
 class Connection(HttpToolsProtocol):
     """A connection with limits that uvicorn with httptools does not have.
 
-    With `most` others it is answered 503, as long as fewer than `most_refused` are.
+    Beyond `most` connections, up to `most_refused` get a 503 and further ones are reset.
 
     It is closed when a complete request header has not arrived within `timeout_keep_alive` seconds. uvicorn applies
     that limit only after a response. A client that connects and sends nothing, or sends its header or the rest of a
@@ -93,7 +97,7 @@ class Connection(HttpToolsProtocol):
     """
 
     most = most_refused = 0  # connections at a time
-    refused: set[asyncio.Protocol]  # those that are answered 503
+    refused: set[asyncio.Protocol]  # connections that get a 503
     is_counted = False  # whether it has its place among `most` since before its TLS handshake
     _limit: asyncio.TimerHandle | None = None  # closes the connection
     _patience: asyncio.TimerHandle | None = None  # closes the connection of a client that does not read
@@ -129,7 +133,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def is_parting(self) -> bool:
-        """Returns whether the last response was sent, and what arrives is dropped."""
+        """Returns whether the last response was sent and further input is dropped."""
         return self._parting_bytes is not None
 
     def _part(self, seconds: float = PARTING_SECONDS) -> None:
@@ -186,11 +190,11 @@ class Connection(HttpToolsProtocol):
 
     @property
     def is_upgrade(self) -> bool:
-        """Returns whether the header that was parsed asks for another protocol."""
+        """Returns whether the parsed header asks for another protocol."""
         return self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers)
 
     def header(self) -> bytes:
-        """The header that was parsed, but for asking for another protocol."""
+        """The parsed header without the request for another protocol."""
         version = self.parser.get_http_version().encode()
         lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
         lines += [b"%s: %s" % (name, value) for name, value in self.headers if name != b"upgrade"]
@@ -288,7 +292,7 @@ class Handshake(asyncio.Protocol):
         self._task = whole.loop.create_task(self._finish())
 
     def data_received(self, data: bytes) -> None:
-        """Keeps what arrives before the connection has its protocol."""
+        """Keeps data that arrives before the handover to the connection."""
         self._early += data
 
     async def _finish(self) -> None:
@@ -299,7 +303,7 @@ class Handshake(asyncio.Protocol):
                 self,
                 self._context,
                 server_side=True,
-                ssl_handshake_timeout=whole.timeout_keep_alive,
+                ssl_handshake_timeout=min(whole.timeout_keep_alive, math.inf if whole.is_counted else PARTING_SECONDS),
             )
         except OSError:  # of TLS too; the transport is closed
             return
@@ -318,6 +322,16 @@ class Handshake(asyncio.Protocol):
         self._transport.abort()
 
 
+class HttpServer(uvicorn.Server):
+    """uvicorn's server, which accepts few connections at a time but lets many wait."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Starts to accept connections."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(BACKLOG)
+
+
 def settings(
     server: Server, *, most_connections: int = 512, most_refused: int = 64, tls: ssl.SSLContext | None = None
 ) -> uvicorn.Config:
@@ -326,9 +340,9 @@ def settings(
     Args:
         server: the Server.
         most_connections: further ones are refused.
-        most_refused: connections that are told so at a time; further ones are reset.
-        tls: with the certificate, for HTTPS. uvicorn does not know of it, as asyncio would count and limit no
-            handshakes.
+        most_refused: simultaneous connections that get a 503 for it; further ones are reset.
+        tls: with the certificate, for HTTPS. uvicorn does not get it, because asyncio neither counts handshakes nor
+            limits their time.
     """
     limits = {"most": most_connections, "most_refused": most_refused, "refused": set()}
     kind = type("Connection", (Connection,), limits)
@@ -340,6 +354,7 @@ def settings(
     return uvicorn.Config(
         server.app(),
         http=secured if tls else kind,  # type: ignore[arg-type]
+        backlog=AT_ONCE,
         ws="none",
         log_level="error",
         access_log=False,

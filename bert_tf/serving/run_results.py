@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict
 
-from bert_tf.runtime import files
+from bert_tf.runtime import files, run_files
 from bert_tf.runtime.json_files import read_json
 
 MAX_CHARACTERS = 20_000  # of an example
@@ -28,9 +28,10 @@ def read(export: str, inputs: Mapping[str, int | None]) -> RunResults:
         export: the folder of the export.
         inputs: {name: None, or the number of texts that an example has} of its signature.
     """
-    run, sweep, scores, examples = (
-        _dictionary(os.path.join(os.path.dirname(files.absolute(export)), name))
-        for name in ("run.json", "sweep.json", "eval_results.json", "examples.json")
+    folder = os.path.dirname(files.absolute(export))
+    run = run_files.read_run(folder)
+    sweep, scores, examples = (
+        _dictionary(os.path.join(folder, name)) for name in ("sweep.json", "eval_results.json", "examples.json")
     )
     if not run:
         return {"score": None, "date": None, "examples": []}

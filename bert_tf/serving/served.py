@@ -208,10 +208,10 @@ class Served:
         return list(self._default.inputs)
 
     def cuts(self, prompt: str | None = None) -> whole_texts.Cuts | None:
-        """Says whether the texts of an example are cut; see `whole_texts.of`."""
+        """A function that returns whether texts are truncated; see `whole_texts.of`."""
         if prompt not in self._cuts:
             self._cuts[prompt] = None
-            with contextlib.suppress(UserError):  # a file that says it is damaged
+            with contextlib.suppress(UserError):  # a damaged file
                 self._cuts[prompt] = whole_texts.of(self.folder, prompt)
         return self._cuts[prompt]
 

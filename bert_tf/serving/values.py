@@ -170,6 +170,6 @@ def cite(text: str) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """What a JSON value is, for a message."""
+    """The kind of a JSON value, for a message."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
     return "an empty list" if value == [] else names.get(type(value), "a number")

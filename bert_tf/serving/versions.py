@@ -14,9 +14,10 @@ from bert_tf.runtime import files
 VERSION = "1"  # of a folder without versions
 WHOLE = {"saved_model.pb", "export", "run.json", "config.json", "index.json"}  # a folder with one has no versions
 SECONDS = 1.0  # from one look at the folders to the next, as TensorFlow Serving has it
-FIRST_WAIT, LONGEST_WAIT = 10, 600  # looks until what could not be loaded is tried again; each time twice as many
+REST = 5  # unchanged looks before an attempt to load a version with fewer parts than the served one
+FIRST_WAIT, LONGEST_WAIT = 10, 600  # looks until a version that failed to load is tried again; doubled each time
 
-Files = tuple[tuple[str, int, int], ...]  # path, size and time of each
+Files = tuple[tuple[str, int, int], ...]  # path in the folder, size and time of each
 Model = TypeVar("Model")
 
 
@@ -43,6 +44,7 @@ class Watch(Generic[Model]):
         """load: makes the model of a folder, and its version; raises an exception if it cannot."""
         self._path, self._load = path, load
         self._served = self._last = self._state()
+        self._same = 0  # looks since the last change
         self._wait = self._left = 0  # looks until the next attempt, after those that failed
         self._said = ""
         self.is_loading = False
@@ -54,15 +56,16 @@ class Watch(Generic[Model]):
     def look(self) -> Model | None:
         """The model that is there now, loaded; None if it is the one that was found before, or still being written.
 
-        A folder counts as written once a second look finds it unchanged. What cannot be loaded is tried again, when its
-        files have changed or after a while: memory may have been short. Raises NotComplete the first time, then
-        UserError with the reason; each once.
+        A folder counts as written once a second look finds it unchanged, or REST looks. A version that cannot be loaded
+        is tried again when its files change, and after a while, because memory may have been short. Raises NotComplete
+        the first time, then UserError with the reason; each once.
         """
         before, self._last = self._last, self._state()
-        if self._last != before:
+        self._same = self._same + 1 if self._last == before else 0
+        if not self._same:
             self._wait = self._left = 0
-            return None
-        if self._last == self._served or not self._last[2]:
+        is_new = self._last != self._served and self._last[2]
+        if not is_new or self._same < (1 if _names(self._served[2]) <= _names(self._last[2]) else REST):
             return None
         if self._left:
             self._left -= 1
@@ -71,7 +74,7 @@ class Watch(Generic[Model]):
         try:
             model = self._load(*self._last[:2])
         except Exception as error:
-            refusal: UserError = NotComplete(f"Version {self._last[1]} is not complete yet; it is tried again.")
+            refusal: UserError = NotComplete(f"version {self._last[1]} is not complete yet; it is tried again.")
             if self._wait:
                 refusal = error if isinstance(error, UserError) else UserError(reason_of(error))
             self._wait = self._left = min(2 * self._wait, LONGEST_WAIT) or FIRST_WAIT
@@ -89,10 +92,16 @@ class Watch(Generic[Model]):
         try:
             folder, version = newest(self._path)
             export = os.path.join(folder, "export")
-            paths = files.walk(export if files.is_folder(export) else folder)
-            return folder, version, tuple((path, files.size(path), _changed(path)) for path in paths)
+            root = export if files.is_folder(export) else folder
+            found = ((path[len(root) :], files.size(path), _changed(path)) for path in files.walk(root))
+            return folder, version, tuple(found)
         except (OSError, UserError):  # it is being replaced, or the store cannot be reached: the next look tells
             return self._path, VERSION, ()
+
+
+def _names(content: Files) -> set[str]:
+    """The parts of a folder that decide how it is loaded; without `engines`, TensorFlow would start."""
+    return {path.strip(os.sep).partition(os.sep)[0] for path, *_ in content} & (WHOLE | {"engines"})
 
 
 def _changed(path: str) -> int:

@@ -63,12 +63,17 @@ class ByteBpeTokenizer(Tokenizer):
         return self(tf.where(tf.equal(texts, ""), "", tf.strings.join([" ", texts])))
 
     def continues_word(self, ids: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-        """As Tokenizer: letters and digits continue those that they touch, and parts of a character the part before."""
+        """As Tokenizer: letters and digits continue those that they touch, and parts of a character the part before.
+
+        A word after the token of the blank before it continues it.
+        """
         contents = [byte_level.token_bytes(token) for token in self.vocabulary]
         is_part = tf.gather(tf.constant([bool(c) and 0x80 <= c[0] < 0xC0 for c in contents]), ids)
         of_letters = tf.gather(tf.constant([self.surface(token).isalnum() for token in self.vocabulary]), ids)
         touches = tf.equal(starts, shift(ends, 1)) & ~tf.equal(starts, 0)
-        return is_part | (touches & of_letters & shift(of_letters | is_part, 1))
+        is_blank = tf.gather(tf.constant([token == "Ġ" for token in self.vocabulary]), ids)
+        is_marked = touches & shift(is_blank & tf.equal(starts, ends), 1)
+        return is_part | is_marked | (touches & of_letters & shift(of_letters | is_part, 1))
 
     def surface(self, token: str) -> str:
         return byte_level.token_bytes(token).decode("utf-8", "replace").strip()

@@ -15,6 +15,7 @@ from bert_tf.errors import UserError
 HEADER = "#version: 0.2"  # first line of merges.txt
 LETTER, NUMBER, SPACE, OTHER = range(4)  # classes of characters
 SPACES = (*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
+WHITE = "".join(map(chr, SPACES))
 CHARACTERS = 0x110000
 BLANK = "\u2423"  # for a space in the names of tokens that are spaces alone, which no list of lines could hold
 # What Unicode 15 and 16 added, as the Unicode version of `tokenizers` does not depend on that of Python.
@@ -77,6 +78,13 @@ def character_classes() -> np.ndarray:
             classes[first_code : last_code + 1] = kind
     classes[list(SPACES)] = SPACE
     return classes
+
+
+def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """A part of a text without the white space at its ends; a part with only white space is empty."""
+    part = text[start:end].lstrip(WHITE)
+    begin = end - len(part)
+    return (begin, begin + len(part.rstrip(WHITE))) if part else (start, start)
 
 
 def parse_merges(content: bytes) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from typing import Any
 
 from bert_tf.runtime.lazy import module
+from bert_tf.text.byte_level import spaces_for_blanks
 from bert_tf.text.tokenizer_settings import DEFAULT, AddedToken, TokenizerSettings
 
 normalizers = module("tokenizers.normalizers")
@@ -132,7 +133,7 @@ def split_at_added_tokens(
 
     without_ideographs: whether ideographs are excluded from words.
     """
-    found = {token.content: token for token in tokens}
+    found = {spaces_for_blanks(token.content): token for token in tokens}
     end = 0
     for match in re.finditer(special_token_pattern(found), text) if tokens else ():
         token, start, stop = found[match[0]], match.start(), match.end()

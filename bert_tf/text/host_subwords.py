@@ -48,9 +48,11 @@ class ByteBpe(HostTokenizer):
         return byte_level.token_bytes(token).decode("utf-8", "replace").strip()
 
     def continues_word(self, tokens: Tokens) -> np.ndarray:
-        """See HostTokenizer: letters and digits continue those that they touch; parts of a character what is before."""
+        """See HostTokenizer: as `byte_bpe.ByteBpeTokenizer.continues_word`."""
         of_letters, is_part = self.is_of_letters[tokens.ids], self._is_part[tokens.ids]
-        return is_part | (_touches(tokens) & of_letters & _shifted(of_letters | is_part))
+        is_blank = np.array([self.vocabulary[number] == "Ġ" for number in tokens.ids], bool)
+        is_marked = _shifted(is_blank & (np.array(tokens.starts) == np.array(tokens.ends)))
+        return is_part | (_touches(tokens) & (is_marked | (of_letters & _shifted(of_letters | is_part))))
 
     @functools.cached_property
     def is_of_letters(self) -> np.ndarray:

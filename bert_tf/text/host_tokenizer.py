@@ -72,14 +72,15 @@ class HostTokenizer(abc.ABC):
         special_tokens_in_strings: bool | Sequence[str] = False,
     ) -> None:
         vocabularies.check_special_tokens(vocabulary, "The vocabulary")
-        self.vocabulary, self.lower_case, self.size = list(vocabulary), bool(lower_case), len(vocabulary)
+        self.vocabulary = vocabulary if isinstance(vocabulary, list) else list(vocabulary)
+        self.lower_case, self.size = bool(lower_case), len(vocabulary)
         self._ids = {token: number for number, token in enumerate(vocabulary)}
         names = vocabularies.special_tokens(vocabulary)
         self.pad_id, self.unknown_id, self.cls_id, self.sep_id, self.mask_id = (self._ids[name] for name in names)
         self.mask_token = self.vocabulary[self.mask_id]
         self.special_tokens = special_tokens.choose(special_tokens_in_strings, vocabulary)
-        self._settings = vocabularies.settings_of(vocabulary)
-        found = self._settings.found_as(self.special_tokens)
+        self.settings = vocabularies.settings_of(vocabulary)
+        found = self.settings.found_as(self.special_tokens)
         self._set_up(vocabulary, [token for token in found if token.normalized])
         self._added = [token for token in found if not token.normalized]
 
@@ -90,6 +91,14 @@ class HostTokenizer(abc.ABC):
     def inside_text(self, text: str) -> list[int]:
         """The ids of a word or sentence that stands inside of a text."""
         return self(text)
+
+    def ids_with_masks(self, text: str) -> list[int]:
+        """The ids of a text in which the mask is recognized, see `Tokenizer.ids_with_masks`."""
+        text = text.replace(special_tokens.MASK, self.mask_token)
+        if self.mask_token in self.special_tokens:
+            return self(text)
+        mask = special_tokens.unrecognized_mask(self.vocabulary)
+        return normal_tokens(text, [mask], self._token, self.with_offsets).ids
 
     def with_offsets(self, text: str) -> Tokens:
         """The ids of a text, and the offsets of each token in it, in characters; see `Tokenizer.with_offsets`."""
@@ -134,9 +143,9 @@ class WordPiece(HostTokenizer):
     """The original's tokens, see `text.tokenizer`."""
 
     def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
-        outside = self._settings.outside_wordpiece()
+        outside = self.settings.outside_wordpiece()
         self._pieces = {token: number for token, number in self._ids.items() if token not in outside}
-        self._strips = self._settings.strips_accents(self.lower_case)
+        self._strips = self.settings.strips_accents(self.lower_case)
         self._words: dict[str, tuple[list[int], list[int]]] = {}  # word -> ids, and where each begins and the last ends
         self._normal: dict[str, str] = {}
         names: dict[str, AddedToken] = {}
@@ -156,13 +165,13 @@ class WordPiece(HostTokenizer):
             normal, places = text.lower() if self.lower_case else text, None
         else:
             normal, places = self._normalize(text)
-        splits = self._settings.split_ideographs
+        splits = self.settings.split_ideographs
         tokens = normal_tokens(normal, self._in_normal, self._named_token, self._of_normal, without_ideographs=splits)
         return tokens if places is None else _in_source(tokens, places, len(text))
 
     def _of_normal(self, text: str) -> Tokens:
         tokens = Tokens([], [], [])
-        for word, start in _words(text, self._settings.split_ideographs):
+        for word, start in _words(text, self.settings.split_ideographs):
             ids, bounds = self._words.get(word) or self._add(word)
             tokens.ids.extend(ids)
             tokens.starts.extend([start + bound for bound in bounds[:-1]])
@@ -172,7 +181,7 @@ class WordPiece(HostTokenizer):
     def _add(self, word: str) -> tuple[list[int], list[int]]:
         if len(self._words) >= MAX_WORDS:
             self._words.clear()
-        pieces = wordpiece(word, self._pieces, self._settings.max_word_characters)
+        pieces = wordpiece(word, self._pieces, self.settings.max_word_characters)
         sizes = [len(word)] if pieces == ["[UNK]"] else [len(self.surface(piece)) for piece in pieces]
         ids = [self._ids.get(piece, self.unknown_id) for piece in pieces]
         added = ids, [0, *np.cumsum(sizes).tolist()]

@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-import sentencex
+from bert_tf.runtime.lazy import module
 
 Layout = Literal["sentences", "paragraphs", "lines", "wrapped", "files"]
 Chunk = tuple[str, bool]  # text, ends_line
 
+sentencex = module("sentencex")
 MAX_CHUNK = 16384  # characters read at once, and the longest sentence; bounds memory in a file without line ends
 SENTENCE_END = re.compile(r"""[.!?…:;。！？；：]["'”’»)\]）」』*_]*$""")
 CHINESE = re.compile("[\u3400-\u9fff\uf900-\ufaff]")

@@ -8,8 +8,10 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Protocol
 
 from bert_tf.errors import UserError
-from bert_tf.text.vocabulary import SPECIAL_TOKENS, special_tokens
+from bert_tf.text.tokenizer_settings import AddedToken
+from bert_tf.text.vocabulary import MPNET, SPECIAL_TOKENS, WORDPIECE, kind_of, special_tokens
 
+MASK = "[MASK]"  # in texts for any tokenizer
 SETTING = "special_tokens_in_strings"  # KerasHub's name, in tokenizer_config.json
 ALL, NONE = "all", "none"  # values of the flag special_tokens_in_strings
 
@@ -48,6 +50,14 @@ def choose(given: bool | Iterable[str], vocabulary: Collection[str]) -> tuple[st
             "leave it out of special_tokens_in_strings."
         )
     return tuple(sorted({*five, *added}, key=lambda token: (-len(token), token)))
+
+
+def unrecognized_mask(vocabulary: Collection[str]) -> AddedToken:
+    """The mask for a tokenizer that does not recognize it in texts, where masks are to be filled.
+
+    As in RoBERTa the white space before it belongs to it, as that before a word belongs to the word.
+    """
+    return AddedToken(content=special_tokens(vocabulary)[-1], lstrip=kind_of(vocabulary) not in (WORDPIECE, MPNET))
 
 
 def parse(flag: str, checkpoint: Recorded | None) -> tuple[str, ...]:

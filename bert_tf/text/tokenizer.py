@@ -15,6 +15,7 @@ into a table of characters; each is handled where it occurs:
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ from bert_tf.runtime.lazy import tf
 from bert_tf.text import special_tokens
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.added_tokens import AddedTokenSplit, AddedTokenSplitter
-from bert_tf.text.tokenizer_settings import AddedToken
+from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
 from bert_tf.text.truncation import LONGEST_FIRST, TRUNCATIONS
 from bert_tf.text.wordpiece import ExactWordpiece
 
@@ -67,6 +68,7 @@ class Tokenizer:
     ) -> None:
         vocabularies.check_special_tokens(vocabulary, "The vocabulary")
         self.vocabulary = vocabulary if isinstance(vocabulary, list) else list(vocabulary)
+        self.settings = vocabularies.settings_of(vocabulary)
         self.lower_case = bool(lower_case)
         self.size = len(self.vocabulary)
         ids = {token: i for i, token in enumerate(self.vocabulary)}  # a repeated token has its last id, as originally
@@ -76,7 +78,7 @@ class Tokenizer:
         self.mask_token = self.vocabulary[self.mask_id]
         self.is_continuation = self._continuations()  # bool [V]
         self.special_tokens = special_tokens.choose(special_tokens_in_strings, self.vocabulary)
-        found = vocabularies.settings_of(vocabulary).found_as(self.special_tokens)
+        found = self.settings.found_as(self.special_tokens)
         self._splitter = self._new_splitter()
         if normalized := [token for token in found if token.normalized]:
             self._splitter = self._with_normalized(normalized, [ids[token.content] for token in normalized])
@@ -112,6 +114,16 @@ class Tokenizer:
     def inside_text(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Ids of words or sentences that stand inside of a text: string [B] -> ragged int32 [B, (tokens)]."""
         return self(texts)
+
+    def ids_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """As `tokenizer(texts)`, with the mask recognized by any tokenizer, by its own name or as [MASK]."""
+        if self.mask_token != special_tokens.MASK:
+            texts = tf.strings.regex_replace(texts, re.escape(special_tokens.MASK), self.mask_token)
+        if self.mask_token in self.special_tokens:
+            return self(texts)
+        mask = special_tokens.unrecognized_mask(self.vocabulary)
+        ids: tf.RaggedTensor = AddedTokenSplitter(self._splitter, [mask], [self.mask_id]).tokenize(_as_batch(texts))
+        return ids
 
     def tokenize_words(self, words: tf.RaggedTensor | Sequence[Sequence[str]]) -> tf.RaggedTensor:
         """Ragged string [B, (words)] or lists of str -> ids of each word: ragged int32 [B, (words), (tokens)]."""
@@ -187,8 +199,7 @@ class Tokenizer:
 
     def _new_splitter(self) -> Any:
         """Object that cuts texts, with the methods `tokenize` and `tokenize_with_offsets` of ExactWordpiece."""
-        settings = vocabularies.settings_of(self.vocabulary)
-        return ExactWordpiece(self.vocabulary, lower_case=self.lower_case, settings=settings)
+        return ExactWordpiece(self.vocabulary, lower_case=self.lower_case, settings=self.settings)
 
     def _with_normalized(self, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
         """The splitter that also finds these tokens in normal texts."""
@@ -196,8 +207,8 @@ class Tokenizer:
         found = {text: (token, number) for text, token, number in reversed(list(zip(normal, tokens, ids, strict=True)))}
         renamed = [dataclasses.replace(token, content=text) for text, (token, _) in found.items() if text.strip()]
         numbers = [number for text, (_, number) in found.items() if text.strip()]
-        settings, kind = vocabularies.settings_of(self.vocabulary), vocabularies.kind_of(self.vocabulary)
-        splits = settings.split_ideographs and kind in (vocabularies.WORDPIECE, vocabularies.MPNET)
+        kind = vocabularies.kind_of(self.vocabulary)
+        splits = self.settings.split_ideographs and kind in (vocabularies.WORDPIECE, vocabularies.MPNET)
         if renamed:
             self._splitter.added = AddedTokenSplit(renamed, numbers, without_ideographs=splits)
         return self._splitter
@@ -228,13 +239,13 @@ def pack(
         segments: each string [B], a list of str, or ragged ids [B, (tokens)]. BERT has two kinds of segments; more need
             a model with as large a type_vocab_size.
         max_seq_length: L, [CLS] and [SEP] included.
-        truncation: the segment that loses tokens at its end. "longest_first", as `_truncate_seq_pair` of
-            google-research/bert `run_classifier.py`: the longest, the last of several equally long ones. "only_first",
-            "only_second": that segment; where the others fill the row alone, they are truncated, the longest first.
+        truncation: the segment that loses tokens at its end. "longest_first": the longest, see `truncated_lengths`.
+            "only_first", "only_second": that segment; where the others fill the row alone, they are truncated, the
+            longest first.
 
     Returns:
-        "token_ids" and "segment_ids" int32 [B, L] (0 up to the first [SEP], 1 up to the second, ..., then 0) and
-        "lengths" int32 [B], the number of positions in use.
+        "token_ids" and "segment_ids" int32 [B, L] (0 up to the first [SEP], 1 up to the second, ..., then 0; all 0 for
+        a tokenizer with one segment) and "lengths" int32 [B], the number of positions in use.
     """
     room = max_seq_length - tokenizer.special_count(len(segments))
     if not segments or room < 1:
@@ -243,7 +254,8 @@ def pack(
             "least 3, two segments and at least 4, and so on."
         )
     segments = [s if isinstance(s, tf.RaggedTensor) and s.dtype != tf.string else tokenizer(s) for s in segments]
-    sizes = _sizes([tf.cast(segment.row_lengths(), tf.int32) for segment in segments], room, truncation)
+    lengths_before = [tf.cast(segment.row_lengths(), tf.int32) for segment in segments]
+    sizes = _sizes(lengths_before, room, truncation, tokenizer.settings)
     positions = tf.range(max_seq_length)[None, :]  # [1, L]
     batch = tf.shape(sizes[0])[0]
     token_ids = tf.where(tf.equal(positions, 0), tokenizer.cls_id, tf.fill([batch, max_seq_length], tokenizer.pad_id))
@@ -257,33 +269,42 @@ def pack(
         values = tf.concat([tf.cast(segment.values, tf.int32), [tokenizer.pad_id]], 0)  # never empty
         source = tf.where(inside, tf.cast(segment.row_starts(), tf.int32)[:, None] + offset, 0)
         token_ids = tf.where(inside, tf.gather(values, source), tf.where(closing, tokenizer.sep_id, token_ids))
-        segment_ids = tf.where(inside | closing, number, segment_ids)
+        if not tokenizer.settings.one_segment:
+            segment_ids = tf.where(inside | closing, number, segment_ids)
         lengths += size + closings
     return {"token_ids": token_ids, "segment_ids": segment_ids, "lengths": lengths}
 
 
-def _sizes(lengths: Sequence[tf.Tensor], room: int, truncation: str) -> list[tf.Tensor]:
+def _sizes(lengths: Sequence[tf.Tensor], room: int, truncation: str, settings: TokenizerSettings) -> list[tf.Tensor]:
     """The lengths of segments, int32 [B] each, after a truncation of `pack`."""
     if truncation not in TRUNCATIONS:
         raise UserError(f"truncation={truncation} was given; expected one of {', '.join(TRUNCATIONS)}.")
     chosen = TRUNCATIONS[truncation]
     if chosen is None or len(lengths) == 1:
-        return truncated_lengths(lengths, room)
-    others = truncated_lengths([each for number, each in enumerate(lengths) if number != chosen], room)
+        return truncated_lengths(lengths, room, settings)
+    others = truncated_lengths([each for number, each in enumerate(lengths) if number != chosen], room, settings)
     size = tf.minimum(lengths[chosen], room - tf.add_n(others))
     return [*others[:chosen], size, *others[chosen:]]
 
 
-def truncated_lengths(lengths: Sequence[tf.Tensor], room: int | tf.Tensor) -> list[tf.Tensor]:
-    """The lengths of segments, int32 [B] each, after truncating the longest first, the last one on a tie."""
+def truncated_lengths(
+    lengths: Sequence[tf.Tensor], room: int | tf.Tensor, settings: TokenizerSettings
+) -> list[tf.Tensor]:
+    """The lengths of segments, int32 [B] each, after truncating the longest first, the last one on a tie.
+
+    This is `_truncate_seq_pair` of google-research/bert `run_classifier.py`. With `settings.odd_to_longer` it is
+    `LongestFirst` of Hugging Face's `tokenizers`: if both texts of a pair lose tokens and the room is odd, the longer
+    one gets the odd token, the second on a tie.
+    """
     if len(lengths) == 1:
         return [tf.minimum(lengths[0], room)]
     if len(lengths) > 2:
         return _truncated_lengths_of_many(lengths, room)
     first, second = lengths
+    odd = tf.cast(first > second, tf.int32) if settings.odd_to_longer else 1  # which the first text gets
     return [
-        tf.minimum(first, tf.maximum(room - second, (room + 1) // 2)),
-        tf.minimum(second, tf.maximum(room - first, room // 2)),
+        tf.minimum(first, tf.maximum(room - second, (room + odd) // 2)),
+        tf.minimum(second, tf.maximum(room - first, (room + 1 - odd) // 2)),
     ]
 
 

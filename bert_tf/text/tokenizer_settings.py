@@ -43,6 +43,9 @@ class TokenizerSettings:
         split_ideographs: whether each ideograph is a word by itself, `tokenize_chinese_chars`.
         max_word_characters: of a word; a longer one is unknown. 100 in Hugging Face's tokenizers.
         is_mpnet: whether special tokens and rows are those of MPNet, <s> a </s></s> b </s>.
+        odd_to_longer: whether, if both texts of a pair are truncated to an odd number of tokens, the longer one keeps
+            one more than the other, and the second if they are equally long; by default the first does.
+        one_segment: whether both texts of a pair have the first segment.
         added_tokens: how tokens are found in texts where these are recognized; others as they are, anywhere.
     """
 
@@ -50,6 +53,8 @@ class TokenizerSettings:
     split_ideographs: bool = True
     max_word_characters: int = 200
     is_mpnet: bool = False
+    odd_to_longer: bool = False
+    one_segment: bool = False
     added_tokens: tuple[AddedToken, ...] = ()
 
     def strips_accents(self, lower_case: bool) -> bool:

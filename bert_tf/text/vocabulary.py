@@ -101,8 +101,10 @@ def content_of(vocabulary: Sequence[str]) -> list[str]:
 
 def are_alike(one: Sequence[str], other: Sequence[str]) -> bool:
     """Returns whether two tokenizers give texts the same ids, but for words of more than a hundred characters."""
-    default = tokenizer_settings.DEFAULT.max_word_characters
-    settings = (dataclasses.replace(settings_of(each), max_word_characters=default) for each in (one, other))
+    settings = (
+        dataclasses.replace(settings_of(each), max_word_characters=0, odd_to_longer=False, one_segment=False)
+        for each in (one, other)
+    )
     return list(one) == list(other) and next(settings) == next(settings)
 
 
@@ -133,7 +135,9 @@ def check_special_tokens(vocabulary: Collection[str], name: str) -> None:
         raise UserError(f"{name} has only special tokens, with which no text can be written; pass a whole vocab.txt.")
 
 
-def read(path: str | os.PathLike[str], expected_size: int | None = None) -> list[str]:
+def read(
+    path: str | os.PathLike[str], expected_size: int | None = None, settings: TokenizerSettings | None = None
+) -> list[str]:
     """Reads `vocab.txt`: one token per line, line number = id (`load_vocab` of google-research/bert).
 
     UTF-8; a byte order mark, CRLF and blank lines at the end are harmless. A repeated token has its last id, as in the
@@ -142,13 +146,14 @@ def read(path: str | os.PathLike[str], expected_size: int | None = None) -> list
     Args:
         path: the file.
         expected_size: `vocab_size` of the model that will use it.
+        settings: of its tokenizer, instead of those in the folder.
 
     Raises:
         UserError: the file is missing, empty, not a vocabulary, lacks a special token or has another size.
     """
     text = _vocabulary_text(path)
     vocabulary = [line.strip() for line in text.rstrip().split("\n")]  # not splitlines: U+2028 may be a token
-    vocabulary = _with_rules(vocabulary, os.path.dirname(os.fspath(path)))
+    vocabulary = _with_rules(vocabulary, os.path.dirname(os.fspath(path)), settings)
     check_special_tokens(vocabulary, str(path))
     if expected_size is not None and len(vocabulary) != expected_size:
         raise UserError(
@@ -186,10 +191,11 @@ def _vocabulary_text(path: files.StrPath) -> str:
     return text
 
 
-def _with_rules(tokens: list[str], folder: str) -> list[str]:
+def _with_rules(tokens: list[str], folder: str, settings: TokenizerSettings | None) -> list[str]:
     """The tokens with the settings and, as a SubwordVocabulary, the rules in the folder, if there are any."""
     file = os.path.join(folder, tokenizer_settings.FILE)
-    settings = TokenizerSettings.from_file(file) if files.is_file(file) else tokenizer_settings.DEFAULT
+    if settings is None:
+        settings = TokenizerSettings.from_file(file) if files.is_file(file) else tokenizer_settings.DEFAULT
     for kind, name in RULES.items():
         if files.is_file(os.path.join(folder, name)):
             with files.open_binary(os.path.join(folder, name)) as opened:

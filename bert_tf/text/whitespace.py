@@ -57,6 +57,24 @@ def composed(characters: Characters) -> Characters:
     return Characters(normal, tf.gather(characters.sources, tf.minimum(number, last)))
 
 
+def trimmed(texts: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Parts of texts without the white space at their ends; a part with only white space is empty.
+
+    texts: string [B]. rows: the text of each part. starts, ends: in characters. All int32 [N].
+    `byte_level.trimmed` is the same in plain Python.
+    """
+    points = tf.strings.unicode_decode(texts, "UTF-8")
+    is_other = ~_is_space(Characters(points, points.values))
+    places = tf.concat([tf.cast(tf.where(is_other)[:, 0], tf.int32), [0]], 0)
+    before = tf.concat([[0], tf.cumsum(tf.cast(is_other, tf.int32))], 0)
+    base = tf.gather(tf.cast(points.row_splits, tf.int32), rows)
+    bounds = (tf.minimum(base + x, tf.size(before) - 1) for x in (starts, ends))  # more characters if it is not UTF-8
+    first, last = (tf.gather(before, x) for x in bounds)
+    is_empty = first >= last
+    begin, end = tf.gather(places, first) - base, tf.gather(places, tf.maximum(last - 1, 0)) + 1 - base
+    return tf.where(is_empty, starts, begin), tf.where(is_empty, starts, end)
+
+
 def _is_space(characters: Characters) -> tf.Tensor:
     spaces, x = tf.constant([*SPACES, 2**31 - 1]), characters.points.values
     return tf.equal(tf.gather(spaces, tf.searchsorted(spaces, x)), x)

@@ -4,7 +4,7 @@ Guo et al. 2017, "On Calibration of Modern Neural Networks". n examples, C class
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,17 @@ END = 0.01  # distance of a logarithm of a temperature from those of BOUNDS that
 FEWEST = 50  # examples that a temperature is proposed from
 BLOCK = 1 << 22  # logits that are computed with at once
 Rows = Sequence[np.ndarray] | np.ndarray
+
+
+class Prior(NamedTuple):
+    """What a temperature is expected to be before any example is seen: a normal distribution of its logarithm."""
+
+    temperature: float
+    deviation: float
+
+
+# After training on few rows until all of them are right; docs/results.md has measured temperatures.
+FEW_ROWS = Prior(4.0, 0.5)
 BEST = "best"  # the value of the flag temperature that stands for the fitted one
 
 
@@ -65,10 +76,11 @@ def reliability(confidences: ArrayLike, is_right: ArrayLike) -> list[dict[str, A
     return rows
 
 
-def fit_temperature(logits: Rows, right: Rows) -> float:
+def fit_temperature(logits: Rows, right: Rows, prior: Prior | None = None) -> float:
     """The temperature with the smallest mean negative log-likelihood; 1 if it is not within BOUNDS.
 
-    Predictions that are all right, for example, have no best temperature: the lower, the likelier they are.
+    Predictions that are all right, for example, have no best temperature: the lower, the likelier they are. With a
+    prior they have one, the most probable, which is near the prior's if there are few examples.
 
     logits: of each example [C], C may differ. right: the numbers of the outputs of each that are right; their summed
     probability counts. An example without a right output teaches that all of its outputs are unlikely: the likelihood
@@ -76,11 +88,14 @@ def fit_temperature(logits: Rows, right: Rows) -> float:
     """
     blocks = [_block(logits[rows], right[rows]) for rows in _slices(logits)]
     if not blocks:
-        return 1.0
+        return prior.temperature if prior else 1.0
 
     def loss(log_temperature: float) -> float:
         likelihoods = [_likelihoods(*block, temperature=np.exp(log_temperature)) for block in blocks]
-        return float(-np.log(np.clip(np.concatenate(likelihoods), 1e-12, 1)).mean())
+        surprise = 0.0
+        if prior:
+            surprise = ((log_temperature - np.log(prior.temperature)) / prior.deviation) ** 2 / 2
+        return float(-np.log(np.clip(np.concatenate(likelihoods), 1e-12, 1)).mean() + surprise / len(logits))
 
     ends = np.log(BOUNDS)
     found = optimize.minimize_scalar(loss, bounds=tuple(ends), method="bounded", options={"xatol": 1e-4})
@@ -113,7 +128,7 @@ def _likelihoods(table: np.ndarray, rows: np.ndarray, columns: np.ndarray, *, te
     return np.where(np.bincount(rows, minlength=len(table)) > 0, sums, 1 - shares[:, 0])
 
 
-def report(logits: Rows, right: Rows) -> dict[str, Any]:
+def report(logits: Rows, right: Rows, prior: Prior | None = None) -> dict[str, Any]:
     """Calibration of the probabilities of predictions, without and with a temperature.
 
     Args as for `fit_temperature`; the prediction of an example is its largest logit, of questions the first.
@@ -121,11 +136,12 @@ def report(logits: Rows, right: Rows) -> dict[str, Any]:
     Returns:
         "expected_calibration_error" and "bins" of softmax(logits); "temperature", fitted on all examples; and
         "with_temperature", the error with temperatures that were each fitted on the other half of the examples; None
-        with fewer than FEWEST examples, and if no temperature fits best.
+        with fewer than FEWEST examples, and if no temperature fits best. "is_used": whether there is a prior, as for
+        temperatures that answers get.
     """
-    temperature = fit_temperature(logits, right)
+    temperature = fit_temperature(logits, right, prior)
     is_proposed = len(logits) >= FEWEST and temperature != 1
-    halves = [fit_temperature(logits[1 - half :: 2], right[1 - half :: 2]) for half in (0, 1)]  # of the other rows
+    halves = [fit_temperature(logits[1 - half :: 2], right[1 - half :: 2], prior) for half in (0, 1)]  # of other rows
     best = [int(np.argmax(values)) for values in logits]
     is_right = [float(index in numbers) for numbers, index in zip(right, best, strict=True)]
     plain = [softmax(values)[index] for values, index in zip(logits, best, strict=True)]
@@ -136,6 +152,7 @@ def report(logits: Rows, right: Rows) -> dict[str, Any]:
         "expected_calibration_error": expected_calibration_error(plain, is_right),
         "temperature": temperature,
         "with_temperature": expected_calibration_error(scaled, is_right) if is_proposed else None,
+        "is_used": prior is not None,
         "bins": reliability(plain, is_right),
     }
 
@@ -150,6 +167,9 @@ def log_losses(logits: np.ndarray, labels: np.ndarray, temperature: float = 1.0)
 def sentence(values: dict[str, Any]) -> str:
     """The report in words."""
     error, scaled = values["expected_calibration_error"], values["with_temperature"]
+    if values.get("is_used"):
+        measured = "" if scaled is None else f": expected calibration error {scaled:.3f} (without it {error:.3f})"
+        return f"probabilities have the temperature {values['temperature']:.2f}{measured}"
     if scaled is None:
         return f"expected calibration error {error:.3f}"
     if scaled >= error:

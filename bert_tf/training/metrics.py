@@ -13,8 +13,7 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import plugins
 from bert_tf.runtime.lazy import module
 
-MISSING = "Scores need the package scikit-learn ({reason}): pip install scikit-learn."
-sklearn_metrics, stats = module("sklearn.metrics", MISSING), module("scipy.stats", MISSING)
+sklearn_metrics, stats = module("sklearn.metrics"), module("scipy.stats")
 Score = Callable[[Any, Any], float]
 NO_CORRELATION = 0.05  # below it predicted numbers say nothing about the labels
 MAX_MATRIX, MAX_CONFUSED = 500, 1000  # classes of a confusion matrix; pairs of classes in its place

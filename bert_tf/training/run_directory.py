@@ -15,8 +15,8 @@ from typing import Any
 import psutil
 
 from bert_tf.errors import UserError, of_os_error
-from bert_tf.runtime import atomic_files, files, folder_lock
-from bert_tf.runtime.json_files import parse, read_json
+from bert_tf.runtime import atomic_files, files, folder_lock, run_files
+from bert_tf.runtime.json_files import parse
 from bert_tf.runtime.lazy import tf
 from bert_tf.training import checkpoint_paths
 
@@ -30,13 +30,12 @@ PRETRAINING = "pretraining"  # name of a run of run_pretraining.py
 
 def is_pretraining(path: str) -> bool:
     """Returns whether a folder is that of a run of pre-training."""
-    return (read_json(os.path.join(path, "run.json")) or {}).get("name") == PRETRAINING
+    return run_files.read_run(path).get("name") == PRETRAINING
 
 
 def recorded_flags(path: str) -> dict[str, Any]:
     """The flags that the run in a folder was last started with; {} if there is none."""
-    flags = (read_json(os.path.join(path, "run.json")) or {}).get("flags")
-    return flags if isinstance(flags, dict) else {}
+    return run_files.read_run(path).get("flags") or {}
 
 
 Callback = Callable[[int, Mapping[str, float]], object]
@@ -102,7 +101,7 @@ class RunFolder:
         patterns, and a folder that another process is using.
         """
         self._check_path()
-        before = read_json(self.file("run.json")) or {}
+        before = run_files.read_run(self.path)
         self._check_unchanged(upgrade(before.get("decisive", {})), decisive if compared is None else compared)
         if self.is_chief:
             self._create()
@@ -166,7 +165,7 @@ class RunFolder:
         try:
             self._lock = folder_lock.acquire(self.path)
         except BlockingIOError:
-            process = (read_json(self.file("run.json")) or {}).get("process", "unknown")
+            process = run_files.read_run(self.path).get("process", "unknown")
             user = "This process" if process == os.getpid() else f"Another process ({process})"
             raise UserError(f"{user} is using {self.path}: wait for its end, or choose another folder.") from None
 

@@ -124,3 +124,14 @@ def test_the_only_column_is_taken_unless_another_is_known():
     assert texts.read({"anything": TEXTS}, ONE).rows == [(text,) for text in TEXTS]
     with pytest.raises(UserError, match="^The columns are anything; expected review or text_a or text: rename"):
         texts.read({"anything": TEXTS}, ONE, columns=["review"])
+
+
+def test_columns_with_numbers_for_names_are_read():
+    for trained in (["0"], []):
+        for data in ({0: ["a", "b"], 1: [1, 0]}, [{0: "a", 1: 1}, {0: "b", 1: 0}]):
+            names = ["text"] if trained else ["0"]
+            assert texts.read(data, names, columns=trained).rows == [("a",), ("b",)]
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([["a", 1], ["b", 0]], index=[5, 7])
+    read = texts.read(frame, ["text"], columns=["0"])
+    assert read.rows == [("a",), ("b",)] and list(read.index) == [5, 7]

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf.api import table
+from bert_tf.data.conll_files import ColumnLayout, ConllFile
 from bert_tf.errors import UserError
 from bert_tf.recipes import finetune, pretrain
 
@@ -137,6 +138,39 @@ def test_a_frame_of_pandas_with_missing_values(tmp_path, caplog):
         table.write(frame, str(tmp_path / "b.jsonl"), ["review"], "when", {})
 
 
+def test_columns_that_pandas_numbers_are_chosen_and_named_by_their_digits(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([[f"A {word} film, number {n}.", n % 2] for n in range(6) for word in ("warm", "dull")])
+    path = tmp_path / "a.jsonl"
+    for columns, label in (((), None), (["0"], "1")):
+        assert table.write(frame, str(path), columns, label, {}) == (["0"], "1")
+        assert json.loads(path.read_text().splitlines()[0]) == {"0": "A warm film, number 0.", "1": 0}
+    assert table.write(frame.to_dict("records"), str(path), (), None, {}) == (["0"], "1")
+    assert table.write({0: list(frame[0]), 1: list(frame[1])}, str(path), (), None, {}) == (["0"], "1")
+    with pytest.raises(UserError, match="Row 0 has no '2'; it has 0, 1"):
+        table.write(frame, str(path), ["2"], "1", {})
+    frame.columns = [1, "1"]
+    with pytest.raises(UserError, match="Several columns are called 1"):
+        table.write(frame, str(path), (), None, {})
+
+
+@pytest.mark.parametrize("task", ["", "ner/table"])
+def test_tagged_words_are_written_with_their_columns(tmp_path, task):
+    """The columns of simpletransformers, or lists; other columns are not read."""
+    words = [(0, "Ann", "B-PER"), (0, "sang", "O"), (1, "In", "O"), (1, "Ulm", "B-LOC")]
+    rows = [{"sentence_id": n, "words": word, "labels": tag, "other": object()} for n, word, tag in words]
+    lists = [{"words": ["Ann", "sang"], "labels": np.array(["B-PER", "O"]), "id": 5}]
+    path = tmp_path / "a.jsonl"
+    options = {"task_name": task} if task else {}
+    for data, columns in ((rows, ["sentence_id", "words", "labels"]), (lists, ["words", "labels"])):
+        assert table.write(data, str(path), (), None, options) == ((), None)
+        assert list(json.loads(path.read_text().splitlines()[0])) == columns
+        assert len(ConllFile(str(path), ColumnLayout()).sentences) == (2 if data is rows else 1)
+    meanings = [{"sentence": f"The bank {n} was steep.", "word": "bank", "label": "TF"[n % 2]} for n in range(20)]
+    if not task:
+        assert table.write(meanings, str(path), (), None, {}) == (["sentence"], "label"), "no tags"
+
+
 FEEDBACK = [{"id": number, "message": f"{text} {number}", "topic": label} for number, (text, label) in enumerate(ROWS)]
 
 
@@ -173,11 +207,35 @@ def test_what_is_not_given_is_chosen_as_the_command_does_and_said(
     assert sentence in said or "task_name" in arguments
 
 
+def test_other_data_without_a_folder_take_the_next_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(finetune, "main", lambda options: None)
+
+    def tuned(rows, **options):
+        run = bert_tf.fine_tune(rows, **options)
+        (tmp_path / run.path / "model.safetensors").touch()  # as if it was trained
+        return run.path
+
+    assert [tuned(ROWS[first:]) for first in (0, 1, 0, 2, 1, 2)] == [
+        "runs/table", "runs/table-2", "runs/table", "runs/table-3", "runs/table-2", "runs/table-3"
+    ]  # fmt: skip
+    assert capsys.readouterr().out.count("runs/table has a run on other data; this run is runs/table-2.") == 2
+    (tmp_path / "runs" / "table" / "data" / "train.jsonl").unlink()  # as if the command had trained there
+    assert tuned(ROWS) == "runs/table-4"
+    assert len((tmp_path / "runs" / "table-2" / "data" / "train.jsonl").read_text().splitlines()) == len(ROWS) - 1
+    with pytest.raises(UserError, match="runs/table-2 holds a run on other data: pass another output_dir"):
+        tuned(ROWS, output_dir="runs/table-2")
+    assert not list(tmp_path.rglob("*.new"))
+
+
 def test_a_run_goes_on_with_the_data_that_it_began_with(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(finetune, "main", lambda options: None)
     monkeypatch.setattr(pretrain, "main", lambda options: None)
-    for call in (lambda rows: bert_tf.fine_tune(rows), lambda rows: bert_tf.pretrain(texts=[text for text, _ in rows])):
+    for call in (
+        lambda rows: bert_tf.fine_tune(rows, output_dir="runs/own"),
+        lambda rows: bert_tf.pretrain(texts=[text for text, _ in rows]),
+    ):
         run = call(ROWS[:3])
         assert call(ROWS) == run  # before it was trained
         for suffix in ("index", "data-00000-of-00001"):

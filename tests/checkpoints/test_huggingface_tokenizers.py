@@ -70,9 +70,12 @@ def test_mpnet_has_wordpiece_with_rows_of_roberta(tmp_path):
     assert json.loads((tmp_path / "tokenizer_config.json").read_text())["tokenizer_class"] == "MPNetTokenizer"
     again, lower_case = huggingface_tokenizers.read(str(tmp_path))
     assert again == tokens and again.settings.is_mpnet and lower_case
-    (tmp_path / "vocab.txt").rename(tmp_path / "kept")  # transformers 5 writes none
-    assert huggingface_tokenizers.read(str(tmp_path)) == (again, lower_case)
-    (tmp_path / "kept").rename(tmp_path / "vocab.txt")
+    for file in ("vocab.txt", "tokenizer.json"):  # transformers 5 writes no vocab.txt, and older folders have no other
+        (tmp_path / file).rename(tmp_path / "kept")
+        (tmp_path / "tokenizer_settings.json").unlink(missing_ok=True)
+        found, _ = huggingface_tokenizers.read(str(tmp_path))
+        assert (found, found.settings) == (again, again.settings)
+        (tmp_path / "kept").rename(tmp_path / file)
     theirs = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     ours = tokenizer_kinds.create(again, special_tokens_in_strings=["<mask>"])
     texts = "The fox <mask> ran", "a fox, the"
@@ -117,6 +120,19 @@ REFUSED = [  # tokenizer_config.json and what the sentence names
     ({"word_tokenizer_type": "mecab"}, "word_tokenizer_type is 'mecab'"),
     ({"truncation_side": "left"}, "truncation_side is 'left'"),
     ({"strip_accents": "no"}, "strip_accents is 'no'; expected true or false"),
+    (
+        {"added_tokens_decoder": {"9" * 5000: {"content": "[X]"}}},
+        "an added token is .*; expected its content and its id",
+    ),
+    (
+        {"added_tokens_decoder": {"30": 5}},
+        "added_tokens_decoder is {'30': 5}; expected an object of tokens by their ids",
+    ),
+    (
+        {"extra_special_tokens": [[1], {}, None]},
+        "extra_special_tokens is .*; expected a list of tokens, texts or objects",
+    ),
+    ({"cls_token": 5}, "cls_token is 5; expected a token, a text or an object with its content"),
 ]
 
 
@@ -139,6 +155,21 @@ STEPS = [  # changes of tokenizer.json and what the sentence names
     ({"model": {"unk_token": "<unk>"}}, "model.unk_token is '<unk>'"),
     ({"model": {"continuing_subword_prefix": "@@"}}, "model.continuing_subword_prefix is '@@'"),
     ({"model": {"type": "WordLevel"}}, "model.type is 'WordLevel'"),
+    ({"model": {"max_input_chars_per_word": -5}}, "model.max_input_chars_per_word is -5; expected a whole number from"),
+    ({"model": {"max_input_chars_per_word": 0}}, "model.max_input_chars_per_word is 0; expected a whole number from 1"),
+    ({"normalizer": {"type": "Sequence", "normalizers": 5}}, "normalizer.normalizers is 5; expected a list of objects"),
+    ({"normalizer": {"type": "Replace", "pattern": [1]}}, r"normalizer.pattern is \[1\]; expected an object of texts"),
+    ({"normalizer": {"type": "BertNormalizer", "lowercase": "x"}}, "normalizer.lowercase is 'x'; expected true or"),
+    ({"pre_tokenizer": {"type": "Replace", "pattern": "x"}}, "pre_tokenizer.pattern is 'x'; expected an object of"),
+    ({"post_processor": {"type": "TemplateProcessing", "single": 5}}, "post_processor.single is 5; expected a list of"),
+    ({"post_processor": {"type": "TemplateProcessing", "single": [{}]}}, "post_processor is none"),
+    (
+        {"post_processor": {"type": "TemplateProcessing", "single": [{"X": 5}]}},
+        r"single\[0\].X is 5; expected an object",
+    ),
+    ({"post_processor": {"type": "BertProcessing", "cls": 5}}, "post_processor.cls is 5; expected a list"),
+    ({"truncation": [1]}, r"truncation is \[1\]; expected an object"),
+    ({"added_tokens": [{"content": [1], "id": 0}]}, r"added_tokens\[0\].content is \[1\]; expected a text"),
 ]
 
 
@@ -164,7 +195,27 @@ def test_tokenizer_json_alone_must_agree_with_the_class(names, reason, tmp_path)
         formats.read(folder)
 
 
-def test_segments_of_pairs_are_those_of_the_original(tmp_path):
+@pytest.mark.parametrize("limit, expected", [(10**18, "aaaaaa"), (3 * 10**9, "aaaaaa"), (3, "[UNK]")])
+def test_words_may_have_as_many_characters_as_tokenizer_json_says(limit, expected, tmp_path):
+    folder = folder_of(tmp_path / "source", {"tokenizer_class": "PreTrainedTokenizerFast"}, remove=["vocab.txt"])
+    content = json.loads((folder / "tokenizer.json").read_text())
+    content["model"]["max_input_chars_per_word"] = limit
+    content["model"]["vocab"] |= {"aaaaaa": len(content["model"]["vocab"])}
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    assert tokens_of(formats.read(folder), ["aaaaaa"]) == [expected]
+
+
+def test_lower_casing_that_sentence_transformers_6_saves_is_lost_where_a_class_is_named(tmp_path):
+    """As there: transformers makes the steps of a named class itself."""
+    folder = folder_of(tmp_path / "source", {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}, remove=[])
+    content = json.loads((folder / "tokenizer.json").read_text())
+    steps = [{"type": "Lowercase"}, {**content["normalizer"], "lowercase": False}]
+    content["normalizer"] = {"type": "Sequence", "normalizers": steps}
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    assert tokens_of(formats.read(folder))[0] == "El año está ."
+
+
+def test_segments_of_pairs_are_those_of_tokenizer_json(tmp_path):
     folder = folder_of(tmp_path / "source", {"tokenizer_class": "PreTrainedTokenizerFast"}, remove=["vocab.txt"])
     content = json.loads((folder / "tokenizer.json").read_text())
     content["post_processor"] = {
@@ -175,7 +226,10 @@ def test_segments_of_pairs_are_those_of_the_original(tmp_path):
     second = [{"Sequence": {"id": "B", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}]
     content["post_processor"]["pair"] = content["post_processor"]["single"] + second
     (folder / "tokenizer.json").write_text(json.dumps(content))
-    with pytest.raises(UserError, match=r"\[CLS\] A \[SEP\] B \[SEP\], which .* \[CLS\] A \[SEP\] B:1 \[SEP\]:1"):
+    assert formats.read(folder).tokenizer.settings.one_segment
+    content["post_processor"]["pair"] = content["post_processor"]["single"][:2] + second
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"\[CLS\] A B \[SEP\], which .* \[CLS\] A \[SEP\] B:1 \[SEP\]:1"):
         formats.read(folder)
 
 

@@ -97,17 +97,27 @@ def test_modules_and_pooling_are_read(kinds, pooling, expected, tmp_path):
     assert loaded == expected
 
 
-@pytest.mark.parametrize("name", ["sentence_bert_config.json", "sentence_xlm-roberta_config.json"])
-def test_older_folder_has_its_encoder_in_a_folder_of_its_own(name, tmp_path):
-    formats.write(CHECKPOINT, tmp_path / "0_Transformer", "huggingface")
+@pytest.mark.parametrize(
+    "name, kind",
+    [
+        ("sentence_bert_config.json", "Transformer"),
+        ("sentence_xlm-roberta_config.json", "Transformer"),
+        ("sentence_bert_config.json", "BERT"),
+        ("sentence_roberta_config.json", "RoBERTa"),
+    ],
+)
+def test_older_folder_has_its_encoder_in_a_folder_of_its_own(name, kind, tmp_path):
+    encoder = f"0_{kind}"
+    formats.write(CHECKPOINT, tmp_path / encoder, "huggingface")
     for rest in ("modules.json", "1_Pooling", "sentence_bert_config.json"):
-        file = tmp_path / "0_Transformer" / rest
+        file = tmp_path / encoder / rest
         if file.exists():
             file.rename(tmp_path / rest)
     modules = json.loads((tmp_path / "modules.json").read_text())
-    (tmp_path / "modules.json").write_text(json.dumps([{**modules[0], "path": "0_Transformer"}, *modules[1:2]]))
-    (tmp_path / "0_Transformer" / name).write_text(json.dumps({"max_seq_length": 7, "do_lower_case": True}))
-    (tmp_path / "0_Transformer" / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": False}))
+    first = {**modules[0], "path": encoder, "type": f"sentence_transformers.models.{kind}"}
+    (tmp_path / "modules.json").write_text(json.dumps([first, *modules[1:2]]))
+    (tmp_path / encoder / name).write_text(json.dumps({"max_seq_length": 7, "do_lower_case": True}))
+    (tmp_path / encoder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": False}))
     read = formats.read(tmp_path)
     assert read.weights.keys() == CHECKPOINT.weights.keys() and read.lower_case
     assert read.sentence_vectors == SentenceVectors("max", max_seq_length=7)
@@ -204,10 +214,7 @@ def test_damaged_settings_are_reported(name, content, tmp_path):
 )
 def test_damaged_modules_json_is_reported(text, tmp_path):
     (tmp_path / "modules.json").write_text(text)
-    with pytest.raises(
-        UserError,
-        match=r"modules.json.*: (expected a|modules).*(list of modules; fetch it|; expected)|is not a list of",
-    ):
+    with pytest.raises(UserError, match=r"modules.json(.* list of modules|: modules.*; expected)"):
         sentence_transformers.read(tmp_path, 64)
 
 

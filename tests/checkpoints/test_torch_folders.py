@@ -11,8 +11,10 @@ import torch_files
 from checkpoint_cases import CONFIG, PIECES
 from safetensors.numpy import load_file, save_file
 
+import bert_tf
 from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.huggingface_layouts import nomic_bert
 from bert_tf.errors import UserError
 from bert_tf.export import live_model
 from bert_tf.model import heads
@@ -274,23 +276,58 @@ def test_electra_with_embeddings_as_wide_as_its_layers_has_no_projection(tmp_pat
     check_equal(tmp_path / "model", weights)
 
 
-def test_roberta_reads_both_texts_of_a_pair_as_the_first_segment(tmp_path):
-    config = dataclasses.replace(CONFIG, encoder="roberta", type_vocab_size=2)
+SEGMENTS_OF = [  # model_type, tokenizer_config.json, transformers_version, and what transformers gives a pair
+    ("bert", {"tokenizer_class": "BertTokenizer"}, "5.24.0", "two"),
+    ("bert", {"tokenizer_class": "ElectraTokenizerFast"}, "5.24.0", "two"),
+    ("bert", {}, "", "two"),
+    ("bert", {"tokenizer_class": "DistilBertTokenizer"}, "4.40.0", "one"),
+    ("bert", {"tokenizer_class": "DistilBertTokenizerFast"}, "5.24.0", "one"),
+    ("bert", {"tokenizer_class": "BertTokenizer", "model_input_names": ["input_ids", "attention_mask"]}, "", "one"),
+    ("bert", {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": ["token_type_ids"]}, "5.0.0", "two"),
+    ("bert", {"tokenizer_class": "PreTrainedTokenizerFast"}, "5.24.0", "one, differs"),
+    ("bert", {"tokenizer_class": "TokenizersBackend"}, "5.0.0.dev0", "one, differs"),
+    ("bert", {"tokenizer_class": "PreTrainedTokenizerFast"}, "4.57.1", "two, differs"),
+    ("bert", {"tokenizer_class": "PreTrainedTokenizerFast"}, "", "two, differs"),
+    ("roberta", {"tokenizer_class": "BertTokenizer"}, "5.24.0", "two"),
+]
+
+
+@pytest.mark.parametrize("model, settings, version, expected", SEGMENTS_OF)
+def test_segments_of_pairs_follow_the_class_of_the_tokenizer(model, settings, version, expected, tmp_path, caplog):
+    config = dataclasses.replace(CONFIG, encoder=model, type_vocab_size=2)
     weights = tiny.random_weights(heads.Classifier(config, 2))
     source = Checkpoint(config=config, weights=weights, vocabulary=PIECES, lower_case=True, kind="class")
-    formats.write(source, tmp_path / "model", "huggingface")
-    (tmp_path / "model" / "tokenizer_config.json").unlink()
-    read = formats.read(tmp_path / "model")
-    assert read.config.type_vocab_size == 1
-    name = "encoder/embeddings/segment_table"
-    np.testing.assert_array_equal(read.weights[name], weights[name][:1])
+    path = tmp_path / "model"
+    formats.write(source, path, "huggingface")
+    (path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True, **settings}))
+    about = json.loads((path / "config.json").read_text()) | ({"transformers_version": version} if version else {})
+    (path / "config.json").write_text(json.dumps(about))
+    for name in ("huggingface", "native", "huggingface"):
+        read = formats.read(path)
+        assert ("one" if read.tokenizer.settings.one_segment else "two") == expected.partition(",")[0]
+        assert len(caplog.messages) == ("differs" in expected)  # a copy says it without a doubt
+        table = "encoder/embeddings/segment_table"
+        np.testing.assert_array_equal(read.weights[table], weights[table])
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        formats.write(read, path, name)
+    assert not formats.read(path, segments="two").tokenizer.settings.one_segment
+    assert formats.read(path, segments="one").tokenizer.settings.one_segment
+    with pytest.raises(UserError, match="segments is 'three'; expected one of one, two"):
+        formats.read(path, segments="three")
 
 
-def test_head_for_pairs_needs_segments(folder):
+def test_length_of_texts_and_rows_of_pairs_are_kept(folder, tmp_path):
     path, _ = folder
-    (path / "tokenizer_config.json").write_text('{"model_input_names": ["input_ids", "attention_mask"]}')
-    with pytest.raises(UserError, match="lacks 'token_type_ids'"):
-        formats.read(path)
+    for length, kept in ((4, 4), (12.0, 12), (10**30, None), (2, None), (True, None)):
+        (path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True, "model_max_length": length}))
+        read = formats.read(path)
+        assert read.max_seq_length == kept and read.tokenizer.settings.odd_to_longer
+        for name in ("native", "google_tf", "huggingface"):
+            target = tmp_path / f"{name}{len(list(tmp_path.iterdir()))}"
+            formats.write(read, target, name)
+            again = formats.read(target)
+            assert again.max_seq_length == (kept or (CONFIG.max_position_embeddings if name == "huggingface" else None))
+            assert again.tokenizer.settings == read.tokenizer.settings
 
 
 def test_entries_that_albert_leaves_out_have_its_own_values():
@@ -365,3 +402,64 @@ def test_vocabulary_of_another_order_than_the_table_is_refused_at_once(folder):
         file.write("".join(f"more{number}\n" for number in range(100)))
     with pytest.raises(UserError, match="has 130 tokens and its model 30: pass the one that belongs"):
         formats.read(path)
+
+
+@pytest.mark.parametrize("size", [1, 2, 50])
+@pytest.mark.parametrize("changes", [{"id2label": {"0": "LABEL_0", "1": "LABEL_1"}, "num_labels": 50}, {}])
+def test_head_counts_where_labels_have_default_names(size, changes, tmp_path):
+    """As in files of transformers 2 and 3, which name two labels of heads of any size."""
+    weights = tiny.random_weights(heads.Classifier(CONFIG, size))
+    source = Checkpoint(config=CONFIG, weights=weights, vocabulary=PIECES, lower_case=True, kind="classes")
+    formats.write(source, tmp_path / "model", "huggingface")
+    change_config(tmp_path / "model", "id2label", "label2id", "problem_type", **changes)
+    read = formats.read(tmp_path / "model")
+    expected = [f"LABEL_{number}" for number in range(size)]
+    assert (read.kind, read.labels) == (("regression", None) if size == 1 else ("classes", expected))
+
+
+def test_refusals_of_layouts_name_the_file_and_nothing_else(tmp_path):
+    config = dataclasses.replace(CONFIG, encoder="deberta_v2")
+    formats.write(
+        Checkpoint(config=config, weights=tiny.random_weights(heads.BertModel(config))), tmp_path / "m", "huggingface"
+    )
+    for changes, message in (
+        ({"conv_kernel_size": 4}, "conv_kernel_size is 4, which is not supported; supported is an odd number."),
+        ({"conv_kernel_size": "x"}, "conv_kernel_size is 'x'; expected a whole number."),
+        (
+            {"conv_kernel_size": 3, "hidden_size": 0},
+            "hidden_size is 0; expected a whole number from 1 to 2,147,483,647.",
+        ),
+    ):
+        change_config(tmp_path / "m", **changes)
+        with pytest.raises(UserError) as error:
+            formats.read(tmp_path / "m")
+        assert str(error.value) == f"{tmp_path / 'm' / 'config.json'}: {message}"
+
+
+def test_state_dict_of_nomic_bert_has_the_names_inside_the_class(tmp_path):
+    config = dataclasses.replace(CONFIG, encoder="nomic_bert")
+    weights = tiny.random_weights(heads.BertModel(config))
+    formats.write(Checkpoint(config=config, weights=weights), tmp_path / "m", "huggingface")
+    arrays, inside = load_file(tmp_path / "m" / MODEL), {}
+    for name, array in arrays.items():
+        if name.endswith("attn.Wqkv.weight"):
+            layer = name.removeprefix("encoder.").removesuffix("attn.Wqkv.weight")
+            parts = np.split(array, 3)
+            inside |= {f"{layer}self_attn.{part}_proj.weight": x.copy() for part, x in zip("qkv", parts, strict=True)}
+            continue
+        for theirs, ours in nomic_bert.INSIDE.items():
+            name = name.replace(ours, theirs)
+        inside[name.removeprefix("encoder.")] = array
+    assert "layers.0.mlp.gate_proj.weight" in inside and "layers.0.post_attention_layernorm.weight" in inside
+    save_file(inside, tmp_path / "m" / MODEL)
+    check_equal(tmp_path / "m", weights)
+
+
+def test_next_sentence_head_is_named_where_no_other_is(tmp_path):
+    weights = tiny.random_weights(heads.Pretrainer(CONFIG))
+    weights = {name: array for name, array in weights.items() if not name.startswith("masked_lm/")}
+    source = Checkpoint(config=CONFIG, weights=weights, vocabulary=PIECES, lower_case=True)
+    formats.write(source, tmp_path / "model", "huggingface")
+    reason = "has no head .its next sentence head is used in pre-training only.: use embed"
+    with pytest.raises(UserError, match=reason):
+        bert_tf.load(tmp_path / "model").predict("a b")

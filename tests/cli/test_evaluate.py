@@ -97,7 +97,7 @@ def test_rows_that_were_trained_on_are_named(exports, tmp_path, caplog, recorded
     (run / "run.json").write_text(json.dumps({"flags": flags}))
     (run / "export").symlink_to(exports["single"])
     if recorded:
-        np.save(run / trained_texts.FILE, np.unique(trained_texts.hashes((text,) for text in rows[:2])))
+        np.unique(trained_texts.hashes((text,) for text in rows[:2])).tofile(run / trained_texts.FILE)
     same = [{"text": f" {text}\t", "label": "short"} for text in rows]
     other = [{"text": f"{text} more", "label": "short"} for text in rows]
     for name, content, count in (("same.jsonl", same, 2 if recorded else 4), ("other.jsonl", other, 0)):

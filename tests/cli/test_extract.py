@@ -256,7 +256,7 @@ def test_export_can_include_attention(folder, monkeypatch):
         (["--word_vectors=mean"], "word_vectors requires unit=word"),
         (["--unit=sentence", "--pooling=pooled", "--layers=-2"], "uses the last layer: leave out layers"),
         (["--max_seq_length=13"], "the model has 12 positions"),
-        (["--max_seq_length=4"], "max_seq_length is 4; expected 5 or more"),
+        (["--max_seq_length=2"], "max_seq_length is 2; expected 3 or more"),
         (["--doc_stride=11"], "doc_stride is 11; expected 1 to 10"),
         (["--long_texts=cut", "--doc_stride=2"], "doc_stride requires long_texts=windows"),
         (["--batch_size=0"], "batch_size is 0"),

@@ -18,5 +18,5 @@ def test_float32_is_multiplied_in_tf32_on_request_only(flags, expected, monkeypa
     parser = argparse.ArgumentParser()
     shared_flags.add_devices(parser)
     shared_flags.set_up(parser.parse_args(flags))
-    tensorflow_startup.start_if_silenced()
+    tensorflow_startup.ensure_started()
     assert allowed == [expected]

@@ -98,3 +98,20 @@ def test_masking_options_out_of_range_are_refused():
         MaskingConfig(max_predictions_per_seq=0)
     with pytest.raises(UserError, match="max_span_words is 0; expected 1 or more"):
         MaskingConfig(max_span_words=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [
+        ("num_hidden_layers", 0, 10_000),
+        ("vocab_size", 1, 2**31 - 1),
+        ("max_position_embeddings", 1, 2**31 - 1),
+        ("type_vocab_size", 1, 2**31 - 1),
+    ],
+)
+def test_smallest_and_largest_sizes_are_accepted_and_those_beyond_are_refused(name, least, most):
+    for size in (least, most):
+        assert getattr(BertConfig.from_dict({"vocab_size": 7, name: size}), name) == size
+    for size in (least - 1, most + 1):
+        with pytest.raises(UserError, match=f"{name} is {size} .*; expected a whole number from {least} to {most:,}"):
+            BertConfig.from_dict({"vocab_size": 7, name: size})

@@ -258,3 +258,19 @@ def test_earlier_runs_continue_with_earlier_defaults():
     assert Recipe().with_earlier_defaults({"steps": 7}) == Recipe(keep=False)  # it did not know the other flag
     assert Recipe().with_earlier_defaults({}) == Recipe()
     assert Recipe.of({"keep": True}).with_earlier_defaults({"steps": 7}) == Recipe()
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("or from scratch pass model_size=mini instead.", "or from scratch pass --model_size=mini instead."),
+        ("choose another output_dir, such as runs/a-2", "choose another --output_dir, such as runs/a-2"),
+        ("Pass the file as train_file.", "Pass the file as --train_file."),
+        ("Pass --model_size=mini.", "Pass --model_size=mini."),
+        ("runs/model_size=mini/a has 'model_size=mini' and `x model_size=mini`", None),
+        ("model_size is 'x'; the column other_name=3 is unknown, as is another run", None),
+    ],
+)
+def test_errors_of_commands_name_flags(text, expected):
+    names = {"model_size", "output_dir", "train_file", "run"}
+    assert entry_point.as_flags(text, names) == (expected or text)

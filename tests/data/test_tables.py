@@ -28,6 +28,10 @@ def write_table(tmp_path):
     [
         ("a.tsv", "x\ty\n1\ttwo\n", [(2, {"x": "1", "y": "two"})]),
         ("a.tsv", "x\ty\r\n1\ttwo\r\n", [(2, {"x": "1", "y": "two"})]),
+        ("a.csv", "\ufeff\ufeffx,y\n1,two\n", [(2, {"x": "1", "y": "two"})]),
+        ("a.csv", '\ufeff"\ufeffx",y\n1,two\n', [(2, {"x": "1", "y": "two"})]),
+        ("a.csv", "\ufeffx,y\n1,two\n".encode("utf-16"), [(2, {"x": "1", "y": "two"})]),
+        ("a.jsonl", '\ufeff\ufeff{"x": 1}\n', [(1, {"x": 1})]),
         ("no_end.tsv", "x\ty\n1\ttwo", [(2, {"x": "1", "y": "two"})]),
         ("mark.tsv", "\ufeffx\ty\n\ufeff1\ttwo\n", [(2, {"x": "\ufeff1", "y": "two"})]),
         ("quotes.tsv", 'x\ty\n"a\tb"c\n"\t"\n', [(2, {"x": '"a', "y": 'b"c'}), (3, {"x": '"', "y": '"'})]),
@@ -145,6 +149,7 @@ def test_malformed_rows_are_skipped_only_on_request(write_table):
         ("a.tsv", b"x\n\0\n", "line 2 holds NUL"),
         ("a.csv", 'x\na\n"b\nc\n', "is not CSV at line 4"),
         ("a.csv", 'x\n"a"b\n', "is not CSV at line 2"),
+        ("a.csv", "x,y\r\n1,2\r\na\rb,c\r\n", r"line 3 \(a carriage return outside quotes\): quote that text"),
         ("a.csv", "x,y\n1\n", "Line 2 of .* has 1 fields"),
         ("a.csv", "x,y\n1,2,3\n", "Line 2 of .* has 3 fields; expected 2"),
         ("a.csv", "x,y,x,y,z\n", "a.csv has several columns 'x', 'y'; pass each a name of its own"),
@@ -273,6 +278,15 @@ def test_stray_cell_at_the_end_of_a_sheet_is_one_row(tmp_path, cell):
         assert rows[1:] == [(f"row 1048576 of {path}", {"text": "x", "label": ""})]
     else:
         assert malformed == [f"row 1048576 of {path}"]
+
+
+def test_a_sheet_whose_only_row_ends_in_a_stray_cell_names_the_row(tmp_path):
+    sheet = openpyxl.Workbook()
+    sheet.active.append(["text", "label"])
+    sheet.active.cell(2, 500, "stray")
+    sheet.save(tmp_path / "a.xlsx")
+    with pytest.raises(UserError, match=r"^No row of .*a.xlsx has as many fields as columns: row 2 of .* has more"):
+        list(tables.read(str(tmp_path / "a.xlsx"), malformed=[]))
 
 
 def test_parquet_bytes_are_text_nan_is_none_and_times_are_text(tmp_path):

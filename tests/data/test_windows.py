@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from bert_tf.data import windows
 from bert_tf.errors import UserError
+from bert_tf.text.tokenizer_settings import DEFAULT
 
 
 def spans_of(plan, text):
@@ -19,7 +20,7 @@ def spans_of(plan, text):
 @pytest.mark.parametrize("room, stride", [(1, 1), (5, 1), (5, 3), (5, 5), (8, 6), (9, 4)])
 def test_windows_cover_the_text_and_best_window_matches_the_original(room, stride):
     lengths = tf.range(40)
-    (plan,) = windows.segment_windows([lengths], room, stride)
+    (plan,) = windows.segment_windows([lengths], room, stride, DEFAULT)
     for length in range(1, 40):
         spans = spans_of(plan, length)
         assert spans[0] == (0, min(room, length)) and sum(spans[-1]) == length
@@ -33,11 +34,11 @@ def test_windows_cover_the_text_and_best_window_matches_the_original(room, strid
 
 def test_longer_segment_of_a_pair_slides_and_stride_0_truncates():
     lengths = [tf.constant([2, 9, 4, 0]), tf.constant([9, 2, 4, 0])]
-    first, second = windows.segment_windows(lengths, 6, 3)
+    first, second = windows.segment_windows(lengths, 6, 3, DEFAULT)
     assert (first.sizes.numpy().tolist(), second.sizes.numpy().tolist()) == ([2, 4, 3, 0], [4, 2, 3, 0])
     assert (first.counts.numpy().tolist(), second.counts.numpy().tolist()) == ([1, 3, 1, 1], [3, 1, 2, 1])
     assert (spans_of(first, 1), spans_of(second, 2)) == ([(0, 4), (3, 4), (5, 4)], [(0, 3), (1, 3)])
-    truncated = windows.segment_windows(lengths, 6, 0)
+    truncated = windows.segment_windows(lengths, 6, 0, DEFAULT)
     assert all(np.all(each.counts == 1) and np.all(each.lengths == each.sizes) for each in truncated)
 
 

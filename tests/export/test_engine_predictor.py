@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tiny
 
+import bert_tf
 from bert_tf.cli import main
 from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
@@ -225,6 +226,24 @@ def test_engine_is_chosen_by_what_is_there_and_mistakes_are_one_sentence(classif
     assert engine_predictor.choose(classifier) == "tensorflow"
     with pytest.raises(UserError, match=r'no_such_package is missing: pip install "bert-tf\[openvino\]"'):
         engine_predictor.load(classifier, "openvino")
+
+
+@pytest.mark.parametrize("kind", ["classes", "multi_label"])
+def test_about_json_that_was_changed_is_refused_by_every_engine(kind, tmp_path):
+    folder = pathlib.Path(make(kind, tmp_path / "export", ["onnx"]))
+    about, head = (folder / name for name in ("about.json", "assets.extra/labels.json"))
+    original = json.loads(about.read_text())
+    own = {"classes": [{"temperature": 2.5}], "multi_label": [{"thresholds": [0.4, 0.5, 0.5]}, {"thresholds": [0.5]}]}
+    labels = ({"labels": ["a", "b"]}, {"labels": [*LABELS, "more"]}, {"labels": ["so", "yes", "no"]})
+    for change in (*labels, {"temperature": -3}, {"kind": "choice"}, *own[kind]):
+        about.write_text(json.dumps({**original, **change}))
+        for engine in ("tensorflow", "onnx"):
+            with pytest.raises(UserError, match=f"about.json.* {next(iter(change))}"):
+                bert_tf.load(folder, engine=engine)
+    head.unlink()  # as if both were changed
+    about.write_text(json.dumps({**original, "labels": ["a", "b"], "thresholds": None}))
+    with pytest.raises(UserError, match="names 2 labels in about.json for the 3 numbers of its model"):
+        bert_tf.load(folder, engine="onnx")
 
 
 def test_damaged_and_other_models_are_refused(classifier, tmp_path):

@@ -130,7 +130,7 @@ def test_masks(is_causal):
 @pytest.mark.parametrize(
     "options",
     [
-        {"pooling": "mean", "normalize": ("sentence",)},
+        pytest.param({"pooling": "mean", "normalize": ("sentence",)}, marks=pytest.mark.slow),
         {"pooling": "cls+max+weighted_mean", "truncate_dim": 20, "after": (NORMALIZE,)},
         {"pooling": "mean_sqrt_len", "stride": 0, "prompt": "the fox "},
         {"pooling": "mean_max", "stride": 2},
@@ -138,7 +138,7 @@ def test_masks(is_causal):
         {"pooling": "last", "after": AFTER},
         {"pooling": "cls+mean+weighted_mean", "prompt": "the fox ran ", "include_prompt": False},
         {"unit": "token", "normalize": ("token",)},
-        {"unit": "word"},
+        pytest.param({"unit": "word"}, marks=pytest.mark.slow),
         {"unit": "word", "word_vectors": "mean", "words": "spaces", "normalize": ("word",)},
     ],
 )

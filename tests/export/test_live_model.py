@@ -276,6 +276,7 @@ def test_what_zero_shot_refuses(folders):
         (["a", "a"], {}, "expected different ones"),
         (["a", " "], {}, "none empty"),
         (["a", "b"], {"hypothesis_template": "It is so."}, "expected a text with {} once"),
+        (["a", "b"], {"hypothesis_template": "{{}}"}, "expected a text with {} once"),
     ):
         with pytest.raises(UserError, match=message):
             nli.zero_shot("a", labels, **options)
@@ -299,11 +300,12 @@ def test_checkpoint_of_vectors_is_exported_with_its_engines(folders, tmp_path, c
 CROSS_ENCODERS = [  # two files, the kind, and what `CrossEncoder` 6.2 predicts for PAIRS
     ({"sentence_transformers": {"version": "5"}}, {}, "relevance", [0.682104, 0.717014]),
     ({}, {"model_type": "CrossEncoder", "activation_fn": "torch.nn.Identity"}, "relevance_score", [0.763456, 0.929697]),
-    (
+    pytest.param(
         {"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"},
         {},
         "relevance_score",
         [0.763456, 0.929697],
+        marks=pytest.mark.slow,
     ),
 ]
 PAIRS = [("a b c", "d e f"), ("a", TEXTS[1])]

@@ -185,11 +185,13 @@ def test_long_texts_share_a_batch_with_fewer_others(monkeypatch):
 @pytest.mark.parametrize(
     "values",
     [{"labels": 5}, {"labels": "ab"}, {"labels": [1, 2]}, {"labels": {"a": 1}}, {"task": ["a"]}, {"kind": 1}]
-    + [{"reads": 5}, {"reads": {"text_columns": ["a"]}}, {"inputs": ["a"]}, {"temperature": "1"}, {"thresholds": 0.5}],
+    + [{"reads": 5}, {"reads": {"text_columns": ["a"]}}, {"inputs": ["a"]}, {"temperature": "1"}, {"thresholds": 0.5}]
+    + [{"inputs": {"text": "a"}}, {"thresholds": [0.5, 2]}, {"thresholds": [float("nan")]}]
+    + [{"temperature": value} for value in (-3, 0, float("nan"), float("inf"), 10**400, True)],
 )
 def test_value_of_another_type_in_about_json_is_named(tmp_path, values):
     (tmp_path / "about.json").write_text(json.dumps(values))
-    name = next(iter(values["reads"])) if isinstance(values.get("reads"), dict) else next(iter(values))
+    name = "reads.text_columns" if isinstance(values.get("reads"), dict) else next(iter(values))
     with pytest.raises(UserError, match=f"about.json: {name} is .*; expected a"):
         loaded_model.labels_and_task(str(tmp_path))
 

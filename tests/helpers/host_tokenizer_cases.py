@@ -7,8 +7,17 @@ import unicodedata
 import tokenizer_cases
 
 from bert_tf.text import host_tokenizer_kinds, sentencepiece_model, tokenizer_kinds, vocabulary_learning
+from bert_tf.text.byte_level import BLANK
 from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
-from bert_tf.text.vocabulary import BERT_BYTE_BPE, BYTE_BPE, DEBERTA_V2, SENTENCEPIECE, XLNET, Vocabulary
+from bert_tf.text.vocabulary import (
+    BERT_BYTE_BPE,
+    BYTE_BPE,
+    DEBERTA_V2,
+    SENTENCEPIECE,
+    XLNET,
+    SubwordVocabulary,
+    Vocabulary,
+)
 
 TEXTS = ["the quick  brown fox jumped over the lazy dogs", "it's naïve café 漢字 1234", "``a fox'' aaa {\n  x;\n}"] * 3
 HARD = [
@@ -18,6 +27,7 @@ HARD = [
     *(
         "a [MASK] b<mask>",
         "a   [mask]  b",
+        "a   [MASK]  b  [MASK]" + " " * 13 + "|||A|||  ",
         "[CLS]x[SEP]",
         "fox [E1] fox[E1]我[E1] e1 (e1)",
         "aோb \u0cd5\u0301",
@@ -47,6 +57,15 @@ def deberta(*, is_nfc):
     return sentencepiece_model.of_deberta(sentencepiece_model.serialize(model, {}), "a")
 
 
+def with_runs_of_spaces():
+    """As ModernBERT: runs of spaces are tokens, and the space before [MASK] belongs to it."""
+    learned = vocabulary_learning.learn(TEXTS, 320, kind=BERT_BYTE_BPE)
+    runs = [AddedToken(content=BLANK * size, normalized=True) for size in (8, 4, 3, 2)]
+    added = (*runs, AddedToken(content="|||A|||", normalized=True), AddedToken(content="[MASK]", lstrip=True))
+    tokens = [*learned, *(token.content for token in added[:-1])]
+    return SubwordVocabulary(tokens, BERT_BYTE_BPE, learned.rules, TokenizerSettings(added_tokens=added))
+
+
 ADDED = (AddedToken(content="[E1]", normalized=True, single_word=True),)
 CASES = {  # vocabulary, lower_case, special_tokens_in_strings
     "uncased": (wordpiece, True, False),
@@ -55,6 +74,7 @@ CASES = {  # vocabulary, lower_case, special_tokens_in_strings
     "added": (lambda: wordpiece(added_tokens=ADDED), True, ["[E1]"]),
     "byte_bpe": (lambda: vocabulary_learning.learn(TEXTS, 320, kind=BYTE_BPE), False, True),
     "bert_byte_bpe": (lambda: vocabulary_learning.learn(TEXTS, 320, kind=BERT_BYTE_BPE), False, True),
+    "modern_bert": (with_runs_of_spaces, False, [*(BLANK * size for size in (8, 4, 3, 2)), "|||A|||"]),
     "albert": (lambda: vocabulary_learning.learn(TEXTS, 60, kind=SENTENCEPIECE), True, False),
     "albert_cased": (lambda: vocabulary_learning.learn(TEXTS, 60, kind=SENTENCEPIECE), False, True),
     "xlm_roberta": (lambda: fairseq("XLMRobertaTokenizer"), False, False),

@@ -13,7 +13,7 @@ import signal
 import sys
 
 from bert_tf.cli import main
-from bert_tf.runtime.tensorflow_startup import silence, start_if_silenced
+from bert_tf.runtime.tensorflow_startup import ensure_started, silence
 
 
 def interrupt_at(point, number):
@@ -39,7 +39,7 @@ def interrupt_at(point, number):
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     silence()
-    start_if_silenced()
+    ensure_started()
     for each in sys.argv[1].split(","):
         interrupt_at(each, int(sys.argv[2]))
     sys.exit(main.main(sys.argv[3:]))

@@ -9,6 +9,7 @@ from bert_tf.model import heads, weights
 from bert_tf.model.sequence_packing import RowAssignment
 from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.text.tokenizer_settings import DEFAULT
 
 CONFIG = BertConfig(
     vocab_size=30,
@@ -99,7 +100,7 @@ class Words:
 
     pad_id, unknown_id, cls_id, sep_id, mask_id = range(5)
     separators, mask_token, special_count = 1, "[MASK]", Tokenizer.special_count
-    lower_case, special_tokens = True, ()
+    lower_case, special_tokens, settings = True, (), DEFAULT
 
     def __init__(self, words):
         self.vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]

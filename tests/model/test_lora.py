@@ -1,6 +1,7 @@
 """LoRA: nothing changes at first, a layer computes W x + alpha / r B A x, merging keeps outputs, PEFT's files."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -78,10 +79,14 @@ def test_merged_kernels_are_those_of_the_paper_and_give_the_same_outputs():
     np.testing.assert_allclose(logits(model), with_adapters, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("encoder", ["bert", "distilbert", "roberta", "electra", "albert"])
+ENCODERS = ["bert", "distilbert", "roberta", "electra", "albert", "modern_bert", "nomic_bert"]
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
 def test_adapters_are_written_as_peft_writes_them_and_read_merged(encoder, tmp_path):
     config = dataclasses.replace(SMALL, encoder=encoder, type_vocab_size=1 if encoder == "roberta" else 2)
-    model, _ = adapted(model_config=config)
+    ours = dataclasses.replace(CONFIG, lora_targets="query,value,expand") if encoder in ENCODERS[5:] else CONFIG
+    model, _ = adapted(ours, config)
     base = {name: variable.numpy() for name, variable in weights.variables(model).items() if "/lora/" not in name}
     formats.write(Checkpoint(config=config, weights=base), tmp_path / "base", "native")
     arrays = randomize(model)
@@ -103,6 +108,10 @@ def test_adapters_are_written_as_peft_writes_them_and_read_merged(encoder, tmp_p
         assert settings["r"] == 2 and settings["lora_alpha"] == 3 and settings["task_type"] == "SEQ_CLS"
         assert settings["modules_to_save"] == ["classifier", "pooler.dense"]
         assert "encoder.layer.0.attention.self.value" in settings["target_modules"]
+    if encoder == "modern_bert":  # two matrices of rank 2 in the one that PEFT knows
+        shapes = {name.rpartition("layers.0.")[2]: array.shape for name, array in stored.items() if "layers.0." in name}
+        assert shapes["attn.Wqkv.lora_A.weight"] == (4, 16) and shapes["attn.Wqkv.lora_B.weight"] == (48, 4)
+        assert shapes["mlp.Wi.lora_A.weight"] == (4, 16)
     read, expected = formats.read(target), lora.merged(arrays, CONFIG)
     assert read.kind == "classes" and read.weights.keys() == expected.keys()
     for name, array in read.weights.items():
@@ -160,16 +169,19 @@ def of_one(change):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"r": 3}, r"has \(.*\) and \(.*\) for .*; expected .* r=3: name the base"),
-        ({"r": 10**9}, "r=1000000000: name the base that was adapted"),
+        ({"r": 3}, r"has matrices of ranks \(\(2,\), \(2,\)\) for encoder.layer.*; expected r=3: fetch it again"),
+        ({"r": 10**9}, "expected r=1000000000: fetch it again"),
         ({"r": True}, "adapter_config.json: r is True; expected a whole number from 1 to"),
         ({"r": None}, "adapter_config.json lacks r or lora_alpha: fetch it again"),
         ({"lora_alpha": float("inf")}, "lora_alpha is inf; expected a number"),
         ({"lora_alpha": 10**400}, "lora_alpha is 10{59}...; expected a number"),
-        ({"arrays": of_one(lambda array: array[0, 0])}, r"has \(1,\) and"),
-        ({"arrays": of_one(lambda array: array[None])}, r"has \(.*, 1\) and"),
-        ({"arrays": of_one(lambda array: array[:, :3])}, r"has \(3, 2\) and"),
-        ({"arrays": lambda a: {n: x for n, x in a.items() if "lora_B" not in n}}, "/a without encoder/.*/b: fetch it"),
+        ({"arrays": of_one(lambda array: array[0, 0])}, r"has matrices of ranks \(\(1,\), \(2,\)\) for"),
+        ({"arrays": of_one(lambda array: array[None])}, r"has matrices of ranks \(\(1,\), \(2,\)\) for"),
+        (
+            {"arrays": of_one(lambda array: array[:, :3])},
+            r"from 3 to 16 numbers for .*, and in .*base it maps 16 to",
+        ),
+        ({"arrays": lambda a: {n: x for n, x in a.items() if "lora_B" not in n}}, "holds one of lora_A and lora_B of"),
         ({"arrays": lambda a: {n: x for n, x in a.items() if "lora" not in n}}, "holds no matrices of LoRA"),
         ({"arrays": lambda a: {}}, "holds no matrices of LoRA"),
         (
@@ -194,7 +206,7 @@ def test_adapter_of_another_base_or_of_itself_is_refused(adapter, tmp_path):
     wide = heads.Classifier(dataclasses.replace(SMALL, hidden_size=32), size=3)
     other = Checkpoint(config=wide.config, weights=tiny.random_weights(wide))
     formats.write(other, tmp_path / "other", "native")
-    with pytest.raises(UserError, match=r"expected \(.*32.*\) and .*, from the kernel of .*other"):
+    with pytest.raises(UserError, match=r"from 16 to 16 numbers for .*, and in .*other it maps 32 to 32"):
         formats.read(adapter(base_model_name_or_path=str(tmp_path / "other")))
     folder = adapter(base_model_name_or_path=str(tmp_path / "adapter"))
     with pytest.raises(UserError, match="as its base, which is an adapter of itself"):
@@ -216,3 +228,43 @@ def test_names_of_older_adapters_are_read(adapter):
     after = formats.read(adapter(older)).weights
     assert before.keys() == after.keys()
     np.testing.assert_array_equal(before["classifier/kernel"], after["classifier/kernel"])
+
+
+def test_adapter_of_one_matrix_for_query_key_and_value_adds_to_all_three(tmp_path):
+    """As PEFT writes it for Wqkv; `fan_in_fan_out` means nothing for linear layers."""
+    config = dataclasses.replace(SMALL, encoder="modern_bert")
+    base = tiny.random_weights(heads.Classifier(config, size=3))
+    formats.write(Checkpoint(config=config, weights=base, kind="classes"), tmp_path / "base", "native")
+    (tmp_path / "adapter").mkdir()
+    rng = np.random.default_rng(1)
+    a, b = (rng.normal(size=size).astype(np.float32) for size in ((4, 16), (48, 4)))
+    named = {f"base_model.model.model.layers.0.attn.Wqkv.lora_{part}.weight": x for part, x in (("A", a), ("B", b))}
+    checkpoint_files.write_safetensors(tmp_path / "adapter" / peft_adapters.WEIGHTS, named, framework="pt")
+    settings = {"peft_type": "LORA", "r": 4, "lora_alpha": 16, "task_type": None, "fan_in_fan_out": True}
+    settings["base_model_name_or_path"] = str(tmp_path / "base")
+    checkpoint_files.write_json(tmp_path / "adapter" / peft_adapters.CONFIG, settings)
+    kernel = "encoder/layers/0/attention/query_key_value/kernel"
+    read = formats.read(tmp_path / "adapter").weights
+    np.testing.assert_allclose(read[kernel], base[kernel] + 4 * (b @ a).T, rtol=1e-5, atol=1e-5)
+
+
+def test_labels_of_an_adapter_are_those_of_the_run_that_wrote_it(adapter, tmp_path):
+    folder = adapter()
+    assert formats.read(folder).labels is None
+    for name in ("bert_config.json", "vocab.txt"):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "task.json").write_text(json.dumps({"labels": ["x", "y", "z"], "kind": "classes"}))
+    read = formats.read(folder)
+    assert (read.labels, read.kind) == (["x", "y", "z"], "classes")
+
+
+def test_native_adapters_without_their_run_are_one_sentence(tmp_path):
+    model, _ = adapted()
+    formats.write(Checkpoint(config=SMALL, weights=randomize(model), kind="classes"), tmp_path / "run", "native")
+    with pytest.raises(UserError, match="run.json lacks the flags lora_rank and lora_alpha of the adapters"):
+        formats.read(tmp_path / "run")
+    for rank, reason in (("x", "flags.lora_rank is 'x'; expected a whole number from 1"), (2, "lora_alpha is True")):
+        flags = {"lora_rank": rank, "lora_alpha": True}
+        (tmp_path / "run" / "run.json").write_text(json.dumps({"flags": flags}))
+        with pytest.raises(UserError, match=reason):
+            formats.read(tmp_path / "run")

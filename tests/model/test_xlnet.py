@@ -36,6 +36,20 @@ def ours():
     return {"token_ids": padded(ROWS, PAD), "segment_ids": padded(SEGMENTS, 0), "lengths": tf.constant(LENGTHS)}
 
 
+def test_rows_without_segments_have_the_vectors_of_transformers_without_segments(model):
+    config = dataclasses.replace(model.config, settings={**model.config.settings, "cls_has_segment": False})
+    other = heads.BertModel(config)
+    weights.assign(other, {name: value.numpy() for name, value in weights.variables(model).items()})
+    rows = {**ours(), "segment_ids": padded([[0] * length for length in LENGTHS], 0)}
+    theirs = {
+        "input_ids": padded([[*row[1:], CLS] for row in ROWS], PAD, left=True),
+        "attention_mask": padded([[1] * length for length in LENGTHS], 0, left=True),
+    }
+    found, expected = other.encoder(rows)["pooled"], model.encoder(theirs)["pooled"]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert np.abs(found - model.encoder(rows)["pooled"]).max() > 1e-3
+
+
 def test_rows_of_transformers_padded_on_the_left_have_the_same_vectors(model):
     outputs = model.encoder(ours(), return_hidden_states=True, return_attention=True)
     theirs = {

@@ -12,6 +12,7 @@ import tiny
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
+from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.recipes import trained_model
 
@@ -127,3 +128,19 @@ def test_the_step_of_an_export_is_that_of_its_weights(tmp_path):
     made({"selection": {"taken_step": 54}, "refit": {"rows": 64, "epochs": 6.8}})
     made({}, 101, name="run/all_rows")
     assert trained_model.training_of(path) == (101, "trained on all 64 rows, 6.8 epochs")
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ({"max_seq_length": "x"}, "a whole number"),
+        ({"max_seq_length": True}, "a whole number"),
+        ({"do_train": 1}, "True or False"),
+        ({"learning_rate": [1]}, "a finite number"),
+        ({"init_checkpoint": 5}, "a string"),
+    ],
+)
+def test_recorded_flag_of_another_type_is_named(flags, expected):
+    run = {"name": "table", "flags": flags, "command": None}
+    with pytest.raises(UserError, match=f"run.json: flags.{next(iter(flags))} is .*; expected {expected}"):
+        trained_model._options(run, "folder")

@@ -5,6 +5,7 @@ import json
 import pytest
 from report_pages import RUN, as_read, page_of
 
+from bert_tf.errors import UserError
 from bert_tf.reports import curves, scoreboard
 from bert_tf.reports.report import write_report
 
@@ -133,15 +134,21 @@ def test_sweep_has_a_page_without_run_json(tmp_path):
 @pytest.mark.parametrize(
     "files",
     [
-        {"eval_details": [1], "sweep": {"combinations": [3]}},
-        {"eval_details": {"dev": 3, "test": {}}, "sweep": {"combinations": [{"runs": {}}], "best_run": 4}},
-        {"eval_details": {"dev": {"per_class": [{"label": None}], "confusion": [[1, 2]], "hardest": [{}, 4]}}},
+        {"sweep": {"combinations": [3]}},
+        {"eval_details": {"test": {}}, "sweep": {"combinations": [{"runs": {}}], "best_run": 4}},
+        {"eval_details": {"dev": {"per_class": [{"label": None}], "confusion": [[1, 2]], "hardest": [{}]}}},
         {"sweep": {"combinations": [4, {"scores": 3}], "runs": [], "best_combination": 7}},
         {"sweep": {"combinations": [{"scores": {"a": {"mean": None}}, "collapsed": None}], "runs": 3}},
     ],
 )
 def test_unexpected_files_do_not_stop_a_report(tmp_path, files):
     assert "first words" in as_read(page_of(tmp_path, **files))
+
+
+@pytest.mark.parametrize("details", [[1], {"dev": 3}, {"dev": {"per_class": 5}}, {"dev": {"hardest": [{}, 4]}}])
+def test_damaged_details_are_an_error(tmp_path, details):
+    with pytest.raises(UserError, match=r"eval_details.json.* is .*; expected "):
+        page_of(tmp_path, eval_details=details)
 
 
 def test_text_lengths_are_shown_if_present(tmp_path):

@@ -73,6 +73,24 @@ def test_texts_are_ranked(client):
     assert answer == {"model": "pair", "results": [expected]}
 
 
+def test_client_may_forbid_to_cut_its_texts(served):
+    models = [copy.copy(served[name]) for name in ("vectors", "pair")]
+    models[1].labels = ["0", "1"]
+    for model in models:
+        model.cuts = lambda prompt: lambda texts: len("".join(texts)) > 5
+    long, cases = "a longer text", []
+    with TestClient(Server(models).app()) as client:
+        for path, body in (("/embed", {"inputs": ["abc", "x"]}), ("/rerank", {"query": "a", "texts": ["abc", "x"]})):
+            name = "inputs" if "inputs" in body else "texts"
+            for more in ({"truncate": False}, {"truncation_direction": "Left"}, {"truncate": True}, {"truncate": None}):
+                assert post(client, path, **body, **more) == post(client, path, **body)
+                cases.append(post(client, path, **{**body, name: ["x", long]}, **more))
+    for cut, left, *rest in (cases[:4], cases[4:]):
+        assert cut[0] == 413 and "Text 1 has more tokens than" in cut[1]["error"]
+        assert left[0] == 400 and "reads the first tokens of text 1, not the last" in left[1]["error"]
+        assert [code for code, _ in rest] == [200, 200]
+
+
 @pytest.mark.parametrize(
     ("path", "body", "code", "message"),
     [
@@ -80,7 +98,7 @@ def test_texts_are_ranked(client):
         ("/v1/embeddings", {"input": [], "model": "vectors"}, 400, "input is an empty list; expected a text or a list"),
         ("/v1/embeddings", {"model": "vectors"}, 400, "The request has no input"),
         ("/v1/embeddings", {"input": None}, 400, "input is null"),
-        ("/v1/embeddings", {"input": "a", "model": "single"}, 400, "single makes no vectors of texts: send one of vec"),
+        ("/v1/embeddings", {"input": "a", "model": "single"}, 400, "single makes no embeddings: send one of vectors"),
         ("/v1/embeddings", {"input": "a", "model": "other"}, 404, "no model other: send one of vectors"),
         ("/v1/embeddings", {"input": "a", "encoding_format": "int8"}, 400, "neither float nor base64"),
         ("/v1/embeddings", {"input": "a", "dimensions": 5}, 400, "whole number from 1 to 4"),
@@ -90,7 +108,12 @@ def test_texts_are_ranked(client):
         ("/embed", {"inputs": "a", "prompt_name": "serving_default"}, 400, "no prompt_name serving_default"),
         ("/embed", {"inputs": "a", "truncate": 1}, 400, "truncate is neither true nor false"),
         ("/embed", {"inputs": "a", "truncation_direction": "up"}, 400, "neither Left nor Right"),
-        ("/embed", {"inputs": "a", "truncate": False}, 400, "vectors does not say how long its texts may be"),
+        (
+            "/embed",
+            {"inputs": "a", "truncate": False},
+            400,
+            "The maximum length of vectors is unknown",
+        ),
         ("/rerank", {"texts": ["a"]}, 400, "The request has no query"),
         ("/rerank", {"texts": ["a"], "query": 1}, 400, "The query is not a text"),
         ("/rerank", {"query": "a", "texts": []}, 400, "texts is an empty list"),

@@ -14,6 +14,7 @@ from bert_tf.cli.commands import serve
 from bert_tf.serving.app import Server
 
 ROOT = Path(__file__).resolve().parents[2]
+HELPER = str(ROOT / "tests/helpers/small_installation.py")
 TEXT = re.sub(r"\\\n\s*", " ", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
 STEPS = [line.split(maxsplit=1) for line in TEXT.splitlines() if line and not line.startswith("#")]
 
@@ -55,38 +56,6 @@ def test_files_are_there_and_not_ignored(source):
 
 def test_small_installation_has_what_is_imported_to_answer():
     """In a process that lacks all other packages than requirements-serve.txt names, and those that they need."""
-    code = """
-import importlib, importlib.abc, importlib.metadata, re, sys
-
-def name_of(requirement):
-    return re.match(r"[\\w.-]+", requirement)[0].lower().replace("_", "-")
-
-def requires(name):
-    try:
-        return importlib.metadata.requires(name) or ()
-    except importlib.metadata.PackageNotFoundError:  # of another version of Python
-        return ()
-
-wanted, found = [name_of(line) for line in open("requirements-serve.txt") if line[0] not in "#\\n"], {"bert-tf"}
-while wanted:
-    name = wanted.pop()
-    if name not in found:
-        found.add(name)
-        wanted += [name_of(each) for each in requires(name) if "extra ==" not in each]
-packages = {
-    package for package, owners in importlib.metadata.packages_distributions().items()
-    if not {name_of(owner) for owner in owners} & found
-}
-
-class Missing(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in packages:
-            raise ModuleNotFoundError(name)
-
-sys.meta_path.insert(0, Missing())
-for name in sys.argv[1:]:
-    importlib.import_module(name)
-"""
     commands = [f"bert_tf.cli.commands.{name}" for name in "predict serve evaluate index search extract".split()]
     engines = [
         "bert_tf.api.engine_bert",
@@ -95,6 +64,6 @@ for name in sys.argv[1:]:
         "bert_tf.serving.app",
     ]
     done = subprocess.run(
-        [sys.executable, "-c", code, *commands, *engines], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, HELPER, "import", *commands, *engines], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr

@@ -50,6 +50,12 @@ def test_queries_are_answered_with_texts(client):
     assert [hits[0]["text"] for hits in found] == ["b", "a"]
 
 
+@pytest.mark.parametrize(("count", "found"), [(1, 1), (100, 3)])
+def test_smallest_and_largest_count_are_answered(client, count, found):
+    (hits,) = client.post("/v1/models/letters:search", json={"query": "ab", "count": count}).json()["results"]
+    assert len(hits) == found
+
+
 def test_description_allows_no_blank_and_no_missing_query(client):
     post = client.get("/openapi.json").json()["paths"]["/v1/models/letters:search"]["post"]
     one, several = post["requestBody"]["content"]["application/json"]["schema"]["oneOf"]

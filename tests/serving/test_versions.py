@@ -74,7 +74,7 @@ def test_version_that_cannot_be_loaded_is_tried_again_and_its_reason_said_once(t
     (tmp_path / "2").mkdir()
     (tmp_path / "2" / "a").write_text("x")
     errors.append(UserError("Memory is short."))
-    with pytest.raises(versions.NotComplete, match="Version 2 is not complete yet"):  # it may still be copied
+    with pytest.raises(versions.NotComplete, match="version 2 is not complete yet"):  # it may still be copied
         looks(watch)
     found = [watch.look() for _ in range(3)]
     with pytest.raises(UserError, match="Memory is short"):
@@ -94,6 +94,22 @@ def test_version_that_cannot_be_loaded_is_tried_again_and_its_reason_said_once(t
         looks(watch)
     errors.clear()
     assert [watch.look() for _ in range(4)] == [None, None, None, "2"], "without a change, too"
+
+
+def test_version_without_something_that_the_served_one_has_is_waited_for(tmp_path):
+    """An export for an engine whose `engines/` is not there yet would start TensorFlow."""
+    (tmp_path / "1" / "engines").mkdir(parents=True)
+    (tmp_path / "1" / "engines" / "model").write_text("x")
+    (tmp_path / "1" / "saved_model.pb").write_text("x")
+    watch = versions.Watch(str(tmp_path), lambda path, version: version)
+    for number in ("2", "3"):
+        (tmp_path / number).mkdir()
+        (tmp_path / number / "saved_model.pb").write_text("x")
+        assert [watch.look() for _ in range(versions.REST)] == [None] * versions.REST
+        if number == "2":
+            shutil.copytree(tmp_path / "1" / "engines", tmp_path / number / "engines")
+            assert looks(watch) == "2"
+    assert watch.look() == "3", "it has none"
 
 
 STOPPED = """

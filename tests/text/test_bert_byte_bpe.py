@@ -5,14 +5,20 @@ import json
 import random
 
 import pytest
+import tensorflow as tf
 import tiny
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
+from bert_tf.export import host
+from bert_tf.heads.tags.tag_serving import TagServing
+from bert_tf.heads.tags.tag_windows import TagWindows
+from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.model import heads, weights
-from bert_tf.text import byte_level, tokenizer_kinds, vocabulary, vocabulary_learning
+from bert_tf.text import byte_level, host_tokenizer_kinds, tokenizer_kinds, vocabulary, vocabulary_learning
 from bert_tf.text.tokenizer import pack
 
 TEXTS = ["the quick brown fox  jumped    over the lazy dogs", "it's 12 naïve café 漢字   {\n    return  1;\n}", "aaa"]
@@ -36,6 +42,7 @@ HARD += [
     " " * 30,
     "\u00a0\u00a0a\u3000 ",
 ]
+LABELS = ("O", "B-X", "I-X")
 SPECIAL = vocabulary.SPECIAL_TOKENS
 
 
@@ -101,6 +108,38 @@ def test_ids_offsets_and_rows_are_those_of_tokenizers_and_return(folder, tmp_pat
         read, texts = again, [*HARD, *TEXTS]
     again = Tokenizer.from_file(str(tmp_path / "1" / "tokenizer.json"))
     assert [x.ids for x in again.encode_batch(texts)] == [x.ids for x in theirs.encode_batch(texts)]
+
+
+def test_masks_are_found_as_encode_finds_them(folder):
+    read, texts = formats.read(folder), ["a [MASK] b", "a  \n[MASK] b", "[MASK][MASK]", " [CLS] [MASK]", "a b"]
+    for recognized in (read.special_tokens, ()):
+        options = {"special_tokens_in_strings": recognized}
+        tokenizer = tokenizer_kinds.create(read.vocabulary, **options)
+        on_host = host_tokenizer_kinds.create(read.vocabulary, **options)
+        ids = tokenizer.ids_with_masks(texts).to_list()
+        assert ids == [on_host.ids_with_masks(text) for text in texts]
+        if recognized:
+            assert ids == tokenizer(texts).to_list()
+        a, b, mask = tokenizer(["a"]).to_list()[0], tokenizer([" b"]).to_list()[0], [tokenizer.mask_id]
+        assert ids[:3] == [a + mask + b, a + mask + b, mask + mask]  # the white space before a mask belongs to it
+
+
+@pytest.mark.parametrize(
+    "text", ["New  York", "   a b", "a\nb", "a\t\r\nb ", "a   b", " \n ", "\u3000a\u00a0b", "ab\n\nab"]
+)
+def test_white_space_is_no_entity_and_no_part_of_one(folder, text):
+    read = formats.read(folder)
+    tokenizer = tokenizer_kinds.create(read.vocabulary, special_tokens_in_strings=read.special_tokens)
+    on_host = host_tokenizer_kinds.create(read.vocabulary, special_tokens_in_strings=read.special_tokens)
+    windows = TagWindows(max_seq_length=16, stride=7)
+    task = Tagging(TagSet(LABELS, "iob2"), windows)
+    words = TagServing(None, tokenizer, task.tag_set, windows)._read_texts(tf.constant(["x", text]))
+    own = words.columns["owners"] == 1
+    spans = [tf.boolean_mask(words.rest[name], own).numpy().tolist() for name in ("starts", "ends")]
+    found = [text[start:end] for start, end in zip(*spans, strict=True)]
+    assert found == text.split()
+    (row,) = host.stages(task.host_settings, {"labels": LABELS}, on_host).read([[text]])[1]
+    assert row.spans == list(zip(*spans, strict=True))
 
 
 @pytest.mark.parametrize(

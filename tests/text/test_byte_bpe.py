@@ -1,5 +1,6 @@
 """Byte-level BPE in the graph against `tokenizers`: ids and offsets, vocabularies as files, rows of segments."""
 
+import itertools
 import json
 import random
 
@@ -14,9 +15,16 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_vocabulary import with_vocabulary
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.heads.masked_lm import mask_filling
-from bert_tf.text import byte_level, tokenizer_kinds, vocabulary, vocabulary_learning
+from bert_tf.text import (
+    byte_level,
+    host_tokenizer_kinds,
+    tokenizer_kinds,
+    vocabulary,
+    vocabulary_learning,
+    whitespace,
+)
 from bert_tf.text.byte_bpe import ByteBpeTokenizer
+from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import pack
 from bert_tf.text.vocabulary import BYTE_BPE, SubwordVocabulary
 
@@ -108,8 +116,38 @@ def test_letters_continue_words_and_marks_do_not(tokenizer):
     assert ["quickly, 漢字 it's"[starts[a] : starts[a] + 1] for a in firsts] == ["q", ",", "漢", "i", "'"]
 
 
+def test_word_after_the_token_of_its_blank_is_one_word(tokenizer):
+    texts = [" Ωa b", "x ", " 漢"]  # no merge joins a blank and these letters
+    on_host = host_tokenizer_kinds.create(tokenizer.vocabulary)
+    ids, starts, ends = tokenizer.with_offsets(texts)
+    row = row_numbers(ids)
+    continues = tokenizer.continues_word(ids.values, starts.values, ends.values).numpy()
+    words = []
+    for number, text in enumerate(texts):
+        tokens = on_host.with_offsets(text)
+        own = continues[row == number]
+        assert own.tolist() == on_host.continues_word(tokens).tolist()
+        words.append(int((~own).sum()))
+    assert words == [2, 2, 1]
+
+
+def test_white_space_is_trimmed_alike_in_the_graph_and_outside():
+    texts = ["a  b", "", " \n", "\u3000é \u2003x\u0085", "漢 \t"]
+    parts = [
+        (row, *bounds)
+        for row, text in enumerate(texts)
+        for bounds in itertools.combinations_with_replacement(range(len(text) + 1), 2)
+    ]
+    starts, ends = whitespace.trimmed(tf.constant(texts), *map(tf.constant, zip(*parts, strict=True)))
+    for part, start, end in zip(parts, starts.numpy(), ends.numpy(), strict=True):
+        text = texts[part[0]]
+        assert (start, end) == byte_level.trimmed(text, *part[1:]) and text[start:end] == text[
+            part[1] : part[2]
+        ].strip()
+
+
 def test_masks_have_both_names(tokenizer):
-    ids = mask_filling.ids_with_masks(tokenizer, tf.constant(["the [MASK] fox", "the <mask> fox"])).to_list()
+    ids = tokenizer.ids_with_masks(["the [MASK] fox", "the <mask> fox"]).to_list()
     the, mask, fox = tokenizer(["the"]).to_list()[0], [tokenizer.mask_id], tokenizer([" fox"]).to_list()[0]
     assert ids == [the + mask + fox] * 2
 

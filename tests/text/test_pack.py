@@ -4,10 +4,14 @@ import itertools
 
 import pytest
 import tensorflow as tf
+import tokenizers
 from tokenizer_cases import VOCABULARY, both_ways, tokens_of
 
 from bert_tf.errors import UserError
+from bert_tf.export.host import rows
+from bert_tf.text import host_tokenizer_kinds, vocabulary
 from bert_tf.text.tokenizer import Tokenizer, pack
+from bert_tf.text.tokenizer_settings import TokenizerSettings
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +71,27 @@ def test_pack_truncates_like_removing_one_token_at_a_time(uncased):
             while first + second > room:
                 first, second = (first - 1, second) if first > second else (first, second - 1)
             assert row.tolist() == [0] * (first + 2) + [1] * (second + 1) + [0] * (room - first - second)
+
+
+def test_rows_of_transformers_are_those_of_tokenizers():
+    settings = TokenizerSettings(odd_to_longer=True, one_segment=True)
+    ours = Tokenizer(vocabulary.with_settings(VOCABULARY, settings))
+    on_host = host_tokenizer_kinds.create(ours.vocabulary)
+    ids = {f"t{number}": number for number in range(30)}
+    theirs = tokenizers.Tokenizer(tokenizers.models.WordLevel(ids, unk_token="t0"))
+    theirs.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    pairs = [(range(10, 10 + a), range(20, 20 + b)) for a in range(9) for b in range(9)]
+    texts = [tuple(" ".join(f"t{number}" for number in text) for text in pair) for pair in pairs]
+    for room in range(1, 10):
+        theirs.enable_truncation(room)
+        packed = pack(ours, [tf.ragged.constant([[*pair[i]] for pair in pairs], tf.int32) for i in (0, 1)], room + 3)
+        for number, encoding in enumerate(theirs.encode_batch(texts)):
+            parts = [[x for x in encoding.ids if x // 10 == ten] for ten in (1, 2)]
+            expected = [ours.cls_id, *parts[0], ours.sep_id, *parts[1], ours.sep_id]
+            assert packed["token_ids"][number, : len(expected)].numpy().tolist() == expected, texts[number]
+            assert int(packed["lengths"][number]) == len(expected) and not packed["segment_ids"][number].numpy().any()
+            row = rows.pack(on_host, [[*text] for text in pairs[number]], room + 3)
+            assert row == (expected, [0] * len(expected), ())
 
 
 def test_pack_of_three_truncates_like_removing_one_token_at_a_time(uncased):

@@ -102,8 +102,14 @@ def test_vocabulary_is_a_file_with_its_model_next_to_it(tokens, tmp_path):
         "tokenizer.json",
         "tokenizer_config.json",
     ]
+    (tmp_path / "theirs" / "tokenizer.json").rename(tmp_path / "tokenizer.json")
     read, lower_case = huggingface_tokenizers.read(str(tmp_path / "theirs"))
     assert (read, read.rules, lower_case) == (tokens, tokens.rules, False)
+    content = json.loads((tmp_path / "tokenizer.json").read_text())
+    content["model"]["vocab"][-1][0] = "another"
+    (tmp_path / "theirs" / "tokenizer.json").write_text(json.dumps(content))
+    assert huggingface_tokenizers.read(str(tmp_path / "theirs"))[0] == [*tokens[:-1], "another"]  # as transformers
+    (tmp_path / "theirs" / "tokenizer.json").unlink()
     (tmp_path / "theirs" / "spiece.model").write_bytes(tokens.rules[:100] + b"\xff" * 20)
     with pytest.raises(UserError, match="spiece.model is not a SentencePiece model"):
         huggingface_tokenizers.read(str(tmp_path / "theirs"))
@@ -116,9 +122,13 @@ def test_scores_that_are_not_finite_are_refused(tokens, tmp_path, score, has_jso
     pieces = tuple((token, score if number == 8 else each) for number, (token, each) in enumerate(model.pieces))
     rules = sentencepiece_model.serialize(dataclasses.replace(model, pieces=pieces), ())
     if has_json:
-        vocab = {"type": "Unigram", "unk_id": 1, "vocab": pieces}
-        (tmp_path / "tokenizer.json").write_text(json.dumps({"model": vocab, "normalizer": None}))
-        (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "AlbertTokenizer"}')
+        config = BertConfig.of_size("tiny", vocab_size=len(tokens), encoder="albert")
+        whole = Checkpoint(config=config, weights={}, vocabulary=tokens, lower_case=True)
+        huggingface_tokenizers.write(str(tmp_path), whole)
+        (tmp_path / "spiece.model").unlink()
+        values = json.loads((tmp_path / "tokenizer.json").read_text())
+        values["model"]["vocab"] = pieces
+        (tmp_path / "tokenizer.json").write_text(json.dumps(values))
     else:
         (tmp_path / "spiece.model").write_bytes(rules)
     with pytest.raises(UserError, match="expected a list of tokens, each with a finite score"):

@@ -94,6 +94,7 @@ def test_extend_replaces_unused_tokens_first_then_appends():
     old = ["[PAD]", "[unused0]", "[UNK]", "[unused1]", "the"]
     assert vocabulary.extend(old, ["krill", "##opod", "fjord"]) == ["[PAD]", "krill", "[UNK]", "##opod", "the", "fjord"]
     assert old[1] == "[unused0]"
+    assert vocabulary.extend(SPECIAL, ["x" * 200])[-1] == "x" * 200, "the longest token that the tokenizer matches"
 
 
 @pytest.mark.parametrize(

@@ -108,3 +108,28 @@ def test_blocks_change_no_bit(overconfident, monkeypatch):
 def test_temperatures_that_are_none_are_refused(text):
     with pytest.raises(UserError, match=f"temperature is {text}; expected a number above 0, or best"):
         confidence.parse_temperature(text)
+
+
+def test_few_examples_have_the_temperature_of_the_prior_and_many_their_own(overconfident):
+    logits, labels = overconfident
+    right = labels.argmax(1)[:, None]
+    prior = confidence.Prior(4.0, 0.5)
+    assert confidence.fit_temperature([], [], prior) == 4
+    assert confidence.fit_temperature(logits, right, prior) == pytest.approx(
+        confidence.fit_temperature(logits, right), rel=0.02
+    )
+    all_right = np.array([[9.0, 0.0]] * 12)
+    found = confidence.fit_temperature(all_right, np.zeros((12, 1), int), prior)
+    assert 2.5 < found < 4
+    assert confidence.softmax(all_right[0], found)[0] < 0.98
+    values = confidence.report(all_right, np.zeros((12, 1), int), prior)
+    assert values["is_used"] and confidence.sentence(values) == f"probabilities have the temperature {found:.2f}"
+    assert "(without it 0." in confidence.sentence(confidence.report(logits, right, prior))
+
+
+def test_bins_of_confidence_have_their_edges():
+    rows = confidence.reliability([0.05, 0.1, 0.11, 1.0], [0, 1, 1, 1])
+    width = 1 / confidence.BINS
+    for row in rows:
+        assert row["to"] - row["from"] == pytest.approx(width) and row["from"] < row["confidence"] <= row["to"] + 1e-9
+    assert sum(row["count"] for row in rows) == 4 and rows[-1]["to"] == 1

@@ -104,3 +104,14 @@ def test_metric_is_found_by_name_or_outside_module(my_lab):
 def test_unknown_metric_error_lists_known_metrics(my_lab, name):
     with pytest.raises(UserError, match=f"no score '{name}'. Known: accuracy, .*such as my_lab.scores:kappa"):
         metrics.score_of(name)
+
+
+@pytest.mark.parametrize(("count", "entry"), [(500, "confusion"), (501, "most_confused")])
+def test_confusions_are_a_matrix_up_to_a_number_of_classes(count, entry):
+    names = [f"class {number}" for number in range(count)]
+    (name, found), *others = metrics.confusions([0, 1], [count - 1, 1], names).items()
+    assert name == entry and not others
+    if entry == "confusion":
+        assert found[0][count - 1] == found[1][1] == 1
+    else:
+        assert found == [{"label": "class 0", "predicted": "class 500", "count": 1}]

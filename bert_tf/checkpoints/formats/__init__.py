@@ -20,7 +20,7 @@ from bert_tf.errors import UserError, listed, reason_of
 from bert_tf.model.weights import HEADS, PRE_TRAINED, holds_floats
 from bert_tf.runtime import atomic_files, files, plugins
 from bert_tf.runtime.lazy import module
-from bert_tf.runtime.tensorflow_startup import start_if_silenced
+from bert_tf.runtime.tensorflow_startup import ensure_started
 
 huggingface_hub = module("huggingface_hub")
 HUB = "hf://"
@@ -56,11 +56,11 @@ def writable_names() -> list[str]:
 
 def load(name: str) -> ModuleType:
     """Imports a format: one of `names()`, or a module outside of this package by its dotted name; loads TensorFlow."""
-    start_if_silenced()
+    ensure_started()
     return plugins.load(__name__, name, kind="checkpoint format")
 
 
-def read(path: str | os.PathLike[str], format_name: str | None = None) -> Checkpoint:
+def read(path: str | os.PathLike[str], format_name: str | None = None, *, segments: str | None = None) -> Checkpoint:
     """Reads a checkpoint: a folder, a prefix of files, "hf://owner/name", or the name of a published one.
 
     The names are those of `checkpoints.published` and of KerasHub's presets.
@@ -68,6 +68,7 @@ def read(path: str | os.PathLike[str], format_name: str | None = None) -> Checkp
     Args:
         path: the checkpoint.
         format_name: its format; by default the format of this package that recognizes it.
+        segments: "one" or "two", of the texts of a pair; None: as its files say.
 
     Raises:
         UserError: there is no such file, no format recognizes it, or it is damaged.
@@ -75,11 +76,11 @@ def read(path: str | os.PathLike[str], format_name: str | None = None) -> Checkp
     path = locate(path)
     atomic_files.check_whole(path)
     if path.startswith(HUB):
-        return _read_from_hub(path, format_name)
+        return _read_from_hub(path, format_name, segments)
     module = _format_of(path, format_name)
     if module is None:
         raise UserError(f"No checkpoint format recognizes {path}: {_reason(path, format_name)}.")
-    return _checked(module.read(path), path)
+    return _checked(module.read(path), path, segments)
 
 
 def _reason(path: str, format_name: str | None = None) -> str:
@@ -104,8 +105,8 @@ def _reason(path: str, format_name: str | None = None) -> str:
     return f"{what}; {WANTED}" if format_name is None else f"{what}, and {format_name} expects something else"
 
 
-def _checked(checkpoint: Checkpoint, path: str) -> Checkpoint:
-    """The checkpoint; UserError if it has no weights or some that are not finite, or describes too large a model."""
+def _checked(checkpoint: Checkpoint, path: str, segments: str | None = None) -> Checkpoint:
+    """The checkpoint, with these segments; UserError if it has no weights or some not finite, or is too large."""
     checkpoint.config.check_room_for_weights()
     names = [name for name in checkpoint.weights if name.startswith((*PRE_TRAINED, *HEADS))]
     if not names:
@@ -124,7 +125,9 @@ def _checked(checkpoint: Checkpoint, path: str) -> Checkpoint:
             f"{len(damaged)} weights in {path} hold NaN or infinity, the first is {damaged[0]}: the training that "
             "wrote them failed; pass an earlier checkpoint of it."
         )
-    for sentence in checkpoint.left_out:
+    if segments:
+        checkpoint = checkpoint.with_segments(segments)
+    for sentence in (*checkpoint.left_out, *filter(None, [checkpoint.segments_differ])):
         logging.getLogger("bert_tf").warning("%s: %s.", path, sentence)
     return checkpoint
 
@@ -215,7 +218,7 @@ def _format_of(path: str, format_name: str | None = None) -> ModuleType | None:
     return next((module for module in modules if module.recognizes(path)), None)
 
 
-def _read_from_hub(path: str, format_name: str | None) -> Checkpoint:
+def _read_from_hub(path: str, format_name: str | None, segments: str | None) -> Checkpoint:
     """Downloads with huggingface_hub, which has its own cache and reads HF_HOME and HF_HUB_OFFLINE."""
     for patterns in (HUB_FILES, *FURTHER_HUB_FILES):
         folder = _download(path, patterns)
@@ -224,7 +227,7 @@ def _read_from_hub(path: str, format_name: str | None) -> Checkpoint:
             break
     if module is None:
         raise UserError(f"No checkpoint format recognizes the files of {path}: {_reason(folder, format_name)}.")
-    return _checked(module.read(folder), path)
+    return _checked(module.read(folder), path, segments)
 
 
 def _download(path: str, patterns: list[str]) -> str:

@@ -21,6 +21,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
     read_head_file,
+    read_max_length,
     read_special_tokens,
     read_tensors,
     read_tokenizer_files,
@@ -83,6 +84,7 @@ def read(path: str) -> Checkpoint:
         special_tokens=read_special_tokens(folder),
         labels=labels or found.labels,
         kind=kind or found.kind,
+        max_seq_length=read_max_length(folder),
     )
 
 

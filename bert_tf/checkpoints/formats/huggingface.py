@@ -19,7 +19,12 @@ from bert_tf.checkpoints import (
     torch_folders,
 )
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.checkpoints.checkpoint_files import new_folder, read_special_tokens, write_safetensors
+from bert_tf.checkpoints.checkpoint_files import (
+    new_folder,
+    read_max_length,
+    read_special_tokens,
+    write_safetensors,
+)
 from bert_tf.checkpoints.huggingface_layouts import (
     CLASSES,
     LAYOUTS,
@@ -39,7 +44,7 @@ from bert_tf.model.weights import from_canonical_names, to_canonical_names
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.runtime.settings import TEXT, Kind, map_of, one_of, read_settings, shortened, whole
 from bert_tf.text.special_tokens import SETTING
-from bert_tf.text.vocabulary import XLM_ROBERTA, kind_of, special_tokens
+from bert_tf.text.vocabulary import kind_of, settings_of, special_tokens, with_settings
 
 NAMES = LAYOUTS["bert"].names  # of BERT; those of its relatives are in `checkpoints.huggingface_layouts`
 ENCODERS = tuple(LAYOUTS)
@@ -50,7 +55,7 @@ OUTPUT = re.compile(
 )
 UNUSED = ("embeddings.position_ids", "mask_emb")  # numbers in order; the vector of XLNet's second stream
 POOLER = "encoder/pooler/"
-TOKENS, SEGMENTS = "encoder/embeddings/token_table", "encoder/embeddings/segment_table"
+TOKENS = "encoder/embeddings/token_table"
 IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings?\b|relative_attention_bias")
 MAX_LABELS = 1_000_000  # that config.json may number without naming them
 LABELS: Kind[dict[str, Any]] = map_of(
@@ -115,17 +120,15 @@ def read(path: str) -> Checkpoint:
         chosen = read_special_tokens(path)
     else:
         chosen = huggingface_added_tokens.found_in_lower_case(path, recognized)
-        is_roberta = layout.has_one_segment or kind_of(vocabulary or ()) == XLM_ROBERTA
-        if is_roberta and SEGMENTS in weights:  # its tokenizer gives both texts of a pair the first segment
-            config = dataclasses.replace(config, type_vocab_size=1)
-            weights[SEGMENTS] = weights[SEGMENTS][:1]
     if vocabulary is not None and "cls_token_id" in config.settings:
         cls_id = vocabulary.index(special_tokens(vocabulary)[2])
         config = dataclasses.replace(config, settings={**config.settings, "cls_token_id": cls_id})
     kind = kind if "classifier/bias" in weights or "span/bias" in weights else None
-    if kind not in (None, Tags.kind) and SEGMENTS in weights and config.type_vocab_size > 1:
-        huggingface_rules.check_segments(path)
-    return Checkpoint(
+    segments, differ = "two", ""
+    if vocabulary is not None:
+        vocabulary = with_settings(vocabulary, dataclasses.replace(settings_of(vocabulary), odd_to_longer=True))
+        segments, differ = huggingface_rules.segments_of(path, kind_of(vocabulary))
+    read = Checkpoint(
         config=config,
         weights=weights,
         vocabulary=vocabulary,
@@ -134,10 +137,12 @@ def read(path: str) -> Checkpoint:
         added_tokens=tuple(name for name in recognized if name not in special_tokens(vocabulary or ())),
         labels=_labels(path, len(weights["classifier/bias"])) if kind in LABELLED else None,
         kind=kind,
-        max_seq_length=huggingface_rules.length_of_texts(path),
+        max_seq_length=read_max_length(path),
         sentence_vectors=sentence_transformers.read(folder, config.max_position_embeddings),
         left_out=tuple(left_out),
     )
+    changes_answers = read.reads_segments and (kind not in (None, Tags.kind) or config.encoder == "xlnet")
+    return dataclasses.replace(read.with_segments(segments), segments_differ=differ if changes_answers else "")
 
 
 def _check_whole_encoder(
@@ -257,7 +262,7 @@ def _kind_of_texts(path: str, size: int = 0) -> str:
     """The kind of a classifier of texts, by its problem_type or the number of its outputs."""
     known = {head.problem_type for head in heads.known().values()} - {""}
     problem = torch_folders.settings(path).value("problem_type", one_of(*sorted(known)))
-    return heads.kind_with("problem_type", problem) if problem else heads.of_size(size or len(_labels(path)))
+    return problem and heads.kind_with("problem_type", problem) or heads.of_size(len(_labels(path, size)))
 
 
 def write(checkpoint: Checkpoint, folder: str) -> list[str]:
@@ -289,8 +294,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     with new_folder(folder) as partial:
         write_json(os.path.join(partial, "config.json"), values)
         write_safetensors(os.path.join(partial, "model.safetensors"), arrays, framework="pt")
-        length = config.max_position_embeddings
-        huggingface_tokenizers.write(partial, checkpoint, model_max_length=length)
+        huggingface_tokenizers.write(partial, checkpoint)
         sentence_transformers.write(partial, checkpoint.sentence_vectors, checkpoint.config.hidden_size)
     return sorted(checkpoint.weights.keys() - used)
 

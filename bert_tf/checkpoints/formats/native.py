@@ -15,6 +15,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
     read_head_file,
+    read_max_length,
     read_safetensors,
     read_special_tokens,
     read_tensors,
@@ -68,6 +69,7 @@ def read(path: str) -> Checkpoint:
         special_tokens=read_special_tokens(folder),
         labels=labels,
         kind=kind,
+        max_seq_length=read_max_length(folder),
         sentence_vectors=sentence_transformers.read(folder, config.max_position_embeddings, has_length=False),
     )
 

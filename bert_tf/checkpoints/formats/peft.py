@@ -7,8 +7,9 @@ import re
 from bert_tf import heads
 from bert_tf.checkpoints import formats, peft_adapters
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.checkpoint_files import read_head_file
+from bert_tf.checkpoints.formats import native
 from bert_tf.errors import UserError
-from bert_tf.model import lora
 from bert_tf.runtime import files
 from bert_tf.runtime.settings import TEXT
 
@@ -29,15 +30,19 @@ def read(path: str) -> Checkpoint:
     """
     base = _check_no_circle(path)
     checkpoint = formats.read(base)
-    weights, adapter, kind = peft_adapters.read(path, checkpoint.config)
-    peft_adapters.check_fits(weights, checkpoint.weights, adapter.lora_rank, path, base)
-    parts = {name.split("/")[0] for name in weights} - {"encoder"}
+    adapters, head, kind = peft_adapters.read(path, checkpoint.config)
+    parts = {name.split("/")[0] for name in head} - {"encoder"}
     kept = {name: array for name, array in checkpoint.weights.items() if name.split("/")[0] not in parts}
-    merged = lora.merged({**kept, **weights}, adapter)
+    merged = peft_adapters.merged(adapters, {**kept, **head}, path, base)
     size = len(merged["classifier/bias"]) if "classifier/bias" in merged else 0
     if parts and kind is None:
         kind = checkpoint.kind if checkpoint.kind in heads.kinds("is_pooled") else None
         kind = kind or heads.of_size(size)
+    run = os.path.dirname(files.absolute(path))  # that wrote the adapter, if it is one of ours
+    if parts and files.is_file(os.path.join(run, native.CONFIG)):
+        names, kind_of_run = read_head_file(run, native.RUN_LABELS)
+        if size == len(names or ()):
+            return dataclasses.replace(checkpoint, weights=merged, kind=kind_of_run or kind, labels=names)
     labels = checkpoint.labels if size == len(checkpoint.labels or ()) else None
     return dataclasses.replace(checkpoint, weights=merged, kind=kind or checkpoint.kind, labels=labels)
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from bert_tf.checkpoints.huggingface_layouts.base import layout as base
 from bert_tf.checkpoints.huggingface_layouts.base.rotary_settings import check_no_scaling, theta_of
 from bert_tf.runtime.settings import Settings, whole
@@ -17,6 +19,31 @@ NAMES = {
     "hidden_dropout_prob": "resid_pdrop",
     "attention_probs_dropout_prob": "attn_pdrop",
 }
+INSIDE = {  # names of modules of transformers, which renames them when it saves a model
+    "embeddings.LayerNorm": "emb_ln",
+    "post_attention_layernorm": "norm1",
+    "post_mlp_layernorm": "norm2",
+    "self_attn.o_proj": "attn.out_proj",
+    "mlp.up_proj": "mlp.fc11",
+    "mlp.gate_proj": "mlp.fc12",
+    "mlp.down_proj": "mlp.fc2",
+}
+QUERY = ".self_attn.q_proj.weight"
+
+
+def read_arrays(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The names of files for those of a state dict."""
+    for name in [name for name in arrays if name.endswith(QUERY)]:
+        layer = name.removesuffix(QUERY)
+        parts = [f"{layer}{QUERY.replace('.q_', f'.{part}_')}" for part in "qkv"]
+        if arrays.keys() >= set(parts):
+            arrays[f"{layer}.attn.Wqkv.weight"] = np.concatenate([arrays.pop(part) for part in parts])
+    found = {}
+    for name, array in arrays.items():
+        for theirs, ours in INSIDE.items():
+            name = name.replace(theirs, ours)
+        found[f"encoder.{name}" if name.startswith("layers.") else name] = array
+    return found
 
 
 def read(values: Settings) -> dict[str, Any]:
@@ -81,5 +108,6 @@ LAYOUT = base.Layout(
     },
     may_be_causal=False,
     read=read,
+    read_arrays=read_arrays,
     write=write,
 )

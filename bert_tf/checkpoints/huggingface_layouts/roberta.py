@@ -23,5 +23,4 @@ LAYOUT = base.Layout(
     left_out=base.NARROW,
     defaults={"vocab_size": 50265},
     has_fixed_gelu=True,
-    has_one_segment=True,
 )

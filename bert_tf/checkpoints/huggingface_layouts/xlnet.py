@@ -18,7 +18,10 @@ RENAMED = {
     "hidden_dropout_prob": "dropout",
     "attention_probs_dropout_prob": "dropout",
 }
-ONLY_OURS = ("max_position_embeddings", "embedding_size", "num_hidden_groups", "type_vocab_size")
+ONLY_OURS = (
+    *("max_position_embeddings", "embedding_size", "num_hidden_groups", "type_vocab_size"),
+    "cls_has_segment",
+)
 LONGEST = 2048  # tokens of a text; it has no such limit
 ATTENTION, LAYER = "encoder/layers/{i}/attention", "layer.{i}"
 HEADS_LEFT_OUT = {

@@ -22,6 +22,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from bert_tf import heads
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_positions
@@ -68,7 +69,7 @@ def run(arguments: argparse.Namespace) -> None:
     for flag in ("quantize", "calibration_file"):
         if getattr(arguments, flag):
             raise UserError(f"--{flag} applies to engines: pass --format={' or '.join(engines.names())}.")
-    checkpoint = shared_flags.complete_checkpoint(formats.read(arguments.source, arguments.source_format), arguments)
+    checkpoint = _read(arguments)
     from bert_tf.checkpoints import pretrained
 
     report = weights.compared(pretrained.model_of(checkpoint), checkpoint.weights)
@@ -91,11 +92,17 @@ def run(arguments: argparse.Namespace) -> None:
         print(*_lines(arguments, checkpoint, left_out), sep="\n")
 
 
+def _read(arguments: argparse.Namespace) -> Checkpoint:
+    """The checkpoint with what flags say."""
+    checkpoint = formats.read(arguments.source, arguments.source_format, segments=arguments.segments)
+    return shared_flags.complete_checkpoint(checkpoint, arguments)
+
+
 def _write_for_engine(arguments: argparse.Namespace) -> None:
     """Converts the checkpoint for an engine and prints its size, speed and differences."""
     texts = () if arguments.calibration_file is None else _read_texts(arguments.calibration_file)
     engines.engine_of(arguments.format, arguments.quantize)  # report a missing package before reading anything
-    checkpoint = shared_flags.complete_checkpoint(formats.read(arguments.source, arguments.source_format), arguments)
+    checkpoint = _read(arguments)
     written = engines.write(checkpoint, arguments.target, arguments.format, quantize=arguments.quantize, texts=texts)
     model_card.write_of_conversion(checkpoint, arguments.source, arguments.target, arguments.format)
     if arguments.json:
@@ -143,6 +150,14 @@ def _notes(arguments: argparse.Namespace, checkpoint: Checkpoint, *, has_head: b
             f"{vectors.unsupported} is not supported" if vectors.unsupported else f"{arguments.format} cannot hold it"
         )
         yield f"How {arguments.source} makes vectors of texts was left out, as {what}: embeddings will differ."
+    kinds = (*heads.kinds("takes_any_number"), *heads.kinds("is_of_pairs"), "choice")
+    settings, format_name = vocabulary.settings_of(checkpoint.vocabulary or ()), arguments.format
+    if format_name == "huggingface" and has_head and checkpoint.kind in kinds and not settings.odd_to_longer:
+        yield "Of two long texts that share an odd number of tokens, transformers gives the longer one the odd token."
+    if format_name == "keras_hub" and checkpoint.max_seq_length is not None:
+        yield f"keras_hub does not keep the length of texts, {checkpoint.max_seq_length} tokens: pass it to KerasHub."
+    if format_name == "keras_hub" and (settings.odd_to_longer or settings.one_segment):
+        yield "Pairs are truncated and get segments as KerasHub does it, which may change answers."
     if checkpoint.labels and has_head:
         yield f"Labels: {', '.join(checkpoint.labels)}."
     if checkpoint.vocabulary is None:

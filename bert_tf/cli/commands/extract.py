@@ -93,7 +93,7 @@ def _checkpoint(arguments: argparse.Namespace, predictor: EnginePredictor | None
     """The checkpoint of the flags; of an engine what it says of its vectors."""
     if predictor:
         return Checkpoint(config=predictor.config, sentence_vectors=predictor.sentence_vectors)
-    return shared_flags.complete_checkpoint(formats.read(arguments.source), arguments)
+    return shared_flags.complete_checkpoint(formats.read(arguments.source, segments=arguments.segments), arguments)
 
 
 def answer_file(arguments: argparse.Namespace) -> None:

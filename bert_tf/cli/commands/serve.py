@@ -21,15 +21,16 @@ import re
 import socket
 import ssl
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
+
+import prometheus_client
 
 from bert_tf.cli import shared_flags
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.errors import UserError, leave_out, reason_of
 from bert_tf.export import loaded_model
 from bert_tf.runtime import access_token, files, process
-from bert_tf.runtime.lazy import module
 from bert_tf.search.index import Index
 from bert_tf.search.index_files import IndexFiles, is_index
 from bert_tf.serving import access, connection, versions, zero_shot_signature
@@ -37,11 +38,10 @@ from bert_tf.serving.app import Server
 from bert_tf.serving.served import Served
 from bert_tf.serving.served_index import ServedIndex
 
-uvicorn = module("uvicorn")
 SPARE_THREADS = 8  # beyond one a core: operations of a long request take threads of TensorFlow for seconds
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+")
-MAX_REFUSED = 512  # connections at a time that are told of --max_connections
-OWN_FILES = 128  # that a server with several models keeps open, and some to spare for connections that are refused
+LEAST_REFUSED, MAX_REFUSED = 32, 512  # simultaneous connections beyond --max_connections that get a response
+OWN_FILES = 128  # for several models, connections before they are counted, and LEAST_REFUSED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,6 +96,7 @@ def run(arguments: argparse.Namespace) -> None:
         name: versions.Watch(path, functools.partial(_load, arguments, name, is_index=name in indexes))
         for name, path in folders.items()
     }
+    prometheus_client.disable_created_metrics()  # the time since which each is counted, a line for each
     server = Server(
         [watch.first() for watch in watches.values()],
         most_bytes=arguments.max_request_bytes,
@@ -112,8 +113,8 @@ def run(arguments: argparse.Namespace) -> None:
     )
     if not token and not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
         print(
-            f"Anybody who can reach {arguments.host} may use this server: pass --token_file, or set "
-            f"{access_token.VARIABLE}.",
+            f"With --host={arguments.host} and no token, anybody who can reach this machine can use its models: pass "
+            f"--token_file, or set {access_token.VARIABLE}.",
             file=sys.stderr,
         )
     address = f"http{'s' if tls else ''}://{reachable(listener, server.allowed_hosts)}"
@@ -123,9 +124,9 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"Try it at {address}/; press Ctrl-C to stop.", flush=True)
     try:
         most = arguments.max_connections
-        spare = min(MAX_REFUSED, process.most_open_files() - OWN_FILES // 2 - most)
+        spare = min(MAX_REFUSED, process.most_open_files() - OWN_FILES + LEAST_REFUSED - most)
         settings = connection.settings(server, most_connections=most, most_refused=int(spare), tls=tls)
-        uvicorn.Server(settings).run(sockets=[listener])
+        connection.HttpServer(settings).run(sockets=[listener])
     except KeyboardInterrupt:  # raised again by uvicorn after it has stopped
         print("Stopped.", flush=True)
     if server.is_loading:  # in a thread in the midst of TensorFlow, which the interpreter must not take down
@@ -203,7 +204,7 @@ def check_origins(given: str) -> list[str]:
 
 
 def check_tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
-    """What HTTPS needs; None without a certificate. Raises UserError for files without a certificate and its key."""
+    """The TLS context for HTTPS; None without a certificate. UserError for files without a certificate and its key."""
     if certificate is None:
         if key is not None:
             raise UserError("--ssl_keyfile needs --ssl_certfile, the certificate of the key.")
@@ -244,13 +245,13 @@ def default_name(path: str) -> str:
     return parts[-2] if parts[-1] == "export" and len(parts) > 2 else parts[-1]
 
 
-def reachable(listener: socket.socket, hosts: Sequence[str]) -> str:
+def reachable(listener: socket.socket, hosts: Collection[str]) -> str:
     """HOST:PORT that clients of this machine reach a server by; hosts: the Host headers that it allows, "*" for any."""
     host, port = listener.getsockname()[:2]
-    if ipaddress.ip_address(host).is_unspecified:  # it listens on all addresses, but is none itself
+    if ipaddress.ip_address(host).is_unspecified:  # such as 0.0.0.0, which clients cannot open
         host = "::1" if ":" in host else "127.0.0.1"
     if not {host, access.ANY} & set(hosts):
-        host = hosts[0].strip("[]")
+        host = next(iter(hosts)).strip("[]")
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -263,7 +264,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)  # without the protocol asyncio leaves Nagle's algorithm on
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(1024)
+        listener.listen(connection.BACKLOG)
     except OSError as error:
         raise UserError(f"Cannot listen on {host}:{port} ({error.strerror or error}): pass another --port.") from None
     return listener

@@ -36,7 +36,7 @@ from bert_tf.runtime import files, plugins
 from bert_tf.runtime.atomic_files import StrPath, write_json
 from bert_tf.runtime.lazy import module
 from bert_tf.runtime.settings import read_settings
-from bert_tf.runtime.tensorflow_startup import start_if_silenced
+from bert_tf.runtime.tensorflow_startup import ensure_started
 from bert_tf.text.vocabulary import SubwordVocabulary
 
 tokenizers = module("tokenizers")
@@ -89,7 +89,7 @@ def is_engine(name: str) -> bool:
     """Returns whether a name is that of an engine, not of a format: one of `names()`, or a module with PACKAGES."""
     if "." not in name:
         return name in names()
-    start_if_silenced()  # the module may import it
+    ensure_started()  # the module may import it
     return hasattr(plugins.load(__name__, name, kind="format or engine"), "PACKAGES")
 
 
@@ -236,7 +236,7 @@ def _write_text_files(folder: str, checkpoint: "Checkpoint") -> Any:
         return None
     if isinstance(checkpoint.vocabulary, SubwordVocabulary):
         path = os.path.join(folder, "tokenizer.json")
-        huggingface_tokenizers.write(folder, checkpoint, model_max_length=checkpoint.config.max_position_embeddings)
+        huggingface_tokenizers.write(folder, checkpoint)
         return _truncating(tokenizers.Tokenizer.from_file(path), checkpoint) if files.is_file(path) else None
     tokenizer = _truncating(huggingface_tokenizers.tokenizer_of(checkpoint), checkpoint)
     tokenizer.save(os.path.join(folder, "tokenizer.json"))

@@ -5,6 +5,7 @@ about.json. An instance has
 
   inputs                    {name: None, or the number of texts of an example that it takes}
   outputs                   names of some outputs, where these tell the kind of head
+  labels_of(numbers)        how many labels these are of; only of modules whose answers are labels
   read(examples)            a Row for each row of the network, and what `answer` needs besides the numbers
   answer(numbers, rest)     {output: array [B, ...]} as the default signature of the SavedModel returns them, from
                             {output of the network: a list of R arrays, of tokens without padding}

@@ -3,15 +3,12 @@
 M [MASK]s of a text, V vocabulary, K predictions for each.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from bert_tf.export.host import Numbers, Row
-
-MASK = "[MASK]"
 
 
 class Stages:
@@ -22,16 +19,13 @@ class Stages:
 
     def __init__(self, settings: dict[str, Any], about: dict[str, Any], tokenizer: Any) -> None:
         self._tokenizer, self._settings = tokenizer, settings
-        own = tokenizer.mask_token  # a space before it belongs to it, as that before a word belongs to the word
-        self._pattern = re.compile(re.escape(MASK) if own == MASK else rf" ?(?:{re.escape(MASK)}|{re.escape(own)})")
 
     def read(self, examples: Sequence[Sequence[str]]) -> tuple[list[Row], list[int]]:
         """A row for each text, truncated around its first mask, and its number of masks."""
         found, counts = [], []
         room, mask = self._settings["max_positions"] - 2, self._tokenizer.mask_id
         for (text,) in examples:
-            first, *others = (self._tokenizer(part) for part in self._pattern.split(text))
-            ids = first + [number for part in others for number in (mask, *part)]
+            ids = self._tokenizer.ids_with_masks(text)
             middle = ids.index(mask) if mask in ids else 0
             start = min(max(middle - room // 2, 0), max(len(ids) - room, 0))
             ids = [self._tokenizer.cls_id, *ids[start : start + room], self._tokenizer.sep_id]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from bert_tf.export.host import Row
+from bert_tf.text.tokenizer_settings import TokenizerSettings
 from bert_tf.text.truncation import LONGEST_FIRST, TRUNCATIONS
 
 
@@ -22,10 +23,10 @@ class Windows(NamedTuple):
 
 def pack(tokenizer: Any, segments: Sequence[list[int]], length: int, truncation: str = LONGEST_FIRST) -> Row:
     """[CLS] first [SEP] second [SEP] of at most `length` tokens, see `text.tokenizer.pack`."""
-    room = length - tokenizer.special_count(len(segments))
+    room = max(length - tokenizer.special_count(len(segments)), 0)
     sizes, chosen = [len(each) for each in segments], TRUNCATIONS[truncation]
     if chosen is None or len(segments) == 1:
-        sizes = truncated_sizes(sizes, room)
+        sizes = truncated_sizes(sizes, room, tokenizer.settings)
     else:
         sizes[1 - chosen] = min(sizes[1 - chosen], room)
         sizes[chosen] = min(sizes[chosen], room - sizes[1 - chosen])
@@ -33,21 +34,22 @@ def pack(tokenizer: Any, segments: Sequence[list[int]], length: int, truncation:
     for number, (segment, size) in enumerate(zip(segments, sizes, strict=True)):
         closings = tokenizer.separators if number < len(segments) - 1 else 1
         ids += segment[:size] + [tokenizer.sep_id] * closings
-        numbers += [number] * (size + closings)
+        numbers += [0 if tokenizer.settings.one_segment else number] * (size + closings)
     return Row(ids, numbers)
 
 
-def truncated_sizes(sizes: Sequence[int], room: int) -> list[int]:
-    """The sizes of one or two segments after truncating the longer one, the second on a tie."""
+def truncated_sizes(sizes: Sequence[int], room: int, settings: TokenizerSettings) -> list[int]:
+    """The sizes of one or two segments, see `text.tokenizer.truncated_lengths`."""
     if len(sizes) == 1:
         return [min(sizes[0], room)]
     first, second = sizes
-    return [min(first, max(room - second, (room + 1) // 2)), min(second, max(room - first, room // 2))]
+    odd = int(first > second) if settings.odd_to_longer else 1  # which the first text gets
+    return [min(first, max(room - second, (room + odd) // 2)), min(second, max(room - first, (room + 1 - odd) // 2))]
 
 
-def windows(sizes: Sequence[int], room: int, stride: int) -> list[Windows]:
+def windows(sizes: Sequence[int], room: int, stride: int, settings: TokenizerSettings) -> list[Windows]:
     """Windows over a text or a pair, see `data.windows.segment_windows`. stride 0: one truncated window."""
-    kept = truncated_sizes(sizes, room)
+    kept = truncated_sizes(sizes, room, settings)
     moves = [True] if len(sizes) == 1 else [sizes[0] > sizes[1], sizes[0] <= sizes[1]]
     found = []
     for length, size, is_moving in zip(sizes, kept, moves, strict=True):

@@ -3,6 +3,7 @@
 N words of a text, P tokens of it, C labels, E entities.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.export.host import Numbers, Row, rows
+from bert_tf.text import byte_level
 from bert_tf.text.characters import is_cjk
 from bert_tf.text.host_tokenizer import Tokens
 
@@ -46,10 +48,12 @@ class Stages:
             tokens = self._tokenizer.with_offsets(text)
             firsts = self._first_tokens(tokens)
             lasts = [*(first - 1 for first in firsts[1:]), len(tokens.ids) - 1][: len(firsts)]
-            spans = [(tokens.starts[first], tokens.ends[last]) for first, last in zip(firsts, lasts, strict=True)]
-            own, places = self._rows(tokens.ids, firsts)
+            bounds = ((tokens.starts[first], tokens.ends[last]) for first, last in zip(firsts, lasts, strict=True))
+            spans = [byte_level.trimmed(text, *each) for each in bounds]
+            is_word = [start < end for start, end in spans]  # not tokens of white space
+            own, places = self._rows(tokens.ids, list(itertools.compress(firsts, is_word)))
             found += own
-            texts.append(Read(text, spans, len(own), list(places)))
+            texts.append(Read(text, list(itertools.compress(spans, is_word)), len(own), list(places)))
         return found, texts
 
     def read_words(self, sentences: Sequence[Sequence[str]]) -> tuple[list[Row], list[Read]]:
@@ -98,6 +102,10 @@ class Stages:
         continues[0] = False
         found: list[int] = np.flatnonzero(~continues).tolist()
         return found
+
+    def labels_of(self, numbers: Numbers) -> int:
+        """How many labels numbers are of."""
+        return int(numbers["logits"][0].shape[-1])
 
     def answer(self, numbers: Numbers, texts: Sequence[Read]) -> dict[str, np.ndarray]:
         """The outputs of the signature serving_default."""

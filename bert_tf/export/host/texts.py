@@ -44,7 +44,7 @@ class Stages:
         if self._windows is None:
             return [rows.pack(self._tokenizer, segments, self._length, self._truncation)]
         room = self._length - self._tokenizer.special_count(len(segments))
-        plan = rows.windows([len(each) for each in segments], room, self._windows["stride"])
+        plan = rows.windows([len(each) for each in segments], room, self._windows["stride"], self._tokenizer.settings)
         count = min(max(each.number for each in plan), self._windows["most"])
         return [
             rows.pack(
@@ -57,6 +57,12 @@ class Stages:
             )
             for number in range(count)
         ]
+
+    def labels_of(self, numbers: Numbers) -> int | None:
+        """How many labels numbers are of; None for a head without names."""
+        if not self._head.is_labelled:
+            return None
+        return len(self._last["bias"] if self._last else numbers["logits"][0])
 
     def answer(self, numbers: Numbers, counts: list[int]) -> dict[str, np.ndarray]:
         """The outputs of the signature; the logits of windows are averaged, as their vectors are before the head.

@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_tf.config.sentence_vectors import VectorLayer
 from bert_tf.export.host import Numbers, Row, rows
-from bert_tf.heads.vectors.text_vectors import TextVectors
+from bert_tf.heads.vectors.text_vectors import TextVectors, words_of
 from bert_tf.heads.vectors.vector_choice import EPSILON, SMALLEST
 from bert_tf.runtime import json_arrays
 from bert_tf.text.host_tokenizer import Tokens
@@ -69,8 +69,8 @@ class Stages:
     def _read(self, parts: list[str]) -> tuple[list[Row], Read]:
         length, tokenizer = self._settings["max_seq_length"], self._tokenizer
         segments = [tokenizer.with_offsets(text) for text in (self._settings["prompt"] + parts[0], *parts[1:])]
-        room = length - tokenizer.special_count(len(segments))
-        plan = rows.windows([len(each.ids) for each in segments], room, self._settings["stride"])
+        room = max(length - tokenizer.special_count(len(segments)), 0)
+        plan = rows.windows([len(each.ids) for each in segments], room, self._settings["stride"], tokenizer.settings)
         found = []
         for number in range(max(each.number for each in plan)):
             whole = zip(segments, plan, strict=True)
@@ -124,7 +124,8 @@ class Stages:
         in_text = starts != NO_OFFSET
         begins = in_text & ~self._tokenizer.continues_word(read.tokens)
         if self._settings["words"] == "spaces":
-            begins &= starts > np.roll(ends, 1)
+            is_white = np.array([not self._tokenizer.surface(self._tokenizer.vocabulary[number]) for number in ids])
+            begins &= (starts > np.roll(ends, 1)) | is_white | np.roll(is_white, 1)
         firsts = np.flatnonzero(begins)
         lasts = np.flatnonzero(in_text & np.append(begins | ~in_text, True)[1:])  # before a word, or [SEP]
         vectors = states[firsts]
@@ -133,8 +134,7 @@ class Stages:
             counts = np.diff(places, append=in_text.sum())[:, None].astype(np.float32)
             vectors = np.add.reduceat(states[in_text], places) / counts
         offsets = starts[firsts], ends[lasts], segments[firsts]
-        words = tuple(read.parts[segment][start:end] for start, end, segment in zip(*offsets, strict=True))
-        return TextVectors(finish(vectors)[:, None], words, *offsets)
+        return words_of(read.parts, finish(vectors)[:, None], *offsets)
 
     def _pooled(self, tokens: np.ndarray) -> np.ndarray:
         """Tokens [n, D] -> one vector of all poolings, [E]."""

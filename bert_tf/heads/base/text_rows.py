@@ -122,7 +122,10 @@ class TextRows(Rows):
         head, count = self._head, self.count
         label_counts = head.label_counts(self.labels) if self.is_known else None
         examples = count_text(count, "example")
-        facts = [examples, text_windows.describe(self.token_counts, head.max_seq_length, head.windows)]
+        facts = [
+            examples,
+            text_windows.describe(self.token_counts, head.max_seq_length, head.windows, self._tokenizer.settings),
+        ]
         warnings = list(self._warnings_on_texts())
         if label_counts is not None:
             frequencies = dict(zip(head.labels, label_counts / count, strict=True))

@@ -14,6 +14,7 @@ from bert_tf.data.windows import SegmentWindows
 from bert_tf.errors import UserError
 from bert_tf.runtime.lazy import tf
 from bert_tf.text.tokenizer import Tokenizer, pack
+from bert_tf.text.tokenizer_settings import DEFAULT, TokenizerSettings
 
 TEXTS_AT_ONCE = 4096  # tokenized together, only to count their tokens
 
@@ -55,7 +56,8 @@ def pack_windows(tokenizer: Tokenizer, segments: list, max_seq_length: int, wind
     most = windows.most
     ids = [tokenizer(segment) for segment in segments]
     room = max_seq_length - tokenizer.special_count(len(segments))
-    plan = sliding.segment_windows([tf.cast(each.row_lengths(), tf.int32) for each in ids], room, windows.stride)
+    lengths = [tf.cast(each.row_lengths(), tf.int32) for each in ids]
+    plan = sliding.segment_windows(lengths, room, windows.stride, tokenizer.settings)
     counts = tf.minimum(_most_windows(plan), most)
     texts = tf.repeat(tf.range(tf.shape(counts)[0]), most)  # [B * W], the text of a row
     numbers = tf.range(tf.shape(texts)[0]) % most  # [B * W], the window of a row
@@ -84,8 +86,13 @@ def token_counts(tokenizer: Tokenizer, texts: np.ndarray) -> np.ndarray:
     return np.concatenate(counts).astype(np.int32).reshape(texts.shape)
 
 
-def describe(counts: np.ndarray, max_seq_length: int, windows: Windows | None = None) -> str:
-    """A sentence on the texts of a split that are longer than a row. counts: those of `token_counts` [n, F]."""
+def describe(
+    counts: np.ndarray, max_seq_length: int, windows: Windows | None = None, settings: TokenizerSettings = DEFAULT
+) -> str:
+    """A sentence on the texts of a split that are longer than a row.
+
+    counts: those of `token_counts` [n, F]. settings: of the tokenizer.
+    """
     lengths = counts.sum(-1) + 1 + counts.shape[1]  # with [CLS] and each [SEP]
     is_long = lengths > max_seq_length
     if not is_long.any():
@@ -94,7 +101,8 @@ def describe(counts: np.ndarray, max_seq_length: int, windows: Windows | None = 
     if windows is None:
         return f"{long}, truncated"
     room = max_seq_length - 1 - counts.shape[1]
-    plan = sliding.segment_windows(list(tf.unstack(tf.constant(counts), axis=1)), room, windows.stride)
+    lengths_of_segments = list(tf.unstack(tf.constant(counts), axis=1))
+    plan = sliding.segment_windows(lengths_of_segments, room, windows.stride, settings)
     needed = _most_windows(plan).numpy()
     fewest, most = needed[is_long].min(), min(needed.max(), windows.most)
     sentence = f"{long}, read in {fewest} to {most} windows" if fewest < most else f"{long}, read in {most} windows"

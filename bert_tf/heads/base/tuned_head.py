@@ -161,6 +161,7 @@ class TunedHead(Head):
     # Scores of an export; items are labelled examples, questions or sentences
 
     signature: ClassVar[str] = "serving_default"  # that is asked
+    scored_with: ClassVar[tuple[str, ...]] = ()  # modules of other packages that `evaluate` needs
 
     def content(self, path: str, reads: Mapping[str, Any]) -> Any:
         """The content of a `labelled_file` for `rows`; reads: its columns, by the flags that name them."""

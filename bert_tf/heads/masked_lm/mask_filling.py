@@ -16,7 +16,6 @@ from bert_tf.runtime.lazy import keras, tf
 from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer, pack
 
-MASK = "[MASK]"
 PREDICTIONS = 10  # tokens returned for each [MASK] by the export
 
 
@@ -96,7 +95,7 @@ def fill_mask(model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False)
     def serving_default(text: tf.Tensor) -> dict[str, tf.Tensor]:
-        ids = _truncate_around_mask(ids_with_masks(tokenizer, text), tokenizer.mask_id, room)
+        ids = _truncate_around_mask(tokenizer.ids_with_masks(text), tokenizer.mask_id, room)
         inputs = _framed(ids, tokenizer)
         is_mask = tf.equal(inputs["token_ids"], tokenizer.mask_id)  # [B, T]
         all_positions = tf.broadcast_to(tf.range(tf.shape(is_mask)[1]), tf.shape(is_mask))
@@ -109,26 +108,6 @@ def fill_mask(model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         return {"pieces": tokens, "scores": scores * is_used}
 
     return {"serving_default": serving_default}
-
-
-def ids_with_masks(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTensor:
-    """Tokens of texts, string [B] -> ragged int32 [B, (tokens)], with the id of [MASK] for "[MASK]" in a text.
-
-    The tokenizer itself would split that string. The name of the mask in another vocabulary ("<mask>") is taken too.
-    """
-    if tokenizer.mask_token != MASK:  # a space before a mask belongs to it, as that before a word belongs to the word
-        texts = tf.strings.regex_replace(texts, rf" ?(\[MASK\]|{tokenizer.mask_token})", MASK)
-    parts = tf.strings.split(texts, MASK)  # ragged [B, (parts)]
-    ids = tokenizer(parts.values)  # ragged [all parts, (tokens)]
-    splits, count = tf.cast(parts.row_splits, tf.int32), tf.shape(ids.values)[0]
-    # Masks stay if no token is put: between the parts of a text, and not after its last one.
-    masks_before = tf.range(tf.shape(parts.values)[0]) - tf.cast(row_numbers(parts), tf.int32)  # [all parts]
-    place = tf.range(count) + tf.gather(masks_before, row_numbers(ids))
-    between = splits - tf.range(tf.shape(splits)[0])  # masks before each text, [B + 1]
-    masks = tf.fill([count + between[-1]], tf.constant(tokenizer.mask_id, tf.int32))
-    values = tf.tensor_scatter_nd_update(masks, place[:, None], ids.values)
-    row_splits = tf.gather(tf.cast(ids.row_splits, tf.int64), splits) + tf.cast(between, tf.int64)
-    return tf.RaggedTensor.from_row_splits(values, row_splits, validate=False)
 
 
 def _truncate_around_mask(ids: tf.RaggedTensor, mask_id: int, room: int) -> tf.RaggedTensor:

@@ -23,6 +23,7 @@ from bert_tf.heads.tags import tag_decoding
 from bert_tf.heads.tags.tag_windows import TagWindows, tokenize_words
 from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.text import whitespace
 from bert_tf.text.characters import is_cjk
 from bert_tf.text.ragged_scan import from_row_numbers, row_numbers
 from bert_tf.text.tokenizer import Tokenizer
@@ -134,12 +135,12 @@ class TagServing:
         ids, starts, ends = self.tokenizer.with_offsets(text)
         firsts, owners = _split_words(self.tokenizer, ids, starts.values, ends.values)
         lasts = tf.concat([firsts, tf.shape(ids.values)], 0)[1:] - 1
+        begins, stops = tf.gather(starts.values, firsts), tf.gather(ends.values, lasts)
+        begins, stops = whitespace.trimmed(text, owners, tf.cast(begins, tf.int32), tf.cast(stops, tf.int32))
+        is_word = stops > begins  # not tokens of white space
+        firsts, owners, begins, stops = (tf.boolean_mask(x, is_word) for x in (firsts, owners, begins, stops))
         columns = {"firsts": firsts, "owners": owners, "has_token": tf.fill([tf.size(firsts)], True)}
-        rest = {
-            "text": text,
-            "starts": tf.cast(tf.gather(starts.values, firsts), tf.int32),
-            "ends": tf.cast(tf.gather(ends.values, lasts), tf.int32),
-        }
+        rest = {"text": text, "starts": begins, "ends": stops}
         return Words(ids.values, tf.cast(ids.row_splits, tf.int32), columns, rest)
 
     def _find_entities(self, labels: tf.Tensor, probabilities: tf.Tensor, rest: Tensors) -> Tensors:
@@ -243,7 +244,7 @@ def _split_words(
     touches = tf.equal(texts, _shifted(texts, -1)) & tf.equal(starts, _shifted(ends, -1))  # the token before
     before_letters = tf.concat([(touches & of_letters)[1:], [False]], 0)[: tf.size(is_mark)]
     is_within = is_mark & touches & _shifted(of_letters, False) & before_letters
-    is_first = ~(continues | is_within | _shifted(is_within, False))
+    is_first = ~(continues | is_within | _shifted(is_within, False)) | tf.not_equal(texts, _shifted(texts, -1))
     firsts = tf.cast(tf.where(is_first)[:, 0], tf.int32)
     return firsts, tf.cast(tf.gather(texts, firsts), tf.int32)
 

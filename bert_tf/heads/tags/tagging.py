@@ -30,6 +30,7 @@ from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training.task import Objective
 
 Item = tuple[Sentence, Sequence[int]]
+FEWEST_TAGGED = 0.02  # words, of those of entities; with fewer tagged ones a model has learned nothing but O
 HARDEST = 12  # sentences that are shown with their errors
 
 
@@ -134,6 +135,7 @@ class Tagging(Tags, TunedHead):
     # Scores of an export
 
     signature = "words"
+    scored_with = ("seqeval",)
 
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
@@ -183,6 +185,17 @@ class Tagging(Tags, TunedHead):
         """Labels and predicted labels of words, int32 [N] each."""
         predicted = np.concatenate([np.zeros(0, np.int32), *self.word_predictions(predictions, split)[0]])
         return split.word_labels[: len(predicted)], predicted
+
+    def collapse(self, predictions: Predictions, split: TagRows) -> str | None:
+        """See `TunedHead`; also if hardly any word of an entity is tagged."""
+        labels, predicted = self.compare(predictions, split)
+        if self.tag_set.scheme == "plain":
+            return super().collapse(predictions, split)
+        true, found = (int((tags != self.tag_set.outside).sum()) for tags in (labels, predicted))
+        if not true or found >= FEWEST_TAGGED * true:
+            return None
+        some = f"only {found:,} of {len(labels):,} words" if found else f"none of {len(labels):,} words"
+        return f"{some} {'is' if found < 2 else 'are'} tagged as part of an entity; {true:,} are"
 
     def details(self, predictions: Predictions, split: TagRows) -> dict[str, Any]:
         """{"per_class": scores of each type, "hardest": the sentences with most missed and spurious entities}.

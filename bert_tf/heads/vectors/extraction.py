@@ -19,7 +19,7 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.vectors import features, sentence_choice
 from bert_tf.heads.vectors.feature_windows import NO_OFFSET, rows_and_tokens, split_pairs
-from bert_tf.heads.vectors.text_vectors import TextVectors
+from bert_tf.heads.vectors.text_vectors import TextVectors, words_of
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.model.heads import BertModel
 from bert_tf.model.row_blocks import concat_blocks
@@ -219,7 +219,10 @@ class Extractor:
         """Returns whether a token is the first of a word, bool [M]; after a gap, where only spaces separate words."""
         ids, starts, ends = (tokens[name].values for name in ("ids", "starts", "ends"))
         begins = ~self.tokenizer.continues_word(ids, starts, ends)
-        return begins & (starts > tf.roll(ends, 1, 0)) if self.choice.words == "spaces" else begins
+        if self.choice.words != "spaces":
+            return begins
+        is_white = tf.gather([not self.tokenizer.surface(token) for token in self.tokenizer.vocabulary], ids)
+        return begins & ((starts > tf.roll(ends, 1, 0)) | is_white | tf.roll(is_white, 1, 0))
 
     def _split_texts(
         self, first: tf.Tensor, second: tf.Tensor, tokens: Tokens, vectors: np.ndarray
@@ -243,8 +246,7 @@ class Extractor:
         for pair, a, b in zip(zip(first.numpy(), second.numpy(), strict=True), words[:-1], words[1:], strict=True):
             offsets = starts[firsts[a:b]], ends[lasts[a:b]], segments[firsts[a:b]]
             texts = [text.decode("utf-8", "replace") for text in pair]
-            names = tuple(texts[segment][start:end] for start, end, segment in zip(*offsets, strict=True))
-            results.append(TextVectors(vectors[a:b], names, *offsets))
+            results.append(words_of(texts, vectors[a:b], *offsets))
         return results
 
 

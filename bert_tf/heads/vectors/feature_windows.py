@@ -34,7 +34,7 @@ def rows_and_tokens(
         first: texts, string [B].
         second: second texts of pairs, string [B], "" where not `is_pair`.
         is_pair: bool [B].
-        max_seq_length: 5 or more.
+        max_seq_length: 3 or more; a row without room for a pair has its special tokens.
         stride: tokens from the start of a window to the next, at most as many as a window holds; 0: one row a text,
             truncated as by `text.tokenizer.pack`. See `data.windows.segment_windows` for pairs.
 
@@ -51,7 +51,8 @@ def rows_and_tokens(
     row_is_pair, more = tf.gather(is_pair, owners), tokenizer.separators - 1
     cls_id, sep_ids = tokenizer.cls_id, [tokenizer.sep_id] * 2
     token_ids = _framed(_gathered(segments, in_rows, "ids"), row_is_pair, cls_id, sep_ids, [tokenizer.sep_id] * more)
-    segment_ids = _framed(_segment_numbers(in_rows), row_is_pair, 0, [0, 1], [0] * more)
+    second = 0 if tokenizer.settings.one_segment else 1
+    segment_ids = _framed(_segment_numbers(in_rows, second), row_is_pair, 0, [0, second], [0] * more)
     rows = {
         "token_ids": token_ids.to_tensor(tokenizer.pad_id),
         "segment_ids": segment_ids.to_tensor(0),
@@ -104,7 +105,7 @@ def _segments(
     tokens = [[x[:count] for x in both], [x[count:] for x in both]]
     lengths = [tf.cast(ids.row_lengths(), tf.int32) for ids, _, _ in tokens]
     room = max_seq_length - tf.where(is_pair, tokenizer.special_count(2), tokenizer.special_count(1))
-    windows = sliding.segment_windows(lengths, room, stride)
+    windows = sliding.segment_windows(lengths, tf.maximum(room, 0), stride, tokenizer.settings)
     return [
         _Segment(ids, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32), segment_windows)
         for (ids, starts, ends), segment_windows in zip(tokens, windows, strict=True)
@@ -136,9 +137,9 @@ def _gathered(segments: list[_Segment], indices: list[tf.RaggedTensor], name: st
     return [index.with_values(tf.gather(getattr(segment, name).values, index.values)) for segment, index in pairs]
 
 
-def _segment_numbers(parts: list[tf.RaggedTensor]) -> list[tf.RaggedTensor]:
-    """Parts whose values are the number of the part, 0 or 1."""
-    return [part.with_values(tf.fill(tf.shape(part.values), number)) for number, part in enumerate(parts)]
+def _segment_numbers(parts: list[tf.RaggedTensor], second: int = 1) -> list[tf.RaggedTensor]:
+    """Two parts whose values are 0, and `second`."""
+    return [part.with_values(tf.fill(tf.shape(part.values), x)) for x, part in zip((0, second), parts, strict=True)]
 
 
 def _sources(

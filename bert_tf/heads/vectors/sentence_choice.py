@@ -10,7 +10,7 @@ from bert_tf.heads.vectors import vector_choice
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 
 DEFAULT_LENGTH = 128  # tokens of a window
-SHORTEST = 5
+SHORTEST = 3  # tokens: [CLS], one of the text, [SEP]
 LONG_TEXTS = ("windows", "cut")
 SEARCH_PROMPTS = QUERY, DOCUMENT = "query", "document"  # names of the prompts of a search, "" if there is none
 

@@ -4,11 +4,12 @@ n tokens or words of a text (1 for a whole text), K vectors of each, E numbers o
 """
 
 import dataclasses
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
+
+from bert_tf.text import byte_level
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,11 +20,24 @@ class TextVectors:
     [CLS] and [SEP]. segments: 0, and 1 in the second text of a pair.
     """
 
-    vectors: "np.ndarray"
+    vectors: np.ndarray
     names: Any = None  # a sequence of str
-    starts: "np.ndarray | None" = None
-    ends: "np.ndarray | None" = None
-    segments: "np.ndarray | None" = None
+    starts: np.ndarray | None = None
+    ends: np.ndarray | None = None
+    segments: np.ndarray | None = None
+
+
+def words_of(
+    texts: Sequence[str], vectors: np.ndarray, starts: np.ndarray, ends: np.ndarray, segments: np.ndarray
+) -> TextVectors:
+    """The vectors of the words of a text or a pair, but for white space that has tokens."""
+    places = list(zip(segments, starts, ends, strict=True))
+    bounds = [byte_level.trimmed(texts[segment], start, end) for segment, start, end in places]
+    begins, stops = np.array(bounds, np.int32).reshape(-1, 2).T
+    kept = begins < stops
+    begins, stops, segments = begins[kept], stops[kept], segments[kept]
+    names = tuple(texts[segment][start:end] for segment, start, end in zip(segments, begins, stops, strict=True))
+    return TextVectors(vectors[kept], names, begins, stops, segments)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -47,11 +47,12 @@ def turns(inputs: Mapping[str, tf.Tensor], cls_id: int) -> tuple[tf.Tensor, tf.T
     return sources, targets, is_last
 
 
-def turned(inputs: Mapping[str, tf.Tensor], cls_id: int) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+def turned(inputs: Mapping[str, tf.Tensor], config: BertConfig) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
     """The inputs in the order of XLNet's rows, and the place there of each token, int32 [B, T]."""
-    sources, targets, is_cls = turns(inputs, cls_id)
+    sources, targets, is_cls = turns(inputs, config.settings["cls_token_id"])
     rows = {name: tf.gather(inputs[name], sources, batch_dims=1) for name in POSITION_INPUTS if name in inputs}
-    rows["segment_ids"] = tf.where(is_cls, OWN_SEGMENT, rows["segment_ids"])
+    if config.settings["cls_has_segment"]:
+        rows["segment_ids"] = tf.where(is_cls, OWN_SEGMENT, rows["segment_ids"])
     return {**inputs, **rows}, targets
 
 
@@ -143,7 +144,7 @@ class Layer(TransformerLayer):
 
 def encode_functionally(params: functional_bert.Tensors, config: BertConfig, inputs: functional_bert.Tensors) -> Any:
     """The tokens [B, T, D] of the last layer in the textbook form, see `functional_bert`."""
-    rows, targets = turned(inputs, config.settings["cls_token_id"])
+    rows, targets = turned(inputs, config)
     return tf.gather(_encode_turned(params, config, rows), targets, batch_dims=1)
 
 
@@ -204,7 +205,7 @@ class Encoder(BertEncoder):
         """
         if "text_numbers" in inputs:
             raise ValueError("text_numbers is not supported by the encoder xlnet: pass one text per row, and packing.")
-        rows, targets = turned(inputs, self.config.settings["cls_token_id"])
+        rows, targets = turned(inputs, self.config)
         if asked["positions"] is not None:
             asked["positions"] = tf.gather(targets, asked["positions"], batch_dims=1)
         if asked["return_attention"]:

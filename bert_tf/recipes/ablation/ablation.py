@@ -15,7 +15,7 @@ from bert_tf.errors import UserError
 from bert_tf.recipes.ablation import ablation_figure, ablation_plan, ablation_tables
 from bert_tf.recipes.ablation.ablation_plan import AblationTask, Plan
 from bert_tf.recipes.ablation.ablations import SCORES, Variant
-from bert_tf.runtime import atomic_files, files, folder_lock, stop_signals
+from bert_tf.runtime import atomic_files, files, folder_lock, run_files, stop_signals
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.progress import progress
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
@@ -128,7 +128,7 @@ class _Jobs:
 
 def is_finished(folder: str, name: str, command: Sequence[str]) -> bool:
     """Returns whether a run is complete. More seeds than a sweep has resume it; other changed flags raise UserError."""
-    run = read_json(os.path.join(folder, name, "run.json")) or {}
+    run = run_files.read_run(os.path.join(folder, name))
     if not run.get("finished"):
         return False
     before, now = (_decisive_flags(arguments, name) for arguments in (run["command"], command))
@@ -198,7 +198,7 @@ def score(folder: str, task: AblationTask) -> dict[str, Any] | None:
         name = SCORES.get(task.name.lower(), sweep["criterion"])
         values = {key: value and value / task.perfect_score for key, value in best["scores"][name].items()}
         return {"score": name, **values, "collapsed": best["collapsed"], "failed": best["failed"]}
-    run = read_json(os.path.join(folder, "run.json")) or {}
+    run = run_files.read_run(folder)
     name = SCORES.get(task.name.lower(), run.get("criterion"))
     scores = read_json(os.path.join(folder, "eval_results.json")) or {}
     if name not in scores:

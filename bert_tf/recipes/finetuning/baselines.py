@@ -12,7 +12,7 @@ from bert_tf.errors import UserError
 from bert_tf.heads.regression import Regression
 from bert_tf.recipes.finetuning import starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
-from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime import run_files
 from bert_tf.runtime.lazy import tf
 from bert_tf.tasks import baseline
 from bert_tf.tasks.task import FineTuningTask
@@ -40,7 +40,7 @@ def score(
 
 def of_folds(folders: Sequence[str], folder: RunFolder) -> None:
     """Prints and records the mean scores of the baselines over runs that each hold out another part of the rows."""
-    runs = [(read_json(f"{each}/run.json") or {}).get("baselines") or [] for each in folders]
+    runs = [run_files.read_run(each).get("baselines") or [] for each in folders]
     scores: dict[str, dict[str, list[float]]] = {}
     for each in (each for run in runs for each in run):
         for name, value in each["scores"].items():
@@ -125,7 +125,7 @@ def _table(scores: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
 
 def compare(options: FineTuningFlags, task: FineTuningTask, results: Mapping[str, float], folder: RunFolder) -> None:
     """Notes and says which baselines the model does not beat by the criterion, with flags that may help."""
-    run = read_json(folder.file("run.json")) or {}
+    run = run_files.read_run(folder.path)
     recorded = [
         each for each in run.get("baselines") or () if each["name"] != baseline.FROZEN or not is_frozen(options, run)
     ]

@@ -14,8 +14,7 @@ from bert_tf.errors import UserError, count_text
 from bert_tf.recipes.finetuning import baselines, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.reports import wording
-from bert_tf.runtime import files
-from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime import files, run_files
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import metrics
 from bert_tf.training.run_directory import RunFolder
@@ -78,7 +77,7 @@ def refit(
     with folder.phase("all rows"):
         last = train_on_all_rows(options, [folder.path], folder, run, task.head.calibration_file)
     if folder.is_chief:
-        rows = (read_json(f"{last.output_dir}/run.json") or {})["training"]["num_train_examples"]
+        rows = run_files.read_run(last.output_dir)["training"]["num_train_examples"]
         # Recorded before the model is there: no start may score it on rows that it was trained on
         folder.update(refit={"rows": rows, "epochs": _epochs(last)})
         sweep.promote_best_run(folder, ALL_ROWS, without={"metrics.jsonl"})
@@ -110,7 +109,7 @@ def train_on_all_rows(
 
 def final(options: FineTuningFlags, folders: Sequence[str]) -> FineTuningFlags:
     """The options of the run on all rows: for as many epochs as the runs in folders, on average, were best after."""
-    recorded = [read_json(f"{each}/run.json") or {} for each in folders]
+    recorded = [run_files.read_run(each) for each in folders]
     evaluations: list[Any] = [(run.get("selection") or {}).get("evaluations") for run in recorded]
     changes: dict[str, Any] = {
         "eval_steps": 0,
@@ -183,7 +182,7 @@ def report(
     print(f"Cross-validation, {len(runs)} folds, every row held out once; mean ± standard deviation of the folds:")
     for name, each in scores.items():
         print(f"  {name:26} {each['mean']:.4f} ± {each['sd']:.4f}")
-    details = pooled([read_json(f"{each.output_dir}/eval_details.json") or {} for each in runs.values()])
+    details = pooled([run_files.read_details(each.output_dir) for each in runs.values()])
     folder.write_json("eval_details.json", {"all folds": details})
     for line in task.head.summary(details):
         print(line)

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -19,8 +20,7 @@ from bert_tf.export.loaded_model import TextFunction
 from bert_tf.heads.base.tuned_head import TunedHead
 from bert_tf.heads.vectors import Vectors
 from bert_tf.recipes.finetuning import trained_texts
-from bert_tf.runtime import files, plugins
-from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime import files, plugins, run_files
 from bert_tf.tasks import labelled_rows
 from bert_tf.tasks.catalog import glue, swag
 from bert_tf.tasks.task import FineTuningTask
@@ -49,7 +49,7 @@ def about(folder: str) -> dict[str, Any]:
     values = loaded_model.about(folder)
     if str(values.get("task")).startswith("pretraining/"):
         raise UserError(f"{folder} fills masks, and no file says what is right: pass an export that was fine-tuned.")
-    run = read_json(os.path.join(os.path.dirname(files.absolute(folder)), "task.json")) or {}
+    run = run_files.read_task(os.path.dirname(files.absolute(folder)))
     kind = values.get("kind", run.get("kind") if run.get("task") == values.get("task") else None)
     if not kind or not isinstance(kind, str):
         raise UserError(
@@ -104,6 +104,8 @@ def score(
     head: TunedHead = kind.tuned({**about, "labels": about.get("labels") or outputs}).scored_by(
         layout.scores if layout else ()
     )
+    for package in head.scored_with:  # an error now, not after the last prediction
+        importlib.import_module(package)
     is_own = kind.labelled_file or issubclass(kind, Vectors)  # of other tables the export says what it reads
     items = head.labelled(path, about["reads"]) if is_own else _labelled(path, export, about)
     trained = trained_texts.read(folder) if is_own else _trained_on(folder, export, about)

@@ -19,9 +19,8 @@ from bert_tf.heads.base.text_head import TextHead
 from bert_tf.model import weights
 from bert_tf.recipes.finetuning import sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
-from bert_tf.runtime import files, terminal
+from bert_tf.runtime import files, run_files, terminal
 from bert_tf.runtime.cluster import number_of_workers
-from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import VectorOptions
@@ -38,7 +37,7 @@ def use_trained_model(options: FineTuningFlags, folder: RunFolder) -> FineTuning
         return options
     if is_trained(folder):
         options = options.replace(init_checkpoint=folder.path)
-        is_refitted = bool((read_json(folder.file("run.json")) or {}).get("refit"))
+        is_refitted = bool(run_files.read_run(folder.path).get("refit"))
         if options.do_eval and is_refitted and not options.values().get("eval_file"):
             raise UserError(
                 f"The model in {folder.path} is trained on all rows, those that were held out too: pass do_eval=false, "

@@ -19,7 +19,7 @@ from bert_tf.config import flag_parsers
 from bert_tf.config.options import upgrade
 from bert_tf.errors import TrainingError, UserError
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
-from bert_tf.runtime import atomic_files, files
+from bert_tf.runtime import atomic_files, files, run_files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.lazy import keras, module
 from bert_tf.tasks.task import FineTuningTask
@@ -109,7 +109,7 @@ def begin(folder: RunFolder, runs: Iterable[str]) -> None:
 
 def is_finished(options: FineTuningFlags) -> bool:
     """Returns whether a run with these options has finished in its folder."""
-    run = read_json(os.path.join(options.output_dir, "run.json")) or {}
+    run = run_files.read_run(options.output_dir)
     recorded = upgrade(type(options), run.get("flags") or {})
     requested = {**options.values(), "output_dir": None}
     has_results = files.exists(os.path.join(options.output_dir, "eval_results.json"))
@@ -169,7 +169,7 @@ def _release(registered: Collection[str]) -> None:
 
 def outcome_of(folder: str) -> Outcome:
     """Outcome of a run: {"results": {name: number}, "collapsed": the reason, or None}."""
-    run = read_json(os.path.join(folder, "run.json")) or {}
+    run = run_files.read_run(folder)
     return {"results": read_json(os.path.join(folder, "eval_results.json")), "collapsed": run.get("collapsed")}
 
 

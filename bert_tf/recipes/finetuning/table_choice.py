@@ -12,9 +12,10 @@ from bert_tf import heads
 from bert_tf.checkpoints import published
 from bert_tf.checkpoints.sentence_transformers import MODULES
 from bert_tf.config.flag_parsers import comma_separated
-from bert_tf.data import tables
+from bert_tf.data import conll_files, tables
 from bert_tf.data.examples import HOLDS, HOLDS_NOT, Example, joined_words, label_columns, label_of
 from bert_tf.errors import UserError, count_text, listed
+from bert_tf.heads.base.table_options import RowOptions
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import LIST, MultiLabel
 from bert_tf.heads.regression import Regression
@@ -22,6 +23,7 @@ from bert_tf.recipes.finetuning import few_examples, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES
 from bert_tf.runtime import files, terminal
 from bert_tf.tasks import labelled_rows
+from bert_tf.training import confidence
 
 CHOSEN = ("text_columns", "label_column", "label_type", "output_dir", "init_checkpoint", "max_seq_length")  # flags
 RECIPE = (  # flags that a small table has defaults of its own for
@@ -34,6 +36,7 @@ RECIPE = (  # flags that a small table has defaults of its own for
     "criterion",
     "start",
     "refit",
+    "temperature",
 )
 HELD_OUT = ((1000, 0.2),)  # (examples below which, part of them to evaluate on); else the default
 REFIT_BELOW = 1000  # examples of which the held-out ones are worth another training, on all
@@ -64,6 +67,9 @@ def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     table = path if tables.is_table(path) else tables.find_table(path, "train") or path
     each_row = (row for _, row in tables.read(table, malformed=[]))  # bad rows are reported later
     rows = list(itertools.islice(each_row, ROWS))
+    is_alone = not (options.get("eval_file") or table != path and tables.find_table(path, "dev"))
+    if conll_files.are_tagged(rows) and not options.keys() & {"text_columns", "label_column", "label_type"}:
+        return _tag_defaults(table, path, itertools.chain(rows, each_row), options, is_alone=is_alone)
     label = options.get("label_column") or label_column(table, rows)
     columns = dict.fromkeys(name for row in rows for name in row)
     labels = label_columns(label, columns)
@@ -90,8 +96,20 @@ def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
         f"is {chosen['output_dir']}, from {chosen['init_checkpoint'] or 'scratch'}, with rows of "
         f"{chosen['max_seq_length']} tokens."
     )
-    is_alone = not (options.get("eval_file") or table != path and tables.find_table(path, "dev"))
     return chosen | recipe(used, chosen["label_type"], options, is_alone=is_alone)
+
+
+def _tag_defaults(
+    table: str, path: str, rows: Iterable[Mapping[str, Any]], options: Mapping[str, Any], *, is_alone: bool
+) -> dict[str, Any]:
+    """As `defaults`, for a table with tagged words."""
+    chosen = {"task_name": "ner/table", "output_dir": run_folder(path), "init_checkpoint": START, **options}
+    count = sum(1 for _ in itertools.islice(conll_files.sentences((("", row) for row in rows), table), FEW_EXAMPLES))
+    terminal.say(
+        f"{table}: tagged words; the run is {chosen['output_dir']}, from {chosen['init_checkpoint'] or 'scratch'}."
+    )
+    others = {"eval_fraction": RowOptions.eval_fraction, "start": "", "refit": False, "folds": 0}
+    return chosen | recipe([""] * count, "", {**options, **others}, is_alone=is_alone, row="tagged sentence")
 
 
 def _used_labels(rows: Iterable[Mapping[str, Any]], chosen: Mapping[str, Any]) -> list[str]:
@@ -116,12 +134,18 @@ def run_folder(path: str) -> str:
 
 
 def recipe(
-    labels: Sequence[str], label_type: str, given: Mapping[str, Any], *, is_alone: bool = True
+    labels: Sequence[str],
+    label_type: str,
+    given: Mapping[str, Any],
+    *,
+    is_alone: bool = True,
+    row: str = "labelled row",
 ) -> dict[str, Any]:
     """{flag: value} of RECIPE with which a small table learns: several hundred steps; prints what was chosen.
 
     labels: those of the rows, FEW_EXAMPLES at most; with so many, the defaults for large tables do. given: flags that
     the user gave, which are left out; do_train and do_eval among them. is_alone: a part is held out to evaluate on.
+    row: what a row is called.
     """
     count = len(labels)
     if not 0 < count < FEW_EXAMPLES or not given.get("do_train", True):
@@ -142,6 +166,8 @@ def recipe(
         chosen["start"] = "best"
     if is_uneven:
         chosen |= {"class_weights": "balanced", "criterion": "macro_f1"}
+    if label_type == Classes.kind and is_scored and not folds:
+        chosen["temperature"] = confidence.BEST
     is_one = not folds and all(given.get(name, value) == value for name, value in sweep.ONE_RUN.items())
     if fraction and is_one and count < REFIT_BELOW:
         chosen["refit"] = True
@@ -149,9 +175,9 @@ def recipe(
     if chosen:
         named = " ".join(f"--{name}={value}".removesuffix(".0").removesuffix("=True") for name, value in chosen.items())
         reason = f"; only {100 * rare / count:.1f}% are {rarest.strip()!r}" if is_uneven else ""
-        terminal.say(f"For {count_text(count, 'labelled row')}, about {count_text(steps, 'step')}{reason}: {named}.")
+        terminal.say(f"For {count_text(count, row)}, about {count_text(steps, 'step')}{reason}: {named}.")
         if is_one:  # folds and seeds do not go together
-            hint = "" if count >= FOLDS_BELOW else "--folds=5 scores every row; "
+            hint = "" if count >= FOLDS_BELOW or "folds" in given else "--folds=5 scores every row; "
             terminal.say(f"{hint}--num_seeds=3 shows how much depends on chance.")
     return chosen
 

@@ -13,7 +13,8 @@ from bert_tf.tasks.labelled_rows import normalized
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import RunFolder
 
-FILE = "trained_texts.npy"  # in the folder of a run
+FILE = "trained_texts.u64"  # in the folder of a run
+STORED = "<u8"
 MOST = 1 << 20  # hashes in it, the smallest ones: a sample of more texts
 FEWEST = 0.01  # part of the texts of a file that is worth a warning
 log = logging.getLogger("bert_tf")
@@ -43,8 +44,8 @@ def record(folder: RunFolder, task: FineTuningTask, evaluated: Iterable[str]) ->
     """
     trained = np.unique(of_split(task, "train"))[:MOST]
     if folder.is_chief and len(trained):
-        with atomic_files.atomic_write(folder.file(FILE)) as partial, open(partial, "wb") as file:
-            np.save(file, trained)
+        with atomic_files.atomic_write(folder.file(FILE)) as partial:
+            trained.astype(STORED).tofile(partial)
     for split in evaluated:
         warn(folder.path, f"the {split} data", trained, of_split(task, split))
 
@@ -55,8 +56,8 @@ def read(folder: str) -> np.ndarray | None:
     if path is None:
         return None
     try:
-        with files.local_copy(path) as local:
-            return np.load(local, allow_pickle=False)
+        with files.open_binary(path) as file:
+            return np.frombuffer(file.read(), STORED)
     except (OSError, ValueError) as error:
         raise UserError(f"{path} is damaged ({reason_of(error)}): remove it.") from None
 

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import conll_files, tag_schemes
 from bert_tf.data.conll_files import ConllFile
+from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError, leave_out
-from bert_tf.heads.base.table_options import SPLIT_FLAGS
+from bert_tf.heads.base.table_options import SPLIT_FLAGS, RowOptions
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.runtime import files
+from bert_tf.tasks import table_splits
 from bert_tf.tasks.embeddings import feature_tagging
 from bert_tf.tasks.embeddings.feature_tagging import FeatureTagging
 from bert_tf.tasks.task import FineTuningTask
@@ -22,13 +24,16 @@ from bert_tf.text.tokenizer import Tokenizer
 FileNames = Mapping[str, tuple[str, ...]]
 
 NAMES: FileNames = {
-    split: tuple(f"{split}{end}" for end in (".txt", ".jsonl", ".json", ".parquet", ".csv")) for split in SPLIT_FLAGS
+    split: tuple(f"{split}{end}" for end in (".txt", ".jsonl", ".json", ".parquet", ".csv", ".xlsx"))
+    for split in SPLIT_FLAGS
 }
 CONLL_NAMES = {"train": ("eng.train",), "dev": ("eng.testa", "valid.txt"), "test": ("eng.testb",)}
 FILES: Mapping[str, FileNames] = {
     "ner/conll2003": {split: NAMES[split] + CONLL_NAMES[split] for split in SPLIT_FLAGS},
     "ner/table": NAMES,
 }
+
+HELD_OUT = RowOptions.eval_fraction  # of the sentences of a training file that is given alone
 
 TokenizerFor = Callable[[Callable[[], Iterable[str]]], Tokenizer]
 
@@ -69,13 +74,29 @@ def task(options: TagOptions, tokenizer_for: TokenizerFor, *, name: str, names: 
         return file
 
     tag_set = _tag_set(options.labels, options.tag_scheme, read)
-    files = {split: functools.partial(read, split) for split in SPLIT_FLAGS}
+    files: dict[str, Callable[[], ConllFile]] = {split: functools.partial(read, split) for split in SPLIT_FLAGS}
+    if options.do_eval and options.train_file and not (options.eval_file or options.data_dir):
+        files |= _held_out(options.train_file, lambda: read("train"))
     tokenizer = tokenizer_for(lambda: _texts(read("train")))
     crf = options.tag_head == "crf"
     head = Tagging(tag_set, windows, crf=crf)
     if options.feature_layers:
         head = FeatureTagging(tag_set, windows, crf=crf, **feature_tagging.settings(options))
     return FineTuningTask(name, files, head, tokenizer)
+
+
+def _held_out(path: str, read: Callable[[], ConllFile]) -> dict[str, Callable[[], ConllFile]]:
+    """{split: function that reads it}, both of one file: some of its sentences are held out to evaluate on."""
+
+    def examples() -> list[Example]:
+        return [Example(str(number), sentence.words) for number, sentence in enumerate(read().sentences)]
+
+    parts = table_splits.held_out(path, examples, HELD_OUT)
+
+    def part(name: str) -> ConllFile:
+        return read().part([int(example.id) for example in parts[name]()])
+
+    return {name: functools.cache(functools.partial(part, name)) for name in parts}
 
 
 def _check(options: TagOptions) -> None:

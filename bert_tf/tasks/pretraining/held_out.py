@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.heads.masked_lm.mask_filling import MASK, predicted_positions
+from bert_tf.heads.masked_lm.mask_filling import predicted_positions
 from bert_tf.runtime.lazy import keras, tf
+from bert_tf.text.special_tokens import MASK
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, special_tokens
 

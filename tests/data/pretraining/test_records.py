@@ -248,7 +248,13 @@ def test_held_out_text_without_tokens_is_refused(tmp_path, make, text):
 
 @pytest.mark.parametrize(
     "changes, warns",
-    [({}, True), ({"sentences": 19_725}, False), ({"instances": 199}, False), ({"random_next_share": 0.55}, False)],
+    [
+        ({}, True),
+        ({"sentences": 19_725}, False),
+        ({"instances": 199}, False),
+        ({"instances": 200}, True),
+        ({"random_next_share": 0.55}, False),
+    ],
 )
 def test_paragraphs_that_are_taken_for_documents_are_warned_of(changes, warns):
     train = {"documents": 507, "sentences": 1500, "instances": 2000, "random_next_share": 0.68}

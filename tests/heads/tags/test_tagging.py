@@ -8,8 +8,10 @@ import tensorflow as tf
 from tagging_cases import CONFIG, FILE, TAG_SET, TOKENIZER, model_of, predicted_by, task_of
 
 from bert_tf.data import conll_files, tag_schemes
+from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.heads.tags.tag_windows import TagWindows
+from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.train_step import TrainStep
@@ -180,3 +182,21 @@ def test_quick_model_gives_each_word_its_most_frequent_tag(path, tmp_path):
     train, held_out = (task_of(str(tmp_path / f"{name}.txt")).split("dev") for name in ("train", "dev"))
     (scores,) = task_of(path).head.quick_scores(train, held_out).values()
     assert scores == {"f1": 0.5, "precision": 0.5, "recall": 0.5}
+
+
+@pytest.mark.parametrize(
+    "count, tagged, expected",
+    [
+        (150, 0, "none of 400 words is tagged as part of an entity; 150 are"),
+        (150, 1, "only 1 of 400 words is tagged as part of an entity; 150 are"),
+        (150, 2, "only 2 of 400 words are tagged as part of an entity; 150 are"),
+        (150, 3, None),
+        (0, 0, None),
+    ],
+)
+def test_a_tagger_that_answers_o_everywhere_is_named(count, tagged, expected, monkeypatch):
+    head = Tagging(TagSet.of_types(["PER"], "iob2"), TagWindows(max_seq_length=8, stride=4))
+    labels = np.where(np.arange(400) < count, 1, 0)
+    predicted = np.where(np.arange(400) >= 400 - tagged, 2, 0)
+    monkeypatch.setattr(head, "compare", lambda predictions, split: (labels, predicted))
+    assert head.collapse({}, None) == expected

@@ -37,6 +37,7 @@ def test_columns_folder_and_checkpoint_are_chosen_and_printed(table, capsys):
         "num_train_epochs": 60.0,
         "eval_steps": 15,
         "early_stop_patience": 4,
+        "temperature": "best",
         "refit": True,
     }
     line = f"{path}: texts from the column 'Review Text', labels from 'Sentiment'; the run is runs/reviews, from MiniLM"
@@ -80,7 +81,7 @@ def test_uneven_classes_are_weighted_and_selected_by_macro_f1(capsys):
     assert "\n--folds=5 scores every row; --num_seeds=3" in capsys.readouterr().out
     for given in ({"folds": 3}, {"num_seeds": 2}):  # do not go together
         assert "refit" not in table_choice.recipe(labels, "classes", given)
-        assert capsys.readouterr().out.endswith("--criterion=macro_f1.\n")
+        assert capsys.readouterr().out.endswith(("--criterion=macro_f1.\n", "--temperature=best.\n"))
     assert "criterion" not in table_choice.recipe(labels, "classes", {"criterion": "accuracy"})
     given = {"do_eval": False, "train_batch_size": 32}
     assert table_choice.recipe(["a", "b"] * 50, "classes", given) == {"num_train_epochs": 60.0}
@@ -231,3 +232,34 @@ def test_training_begins_with_a_linear_head_on_models_that_make_vectors(tmp_path
     for checkpoint, start in starts.items():
         chosen = table_choice.recipe(["a", "b"] * 50, "classes", {"init_checkpoint": checkpoint})
         assert chosen.get("start") == start
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (199, {"train_batch_size": 8, "eval_fraction": 0.2, "refit": True}),
+        (200, {"train_batch_size": 16, "eval_fraction": 0.2, "refit": True}),
+        (999, {"train_batch_size": 16, "eval_fraction": 0.2, "refit": True}),
+        (1000, {"train_batch_size": 16, "eval_fraction": 0.1}),
+        (1999, {"train_batch_size": 16, "eval_fraction": 0.1}),
+        (2000, {"train_batch_size": 32, "eval_fraction": 0.1}),
+    ],
+)
+def test_settings_change_at_a_number_of_examples(count, expected):
+    chosen = table_choice.recipe(["a", "b"] * (count // 2) + ["a"] * (count % 2), "classes", {}, is_alone=True)
+    names = ("train_batch_size", "eval_fraction", "refit")
+    assert {name: chosen[name] for name in names if name in chosen} == expected
+
+
+@pytest.mark.parametrize(("characters", "expected"), [(512, 128), (513, 256), (1024, 256), (1025, 512), (9999, 512)])
+def test_rows_are_as_short_as_texts_allow(characters, expected):
+    assert table_choice.length([{"text": "x" * characters}] * 3, ["text"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("different", "suffix", "expected"),
+    [(10, ".5", "classes"), (11, ".5", "regression"), (50, "", "classes"), (51, "", "regression")],
+)
+def test_numbers_are_classes_up_to_a_number_of_different_ones(different, suffix, expected):
+    cells = [f"{number % different}{suffix}" for number in range(4 * different)]
+    assert table_choice.label_kind(cells)[0] == expected

@@ -31,7 +31,7 @@ def test_a_run_records_its_texts_and_warns_of_evaluation_texts_among_them(tmp_pa
     for folder in (tmp_path, tmp_path / "export"):
         assert sorted(trained_texts.read(str(folder))) == sorted(trained_texts.hashes(row.texts for row in train))
     (tmp_path / trained_texts.FILE).write_bytes(b"x")
-    with pytest.raises(UserError, match=r"trained_texts.npy is damaged"):
+    with pytest.raises(UserError, match=r"trained_texts.u64 is damaged"):
         trained_texts.read(str(tmp_path))
 
 

@@ -50,10 +50,10 @@ class Layout:
         optional: the beginnings of canonical names of the encoder that a model of some configuration may lack.
         heads_left_out: (beginning of canonical names, why) of heads that would compute something else here.
         has_fixed_gelu: its head for masked LM has the exact GELU whatever hidden_act says.
-        has_one_segment: its tokenizer gives both texts of a pair the first segment.
         has_choices_of_texts: a model that chooses among texts has the names of `of_texts`.
         ends: {heads of ours: how the name of a class ends that has them}.
         read, write: between a config.json and entries under the names of this class, which has one form of each entry.
+        read_arrays: from the names inside a class of transformers, which a state dict has, to those of its files.
         read_array, write_array: between an array of a file, by its name there, and one of the shape that ours has.
     """
 
@@ -75,11 +75,11 @@ class Layout:
     optional: Callable[[BertConfig], tuple[str, ...]] = lambda config: ()
     heads_left_out: Callable[[BertConfig, Mapping[str, Any]], Iterable[tuple[str, str]]] = lambda config, arrays: ()
     has_fixed_gelu: bool = False
-    has_one_segment: bool = False
     has_choices_of_texts: bool = False
     ends: Mapping[tuple[str, ...], str] = dataclasses.field(default_factory=lambda: CLASSES)
     read: Callable[[Settings], dict[str, Any]] = dict
     write: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+    read_arrays: Callable[[dict[str, Any]], dict[str, Any]] = lambda arrays: arrays
     read_array: Callable[[str, Any], Any] = lambda name, array: array
     write_array: Callable[[str, Any, BertConfig], Any] = lambda name, array, config: array
 
@@ -94,8 +94,8 @@ class Layout:
 
     def renamed_arrays(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays of a file as `read_array` has them, those of `older` under the names of `names`, if free."""
-        found = dict(arrays)
-        for name in arrays:
+        found = self.read_arrays(dict(arrays))
+        for name in list(found):
             begin = next((each for each in self.older if name.startswith(each)), None)
             current = name if begin is None else self.older[begin] + name.removeprefix(begin)
             if current not in found:

@@ -1,0 +1,93 @@
+"""The JSON files of a run folder, whose values are checked as they are read."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from bert_tf.errors import UserError
+from bert_tf.runtime import files
+from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime.settings import (
+    LIST,
+    OBJECT,
+    OBJECTS,
+    TEXT,
+    TEXTS,
+    Kind,
+    Settings,
+    list_of,
+    map_of,
+    number,
+    shortened,
+    whole,
+)
+
+RUN, TASK, DETAILS = "run.json", "task.json", "eval_details.json"
+SCORES = map_of(Kind("a number", lambda value: isinstance(value, int | float)), "numbers")  # NaN too
+Kinds = Mapping[str, Any]  # {name: a Kind, or Kinds of the object of that name}
+FLAGS: Kinds = dict.fromkeys(
+    ("task_name", "train_file", "data_dir", "text_columns", "label_column", "label_type", "init_checkpoint"), TEXT
+)
+OF_RUN: Kinds = {
+    **dict.fromkeys(("name", "criterion", "evaluated_on", "started", "finished"), TEXT),
+    **dict.fromkeys(("command", "not_beaten"), TEXTS),
+    **dict.fromkeys(("decisive", "versions", "machine", "config", "training"), OBJECT),
+    **dict.fromkeys(("selection", "refit", "baseline"), OBJECT),
+    **dict.fromkeys(("process", "micro_batches"), whole(0)),
+    **dict.fromkeys(("parameters", "replicas", "all_reduced_bytes", "budget_seconds"), number(0)),
+    "phases": map_of(number(), "numbers"),
+    "text_statistics": map_of(OBJECT, "objects"),
+    "baselines": Kind(
+        "a list of objects with name and scores",
+        lambda value: (
+            OBJECTS.holds(value)
+            and all(TEXT.holds(each.get("name")) and SCORES.holds(each.get("scores")) for each in value)
+        ),
+    ),
+    "flags": FLAGS,
+    "data": {"splits": TEXTS, "notes": TEXTS},
+}
+OF_TASK: Kinds = {"task": TEXT, "kind": TEXT, "labels": TEXTS}
+OF_SPLIT: Kinds = {
+    **dict.fromkeys(("per_class", "hardest", "most_confused"), OBJECTS),
+    **dict.fromkeys(("confidence", "questions"), OBJECT),
+    "confusion": list_of(LIST, "lists"),
+    "values": LIST,
+}
+
+
+def read_run(folder: files.StrPath) -> dict[str, Any]:
+    """run.json: how a run was made; {} without one that can be read."""
+    return _read(folder, RUN, OF_RUN)
+
+
+def read_task(folder: files.StrPath) -> dict[str, Any]:
+    """task.json: the task, the kind of its head and the labels; {} without one that can be read."""
+    return _read(folder, TASK, OF_TASK)
+
+
+def read_details(folder: files.StrPath) -> dict[str, Any]:
+    """eval_details.json: {split: tables}; {} without one that can be read."""
+    details = _read(folder, DETAILS, {})
+    for split in details:
+        _check(details.inside(split), OF_SPLIT)
+    return details
+
+
+def _read(folder: files.StrPath, name: str, kinds: Kinds) -> Settings:
+    """The content of a file; UserError, with its place, for a value of another kind than runs have."""
+    path = os.path.join(folder, name)
+    content = read_json(path)
+    if not isinstance(content, dict | None):
+        raise UserError(f"{path} is {shortened(content)}; expected an object.")
+    settings = Settings(content or {}, path)
+    _check(settings, kinds)
+    return settings
+
+
+def _check(settings: Settings, kinds: Kinds) -> None:
+    for name, kind in kinds.items():
+        if isinstance(kind, Kind):
+            settings.value(name, kind)
+        else:
+            _check(settings.inside(name), kind)
