@@ -8,7 +8,7 @@ from bert_tf.checkpoints.sentence_transformers import CROSS_ENCODER, ENCODERS, L
 from bert_tf.heads.regression import Regression
 from bert_tf.runtime import files
 from bert_tf.runtime.json_files import require_json
-from bert_tf.runtime.settings import TEXT, read_settings, shortened
+from bert_tf.runtime.settings import TEXT, Settings, read_settings, shortened
 
 SETTINGS, ACTIVATION = "sentence_transformers", "activation_fn"  # in config.json, by version 4 and 5
 OLD_ACTIVATION = "sbert_ce_default_activation_function"  # by earlier versions
@@ -21,17 +21,17 @@ USUAL: dict[str, Any] = {
 }
 
 
-def kind_of(folder: str, config_file: str, kind: str) -> tuple[str, str]:
+def kind_of(folder: str, config: Settings, kind: str) -> tuple[str, str]:
     """The kind of a head of texts as its files say it, and why it cannot be used, "" if it can.
 
     kind: by the architecture and the number of labels alone, which is that of any other folder.
     """
-    config, about = read_settings(config_file), read_settings(os.path.join(folder, PROMPTS))
+    about = read_settings(os.path.join(folder, PROMPTS))
     is_saved_as_one = about.get("model_type") == CROSS_ENCODER
     if not is_saved_as_one and SETTINGS not in config and OLD_ACTIVATION not in config:
         return kind, ""
     named = about.get(ACTIVATION) if is_saved_as_one else None
-    named = named or read_settings(config_file).inside(SETTINGS).value(ACTIVATION, TEXT) or config.get(OLD_ACTIVATION)
+    named = named or config.inside(SETTINGS).value(ACTIVATION, TEXT) or config.get(OLD_ACTIVATION)
     is_single = kind == Regression.kind
     name = SINGLE if is_single else HARMLESS[0]
     if isinstance(named, str) and named.startswith("torch."):  # others are left to the default there

@@ -8,6 +8,7 @@ import os
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from bert_tf.checkpoints import torch_folders
 from bert_tf.checkpoints.huggingface_kinds import KINDS, TokenizerLayout, Values, described, steps_of
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
@@ -86,7 +87,7 @@ def segments_of(path: str, kind: str) -> tuple[str, str]:
         return "one", ""
     if not (by_file or layout.differs):
         return "two", ""
-    version = read_settings(os.path.join(path, "config.json")).value("transformers_version", TEXT) or ""
+    version = torch_folders.settings(path).value("transformers_version", TEXT) or ""
     major = version.partition(".")[0]
     segments, other = ("one", "two") if major.isdecimal() and int(major) >= FIRST_WITHOUT else ("two", "one")
     whose = "<cls> and the second text of a pair" if layout.ends_in_cls else "the second text of a pair"
@@ -114,7 +115,7 @@ def is_by_file(path: str) -> bool:
 def _class(path: str) -> str | None:
     """The class of the tokenizer, as the files name it, None if they do not; without "Fast"."""
     name = read_settings(os.path.join(path, CONFIG)).value("tokenizer_class", TEXT)
-    name = name or read_settings(os.path.join(path, "config.json")).value("tokenizer_class", TEXT)
+    name = name or torch_folders.settings(path).value("tokenizer_class", TEXT)
     return name if name is None or name in BY_FILE else name.removesuffix("Fast")
 
 
@@ -225,7 +226,7 @@ def fairseq_class(path: str) -> str:
 
 
 def _default_class(path: str) -> str:
-    model = read_settings(os.path.join(path, "config.json")).value("model_type", TEXT, "")
+    model = torch_folders.settings(path).value("model_type", TEXT, "")
     names = {"mpnet": "MPNetTokenizer", "camembert": "CamembertTokenizer", "xlnet": "XLNetTokenizer"}
     return names.get(model, "")
 

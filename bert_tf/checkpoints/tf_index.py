@@ -26,8 +26,7 @@ MAX_DIMENSIONS = 254  # tensorflow::TensorShape::MaxDimensions
 
 def check(prefix: str) -> None:
     """Raises ValueError unless TensorFlow can read every entry of `prefix`.index within the size of the data files."""
-    with files.open_binary(f"{prefix}.index") as file:
-        entries = list(_entries(file.read()))
+    entries = _read(prefix)
     keys = [key for key, _ in entries]
     if keys[:1] != [b""] or any(first >= second for first, second in zip(keys, keys[1:], strict=False)):
         raise ValueError("the names in its index are not in order")
@@ -43,6 +42,16 @@ def check(prefix: str) -> None:
                 _check_parts(entry, [part for name, part in found.items() if name.startswith(start)])
         except ValueError as error:
             raise ValueError(f"{error} in the entry {key[:60]!r} of its index") from None
+
+
+def keys(prefix: str) -> list[bytes]:
+    """The names in `prefix`.index; OSError or ValueError if it cannot be read."""
+    return [key for key, _ in _read(prefix)]
+
+
+def _read(prefix: str) -> list[tuple[bytes, bytes]]:
+    with files.open_binary(f"{prefix}.index") as file:
+        return list(_entries(file.read()))
 
 
 def _check_entry(entry: Any, prefix: str, shards: int) -> None:

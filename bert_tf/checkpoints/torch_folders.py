@@ -1,17 +1,21 @@
-"""Folders with weights of PyTorch: which file holds them, shards, and names that training scripts put before others."""
+"""Folders of transformers: the file with the weights, shards, and names that training scripts put before others.
+
+The weights are PyTorch's or TensorFlow's, which get the names of PyTorch.
+"""
 
 import fnmatch
+import logging
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
-from bert_tf.checkpoints import torch_pickle
+from bert_tf.checkpoints import tensorflow_weights, torch_pickle
 from bert_tf.checkpoints.checkpoint_files import read_safetensors
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
-from bert_tf.runtime.settings import read_settings
+from bert_tf.runtime.settings import Settings, read_settings
 
 CONFIGS = ("config.json", "bert_config.json")  # the second is that of older folders
 WEIGHT_FILES = (
@@ -19,9 +23,14 @@ WEIGHT_FILES = (
     "model.safetensors.index.json",
     "pytorch_model.bin",
     "pytorch_model.bin.index.json",
+    "tf_model.h5",
+    "tf_model.h5.index.json",
 )
 INDEX = ".index.json"
-SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".ckpt")
+H5, VARIABLES = ".h5", ".index"  # Keras' file, and the index of a TensorFlow checkpoint
+SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", H5)
+# SavedModels of TensorFlow, as Keras and as `save_pretrained` write them.
+SAVED_MODELS = ("", os.path.join("saved_model", "1"))
 # Files with these suffixes that do not hold the weights of a model.
 OTHER_FILES = (
     "training_args.bin",
@@ -39,22 +48,50 @@ MAX_SHOWN = 3  # names in an error
 
 
 def config_file(folder: str) -> str | None:
-    """The path of the configuration; None if there is none."""
+    """The path of the configuration, which may be in the metadata of a SavedModel; None if there is none."""
     paths = (os.path.join(folder, name) for name in CONFIGS)
-    return next((path for path in paths if files.is_file(path)), None)
+    found = next((path for path in paths if files.is_file(path)), None)
+    metadata = tensorflow_weights.metadata(folder) if found is None else {}
+    return str(metadata.source) if isinstance(metadata, Settings) and _is_of_transformers(metadata) else found
 
 
-def is_model(folder: str) -> bool:
-    """Returns whether a folder has a configuration and weights of PyTorch.
+def settings(folder: str) -> Settings:
+    """The entries of the configuration; empty if there is none."""
+    path = config_file(folder) or os.path.join(folder, CONFIGS[0])
+    if os.path.basename(path) != tensorflow_weights.METADATA:
+        return read_settings(path)
+    metadata = tensorflow_weights.metadata(folder)
+    return Settings({**metadata["config"], "architectures": [str(metadata["class_name"]).removeprefix("TF")]}, path)
 
-    bert_config.json with model.safetensors is a folder of the format native.
+
+def _is_of_transformers(metadata: Settings) -> bool:
+    config = metadata.get("config")
+    return isinstance(config, dict) and "model_type" in config and "class_name" in metadata
+
+
+def split(path: str) -> tuple[str, str | None]:
+    """The folder, and the name of the file in it that a path names: weights of Keras, or a TensorFlow checkpoint."""
+    folder, name = os.path.split(files.absolute(path))
+    if name.endswith(H5) and files.is_file(path):
+        return folder, name
+    prefix = path.removesuffix(VARIABLES)
+    if files.is_file(prefix + VARIABLES) and tensorflow_weights.is_of_objects(prefix):
+        return folder, name.removesuffix(VARIABLES) + VARIABLES
+    return path, None
+
+
+def is_model(path: str) -> bool:
+    """Returns whether a folder, or that of a file, has a configuration and weights of transformers.
+
+    bert_config.json with model.safetensors is a folder of the format native, with a TensorFlow checkpoint google_tf.
     """
-    config, candidates = config_file(folder), _candidates(folder)
+    folder, name = split(path)
+    config, candidates = config_file(folder), [name] if name else _candidates(folder)
     if config is None or not candidates:
         return False
-    if os.path.basename(config) != CONFIGS[0]:
-        return not candidates[0].endswith(".safetensors")
-    return "registered_name" not in read_settings(config)  # as a preset of KerasHub has
+    if os.path.basename(config) == CONFIGS[1]:
+        return not candidates[0].endswith((".safetensors", VARIABLES))
+    return "registered_name" not in settings(folder)  # as a preset of KerasHub has
 
 
 def has_weights(folder: str) -> bool:
@@ -74,26 +111,37 @@ def _candidates(folder: str) -> list[str]:
     for known in WEIGHT_FILES:
         if known in names:
             return [known]
-    return sorted(
+    found = sorted(
         name
         for name in names
         if name.endswith(SUFFIXES) and not any(fnmatch.fnmatch(name, pattern) for pattern in OTHER_FILES)
     )
+    if not found:
+        inside = [os.path.join(place, tensorflow_weights.VARIABLES) for place in SAVED_MODELS]
+        prefixes = [*(name.removesuffix(VARIABLES) for name in sorted(names) if name.endswith(VARIABLES)), *inside]
+        found = [name + VARIABLES for name in prefixes if tensorflow_weights.is_of_objects(os.path.join(folder, name))]
+    return found
 
 
-def read(folder: str) -> dict[str, np.ndarray]:
-    """{name: array} of the weights in a folder.
+def read(folder: str, name: str | None = None) -> dict[str, np.ndarray]:
+    """{name in PyTorch: array} of the weights in a folder, or in one file of it.
 
     Raises:
         UserError: there are no weights, several files of them, a shard is missing, or a file is damaged.
     """
-    candidates = _candidates(folder)
+    candidates = [name] if name else _candidates(folder)
     if len(candidates) != 1:
-        found = f"several files with weights ({', '.join(candidates)})" if candidates else "no weights of PyTorch"
+        found = f"several files with weights ({', '.join(candidates)})" if candidates else "no weights of transformers"
         raise UserError(f"{folder} holds {found}; expected one of {', '.join(WEIGHT_FILES)}: rename the right one.")
     (name,) = candidates
-    if not name.endswith(INDEX):
-        return _read_file(os.path.join(folder, name))
+    arrays = _read_shards(folder, name) if name.endswith(INDEX) else _read_file(os.path.join(folder, name))
+    if tensorflow_weights.is_named_by_tensorflow(arrays):
+        arrays = tensorflow_weights.torch_names(arrays, os.path.join(folder, name))
+    _report_others(folder, name, arrays)
+    return arrays
+
+
+def _read_shards(folder: str, name: str) -> dict[str, np.ndarray]:
     index, shards = os.path.join(folder, name), _shards(folder, name)
     places = _weight_map(index)
     missing = [shard for shard in shards if not files.is_file(os.path.join(folder, shard))]
@@ -105,7 +153,8 @@ def read(folder: str) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     for shard in shards:
         arrays.update(_read_file(os.path.join(folder, shard)))
-    absent = sorted(places.keys() - arrays.keys())
+    # The index of TensorFlow's shards has the class before the names.
+    absent = sorted(each for each in places if each not in arrays and each.partition("/")[2] not in arrays)
     if absent:
         raise UserError(
             f"The files of {index} lack {len(absent)} of its {len(places)} weights, as {absent[0]}: fetch the folder "
@@ -114,11 +163,39 @@ def read(folder: str) -> dict[str, np.ndarray]:
     return arrays
 
 
+def _report_others(folder: str, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """Warns of a tf_model.h5 next to the file that is read, if its vectors, which are read quickly, differ."""
+    path = os.path.join(folder, f"tf_model{H5}")
+    if name.startswith("tf_model") or not files.is_file(path):
+        return
+    try:
+        vectors = tensorflow_weights.read_h5(path, lambda dataset: dataset.ndim == 1)
+        others = tensorflow_weights.torch_names(vectors, path)
+    except UserError as error:
+        logging.getLogger("bert_tf").warning("%s is read; %s", os.path.join(folder, name), error)
+        return
+    # Their names end in those of the other file, or begin after the class.
+    same = {each.partition(".")[2] if each not in arrays else each: array for each, array in others.items()}
+    common = [each for each in same if each in arrays]
+    if any(not np.array_equal(same[each], arrays[each]) for each in common):
+        logging.getLogger("bert_tf").warning(
+            "%s has %s and %s with different weights: %s is read. Remove it to read the other.",
+            folder,
+            name,
+            os.path.basename(path),
+            name,
+        )
+
+
 def _shards(folder: str, index: str) -> list[str]:
     return sorted(set(_weight_map(os.path.join(folder, index)).values()))
 
 
 def _read_file(path: str) -> dict[str, np.ndarray]:
+    if path.endswith(H5):
+        return tensorflow_weights.read_h5(path)
+    if path.endswith(VARIABLES):
+        return tensorflow_weights.read_objects(path.removesuffix(VARIABLES))
     return read_safetensors(path) if path.endswith(".safetensors") else torch_pickle.read(path)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf import heads
-from bert_tf.checkpoints import formats
+from bert_tf.checkpoints import formats, tensorflow_weights
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import about_file, graph_operations, older_exports
@@ -69,8 +69,8 @@ def forget_checkpoints() -> None:
 
 
 def is_export(folder: str) -> bool:
-    """Returns whether a folder has a SavedModel."""
-    return files.is_file(os.path.join(folder, SAVED_MODEL))
+    """Returns whether a folder has a SavedModel to run; encoders of others on token ids are checkpoints."""
+    return files.is_file(os.path.join(folder, SAVED_MODEL)) and not tensorflow_weights.is_encoder(folder)
 
 
 def _is_checkpoint(path: str) -> bool:

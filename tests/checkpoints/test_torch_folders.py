@@ -206,7 +206,7 @@ def test_shards_of_torch_are_read_and_a_missing_one_is_named(folder):
 @pytest.mark.parametrize(
     "name, message",
     [
-        ("tf_model.h5", "it holds tf_model.h5, TensorFlow's weights of transformers: load it with"),
+        ("flax_model.msgpack", "it holds flax_model.msgpack, Flax's weights: load it with"),
         ("nothing", "it has a configuration and no weights"),
     ],
 )

@@ -26,22 +26,21 @@ huggingface_hub = module("huggingface_hub")
 HUB = "hf://"
 PRESET = re.compile(r"[a-z0-9.]+(_[a-z0-9.]+){2,}")  # such as bert_base_en; KerasHub says which there are
 READ_ONLY = ("peft", "saved_model", "word_vectors")  # runs write adapters, `bert_tf.export.saved_model` exports
-# Files of a model hub that a format may read; those of torch only if there are no others with the same weights.
+# Files of a model hub that a format may read; the further ones only if there are no others with the same weights.
 HUB_FILES = ["*.json", "vocab.txt", "merges.txt", "model*.safetensors", "*.weights.h5"]
 HUB_FILES += ["spiece.model", "sentencepiece.bpe.model", "spm.model"]
 HUB_FILES += ["assets/tokenizer/*", "bert_model.ckpt.*", "adapter_model.safetensors"]
 HUB_FILES += ["[0-9]_*/model.safetensors", "[0-9]_*/pytorch_model.bin"]  # layers of sentence-transformers
-HUB_FILES_OF_TORCH = ["pytorch_model.bin", "pytorch_model-*.bin"]
+FURTHER_HUB_FILES = (["pytorch_model.bin", "pytorch_model-*.bin"], ["tf_model.h5", "tf_model-*.h5"])
 # Files of weights that no format reads -> what to do.
 NOT_READ = {
-    "tf_model.h5": "TensorFlow's weights of transformers: load it with transformers 4, from_tf=True, and save it again",
     "flax_model.msgpack": "Flax's weights: load it with transformers 4, from_flax=True, and save it again",
     "model.onnx": "an ONNX graph: pass the checkpoint that it was made from",
 }
 MAX_SHOWN = 5  # names of files in an error
 WANTED = (
-    "expected config.json with model.safetensors or pytorch_model.bin, bert_config.json with bert_model.ckpt.index, a "
-    "KerasHub preset, a run, or an export"
+    "expected config.json with model.safetensors, pytorch_model.bin or tf_model.h5, bert_config.json with "
+    "bert_model.ckpt.index, a KerasHub preset, a SavedModel of TensorFlow Hub, a run, or an export"
 )
 
 
@@ -166,7 +165,7 @@ def is_checkpoint(path: str) -> bool:
 def labels(path: str | os.PathLike[str]) -> list[str] | None:
     """The labels of a fine-tuned checkpoint in a folder, without reading its weights; None if unknown."""
     path = os.fspath(path)
-    module = _format_of(path) if files.exists(path) else None
+    module = _format_of(path) if files.exists_with_prefix(path) else None
     return module.labels(path) if module is not None and hasattr(module, "labels") else None
 
 
@@ -221,11 +220,11 @@ def _format_of(path: str, format_name: str | None = None) -> ModuleType | None:
 
 def _read_from_hub(path: str, format_name: str | None, segments: str | None) -> Checkpoint:
     """Downloads with huggingface_hub, which has its own cache and reads HF_HOME and HF_HUB_OFFLINE."""
-    folder = _download(path, HUB_FILES)
-    module = _format_of(folder, format_name)
-    if module is None or torch_folders.lacks_shards(folder):
-        folder = _download(path, HUB_FILES_OF_TORCH)
+    for patterns in (HUB_FILES, *FURTHER_HUB_FILES):
+        folder = _download(path, patterns)
         module = _format_of(folder, format_name)
+        if module is not None and not torch_folders.lacks_shards(folder):
+            break
     if module is None:
         raise UserError(f"No checkpoint format recognizes the files of {path}: {_reason(folder, format_name)}.")
     return _checked(module.read(folder), path, segments)

@@ -3,8 +3,11 @@
 Names and shapes are those of google-research/bert `modeling.py` and `run_pretraining.py`; of an ALBERT, whose folder
 has `albert_config.json` and a SentencePiece model, those of google-research/albert; of an ELECTRA those of
 google-research/electra, whose archives have the weights and `vocab.txt` alone.
+
+Checkpoints of Model Garden, of objects, are read too: see `checkpoints.model_garden`.
 """
 
+import dataclasses
 import logging
 import os
 import re
@@ -13,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.checkpoints import google_layouts
+from bert_tf.checkpoints import google_layouts, model_garden, tensorflow_weights
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
@@ -40,7 +43,7 @@ ENCODERS = ("bert", "albert", "electra")
 # encoder -> file. Archives of google-research/electra have none: see `google_layouts.electra_config`.
 CONFIGS = {"albert": "albert_config.json", "electra": "electra_config.json", "bert": "bert_config.json"}
 PREFIX = "bert_model.ckpt"
-INDEX = re.compile(r"[^.].*\.ckpt.*\.index|electra_(small|base|large)\.index")
+INDEX = re.compile(r"(?!\.)(.*\.)?ckpt.*\.index|electra_(small|base|large)\.index")
 # State of optimizers, and counters.
 NOT_WEIGHTS = re.compile(
     r"(.*/)?(global_step|(adam|lamb)_[mv]|\w*(Adam|LAMB)\w*Optimizer(_1)?|beta[12]_power|ExponentialMovingAverage)"
@@ -62,22 +65,25 @@ def read(path: str) -> Checkpoint:
     """
     prefix = _existing_prefix(path)
     folder = os.path.dirname(files.absolute(prefix))
-    arrays = read_tensors(prefix, lambda name: not NOT_WEIGHTS.fullmatch(name))
-    config = _read_config(folder, arrays)
-    weights, used = to_canonical_names(google_layouts.names_of(config), arrays, _is_transposed)
-    weights.update((name, array) for name, array in arrays.items() if name not in used)
+    if tensorflow_weights.is_of_objects(prefix):
+        found = model_garden.read(prefix, folder)
+    else:
+        arrays = read_tensors(prefix, lambda name: not NOT_WEIGHTS.fullmatch(name))
+        config = _read_config(folder, arrays)
+        weights, used = to_canonical_names(google_layouts.names_of(config), arrays, _is_transposed)
+        weights.update((name, array) for name, array in arrays.items() if name not in used)
+        found = Checkpoint(config=config, weights=weights)
     vocabulary, lower_case = _read_tokenizer(folder)
     if lower_case is None:
         lower_case = _casing(os.path.basename(folder), vocabulary)
     labels, kind = read_head_file(folder)
-    return Checkpoint(
-        config=config,
-        weights=weights,
+    return dataclasses.replace(
+        found,
         vocabulary=vocabulary,
         lower_case=lower_case,
         special_tokens=read_special_tokens(folder),
-        labels=labels,
-        kind=kind,
+        labels=labels or found.labels,
+        kind=kind or found.kind,
         max_seq_length=read_max_length(folder),
     )
 
@@ -147,10 +153,20 @@ def _read_tokenizer(folder: str) -> tuple[list[str] | None, bool | None]:
 def _prefix(path: str) -> str | None:
     path = path.removesuffix(".index")
     if files.is_file(f"{path}.index"):
-        # Our own runs are saved as ckpt-N; the native format reads them.
-        return None if checkpoint_paths.is_one(path) else path
-    indices = [os.path.join(path, name) for name in files.names(path) if INDEX.fullmatch(name)]
-    return max((name.removesuffix(".index") for name in indices), key=_precedence, default=None)
+        return path if _is_ours(path) else None
+    names = [os.path.join(path, name.removesuffix(".index")) for name in files.names(path) if INDEX.fullmatch(name)]
+    return max(filter(_is_ours, names), key=_precedence, default=None)
+
+
+def _is_ours(prefix: str) -> bool:
+    """Returns whether a checkpoint is of this format, not a run's (ckpt-N) or one that config.json describes."""
+    folder = os.path.dirname(files.absolute(prefix))
+    is_of_transformers = files.is_file(os.path.join(folder, "config.json")) and not any(
+        files.is_file(os.path.join(folder, name)) for name in CONFIGS.values()
+    )
+    if checkpoint_paths.is_one(prefix) or is_of_transformers:
+        return tensorflow_weights.is_of_objects(prefix) != is_of_transformers
+    return True
 
 
 def _existing_prefix(path: str) -> str:
@@ -162,7 +178,7 @@ def _existing_prefix(path: str) -> str:
 
 def _precedence(prefix: str) -> tuple[bool, int, str]:
     """Released weights take precedence over those of a training (model.ckpt-N), and the last step over others."""
-    step = re.search(r"\.ckpt-(\d+)$", prefix)
+    step = re.search(r"\bckpt-(\d+)$", prefix)
     return (step is None, int(step[1]) if step else 0, prefix)
 
 

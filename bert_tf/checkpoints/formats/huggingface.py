@@ -1,4 +1,4 @@
-"""Hugging Face folders: `config.json` with `model.safetensors`, `pytorch_model.bin`, or shards of either."""
+"""Hugging Face folders: `config.json` with `model.safetensors`, `pytorch_model.bin`, `tf_model.h5`, or their shards."""
 
 import dataclasses
 import logging
@@ -66,7 +66,7 @@ LABELLED, CLASSIFIERS = heads.kinds("is_labelled"), ("classes", "multi_label", "
 
 
 def recognizes(path: str) -> bool:
-    """Returns whether a path is a folder with config.json, or an older bert_config.json, and weights of PyTorch."""
+    """Returns whether a path is a folder with a configuration and weights, or one of TensorFlow's files in it."""
     return torch_folders.is_model(sentence_transformers.encoder_folder(path))
 
 
@@ -79,12 +79,13 @@ def read(path: str) -> Checkpoint:
         UserError: a file is missing or damaged, the configuration has something that is not supported, or the encoder
             lacks weights.
     """
-    folder, path = path, sentence_transformers.encoder_folder(path)
-    config = _read_config(_config_file(path))
+    folder, file = torch_folders.split(path)
+    path = sentence_transformers.encoder_folder(folder)
+    config = _read_config(path)
     layout, kind = LAYOUTS[config.encoder], _kind(path)
     prefixes = {each.prefix for each in LAYOUTS.values()} - {"model."}  # which others may have around them
     table_name = str(layout.names[TOKENS])
-    found = torch_folders.read(path)
+    found = torch_folders.read(path, file)
     arrays, beside = torch_folders.without_prefixes(found, layout.prefix, prefixes, path, table_name)
     arrays = layout.renamed_arrays(arrays)
     arrays = {name: array for name, array in arrays.items() if name not in UNUSED}
@@ -99,8 +100,8 @@ def read(path: str) -> Checkpoint:
     elif kind in CLASSIFIERS:
         kind = _kind_of_texts(path, size)
     if kind in CLASSIFIERS:
-        kind, why_not = cross_encoders.kind_of(path, _config_file(path), kind)
-    reasons = _left_out(config, layout, arrays, kind, written_by_class(read_settings(_config_file(path))))
+        kind, why_not = cross_encoders.kind_of(path, torch_folders.settings(path), kind)
+    reasons = _left_out(config, layout, arrays, kind, written_by_class(torch_folders.settings(path)))
     for prefix, reason in (*reasons, *([("classifier/", why_not)] if why_not else [])):
         if any(ours.startswith(prefix) and any(name in arrays for name in table[ours]) for ours in table):
             left_out.append(f"the head {prefix.rstrip('/')} is left out, {reason}")
@@ -204,31 +205,28 @@ def _left_out(
 
 def labels(path: str) -> list[str] | None:
     """The labels in config.json, in the order of the outputs; LABEL_0, LABEL_1, ... if it has none."""
+    path, _ = torch_folders.split(path)
     return _labels(path) if _kind(path) in LABELLED else None
 
 
 def _labels(path: str, size: int = 0) -> list[str]:
     """See `labels`; of a head with `size` outputs. UserError if there are names for another number of outputs."""
-    file = _config_file(path)
-    values = read_settings(file)
+    values = torch_folders.settings(path)
     names, count = values.value("id2label", LABELS, {}), values.value("num_labels", whole(1, MAX_LABELS))
     if all(name == f"LABEL_{number}" for number, name in names.items()):
         names = {str(i): f"LABEL_{i}" for i in range(size or count or len(names) or 2)}
     if set(names) != {str(i) for i in range(len(names))}:
         raise UserError(f"{path} has an id2label without the numbers 0, 1, 2, ...: correct its config.json.")
     if size not in (0, len(names)):
-        raise UserError(f"{file} describes {len(names)} labels, and the head has {size} outputs: correct its id2label.")
+        raise UserError(
+            f"{values.source} describes {len(names)} labels, and the head has {size} outputs: correct its id2label."
+        )
     return [str(names[str(i)]) for i in range(len(names))]
-
-
-def _config_file(path: str) -> str:
-    return torch_folders.config_file(path) or os.path.join(path, torch_folders.CONFIGS[0])
 
 
 def _kind(path: str) -> str | None:
     """The kind of the head of a fine-tuned model; None if there is none."""
-    file = _config_file(path)
-    values = read_settings(file)
+    values = torch_folders.settings(path)
     layout = LAYOUTS[encoder_of(values)]
     task = written_by_class(values).removeprefix(layout.classes)
     if task == layout.ends["span",]:
@@ -243,16 +241,19 @@ def _kind_without_class(path: str, size: int, *, has_pooler: bool) -> str:
 
     A warning names the class, which may compute something else.
     """
-    file = _config_file(path)
-    named = written_by_class(read_settings(file))
+    values = torch_folders.settings(path)
+    named = written_by_class(values)
     kind = _kind_of_texts(path, size)
     if not has_pooler or any(name[:2] in ("B-", "I-") for name in _labels(path, size)):
         kind = Tags.kind
-    elif "multilabel" in named.lower() and not read_settings(file).value("problem_type", TEXT):
+    elif "multilabel" in named.lower() and not values.value("problem_type", TEXT):
         kind = MultiLabel.kind
     if named:
         logging.getLogger("bert_tf").warning(
-            "%s names the class %s, whose head is unknown: it is taken for one of the kind %s.", file, named, kind
+            "%s names the class %s, whose head is unknown: it is taken for one of the kind %s.",
+            values.source,
+            named,
+            kind,
         )
     return kind
 
@@ -260,7 +261,7 @@ def _kind_without_class(path: str, size: int, *, has_pooler: bool) -> str:
 def _kind_of_texts(path: str, size: int = 0) -> str:
     """The kind of a classifier of texts, by its problem_type or the number of its outputs."""
     known = {head.problem_type for head in heads.known().values()} - {""}
-    problem = read_settings(_config_file(path)).value("problem_type", one_of(*sorted(known)))
+    problem = torch_folders.settings(path).value("problem_type", one_of(*sorted(known)))
     return problem and heads.kind_with("problem_type", problem) or heads.of_size(len(_labels(path, size)))
 
 
@@ -333,12 +334,12 @@ def _head_values(checkpoint: Checkpoint, layout: Layout, size: int) -> dict[str,
 
 
 def _read_config(path: str) -> BertConfig:
-    values = read_settings(path)
+    values = torch_folders.settings(path)
     encoder = encoder_of(values)
     constants = {**NOT_SUPPORTED, **LAYOUTS[encoder].constants}
     for name, expected in constants.items():
         if values.get(name) not in (None, expected):
-            raise UserError(f"{path}: {name} is {shortened(values[name])}; expected {expected!r}.")
+            raise UserError(f"{values.source}: {name} is {shortened(values[name])}; expected {expected!r}.")
     return LAYOUTS[encoder].config(encoder, values)
 
 

@@ -1,14 +1,15 @@
-"""Exports as checkpoints: the SavedModel of a run, with `assets.extra` next to its graph. Read only.
+"""SavedModels as checkpoints: exports of runs, with `assets.extra` next to their graph, and encoders of TensorFlow Hub.
 
 `bert_tf.export.saved_model` writes them: weights with canonical names, and their configuration in `assets.extra`.
 Weights of an export in bfloat16 are converted to float32.
 """
 
+import dataclasses
 import os
 
 import numpy as np
 
-from bert_tf.checkpoints import sentence_transformers
+from bert_tf.checkpoints import model_garden, sentence_transformers, tensorflow_weights
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     read_head_file,
@@ -23,6 +24,7 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.json_files import read_json
 
+TOKENS_OF_TRANSFORMERS = "embeddings.word_embeddings.weight"
 EXTRA, CONFIG = "assets.extra", "bert_config.json"  # TensorFlow's loaders ignore the files in this folder
 
 
@@ -35,10 +37,7 @@ def read(path: str) -> Checkpoint:
     """Reads weights, configuration, vocabulary and labels; UserError if the SavedModel has no configuration."""
     extra = os.path.join(path, EXTRA)
     if not files.is_file(os.path.join(extra, CONFIG)):
-        raise UserError(
-            f"The export {path} does not say what its weights are, as older ones and those of others: pass the folder "
-            "of its run, or write it again with `bert-tf export RUN --overwrite`."
-        )
+        return _read_of_others(path)
     config = BertConfig.from_json_file(os.path.join(extra, CONFIG))
     weights = native.read_weights(os.path.join(path, "variables", "variables"))
     vocabulary, lower_case = read_tokenizer_files(extra)
@@ -56,6 +55,32 @@ def read(path: str) -> Checkpoint:
         max_seq_length=read_max_length(extra),
         sentence_vectors=vectors or _sentence_vectors(path),
     )
+
+
+def _read_of_others(path: str) -> Checkpoint:
+    """An encoder of TensorFlow Hub, by the names of its variables and its assets. Nothing in the SavedModel runs."""
+    prefix = os.path.join(path, tensorflow_weights.VARIABLES)
+    if not tensorflow_weights.is_of_objects(prefix):
+        raise UserError(
+            f"The SavedModel {path} has no names of weights: it is of TensorFlow 1, damaged, or an older export of "
+            "bert-tf. Pass the folder of its run, or the checkpoint that it was made from."
+        )
+    variables = tensorflow_weights.names(prefix)
+    if not any("embedding" in name for name in variables):
+        raise UserError(
+            f"The SavedModel {path} has no encoder, only {len(variables)} other variables, like the preprocessing "
+            "models of TensorFlow Hub: pass the encoder that belongs to it, whose tokenizer is read with it."
+        )
+    if any(name.startswith("tf") and ".".join(name.split("/")).endswith(TOKENS_OF_TRANSFORMERS) for name in variables):
+        raise UserError(
+            f"The SavedModel {path} has a model of transformers without its configuration: copy the config.json of the "
+            "model into the folder."
+        )
+    found = model_garden.read(prefix, path)
+    vocabulary, lower_case = read_tokenizer_files(os.path.join(path, "assets"))
+    if lower_case is None:
+        lower_case = tensorflow_weights.read_flag(prefix, "do_lower_case")
+    return dataclasses.replace(found, vocabulary=vocabulary, lower_case=lower_case)
 
 
 def _sentence_vectors(path: str) -> SentenceVectors | None:
