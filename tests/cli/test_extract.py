@@ -284,7 +284,11 @@ def test_user_errors_are_one_sentence_and_leave_no_files(arguments, message, fol
         all_arguments = [*all_arguments, "--max_seq_length=12"]
     assert main.main(["extract", "model", *all_arguments]) == 2
     stderr = capsys.readouterr().err
-    assert message.replace("--", "") in stderr.replace("--", "") and stderr.count("\n") == 1 and stderr.startswith("bert-tf: ")
+    assert (
+        message.replace("--", "") in stderr.replace("--", "")
+        and stderr.count("\n") == 1
+        and stderr.startswith("bert-tf: ")
+    )
     assert sorted(os.listdir(folder)) == before
 
 
