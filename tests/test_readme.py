@@ -113,7 +113,7 @@ def test_shell_commands_run_in_order(folder):
     lines = [line for block in blocks("bash") for line in block.splitlines()]
     not_run = [line for line in lines if line in NOT_RUN or not line.startswith(tuple(PRINTS))]
     assert sorted(not_run) == sorted(NOT_RUN)
-    assert len(lines) == 17
+    assert len(lines) == 16
     for line in lines:
         kind = None if line in NOT_RUN else next((kind for kind in PRINTS if line.startswith(kind)), None)
         if kind is None:

@@ -63,3 +63,23 @@ def test_importing_loading_and_creating_a_strategy_have_no_side_effects(tmp_path
     assert json.loads(done.stdout.splitlines()[-1]) == {
         "imported": True, "used": True, "redirected": [], "flags": [], "model": "Pretrainer"
     }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_program_that_loads_a_model_prints_none_of_tensorflows_messages(tmp_path):
+    weights = tiny.random_weights(tiny.pretrainer()[0])
+    formats.write(Checkpoint(config=tiny.CONFIG, weights=weights), str(tmp_path / "checkpoint"), "native")
+    program = "import sys, numpy, bert_tf; print(len(bert_tf.load(sys.argv[1]).model(numpy.ones([1, 4], int))) > 0)"
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    done = [
+        subprocess.run(
+            [sys.executable, "-c", program, str(tmp_path / "checkpoint")],
+            env={**environment, "PYTHONPATH": str(ROOT), **asked},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for asked in ({}, {"TF_CPP_MIN_LOG_LEVEL": "0"})
+    ]
+    assert [each.returncode for each in done] == [0, 0], done[0].stderr
+    assert (done[0].stdout, done[0].stderr) == ("True\n", "") and "tensorflow" in done[1].stderr.lower()
