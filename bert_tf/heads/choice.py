@@ -35,7 +35,7 @@ class MultipleChoice(Classes):
     call = 'predict(("A text.", "One.", "Two.")).label'
     signature_inputs = (frozenset({"text_a", "choices"}),)
     score_names = ("accuracy",)
-    scored_with = ()
+    scored_with: ClassVar[tuple[str, ...]] = ()
     has_names = False
     reads_windows = False
 

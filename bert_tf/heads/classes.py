@@ -40,7 +40,7 @@ class Classes(TextHead):
     signature_outputs = frozenset({"probabilities"})
     loss_name = "cross_entropy"
     score_names: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
-    scored_with = ("sklearn",)
+    scored_with: ClassVar[tuple[str, ...]] = ("sklearn",)
     has_names = True
     fewest_labels: ClassVar[int] = 2
     calibration_file = "temperature.json"

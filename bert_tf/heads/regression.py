@@ -37,7 +37,7 @@ class Regression(TextHead):
     signature_outputs = frozenset({"values"})
     loss_name = "squared_error"
     score_names = ("pearson", "spearman", "mean_squared_error")
-    scored_with = ("scipy",)
+    scored_with: ClassVar[tuple[str, ...]] = ("scipy",)
 
     @property
     def criteria(self) -> tuple[str, ...]:

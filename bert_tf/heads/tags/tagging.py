@@ -135,7 +135,7 @@ class Tagging(Tags, TunedHead):
     # Scores of an export
 
     signature = "words"
-    scored_with = ("seqeval",)
+    scored_with: ClassVar[tuple[str, ...]] = ("seqeval",)
 
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:

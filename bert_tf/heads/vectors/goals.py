@@ -280,7 +280,7 @@ class Similarities(VectorGoal):
     """
 
     score_names = ("spearman", "pearson")
-    scored_with = ("scipy",)
+    scored_with: ClassVar[tuple[str, ...]] = ("scipy",)
     loss_names: ClassVar[Mapping[str, str]] = {"cosent": "cosent", "cosine": "squared_error"}
 
     def __init__(
