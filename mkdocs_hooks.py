@@ -1,10 +1,11 @@
-"""The page of all flags, which `mkdocs build` makes from the options of the commands."""
+"""What `mkdocs build` adds: a page of all flags, and the arguments of everything in the reference."""
 
 import argparse
 from collections.abc import Iterator
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 from bert_tf.cli import main
 from bert_tf.config.entry_point import help_groups
@@ -18,11 +19,35 @@ Of every command, with defaults in parentheses. `bert-tf COMMAND --help` shows t
 `pretrain`, `finetune` and `squad` are the options of `bert_tf.pretrain` and `bert_tf.fine_tune`, by the same names.
 """
 
+REFERENCE = """
+
+::: bert_tf
+    options:
+      members: [load, fine_tune, pretrain]
+      show_root_heading: false
+      show_root_toc_entry: false
+
+::: bert_tf.api.bert.Bert
+
+::: bert_tf.api.results
+
+::: bert_tf.api.training.Run
+
+::: bert_tf.text.tokenizer.Tokenizer
+
+::: bert_tf.text.tokenizer.pack
+"""
+
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the page to those of docs/."""
     files.append(File.generated(config, "flags.md", content="\n".join(page())))
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Adds the arguments to the reference."""
+    return markdown + REFERENCE if page.file.src_uri == "api.md" else markdown
 
 
 def page() -> Iterator[str]:

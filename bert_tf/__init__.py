@@ -99,8 +99,8 @@ def fine_tune(
     Args:
         data: the path of a table; or rows: a pandas DataFrame, a dictionary of columns, a tf.data.Dataset, or an
             iterable of dictionaries or of tuples (text, label).
-        output_dir: the folder of the run. By default runs/NAME for the table NAME.csv, and runs/table for rows; if that
-            has a run on other rows, runs/table-2 and so on.
+        output_dir: the run folder. By default runs/NAME for the table NAME.csv, and runs/table for rows; if that has a
+            run on other rows, runs/table-2 and so on.
         text: the column of the text; of two texts for pairs. By default the one called text, or with the longest texts.
         label: the column of the label. By default the one called label, or the only one with few different values.
         eval_data: held-out data, as `data`; by default a tenth of the data is held out.

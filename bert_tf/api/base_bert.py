@@ -45,7 +45,9 @@ class BaseBert:
         self.model: BertModel = loaded.model
         self.tokenizer = loaded.tokenizer
         self.config = loaded.config
-        self.labels = loaded.labels
+        from bert_tf.export import live_model
+
+        self.labels = live_model.labels_of(loaded)
         self.kind = loaded.kind
         self.sentence_vectors = loaded.sentence_vectors
         self.report = loaded.report

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
+from bert_tf import heads
 from bert_tf.api import frames, python_words
 from bert_tf.api import texts as given_texts
-from bert_tf.api.base_bert import WINDOW, BaseBert, examples_of
+from bert_tf.api.base_bert import PAIR, WINDOW, BaseBert, examples_of
 from bert_tf.api.call_options import Embedding, Hypotheses, LongTexts, Many, One, Reading
 from bert_tf.api.results import Attribution, Ranked
 from bert_tf.api.texts import is_words, listed
@@ -20,6 +21,7 @@ from bert_tf.export import about_file
 from bert_tf.export.batches import predict_in_order
 from bert_tf.export.zero_shot import TEMPLATE, ZeroShot
 from bert_tf.heads.base.answers import Answer, Entities, Entity, FilledMasks, Prediction, Tag, Token
+from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.vectors import sentence_choice, similarity
 from bert_tf.heads.vectors.sentence_choice import DOCUMENT, QUERY, SentenceOptions
 from bert_tf.runtime import plugins, tensorflow_startup
@@ -68,7 +70,8 @@ class Bert(BaseBert):
         model: a Keras model; `model.encoder` is its encoder.
         tokenizer: None if the checkpoint has no vocabulary.
         config: the configuration of the encoder.
-        labels: names of the outputs of the head, None if the checkpoint has none.
+        labels: names of the outputs of the head, LABEL_0, LABEL_1, ... if the checkpoint does not name them; None for a
+            head without names.
         kind: of the head of a task, as `labels.json` has it; None if the checkpoint has none.
         sentence_vectors: the pooling of a sentence-transformers folder; None for others.
         report: which weights were loaded.
@@ -422,9 +425,17 @@ class Bert(BaseBert):
         rows = [each.words or [] for each in self._tagged_sentences(words, batch_size)]
         return rows[0] if is_words(words) else rows
 
+    @overload
+    def attribute(self, texts: One) -> Attribution: ...  # type: ignore[overload-overlap]  # a tuple is one example
+
+    @overload
+    def attribute(self, texts: Many) -> list[Attribution]: ...
+
     @python_words.spoken()
-    def attribute(self, text: str | tuple[str, str]) -> Attribution:
+    def attribute(self, texts: One | Many) -> Attribution | list[Attribution]:
         """Returns how much each token of a text, or of a pair, contributed to the prediction, by integrated gradients.
+
+        Of several texts, or pairs, it returns a list, as `predict` does.
 
         Explained are classes, numbers and choices, the first [MASK], and answers (a pair of question and text). Long
         texts are truncated, as for the attention of an export.
@@ -432,15 +443,19 @@ class Bert(BaseBert):
         Raises:
             UserError: the model has another head, or another encoder than BERT's.
         """
-        parts = [text] if isinstance(text, str) else given_texts.elements(text, "The text")
-        joined = " ||| ".join(given_texts.as_text(part, "The text") for part in parts)
-        found = self._explainer(tf.constant([joined]))
+        explain = self._explainer  # raises for another head
+        read = self._read(texts, list(PAIR) if self._head_kind == MultipleChoice.kind else self._names)
+        found = [self._attribution(explain(tf.constant([" ||| ".join(row)]))) for row in read.rows]
+        return found[0] if read.is_single else found
+
+    def _attribution(self, found: Any) -> Attribution:
+        """The attribution of a text, from the outputs of the signature."""
         row = {name: value.numpy()[0] for name, value in found.items()}
-        used = slice(int(row["lengths"]))
+        used, target = slice(int(row["lengths"])), int(row["targets"])
         return Attribution(
             tokens=[token.decode() for token in row["tokens"][used]],
             scores=row["attributions"][used].tolist(),
             output=float(row["outputs"]),
             baseline=float(row["baseline_outputs"]),
-            target=int(row["targets"]),
+            target=self.labels[target] if self.labels and self._head_kind in heads.kinds("is_labelled") else target,
         )

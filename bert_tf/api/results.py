@@ -13,14 +13,14 @@ class Attribution:
         scores: of each token: how much it changes the logit, compared with [MASK] in its place.
         output: the logit that was predicted from.
         baseline: the logit with [MASK] for every token; the scores sum to output - baseline.
-        target: the class, or the id of the token for [MASK], that the logit is of; 0 for a number.
+        target: the label, or the id of the token for [MASK], that the logit is of; 0 for a number.
     """
 
     tokens: Sequence[str]
     scores: Sequence[float]
     output: float
     baseline: float
-    target: int
+    target: int | str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from bert_tf.runtime import notebook
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training.run_directory import Callback, calling
 
-GIVEN = {"train_file": table.THE_DATA, "eval_file": "eval_data"}  # {flag of a table: what messages call it}
+GIVEN = {"train_file": table.THE_DATA, "eval_file": "eval_data"}  # {flag of a table: its name in messages}
 ROWS = {"train_file": "data/train.jsonl", "eval_file": "data/eval.jsonl"}  # files of a run with rows of a program
 TEXTS = "data/texts.jsonl"
 Data = Any  # a path, rows, a pandas DataFrame or a tf.data.Dataset
@@ -57,7 +57,7 @@ def fine_tune(
     columns: Sequence[str] = [str(text)] if isinstance(text, str | int) else list(map(str, text or ()))
     label_name = None if label is None else str(label)
     values: dict[str, Any] = {}
-    called: dict[str, str] = {}  # {path: what messages call it}
+    called: dict[str, str] = {}  # {path: its name in messages}
     with notebook.plain_warnings(), python_words.spoken(called):
         for (flag, title), each in zip(GIVEN.items(), (data, eval_data), strict=True):
             if isinstance(each, str | os.PathLike):

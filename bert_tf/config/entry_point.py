@@ -217,7 +217,7 @@ def _describe(error: str) -> str:
 
 
 def as_flags(text: str, names: Collection[str]) -> str:
-    """The text with flags where it gives an option a value or names one to pass; names: of the flags.
+    """The text with flags in place of options with a value or to pass; names: of the flags.
 
     The opposite of `api.python_words.as_arguments`.
 
@@ -236,7 +236,7 @@ def as_flags(text: str, names: Collection[str]) -> str:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    message = as_flags(message, absl_flags.FLAGS)
+    message = as_flags(message, list(absl_flags.FLAGS))
     print(terminal.printable(f"{_program()}: {message}"), file=sys.stderr, flush=True)
     sys.exit(code)
 

@@ -290,7 +290,7 @@ def are_tagged(rows: Sequence[Mapping[str, Any]]) -> bool:
 
 def tag_columns(row: Mapping[str, Any]) -> list[str]:
     """The columns with a list of words and of tags; or with a sentence, a word and its tag; of those that are there."""
-    lower = {name.lower(): name for name in reversed(row)}
+    lower = {name.lower(): name for name in reversed(list(row))}
     named = (WORDS, TAGS) if _has_lists(row) else COLUMNS
     return [lower[name] for name in (next((name for name in names if name in lower), "") for names in named) if name]
 

@@ -137,6 +137,12 @@ def _masked_lm_task(loaded: Checkpoint) -> Any:
     )
 
 
+def labels_of(loaded: Checkpoint) -> list[str] | None:
+    """The names of the outputs of a head that has such, by number if the checkpoint does not name them."""
+    is_labelled = kind_of(loaded) in heads.kinds("is_labelled") and hasattr(loaded.model, "classifier")
+    return _names(loaded) if is_labelled else loaded.labels
+
+
 def _names(loaded: Checkpoint) -> list[str]:
     """The labels, by number if they have no names."""
     size = int(loaded.model.classifier.bias.shape[0])

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.checkpoints import sentence_transformers
+from bert_tf.checkpoints.checkpoint_files import MAX_LENGTH
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import TrainingError, UserError, reason_of
 from bert_tf.export import (
@@ -99,7 +100,7 @@ def export(
         with atomic_folder(folder, overwrite=True) as partial:
             _save(_Serving(copy, signatures), partial)
             write_json(os.path.join(partial, "about.json"), about)
-            _write_checkpoint_files(os.path.join(partial, EXTRA), model.config, tokenizer, about)
+            _write_checkpoint_files(os.path.join(partial, EXTRA), model.config, tokenizer, about, task.host_settings)
             sentence_transformers.write(os.path.join(partial, EXTRA), task.sentence_vectors, model.config.hidden_size)
             exported = tf.saved_model.load(partial)
             if live_precision != precision:
@@ -191,12 +192,20 @@ def _save(serving: _Serving, folder: str) -> None:
         tf.config.run_functions_eagerly(runs_eagerly)
 
 
-def _write_checkpoint_files(folder: str, config: BertConfig, tokenizer: Tokenizer, about: Mapping[str, Any]) -> None:
-    """Writes configuration, vocabulary, casing and labels, with which the SavedModel is a checkpoint."""
+def _write_checkpoint_files(
+    folder: str,
+    config: BertConfig,
+    tokenizer: Tokenizer,
+    about: Mapping[str, Any],
+    host_settings: Mapping[str, Any] | None,
+) -> None:
+    """Writes configuration, vocabulary, casing, length and labels, with which the SavedModel is a checkpoint."""
     files.make_folder(folder)
     config.write(os.path.join(folder, "bert_config.json"))
     vocabulary.write(os.path.join(folder, "vocab.txt"), tokenizer.vocabulary)
     settings = special_tokens.settings(tokenizer.lower_case, tokenizer.special_tokens)
+    if host_settings and host_settings["stages"] == "texts" and not host_settings.get("windows"):
+        settings[MAX_LENGTH] = host_settings["max_seq_length"]
     write_json(os.path.join(folder, "tokenizer_config.json"), settings)
     write_json(os.path.join(folder, os.path.basename(about_file.HEAD)), about_file.of_head(about))
 

@@ -104,7 +104,7 @@ def _of_run(path: str, run: Mapping[str, Any], with_attention: bool) -> TrainedM
 
 
 def training_of(path: str) -> tuple[int, str]:
-    """The step of the weights in the folder of a run, 0 if not known, and how they were trained, in words."""
+    """The step of the weights in a run folder, 0 if not known, and how they were trained, in words."""
     run = run_files.read_run(path)
     if run.get("refit"):
         return RunFolder(os.path.join(path, ALL_ROWS), is_chief=False).last_step(), wording.rows_of_refit(run)

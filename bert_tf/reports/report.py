@@ -173,7 +173,7 @@ def curve_label(data: str) -> str:
 
 
 def subject(run: Mapping[str, Any]) -> str:
-    """Name of what the run learned: its task, or the table; of rows of a program, which are in the run, its folder."""
+    """Name of the task or table; for rows of a program, which are stored in the run, the name of its folder."""
     flags = dictionary(run.get("flags"))
     path = str(flags.get("train_file") or flags.get("data_dir") or "").rstrip("/")
     folder = str(flags.get("output_dir") or "").rstrip("/")

@@ -23,7 +23,8 @@ from bert_tf.runtime.settings import (
 )
 
 RUN, TASK, DETAILS = "run.json", "task.json", "eval_details.json"
-SCORES = map_of(Kind("a number", lambda value: isinstance(value, int | float)), "numbers")  # NaN too
+ANY_NUMBER: Kind[float] = Kind("a number", lambda value: isinstance(value, int | float))  # NaN too
+SCORES = map_of(ANY_NUMBER, "numbers")
 Kinds = Mapping[str, Any]  # {name: a Kind, or Kinds of the object of that name}
 FLAGS: Kinds = dict.fromkeys(
     ("task_name", "train_file", "data_dir", "text_columns", "label_column", "label_type", "init_checkpoint"), TEXT

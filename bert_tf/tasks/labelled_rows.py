@@ -19,7 +19,7 @@ def is_blank(cell: Any) -> bool:
 
 
 def lacking(row: Example, head: TextHead | type[TextHead], *, needs_label: bool = True) -> str:
-    """What a row needs and lacks: "label" or "text"; "" if nothing."""
+    """Returns "label" or "text" if a row needs it and lacks it, else ""."""
     if needs_label and row.label in head.missing:
         return "label"
     return "" if any(text.strip() for text in row.texts) else "text"

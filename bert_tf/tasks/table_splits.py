@@ -117,7 +117,7 @@ def _by_label(examples: Sequence[Example], drawn: Sequence[float]) -> list[Rows]
 
 
 def _stratified(groups: Sequence[Rows], fraction: float) -> set[float]:
-    """The texts that are held out: in each group those with the smallest numbers that fit in its share of rows.
+    """The held-out texts: in each group the smallest numbers that fit in its share of rows.
 
     The share of two texts or more is one row at least.
     """
@@ -134,7 +134,7 @@ def _stratified(groups: Sequence[Rows], fraction: float) -> set[float]:
 def _below(rows: Rows, fraction: float) -> set[float]:
     """The same of one group, without regard to the other texts unless some are in several rows.
 
-    So rows that are added to a table do not move others to the other side.
+    So new rows of a table do not move others to the other side.
     """
     share = fraction * sum(rows.values())
     fitting = sum(count for count in rows.values() if count <= max(share, 1))

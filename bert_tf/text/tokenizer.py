@@ -236,8 +236,9 @@ def pack(
 
     Args:
         tokenizer: splits the segments that are texts.
-        segments: each string [B], a list of str, or ragged ids [B, (tokens)]. BERT has two kinds of segments; more need
-            a model with as large a type_vocab_size.
+        segments: each string [B], a list of str, or ragged ids [B, (tokens)]; or string tensors [] for rows without B,
+            as of a dataset before `.batch`. BERT has two kinds of segments; more need a model with as large a
+            type_vocab_size.
         max_seq_length: L, [CLS] and [SEP] included.
         truncation: the segment that loses tokens at its end. "longest_first": the longest, see `truncated_lengths`.
             "only_first", "only_second": that segment; where the others fill the row alone, they are truncated, the
@@ -253,6 +254,11 @@ def pack(
             f"pack was given {len(segments)} segments and max_seq_length={max_seq_length}; pass one segment and at "
             "least 3, two segments and at least 4, and so on."
         )
+    if any(isinstance(segment, str | bytes) for segment in segments):
+        raise UserError("pack takes a list of texts for each segment: pack(tokenizer, [[text]], max_seq_length).")
+    if all(tf.is_tensor(segment) and segment.shape.rank == 0 for segment in segments):
+        rows = pack(tokenizer, [segment[None] for segment in segments], max_seq_length, truncation=truncation)
+        return {name: value[0] for name, value in rows.items()}
     segments = [s if isinstance(s, tf.RaggedTensor) and s.dtype != tf.string else tokenizer(s) for s in segments]
     lengths_before = [tf.cast(segment.row_lengths(), tf.int32) for segment in segments]
     sizes = _sizes(lengths_before, room, truncation, tokenizer.settings)

@@ -15,7 +15,7 @@ from bert_tf.runtime.lazy import module
 optimize = module("scipy.optimize")
 BINS = 15  # of equal width, as in the paper
 BOUNDS = 0.05, 20.0  # of temperatures
-END = 0.01  # distance of a logarithm of a temperature from those of BOUNDS that counts as reaching them
+END = 0.01  # a temperature is at the end of BOUNDS if their logarithms are this close
 FEWEST = 50  # examples that a temperature is proposed from
 BLOCK = 1 << 22  # logits that are computed with at once
 Rows = Sequence[np.ndarray] | np.ndarray

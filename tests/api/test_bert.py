@@ -132,9 +132,36 @@ def test_attributions_sum_to_the_difference_of_logits(folder):
     assert explained.tokens == ["[CLS]", "a", "b", "c", "[SEP]", "d", "e", "[SEP]"]
     assert sum(explained.scores) == pytest.approx(explained.output - explained.baseline, abs=3e-3)
     assert [score == 0 for score in explained.scores] == [token[0] == "[" for token in explained.tokens]
-    assert "xyz"[explained.target] in classifier.labels
+    assert explained.target == classifier.predict(("a b c", "d e")).label
     with pytest.raises(UserError, match="Attributions are for BERT with a head for classes"):
         bert_tf.load(folder / "tags").attribute("a b")
+
+
+def test_attributions_of_a_list_are_those_of_each_text(folder):
+    classifier = bert_tf.load(folder / "classes")
+    found = classifier.attribute(["a b", "d"])
+    assert [each.tokens for each in found] == [["[CLS]", "a", "b", "[SEP]"], ["[CLS]", "d", "[SEP]"]]
+    assert [each.target for each in found] == [each.label for each in classifier.predict(["a b", "d"])]
+    (pair,) = classifier.attribute([("a", "d")])
+    assert pair.tokens == ["[CLS]", "a", "[SEP]", "d", "[SEP]"]
+    assert classifier.attribute([]) == []
+
+
+def test_labels_without_names_are_numbered_everywhere(folder, tmp_path):
+    config = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
+    path = write(tmp_path / "unnamed", heads.Classifier(config, 3))
+    names = ["LABEL_0", "LABEL_1", "LABEL_2"]
+    assert main.main(["export", str(path), str(tmp_path / "export"), "--engine=onnx"]) in (None, 0)
+    for model in (
+        bert_tf.load(path),
+        *(bert_tf.load(tmp_path / "export", engine=name) for name in ("tensorflow", "onnx")),
+    ):
+        prediction = model.predict("a b c")
+        assert list(prediction.probabilities) == list(prediction.fields()["probabilities"]) == model.labels == names
+        assert prediction.label == max(prediction.probabilities, key=prediction.probabilities.get)
+        frame = model.predict(["a b c"], as_frame=True)
+        assert list(frame.columns) == ["label", *(f"probability {name}" for name in names)]
+    assert bert_tf.load(folder / "number").labels is None
 
 
 def test_methods_use_the_current_weights(folder):

@@ -185,3 +185,22 @@ def test_exceptional_tags_are_a_warning_with_the_first_line(tmp_path):
     file = read(tmp_path, "a B-X\n\n" * 30 + "b I-X\n")
     (message,) = file.warnings()
     assert message.startswith("1 tags of") and "are not IOB2, the first is I-X in line 61: read as conlleval" in message
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
+def test_tables_with_a_word_per_row_have_the_columns_of_simpletransformers(tmp_path, name):
+    rows = [(0, "Ann", "B-PER"), (0, "sang", "O"), (1, "In", "O"), (1, "Ulm", "B-LOC")]
+    names, separator = ("sentence_id", "words", "labels"), "," if name == "a.csv" else "\t"
+    lines = [separator.join(map(str, row)) for row in (names, *rows)]
+    if name == "a.jsonl":
+        lines = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
+    (tmp_path / name).write_text("\n".join(lines) + "\n")
+    file = ConllFile(str(tmp_path / name), ColumnLayout())
+    assert [(each.words, each.tags) for each in file.sentences] == [
+        (("Ann", "sang"), ("B-PER", "O")), (("In", "Ulm"), ("O", "B-LOC"))
+    ]  # fmt: skip
+    part = file.part([1])
+    assert [each.words for each in part.sentences] == [("In", "Ulm")] and len(file.sentences) == 2
+    (tmp_path / "b.jsonl").write_text('{"sentence_id": 0, "words": null, "labels": "O"}\n')
+    with pytest.raises(UserError, match="In line 1 of .*b.jsonl there is no word: correct or remove the row"):
+        ConllFile(str(tmp_path / "b.jsonl"), ColumnLayout())

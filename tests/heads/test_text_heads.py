@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
+from bert_tf.checkpoints import formats
 from bert_tf.config.train_config import LossSettings, TrainConfig
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
@@ -270,6 +271,7 @@ def test_export_matches_the_model_also_in_static_shapes(tmp_path, monkeypatch):
     examples = task.head.serving_examples(task.split("test"))
     export(task, model, TOKENIZER, folder, examples=examples, about={"labels": task.head.labels})
     assert_serves(tf.saved_model.load(folder).signatures, task, model, "test")
+    assert formats.read(folder).max_seq_length == (None if task.head.windows else task.head.max_seq_length)
     device_graphs.assert_runs_anywhere(folder)
     monkeypatch.setattr(static_signature, "Ladder", functools.partial(Ladder, rows=(1, 2)))
     served = Served("pairs", folder, jit_compile="true")  # compiles all shapes

@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pytest
 import tensorflow as tf
 import tokenizers
@@ -132,6 +133,17 @@ def test_pack_has_a_static_shape_in_a_dataset(uncased):
     dataset = tf.data.Dataset.from_tensor_slices(["fox", "dog"]).batch(2, drop_remainder=True)
     spec = dataset.map(lambda texts: pack(uncased, [texts], 5)).element_spec
     assert spec["token_ids"].shape == spec["segment_ids"].shape == (2, 5)
+
+
+def test_pack_takes_single_texts_of_a_dataset(uncased):
+    texts = tf.data.Dataset.from_tensor_slices(["fox", "fox fox"])
+    single = texts.map(lambda text: pack(uncased, [text, text], 7))
+    assert single.element_spec["token_ids"].shape == (7,) and single.element_spec["lengths"].shape == ()
+    batched = next(iter(texts.batch(2).map(lambda text: pack(uncased, [text, text], 7))))
+    for name, value in next(iter(single.batch(2))).items():
+        np.testing.assert_array_equal(value, batched[name])
+    with pytest.raises(UserError, match=r"pack takes a list of texts for each segment: pack\(tokenizer, \[\[text\]\]"):
+        pack(uncased, ["fox"], 7)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,12 @@ import numpy as np
 
 from bert_tf.checkpoints import model_garden, sentence_transformers, tensorflow_weights
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.checkpoints.checkpoint_files import read_head_file, read_special_tokens, read_tokenizer_files
+from bert_tf.checkpoints.checkpoint_files import (
+    read_head_file,
+    read_max_length,
+    read_special_tokens,
+    read_tokenizer_files,
+)
 from bert_tf.checkpoints.formats import native
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
@@ -47,6 +52,7 @@ def read(path: str) -> Checkpoint:
         special_tokens=read_special_tokens(extra),
         labels=labels,
         kind=kind,
+        max_seq_length=read_max_length(extra),
         sentence_vectors=vectors or _sentence_vectors(path),
     )
 

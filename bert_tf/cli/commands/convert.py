@@ -69,14 +69,15 @@ def run(arguments: argparse.Namespace) -> None:
     for flag in ("quantize", "calibration_file"):
         if getattr(arguments, flag):
             raise UserError(f"--{flag} applies to engines: pass --format={' or '.join(engines.names())}.")
+    new = vocabulary.read(arguments.new_vocab_file) if arguments.new_vocab_file else None
     checkpoint = _read(arguments)
     from bert_tf.checkpoints import pretrained
 
     report = weights.compared(pretrained.model_of(checkpoint), checkpoint.weights)
     weights.check_same_shapes(report)
     lines = [f"{arguments.source}: {report}"]
-    if arguments.new_vocab_file:
-        checkpoint, change = with_vocabulary(checkpoint, vocabulary.read(arguments.new_vocab_file))
+    if new is not None:
+        checkpoint, change = with_vocabulary(checkpoint, new)
         lines.append(str(change))
     if arguments.max_position_embeddings is not None:
         before = checkpoint.config.max_position_embeddings

@@ -30,7 +30,7 @@ from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training.task import Objective
 
 Item = tuple[Sentence, Sequence[int]]
-FEWEST_TAGGED = 0.02  # words, of those of entities; with fewer tagged ones a model has learned nothing but O
+FEWEST_TAGGED = 0.02  # share of the words of entities; a model that tags fewer has learned nothing but O
 HARDEST = 12  # sentences that are shown with their errors
 
 

@@ -104,7 +104,8 @@ def _tag_defaults(
 ) -> dict[str, Any]:
     """As `defaults`, for a table with tagged words."""
     chosen = {"task_name": "ner/table", "output_dir": run_folder(path), "init_checkpoint": START, **options}
-    count = sum(1 for _ in itertools.islice(conll_files.sentences((("", row) for row in rows), table), FEW_EXAMPLES))
+    sentences = conll_files.sentences((("", dict(row)) for row in rows), table)
+    count = len(list(itertools.islice(sentences, FEW_EXAMPLES)))
     terminal.say(
         f"{table}: tagged words; the run is {chosen['output_dir']}, from {chosen['init_checkpoint'] or 'scratch'}."
     )
@@ -145,7 +146,7 @@ def recipe(
 
     labels: those of the rows, FEW_EXAMPLES at most; with so many, the defaults for large tables do. given: flags that
     the user gave, which are left out; do_train and do_eval among them. is_alone: a part is held out to evaluate on.
-    row: what a row is called.
+    row: the word for a row.
     """
     count = len(labels)
     if not 0 < count < FEW_EXAMPLES or not given.get("do_train", True):

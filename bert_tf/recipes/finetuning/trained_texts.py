@@ -13,7 +13,7 @@ from bert_tf.tasks.labelled_rows import normalized
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import RunFolder
 
-FILE = "trained_texts.u64"  # in the folder of a run
+FILE = "trained_texts.u64"  # in a run folder
 STORED = "<u8"
 MOST = 1 << 20  # hashes in it, the smallest ones: a sample of more texts
 FEWEST = 0.01  # part of the texts of a file that is worth a warning
@@ -38,7 +38,7 @@ def hashes(examples: Iterable[Sequence[str]]) -> np.ndarray:
 
 
 def record(folder: RunFolder, task: FineTuningTask, evaluated: Iterable[str]) -> None:
-    """Writes the hashes of the training texts into the folder of a run, and warns of texts of other splits among them.
+    """Writes the hashes of the training texts into a run folder, and warns of texts of other splits among them.
 
     evaluated: the names of these splits.
     """
@@ -51,7 +51,7 @@ def record(folder: RunFolder, task: FineTuningTask, evaluated: Iterable[str]) ->
 
 
 def read(folder: str) -> np.ndarray | None:
-    """The hashes in the folder of a run, or next to one of its exports; None if there are none."""
+    """The hashes in a run folder, or next to one of its exports; None without them."""
     path = next(filter(files.is_file, (os.path.join(each, FILE) for each in folders(folder))), None)
     if path is None:
         return None
@@ -63,12 +63,12 @@ def read(folder: str) -> np.ndarray | None:
 
 
 def folders(folder: str) -> tuple[str, str]:
-    """Those that may be the folder of the run: this one, and the one that it is in as an export."""
+    """The folders that may be the run: this one, and the parent folder of an export."""
     return folder, os.path.dirname(files.absolute(folder))
 
 
 def warn(model: str, source: str, trained: np.ndarray, found: np.ndarray) -> None:
-    """Warns if texts that are evaluated were trained on, by the hashes of both."""
+    """Warns if evaluation texts were trained on, by the hashes of both."""
     found = found[found <= trained[-1]] if len(trained) == MOST else found
     count = int(np.isin(found, trained).sum())
     if count and count >= FEWEST * len(found):

@@ -33,7 +33,7 @@ FILES: Mapping[str, FileNames] = {
     "ner/table": NAMES,
 }
 
-HELD_OUT = RowOptions.eval_fraction  # of the sentences of a training file that is given alone
+HELD_OUT = RowOptions.eval_fraction  # part of the sentences of a training file without an evaluation file
 
 TokenizerFor = Callable[[Callable[[], Iterable[str]]], Tokenizer]
 

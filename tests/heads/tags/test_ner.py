@@ -132,3 +132,14 @@ def test_invalid_file_is_one_sentence(files, changes, message, tmp_path):
         (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match=message):
         made("ner/table", tmp_path, **changes).split("dev")
+
+
+def test_part_of_the_sentences_is_held_out_of_a_file_that_is_alone(tmp_path, caplog):
+    path = tmp_path / "tags.csv"
+    path.write_text("sentence_id,words,labels\n" + "".join(f"{n},a,B-X\n{n},a{n},O\n" for n in range(100)))
+    task = made("ner/table", "", train_file=str(path), do_eval=True)
+    train, dev = ({each.words for each in task.split(split).sentences} for split in ("train", "dev"))
+    assert not train & dev and len(train | dev) == 100 and 3 <= len(dev) <= 20
+    assert f"{len(dev)} of the 100 rows of {path} are held out" in caplog.text
+    with pytest.raises(UserError, match="There is no .*dev.txt"):
+        made("ner/table", tmp_path, train_file=str(path), do_eval=True).split("dev")

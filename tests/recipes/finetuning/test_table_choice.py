@@ -263,3 +263,18 @@ def test_rows_are_as_short_as_texts_allow(characters, expected):
 def test_numbers_are_classes_up_to_a_number_of_different_ones(different, suffix, expected):
     cells = [f"{number % different}{suffix}" for number in range(4 * different)]
     assert table_choice.label_kind(cells)[0] == expected
+
+
+def test_tagged_words_are_recognized_by_their_columns(tmp_path, capsys):
+    words = [(n, word, tag) for n in range(40) for word, tag in (("Ann", "B-PER"), ("sang", "O"))]
+    path = tmp_path / "tags.csv"
+    path.write_text("sentence_id,words,labels\n" + "".join(f"{n},{word},{tag}\n" for n, word, tag in words))
+    chosen = table_choice.defaults(str(path), {})
+    assert (chosen["task_name"], chosen["output_dir"], chosen["train_batch_size"]) == ("ner/table", "runs/tags", 8)
+    assert not chosen.keys() & {"text_columns", "label_column", "refit", "start", "class_weights"}
+    said = capsys.readouterr().out
+    assert f"{path}: tagged words; the run is runs/tags" in said and "For 40 tagged sentences, about 270 steps" in said
+    assert table_choice.defaults(str(path), {"text_columns": "words", "label_column": "labels"})["task_name"] == "table"
+    rows = [f"The bank {n} was steep and long.,bank,{'TF'[n % 2]}" for n in range(30)]
+    path.write_text("\n".join(["sentence,word,label", *rows]) + "\n")
+    assert table_choice.defaults(str(path), {})["text_columns"] == "sentence", "a word in its sentence, without tags"
