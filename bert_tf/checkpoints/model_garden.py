@@ -1,6 +1,6 @@
 """Encoders of TensorFlow's Model Garden (official.nlp), in its checkpoints of objects and on TensorFlow Hub.
 
-The sizes of a model are those of its weights. Its files, if there are any, say what it computes.
+The sizes of a model come from its weights, its activation from its files if there are any.
 """
 
 import os
@@ -95,10 +95,10 @@ SIZES = {
 def read(prefix: str, folder: str) -> Checkpoint:
     """Reads a checkpoint of objects, without a tokenizer; the outputs of a head for classes or tags get numbers.
 
-    folder: with bert_config.json, a configuration in YAML or the metadata of a SavedModel; all are optional.
+    folder: the place of bert_config.json, YAML or the metadata of a SavedModel, which are optional.
 
     Raises:
-        UserError: a file is damaged, or there is no encoder that is supported.
+        UserError: a file is damaged, or the encoder is not supported.
     """
     variables = tensorflow_weights.read_objects(prefix)
     arrays, kind = _named(variables, prefix)
@@ -122,8 +122,8 @@ def _named(variables: Mapping[str, np.ndarray], prefix: str) -> tuple[dict[str, 
         new = BEGIN.sub("", new, count=1)
         if new in arrays:
             raise UserError(
-                f"{prefix} has several weights {new}, as {name}: it holds more than one encoder; save the one that you "
-                "mean by itself."
+                f"{prefix} has several weights {new}, as {name}: it has more than one encoder; save the one that you "
+                "mean in its own checkpoint."
             )
         arrays[new] = array
     kind = None

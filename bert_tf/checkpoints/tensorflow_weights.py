@@ -157,7 +157,7 @@ def torch_names(arrays: Mapping[str, np.ndarray], path: str) -> dict[str, np.nda
         if new in renamed:
             raise UserError(f"{path} has {new} twice, also as {name}: save the model that you mean without the other.")
         renamed[new] = np.ascontiguousarray(array.T) if end == "kernel" else array
-    # ALBERT in TensorFlow has two biases, of which it adds the second.
+    # ALBERT in TensorFlow has two biases and adds the second.
     for name in [name for name in renamed if name.endswith("predictions.decoder.bias")]:
         renamed[name.replace(".decoder.", ".")] = renamed.pop(name)
     return renamed
@@ -186,12 +186,12 @@ def _takes_ids(path: str, size: int) -> bool:
 
 
 def is_named_by_tensorflow(arrays: Mapping[str, Any]) -> bool:
-    """Returns whether names are those of variables of TensorFlow, which PyTorch cannot have."""
+    """Returns whether names belong to TensorFlow variables; PyTorch names have no slash."""
     return any("/" in name for name in arrays)
 
 
 def metadata(folder: str) -> Settings:
-    """What Keras 2 wrote of the outermost layer of a SavedModel: `class_name`, `config`; empty if it cannot be read."""
+    """`class_name` and `config` of the outermost layer in a SavedModel of Keras 2; empty if they cannot be read."""
     path = os.path.join(folder, METADATA)
     try:
         with files.open_binary(path) as file:

@@ -420,5 +420,5 @@ def test_albert_of_model_garden_and_two_encoders(tmp_path):
         formats.read(tmp_path / "albert")
     both = {f"{tower}/{name}": array for tower in ("query", "text") for name, array in variables.items()}
     write_objects(tmp_path / "two" / "ckpt-1", both)
-    with pytest.raises(UserError, match="it holds more than one encoder; save the one that you mean by itself"):
+    with pytest.raises(UserError, match="it has more than one encoder; save the one that you mean in its own"):
         formats.read(tmp_path / "two")

@@ -63,7 +63,7 @@ def _read_of_others(path: str) -> Checkpoint:
     if not tensorflow_weights.is_of_objects(prefix):
         raise UserError(
             f"The SavedModel {path} has no names of weights: it is of TensorFlow 1, damaged, or an older export of "
-            "bert-tf. Pass the folder of its run, or the checkpoint that it was made from."
+            "bert-tf. Pass its run folder, or the checkpoint it was made from."
         )
     variables = tensorflow_weights.names(prefix)
     if not any("embedding" in name for name in variables):
