@@ -175,7 +175,7 @@ class PretrainOptions(Options, total=False):
     num_workers: int  # Number of processes that write records; the records do not depend on it. 0: one for each core, or none but this one if there is little text.
     optimizer: Literal["adamw", "adamw_corrected", "lamb", "muon"] | str  # adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches; muon: LAMB with orthogonal updates of hidden matrices, for few steps.
     prepare_only: bool  # Write vocabulary and records, then stop.
-    recipe: Literal["", "lamb_large_batch", "budget"]  # Defaults of several flags, which flags that are given override; lamb_large_batch: LAMB with batches of 64k and 32k rows in two phases; budget: for an hour on a few cores.
+    recipe: Literal["", "lamb_large_batch", "google", "budget"]  # Defaults of several flags, which flags that are given override; lamb_large_batch: LAMB with batches of 64k and 32k rows in two phases; budget: for an hour on a few cores.
     recipe_scale: float  # Factor of the batches of the recipe; its learning rates change with the square root.
     records_dir: StrPath  # Folder for the records, which several runs may share, or of records that google-research/bert or NVIDIA's scripts masked. Default: a folder in output_dir.
     replaced_tokens: bool  # Train a generator to fill masks, and the model to find the tokens that it replaced, as electra always and DeBERTa-v3 (encoder=deberta_v2).

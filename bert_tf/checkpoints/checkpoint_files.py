@@ -127,7 +127,8 @@ def write_tokenizer_files(folder: str, checkpoint: "Checkpoint", **settings: Any
         vocabulary.write(os.path.join(folder, "vocab.txt"), checkpoint.vocabulary)
     if checkpoint.lower_case is not None:
         settings = special_tokens.settings(checkpoint.lower_case, checkpoint.special_tokens) | settings
-    if settings:
+    known = (checkpoint.vocabulary, checkpoint.lower_case, checkpoint.max_seq_length)
+    if settings and any(each is not None for each in known):
         write_json(os.path.join(folder, TOKENIZER), settings)
 
 

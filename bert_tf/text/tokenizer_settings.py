@@ -94,7 +94,7 @@ def _checked(values: Settings, kinds: Mapping[str, Kind[Any]]) -> dict[str, Any]
 
 
 KINDS: Mapping[str, Kind[Any]] = {
-    **dict.fromkeys(("strip_accents", "split_ideographs", "is_mpnet"), FLAG),
+    **dict.fromkeys(("strip_accents", "split_ideographs", "is_mpnet", "odd_to_longer", "one_segment"), FLAG),
     "max_word_characters": whole(1, MAX_WORD_CHARACTERS),
     "added_tokens": LIST,
 }

@@ -179,7 +179,7 @@ def test_truncation_and_a_last_normalization_can_be_asked_for(model):
         ({"truncate_dim": 0}, "truncate_dim is 0"),
         ({"pooling": "mean+best"}, "pooling is 'mean.best'"),
         ({"max_seq_length": 999}, "max_seq_length is 999, but the model has"),
-        ({"max_seq_length": 3}, "max_seq_length is 3; expected 5"),
+        ({"max_seq_length": 2}, "max_seq_length is 2; expected 3"),
         ({"long_texts": "x"}, "long_texts is 'x'"),
     ],
 )

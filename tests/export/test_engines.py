@@ -75,7 +75,9 @@ def exported(classifier, tmp_path_factory):
 
         return {"serving_default": answer}
 
-    task = types.SimpleNamespace(name="animals", create_model=model_of, signatures=serve, sentence_vectors=None)
+    task = types.SimpleNamespace(
+        name="animals", create_model=model_of, signatures=serve, sentence_vectors=None, host_settings=None
+    )
     about = {"labels": LABELS, "kind": "classes"}
     export(task, model, TOKENIZER, str(folder), examples={"serving_default": {"text_a": ["the fox"]}}, about=about)
     return folder
@@ -108,7 +110,7 @@ def test_export_is_a_checkpoint_with_weights_vocabulary_and_labels(classifier, e
 
 def test_export_without_weight_names_is_refused(tmp_path):
     (tmp_path / "saved_model.pb").touch()
-    with pytest.raises(UserError, match="bert-tf export RUN --overwrite"):
+    with pytest.raises(UserError, match="has no names of weights"):
         formats.read(tmp_path)
 
 
