@@ -33,7 +33,6 @@ ENDS = {
     "finetune table.csv": (TENSORFLOW,),
     "finetune": (TENSORFLOW,),
     "index texts/a.txt out --model=checkpoint": (TENSORFLOW,),
-    "launch --workers=1 -- pretrain": (TENSORFLOW,),
     "mine table.csv out.jsonl --index=out --text_columns=text,label": ("out is not an index",),
     "predict checkpoint --text=a": (TENSORFLOW,),
     "pretrain": (TENSORFLOW,),
