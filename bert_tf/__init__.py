@@ -59,9 +59,18 @@ def load(
         UserError: no format recognizes the path, a file is damaged or names code outside of this package, or a weight
             of the encoder has another shape than the configuration says.
     """
-    from bert_tf.api import python_words
+    from bert_tf.api import call_options, python_words
 
     with python_words.spoken():
+        path = call_options.checked_path(path)
+        options = call_options.checked(
+            {
+                "format_name": format_name,
+                "special_tokens_in_strings": special_tokens_in_strings,
+                "segments": segments,
+                "trust_code": trust_code,
+            }
+        )
         if engine is not None:
             from bert_tf.api import engine_bert
 
@@ -70,13 +79,7 @@ def load(
                 return found
         from bert_tf.api import bert
 
-        return bert.load(
-            path,
-            format_name,
-            special_tokens_in_strings=special_tokens_in_strings,
-            segments=segments,
-            trust_code=trust_code,
-        )
+        return bert.load(path, **options)
 
 
 def fine_tune(

@@ -1,12 +1,14 @@
 """Base class of `Bert`: a model, its functions on strings, and texts as these read them."""
 
+import copy
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from bert_tf import heads
+from bert_tf.api import call_options, processes, python_words
 from bert_tf.api import texts as given_texts
 from bert_tf.api.texts import Texts, is_words, join_words, listed
 from bert_tf.checkpoints.checkpoint import Checkpoint
@@ -28,6 +30,8 @@ from bert_tf.runtime import files, plugins
 from bert_tf.training.run_directory import recorded_flags
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from bert_tf.model.heads import BertModel
 
 MAX_SHOWN = 6  # labels
@@ -35,13 +39,29 @@ PAIR, MAX_CHOICES = ("text_a", "text_b"), 64  # of checkpoints from elsewhere
 WINDOW = 4096  # texts among which those of similar length share a batch
 
 Found = TypeVar("Found", bound=BaseAnswer)
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def answering(method: Method) -> Method:
+    """Decorates a method that computes: checks the process and the types of its options; errors name arguments."""
+
+    @functools.wraps(method)
+    def checked(self: "BaseBert", *values: Any, **options: Any) -> Any:
+        with python_words.spoken():
+            self._check_process()
+            return method(self, *values, **call_options.checked(options))
+
+    return cast(Method, checked)
 
 
 class BaseBert:
     """A loaded model with its functions on strings; see `api.bert.Bert`."""
 
-    def __init__(self, loaded: Checkpoint, path: str, *, trust_code: bool = False) -> None:
-        self.path, self.trust_code, self._loaded = path, trust_code, loaded
+    def __init__(
+        self, loaded: Checkpoint, path: str, *, trust_code: bool = False, options: Mapping[str, Any] | None = None
+    ) -> None:
+        """options: other arguments that it was loaded with."""
+        self.path, self.trust_code, self._loaded, self._options = path, trust_code, loaded, dict(options or {})
         self.model: BertModel = loaded.model
         self.tokenizer = loaded.tokenizer
         self.config = loaded.config
@@ -59,6 +79,32 @@ class BaseBert:
         size = f"{config.num_hidden_layers} layers of {config.hidden_size}"
         head = type(self.model).__name__ + (f" of {shown}" if shown else "")
         return f"<Bert {self.path}: {head}; {config.encoder}, {size}, {config.vocab_size:,} tokens>"
+
+    def __copy__(self) -> "Self":
+        copied = type(self).__new__(type(self))
+        vars(copied).update(vars(self))
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Self":
+        """A copy with a model of its own; what was derived from the old model is derived again."""
+        derived = {
+            name for name in vars(self) if isinstance(getattr(type(self), name, None), functools.cached_property)
+        }
+        own = {name: value for name, value in vars(self).items() if name not in derived}
+        copied = memo[id(self)] = type(self).__new__(type(self))
+        vars(copied).update(copy.deepcopy({**own, "_extractors": {}}, memo))
+        return copied
+
+    def _check_unchanged(self, changed: Sequence[str]) -> None:
+        """Raises UserError, for pickle, if parts of it differ from what its path has."""
+        if changed:
+            raise UserError(
+                f"A pickle of a loaded model has its path and not its content, and {', '.join(changed)} of this model "
+                f"differs from {self.path}: write it with bert_tf.checkpoints.formats.write and load that folder."
+            )
+
+    def _check_process(self) -> None:
+        processes.check()
 
     def _extractor(self, choice: VectorChoice) -> Predictor:
         """A predictor of "vectors" of single texts."""
@@ -85,9 +131,14 @@ class BaseBert:
         if self._takes_any_number and len(names) > 1:
             fewest = 1 if len(names) == len(PAIR) else 3  # a text or a pair; a text and two choices or more
         columns = self._columns if len(self._columns) == len(names) else ()
-        joined = join_words(listed(given_texts.columns_of(values, names, columns))) if is_split_into_words else values
+        joined = join_words(self._words(values, names)) if is_split_into_words else values
         read = given_texts.read(joined, names, columns=columns, name=name, fewest=fewest)
         return dataclasses.replace(read, index=given_texts.index_of(values))
+
+    def _words(self, values: Any, names: Sequence[str]) -> Any:
+        """Texts that are split into words, as lists; of a table its column or columns of texts."""
+        columns = self._columns if len(self._columns) == len(names) else ()
+        return listed(given_texts.columns_of(values, names, columns))
 
     @functools.cached_property
     def _columns(self) -> Sequence[str]:

@@ -1,6 +1,8 @@
 """A loaded model that takes strings: `bert_tf.load`."""
 
 import dataclasses
+import functools
+import itertools
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
@@ -8,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 import numpy as np
 
 from bert_tf import heads
-from bert_tf.api import frames, python_words
+from bert_tf.api import frames, processes, python_words
 from bert_tf.api import texts as given_texts
-from bert_tf.api.base_bert import PAIR, WINDOW, BaseBert, examples_of
+from bert_tf.api.base_bert import PAIR, WINDOW, BaseBert, answering, examples_of
 from bert_tf.api.call_options import Embedding, Hypotheses, LongTexts, Many, One, Reading
 from bert_tf.api.results import Attribution, Ranked
-from bert_tf.api.texts import is_words, listed
+from bert_tf.api.texts import is_words
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Segments
 from bert_tf.config.sentence_vectors import SentenceVectors
@@ -24,7 +26,7 @@ from bert_tf.heads.base.answers import Answer, Entities, Entity, FilledMasks, Pr
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.vectors import sentence_choice, similarity
 from bert_tf.heads.vectors.sentence_choice import DOCUMENT, QUERY, SentenceOptions
-from bert_tf.runtime import plugins, tensorflow_startup
+from bert_tf.runtime import files, plugins, tensorflow_startup
 from bert_tf.runtime.lazy import tf
 from bert_tf.search.reranking import Reranker
 
@@ -43,14 +45,14 @@ def load(
     """Reads any checkpoint, run or export; see `bert_tf.load`."""
     path = formats.locate(path)  # a wrong path is an error before TensorFlow is loaded
     about_file.read(path)  # raises for one that was changed
+    processes.check()
     tensorflow_startup.ensure_started()
     from bert_tf.checkpoints import pretrained
 
+    options: dict[str, Any] = {"special_tokens_in_strings": special_tokens_in_strings, "segments": segments}
     with plugins.trusting(everything=trust_code):
-        loaded = pretrained.load(
-            path, format_name, special_tokens_in_strings=special_tokens_in_strings, segments=segments
-        )
-    return Bert(loaded, path, trust_code=trust_code)
+        loaded = pretrained.load(path, format_name, **options)
+    return Bert(loaded, path, trust_code=trust_code, options={"format_name": format_name, **options})
 
 
 class Bert(BaseBert):
@@ -78,6 +80,26 @@ class Bert(BaseBert):
         trust_code: whether its files may name code outside of this package.
     """
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the path and the arguments of `load`; UserError if loading them would give another model."""
+        from bert_tf.model.weights import variables_by_name
+
+        path = files.absolute(self.path) if files.exists_with_prefix(self.path) else self.path  # or a name on a hub
+        again = functools.partial(load, path, trust_code=self.trust_code, **self._options)
+        other = again()
+        parts = ("model", "tokenizer", "config", "kind", "sentence_vectors")
+        changed = [name for name in parts if getattr(self, name) is not getattr(self._loaded, name)]
+        changed += ["labels"] * (self.labels != other.labels)
+        random = () if other.report is None else other.report.newly_initialized
+        values, saved = variables_by_name(self.model), variables_by_name(other.model)
+        differ = (
+            name
+            for name, value in values.items()
+            if name not in random and not (name in saved and np.array_equal(value.numpy(), saved[name].numpy()))
+        )
+        self._check_unchanged([*changed, *itertools.islice(differ, 1)])
+        return again, ()
+
     @overload
     def embed(
         self, texts: str | Many, *, as_frame: Literal[False] = False, **options: Unpack[Embedding]
@@ -86,7 +108,7 @@ class Bert(BaseBert):
     @overload
     def embed(self, texts: str | Many, *, as_frame: Literal[True], **options: Unpack[Embedding]) -> "pd.DataFrame": ...
 
-    @python_words.spoken()
+    @answering
     def embed(
         self,
         texts: str | Many,
@@ -200,7 +222,7 @@ class Bert(BaseBert):
     @overload
     def predict(self, texts: One | Many, *, as_frame: Literal[True], **options: Unpack[Reading]) -> "pd.DataFrame": ...
 
-    @python_words.spoken()
+    @answering
     def predict(
         self, texts: One | Many, *, as_frame: bool = False, is_split_into_words: bool = False, batch_size: int = 32
     ) -> "Prediction | list[Prediction] | pd.DataFrame":
@@ -240,7 +262,7 @@ class Bert(BaseBert):
         self, texts: str | Many, labels: Sequence[str], *, as_frame: Literal[True], **options: Unpack[Hypotheses]
     ) -> "pd.DataFrame": ...
 
-    @python_words.spoken()
+    @answering
     def zero_shot(
         self,
         texts: str | Many,
@@ -267,7 +289,8 @@ class Bert(BaseBert):
             UserError: the model takes no pairs or has no label entailment, or labels or template are wrong.
         """
         self._expect("predict", asked="zero_shot")
-        names = [labels] if isinstance(labels, str) else [given_texts.as_text(each, "A label") for each in labels]
+        several = [labels] if isinstance(labels, given_texts.SINGLE) else given_texts.elements(labels, "labels")
+        names = [given_texts.as_text(each, "A label") for each in several]
         classify = ZeroShot(
             self._predictor_of(2 if self._takes_any_number else None),
             tuple(self.labels or ()),
@@ -283,7 +306,7 @@ class Bert(BaseBert):
             return frames.of_predictions(predictions, read.index)
         return predictions[0] if read.is_single else predictions
 
-    @python_words.spoken()
+    @answering
     def rank(self, query: str, texts: Many, *, label: str = "", count: int | None = None) -> list[Ranked]:
         """Returns the texts in the order of how well they answer a query, the best first.
 
@@ -299,7 +322,7 @@ class Bert(BaseBert):
         """
         self._expect("predict", asked="rank")
         pairs = self._predictor_of(None if self._is_made_here else 2)
-        asked, read = given_texts.as_text(query, "The query"), self._read(listed(texts), ["text"])
+        asked, read = given_texts.as_text(query, "The query"), self._read(texts, ["text"])
         names = [row[0] for row in read.rows]
         scores = Reranker(pairs, tuple(self.labels or ()), label)(asked, names).tolist()
         found = [Ranked(number=number, score=scores[number], text=text) for number, text in enumerate(names)]
@@ -311,7 +334,7 @@ class Bert(BaseBert):
     @overload
     def fill_mask(self, texts: Many) -> list[list[list[Token]]]: ...
 
-    @python_words.spoken()
+    @answering
     def fill_mask(self, texts: str | Many) -> list[list[Token]] | list[list[list[Token]]]:
         """Returns the ten most probable tokens for each [MASK] of a text, best first; of several texts those of each.
 
@@ -338,7 +361,7 @@ class Bert(BaseBert):
         self, question: Many, text: Many, *, as_frame: Literal[True], is_split_into_words: bool = False
     ) -> "pd.DataFrame": ...
 
-    @python_words.spoken()
+    @answering
     def answer(
         self, question: str | Many, text: str | Many, *, as_frame: bool = False, is_split_into_words: bool = False
     ) -> "Answer | list[Answer] | pd.DataFrame":
@@ -379,7 +402,7 @@ class Bert(BaseBert):
     @overload
     def entities(self, texts: str | Many, *, as_frame: Literal[True], **options: Unpack[Reading]) -> "pd.DataFrame": ...
 
-    @python_words.spoken()
+    @answering
     def entities(
         self, texts: str | Many, *, as_frame: bool = False, is_split_into_words: bool = False, batch_size: int = 32
     ) -> "list[Entity] | list[list[Entity]] | pd.DataFrame":
@@ -397,7 +420,7 @@ class Bert(BaseBert):
         """
         self._expect("entities")
         if is_split_into_words:
-            several = listed(texts)
+            several = self._words(texts, self._names)
             results = [each.entities for each in self._tagged_sentences(several, batch_size)]
             is_single, index = is_words(several), given_texts.index_of(texts)
         else:
@@ -414,14 +437,15 @@ class Bert(BaseBert):
     @overload
     def tags(self, words: Many, *, batch_size: int = 32) -> list[list[Tag]]: ...
 
-    @python_words.spoken()
+    @answering
     def tags(self, words: Many, *, batch_size: int = 32) -> list[Tag] | list[list[Tag]]:
         """Returns the tag of each word of a sentence that is split into words; of several those of each sentence.
 
         Raises:
             UserError: the model is not a tagger.
         """
-        words = listed(words)
+        self._expect("entities")
+        words = self._words(words, self._names)
         rows = [each.words or [] for each in self._tagged_sentences(words, batch_size)]
         return rows[0] if is_words(words) else rows
 
@@ -431,7 +455,7 @@ class Bert(BaseBert):
     @overload
     def attribute(self, texts: Many) -> list[Attribution]: ...
 
-    @python_words.spoken()
+    @answering
     def attribute(self, texts: One | Many) -> Attribution | list[Attribution]:
         """Returns how much each token of a text, or of a pair, contributed to the prediction, by integrated gradients.
 

@@ -1,7 +1,12 @@
-"""Types of the arguments of a `Bert`'s methods: texts, and options by keyword."""
+"""Arguments of `bert_tf.load` and of a `Bert`'s methods: types of texts and options, and the check of given values."""
 
-from collections.abc import Iterable
+import operator
+import os
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypedDict
+
+from bert_tf.api.texts import SINGLE, as_text, elements
+from bert_tf.errors import UserError
 
 One = str | tuple[Any, ...]  # the texts of one example
 LongTexts = Literal["cut", "windows"]
@@ -33,3 +38,48 @@ class Hypotheses(TypedDict, total=False):
 
     multi_label: bool
     hypothesis_template: str
+
+
+SWITCHES = ("as_frame", "is_split_into_words", "multi_label", "normalize", "trust_code")
+TEXTS = ("layers", "pooling", "prompt_name", "prompt", "long_texts", "hypothesis_template", "label")
+TEXTS += ("format_name", "segments")
+LEAST = {"batch_size": 1, "truncate_dim": 1, "max_seq_length": 1, "count": 0}  # of whole numbers
+NEVER_NONE = ("batch_size", "layers", "hypothesis_template", "label", "as_frame", "is_split_into_words", "multi_label")
+
+
+def checked(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a call with plain values; UserError for a value of a wrong type, or a number that is too small."""
+    return {
+        name: value if value is None and name not in NEVER_NONE else _checked(name, value)
+        for name, value in options.items()
+    }
+
+
+def _checked(name: str, value: Any) -> Any:
+    if name in SWITCHES:
+        if type(value).__name__ not in ("bool", "bool_") and not (isinstance(value, int) and value in (0, 1)):
+            raise UserError(f"{name} is {value!r}; expected True or False.")
+        return bool(value)
+    if name in LEAST:
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise UserError(f"{name} is {value!r}; expected a whole number.")
+        if operator.index(value) < LEAST[name]:
+            raise UserError(f"{name} is {value}; expected {LEAST[name]} or more.")
+        return operator.index(value)
+    if name in TEXTS:
+        if not isinstance(value, SINGLE):
+            raise UserError(f"{name} is {value!r}; expected a string.")
+        return as_text(value, name)
+    if name == "special_tokens_in_strings" and not isinstance(value, bool):
+        if isinstance(value, SINGLE) or not isinstance(value, Iterable):
+            raise UserError(f"{name} is {value!r}; expected True, False or a list of tokens.")
+        return [as_text(each, f"A token of {name}") for each in elements(value, name)]
+    return value
+
+
+def checked_path(path: Any) -> str:
+    """The path as a string; UserError for anything that is not a path, and for an empty one."""
+    found = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(found, str) or not found:
+        raise UserError(f"path is {path!r}; expected the path of a folder or the name of a published checkpoint.")
+    return found

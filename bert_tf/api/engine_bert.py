@@ -1,5 +1,6 @@
 """A loaded model that takes strings, computed by another engine than TensorFlow: `bert_tf.load(path, engine=...)`."""
 
+import copy
 import os
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor, loaded_model
 from bert_tf.heads.vectors.vector_choice import VectorChoice
+from bert_tf.runtime import files
 
 
 class EngineBert(Bert):
@@ -33,6 +35,21 @@ class EngineBert(Bert):
         if name in ("model", "tokenizer", "report", "_loaded"):
             raise UserError(f"{self.path} was loaded by {self.engine}, without a Keras model: leave engine out.")
         raise AttributeError(f"'EngineBert' object has no attribute {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the path and the engine."""
+        names, own = ("labels", "kind"), EngineBert(self._predictor)
+        self._check_unchanged([name for name in names if getattr(self, name) != getattr(own, name)])
+        return load, (files.absolute(self.path), self.engine)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "EngineBert":
+        """A copy with the same predictor, which never changes."""
+        copied = memo[id(self)] = copy.copy(self)
+        copied.labels = copy.copy(self.labels)
+        return copied
+
+    def _check_process(self) -> None:
+        """Engines compute in forked processes too."""
 
     @property
     def _head_kind(self) -> str | None:

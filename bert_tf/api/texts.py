@@ -122,6 +122,9 @@ def elements(values: Any, name: str) -> list[Any]:
     values = values.numpy() if hasattr(values, "numpy") and hasattr(values, "dtype") else values  # a tf.Tensor
     if getattr(values, "ndim", 1) == 0:
         values = values.item() if hasattr(values, "item") else values
+    if isinstance(values, Mapping) or is_frame(values):
+        has = ", ".join(map(str, values if isinstance(values, Mapping) else values.columns))
+        raise UserError(f"{name} is a table with the columns {has}; expected strings: pass one of its columns.")
     if isinstance(values, SINGLE) or not isinstance(values, Iterable):
         raise UserError(f"{name} is {_shown(values)}; expected a string, or several of them.")
     return list(values)

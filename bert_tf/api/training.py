@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
-from bert_tf.api import bert, python_words, table
+from bert_tf.api import bert, processes, python_words, table
 from bert_tf.api import texts as given_texts
 from bert_tf.api.bert import Bert
 from bert_tf.api.options import FineTuneOptions, PretrainOptions
@@ -51,6 +51,7 @@ def fine_tune(
     **options: Unpack[FineTuneOptions],
 ) -> Run:
     """Fine-tunes a model on labelled texts; see `bert_tf.fine_tune`."""
+    processes.check()
     given = finetune_recipe.Flags.of_program(options)  # wrong options are found before anything is written
     name = os.fspath(data) if isinstance(data, str | os.PathLike) else table.NAME
     folder = table_choice.run_folder(name) if output_dir is None else os.fspath(output_dir)
@@ -93,6 +94,7 @@ def pretrain(
     **options: Unpack[PretrainOptions],
 ) -> Run:
     """Pre-trains a model on raw text; see `bert_tf.pretrain`."""
+    processes.check()
     folder = os.fspath(output_dir)
     if (texts is None) == (not files):
         raise UserError("Pass either files or texts to train on.")

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -287,3 +288,13 @@ def test_blocks_are_of_similar_lengths_or_share_rows():
         assert sorted(np.concatenate([block.indices for block in found])) == list(range(428))
         assert all(block.shape.rows * block.shape.width <= row_blocks.MAX_POSITIONS for block in found)
         assert sum(block.shape.rows * block.shape.width for block in found) < most * sum(lengths)
+
+
+def test_damage_that_openvino_finds_is_told_with_its_cause(classifier, tmp_path):
+    folder = tmp_path / "export"
+    shutil.copytree(classifier, folder)
+    next(folder.rglob("model.xml")).write_text("<net")
+    with pytest.raises(UserError, match="cannot be loaded") as error:
+        engine_predictor.EnginePredictor(str(folder), "openvino")
+    assert "Exception from" not in str(error.value)
+    assert "model.xml" in str(error.value).partition("cannot be loaded")[2]

@@ -57,7 +57,10 @@ def writable_names() -> list[str]:
 def load(name: str) -> ModuleType:
     """Imports a format: one of `names()`, or a module outside of this package by its dotted name; loads TensorFlow."""
     ensure_started()
-    return plugins.load(__name__, name, kind="checkpoint format")
+    module = plugins.load(__name__, name, kind="checkpoint format")
+    if not hasattr(module, "recognizes") or not hasattr(module, "read"):
+        raise UserError(f"The module {name} is not a checkpoint format; expected the functions recognizes and read.")
+    return module
 
 
 def read(path: str | os.PathLike[str], format_name: str | None = None, *, segments: str | None = None) -> Checkpoint:

@@ -40,10 +40,19 @@ def may_round() -> bool:
     return "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 
+def _cause(error: RuntimeError) -> str:
+    """The message of an error without the lines that name the places in OpenVINO's code."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    return " ".join(line for line in lines if line and not line.startswith("Exception from ")) or str(error)
+
+
 def load(folder: str, *, exact: bool) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
     """Compiles the model for this CPU, for one request at a time."""
     properties = {"PERFORMANCE_HINT": "LATENCY"} | ({"INFERENCE_PRECISION_HINT": "f32"} if exact else {})
-    compiled = openvino.Core().compile_model(os.path.join(folder, FILES[0]), "CPU", properties)
+    try:
+        compiled = openvino.Core().compile_model(os.path.join(folder, FILES[0]), "CPU", properties)
+    except RuntimeError as error:
+        raise RuntimeError(_cause(error)) from None
     outputs = [output.any_name for output in compiled.outputs]
 
     def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

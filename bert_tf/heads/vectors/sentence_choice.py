@@ -87,7 +87,9 @@ def choose(
         include_prompt=said.include_prompt,
         **{"unit": "sentence", **other},
     )
-    choice.width(config.hidden_size)  # raises where the sizes of layers do not fit
+    width = dataclasses.replace(choice, truncate_dim=None).width(config.hidden_size)  # raises if layers do not fit
+    if options.truncate_dim is not None and options.truncate_dim > width:
+        raise UserError(f"truncate_dim is {options.truncate_dim}, but the vectors have {width} numbers: pass fewer.")
     return choice
 
 

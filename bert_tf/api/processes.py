@@ -1,0 +1,17 @@
+"""Processes of programs: TensorFlow computes in the one that it started in, and hangs in those forked from it."""
+
+import os
+
+from bert_tf.errors import UserError
+
+_first: dict[str, int] = {}
+
+
+def check() -> None:
+    """Called before TensorFlow computes. Raises UserError if this process was forked from one that called it."""
+    if _first.setdefault("id", os.getpid()) != os.getpid():
+        raise UserError(
+            "This process was forked from one in which TensorFlow had started, and TensorFlow cannot compute in it: "
+            'start processes by multiprocessing.get_context("spawn"), load models only in the forked processes, or load '
+            'an export with engine="onnx" or engine="openvino", which work in them.'
+        )
