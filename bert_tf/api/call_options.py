@@ -41,8 +41,10 @@ class Hypotheses(TypedDict, total=False):
 
 
 SWITCHES = ("as_frame", "is_split_into_words", "multi_label", "normalize", "trust_code")
-TEXTS = ("layers", "pooling", "prompt_name", "prompt", "long_texts", "hypothesis_template", "label")
-TEXTS += ("format_name", "segments")
+TEXTS = (
+    *("layers", "pooling", "prompt_name", "prompt", "long_texts", "hypothesis_template", "label"),
+    *("format_name", "segments"),
+)
 LEAST = {"batch_size": 1, "truncate_dim": 1, "max_seq_length": 1, "count": 0}  # of whole numbers
 NEVER_NONE = ("batch_size", "layers", "hypothesis_template", "label", "as_frame", "is_split_into_words", "multi_label")
 

@@ -12,6 +12,6 @@ def check() -> None:
     if _first.setdefault("id", os.getpid()) != os.getpid():
         raise UserError(
             "This process was forked from one in which TensorFlow had started, and TensorFlow cannot compute in it: "
-            'start processes by multiprocessing.get_context("spawn"), load models only in the forked processes, or load '
-            'an export with engine="onnx" or engine="openvino", which work in them.'
+            'start processes by multiprocessing.get_context("spawn"), load models only in the forked processes, or '
+            'load an export with engine="onnx" or engine="openvino", which work in them.'
         )
