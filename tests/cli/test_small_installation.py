@@ -33,7 +33,7 @@ ENDS = {
     "finetune table.csv": (TENSORFLOW,),
     "finetune": (TENSORFLOW,),
     "index texts/a.txt out --model=checkpoint": (TENSORFLOW,),
-    "launch --workers=1 -- pretrain": (TENSORFLOW,),
+    "launch --workers=1 -- pretrain --input_file=nothing": (TENSORFLOW,),
     "mine table.csv out.jsonl --index=out --text_columns=text,label": ("out is not an index",),
     "predict checkpoint --text=a": (TENSORFLOW,),
     "pretrain": (TENSORFLOW,),
