@@ -1,7 +1,7 @@
 """Pre-trains BERT on raw text: vocabulary, records, training, evaluation, SavedModel.
 
-With no flag it does all of it on what the installed Python says of itself, in a few minutes; with --input_file on your
-own text.
+Without flags it uses the Python documentation installed with the interpreter and takes a few minutes; with --input_file
+it uses your own text.
 """
 
 from bert_tf.config import entry_point

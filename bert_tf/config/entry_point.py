@@ -57,7 +57,7 @@ def run(
     if arguments is None:
         arguments = sys.argv[1:]
     if HELP.intersection(arguments):
-        _print_help(kind, _shown(kind, arguments), description or sys.modules["__main__"].__doc__ or "")
+        _print_help(kind, arguments, description or sys.modules["__main__"].__doc__ or "")
         return
     _set_up_logging()
     process.keep_freed_memory()
@@ -97,12 +97,15 @@ def _shown(kind: type[Options], arguments: Sequence[str]) -> Collection[str]:
     return kind.flags_of(named[1]) if named else fields_of(kind)
 
 
-def _print_help(kind: type[Options], shown: Collection[str], description: str) -> None:
-    lines, fields = [description.rstrip()], fields_of(kind)
+def _print_help(kind: type[Options], arguments: Sequence[str], description: str) -> None:
+    command = " ".join((_program(), *sys.argv[1 : len(sys.argv) - len(arguments)]))
+    first = f" [{kind.POSITIONAL.upper()}]" if kind.POSITIONAL else ""
+    usage = f"usage: {command}{first} [--FLAG=VALUE ...]"
+    shown, lines, fields = _shown(kind, arguments), [description.rstrip(), "", usage], fields_of(kind)
     for title, every in help_groups(kind).items():
         if not (names := [name for name in every if name in shown]):
             continue
-        lines += ["", f"{title}:", *(_help_of(name, fields[name].metadata["help"]) for name in names)]
+        lines += ["", f"{title}:", *(_help_of(name, fields[name].metadata["help"], kind) for name in names)]
     lines += ["", "--helpfull shows absl's own flags too, such as --flagfile."]
     try:
         print(*lines, sep="\n", flush=True)
@@ -134,7 +137,7 @@ def _title(kind: type) -> str:
     return (kind.__doc__ or "").partition("\n")[0].rstrip(".").replace("`", "")
 
 
-def _help_of(name: str, text: str) -> str:
+def _help_of(name: str, text: str, kind: type[Options]) -> str:
     known = absl_flags.FLAGS[name]
     if isinstance(known.value, bool):
         spelled = f"--[no]{name}"
@@ -144,7 +147,10 @@ def _help_of(name: str, text: str) -> str:
         spelled = f"--{name}={VALUE_NAMES.get(known.parser.flag_type(), 'TEXT')}"
     value = str(known.value).lower() if isinstance(known.value, bool) else known.value
     value = next((word for word, number in _words_of(known).items() if number == value), value)
-    text += "" if value in (None, "") else f" (default: {value})"
+    defaults = [] if value in (None, "") else [f"default: {value}"]
+    if name in kind.WITH_POSITIONAL:
+        defaults.append(f"with only {kind.POSITIONAL.upper()}: {kind.WITH_POSITIONAL[name]}")
+    text += f" ({'; '.join(defaults)})" if defaults else ""
     lines = textwrap.wrap(text, HELP_WIDTH, initial_indent=HELP_INDENT, subsequent_indent=HELP_INDENT)
     return "\n".join([f"  {spelled}", *lines])
 

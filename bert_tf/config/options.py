@@ -149,10 +149,12 @@ class Options(Group):
     given: the names of those that the user gave. command: what the user typed, or for a program its call.
     from_program: whether a program gave them.
     POSITIONAL: the flag that the first argument is without its name. MOST_USED: flags that --help shows first.
+    WITH_POSITIONAL: {flag: what its default is if the first argument is given}, which --help shows.
     """
 
     POSITIONAL: ClassVar[str] = ""
     MOST_USED: ClassVar[tuple[str, ...]] = ()
+    WITH_POSITIONAL: ClassVar[Mapping[str, str]] = {}
 
     given: frozenset[str] = dataclasses.field(default=frozenset(), compare=False)
     command: tuple[str, ...] = dataclasses.field(default=(), compare=False)

@@ -64,9 +64,13 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
 
     POSITIONAL: ClassVar[str] = "train_file"
     MOST_USED: ClassVar[tuple[str, ...]] = tuple(
-        "task_name data_dir text_columns label_column init_checkpoint output_dir num_train_epochs learning_rate "
-        "train_batch_size max_seq_length".split()
+        "train_file text_columns label_column init_checkpoint output_dir num_train_epochs learning_rate "
+        "train_batch_size max_seq_length task_name data_dir".split()
     )
+    WITH_POSITIONAL: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys((*table_choice.CHOSEN, *table_choice.RECIPE), "chosen from the table"),
+        **{"init_checkpoint": table_choice.START, "output_dir": "runs/NAME of the table"},
+    }
 
     task_name: str = flag(
         "",

@@ -9,6 +9,8 @@ import pytest
 import warm
 from script_runs import ROOT
 
+from bert_tf.recipes.finetuning import table_choice
+
 SCRIPTS = {"pretrain": "run_pretraining.py", "finetune": "run_classifier.py", "squad": "run_squad.py"}
 TEXTS = "The fox ran over the hill.\n\nIt saw a fox.\n\nThe hill was steep and the fox was slow.\n\n" * 9
 
@@ -25,6 +27,13 @@ def test_help_lists_the_scripts_flags_without_tensorflow(name):
     assert flags == expected and len(re.findall(r"^  --", flags, re.M)) > 30
     assert command.stdout.splitlines()[2] == f"  bert-tf {name}"
     assert not re.search(r"\| +(tensorflow|keras)$", command.stderr, re.M)
+    assert f"\nusage: bert-tf {name} [" in command.stdout
+    if name == "finetune":
+        shown = re.sub(r"\s+", " ", flags)
+        assert re.findall(r"--(\w+)=", shown)[:4] == ["train_file", "text_columns", "label_column", "init_checkpoint"]
+        assert f"Default: from scratch. (with only TRAIN_FILE: {table_choice.START})" in shown
+        assert "(default: runs/classifier; with only TRAIN_FILE: runs/NAME of the table)" in shown
+        assert "(default: 3.0; with only TRAIN_FILE: chosen from the table)" in shown
 
 
 def test_run_records_its_command_and_the_same_command_resumes_it(tmp_path):

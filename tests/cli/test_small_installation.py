@@ -23,7 +23,7 @@ HELPER = str(ROOT / "tests/helpers/small_installation.py")
 TENSORFLOW, SENTENCEX, JINJA2 = "TensorFlow is not installed: pip install", "sentencex is not", "jinja2 is not"
 # {command: what it ends with}
 ENDS = {
-    "ablate out --input_file=texts --task=table --fine_tuning=--num_train_epochs=1": (TENSORFLOW,),
+    "ablate out --input_file=texts --task=table --tables=sizes --sizes=1/64/1": (TENSORFLOW, SENTENCEX),
     "compare run": (TENSORFLOW,),
     "completion bash": ("shtab is not",),
     "convert checkpoint out --format=huggingface": (TENSORFLOW,),
@@ -33,6 +33,10 @@ ENDS = {
     "finetune table.csv": (TENSORFLOW,),
     "finetune": (TENSORFLOW,),
     "index texts/a.txt out --model=checkpoint": (TENSORFLOW,),
+<<<<<<< HEAD
+=======
+    "launch --workers=1 -- pretrain --input_file=nothing": (TENSORFLOW,),
+>>>>>>> w-pages
     "mine table.csv out.jsonl --index=out --text_columns=text,label": ("out is not an index",),
     "predict checkpoint --text=a": (TENSORFLOW,),
     "pretrain": (TENSORFLOW,),

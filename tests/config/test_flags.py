@@ -230,7 +230,8 @@ def test_help_shows_flags_choices_and_defaults(script):
     code, output, errors = run(script, "--help")
     assert code == 0
     for expected in (
-        "A script to try flags with.\n\nFlags used most:\n  --colour=<red|blue>\n      Colour of it. (default: blue)\n",
+        "A script to try flags with.\n\nusage: paint.py [--FLAG=VALUE ...]\n\nFlags used most:\n",
+        "\n  --colour=<red|blue>\n      Colour of it. (default: blue)\n",
         "\n\nA size:\n  --width=N\n      Width in metres. (default: 4)\n",
         "  --[no]do_paint\n      Paint it. (default: true)\n",
         "  --tool=<auto|brush|roller>\n",

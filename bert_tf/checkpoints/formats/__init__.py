@@ -238,7 +238,7 @@ def _download(path: str, patterns: list[str]) -> str:
         return str(huggingface_hub.snapshot_download(path.removeprefix(HUB), allow_patterns=patterns))
     except Exception as error:  # of the network, the hub or the cache
         raise UserError(
-            f"{path} could not be fetched ({reason_of(error)}). Check the name, hf://owner/name, and the network; "
-            "without one, download the checkpoint elsewhere and pass its folder, or to train from scratch pass "
-            "model_size=mini instead."
+            f"{path} could not be fetched ({reason_of(error)}). Check the name, hf://owner/name, and the network. "
+            f"Without a network, run `hf download {path.removeprefix(HUB)} --local-dir FOLDER` on another machine, "
+            "copy FOLDER here and pass it in place of the name."
         ) from None

@@ -20,7 +20,7 @@ from bert_tf.cli import recipe_flags
 from bert_tf.cli.worker_processes import WorkerProcess, python_command, supervise
 from bert_tf.config.flag_parsers import positive
 from bert_tf.errors import UserError
-from bert_tf.runtime import access_token, cluster, plugins
+from bert_tf.runtime import access_token, cluster, plugins, tensorflow_startup
 from bert_tf.runtime.cluster import Place
 from bert_tf.runtime.rendezvous import Coordinator, Membership
 
@@ -53,6 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError("launch needs Linux or macOS: here start the command itself, without launch.")
     if os.environ.get("TF_CONFIG"):
         raise UserError("TF_CONFIG is set, which names the workers already: start the command itself, without launch.")
+    tensorflow_startup.check_installed()  # once, and not in every worker
     place = _place(arguments)
     token = access_token.read(arguments.token_file, os.environ.get(access_token.VARIABLE))
     code = asyncio.run(_one(place, words, arguments.timeout, token) if place else _all(arguments.workers, words))

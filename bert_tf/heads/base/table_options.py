@@ -113,9 +113,9 @@ class RowOptions(DatasetOptions):
         0.1, "Fraction of the training table held out for evaluation if there is no evaluation table."
     )
     text_columns: str = flag(
-        "", "Comma-separated table columns: a text, a pair of texts, or a text and its choices.", aliases=("text",)
+        "", "(or --text) Table columns, comma-separated: a text, a pair, or a text and its choices.", aliases=("text",)
     )
-    label_column: str = flag("label", "Table column with the label.", aliases=("label",))
+    label_column: str = flag("label", "(or --label) Table column with the label.", aliases=("label",))
     id_column: str = flag("", "Table column with the ids for predictions. Default: row numbers.")
 
 
