@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterator
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import backend, keras_import, notebook, tensorflow_c
+from bert_tf.runtime import backend, keras_import, notebook
 
 # What `import tensorflow` imports of Keras at its end, to register its optimizers for `tf.saved_model.load`: a third of
 # the time. No SavedModel of this package has one, and what needs Keras imports it.
@@ -62,6 +62,8 @@ def start_tensorflow() -> None:
     TF_CPP_MIN_LOG_LEVEL=0 shows everything.
     """
     check_installed()
+    from bert_tf.runtime import tensorflow_c  # imports NumPy, which --help does without
+
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
         return
     if "keras" not in sys.modules:

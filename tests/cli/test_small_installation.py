@@ -33,10 +33,7 @@ ENDS = {
     "finetune table.csv": (TENSORFLOW,),
     "finetune": (TENSORFLOW,),
     "index texts/a.txt out --model=checkpoint": (TENSORFLOW,),
-<<<<<<< HEAD
-=======
     "launch --workers=1 -- pretrain --input_file=nothing": (TENSORFLOW,),
->>>>>>> w-pages
     "mine table.csv out.jsonl --index=out --text_columns=text,label": ("out is not an index",),
     "predict checkpoint --text=a": (TENSORFLOW,),
     "pretrain": (TENSORFLOW,),
