@@ -44,7 +44,7 @@ ENDS = {
     "search out query": ("out is not an index",),
     "serve checkpoint": (TENSORFLOW,),
     "squad": (TENSORFLOW,),
-    "vocabulary texts vocab.txt": (SENTENCEX,),
+    "vocabulary texts new.txt": (SENTENCEX,),
 }
 PROGRAMS = {
     "bert_tf.load('checkpoint')": TENSORFLOW,
