@@ -16,6 +16,7 @@ from bert_tf.errors import UserError
 from bert_tf.model import functional_bert, heads, replaced_tokens, weights
 from bert_tf.model.encoders import deberta_v2
 from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.runtime.settings import Settings
 
 OWN = {"share_att_key": False, "norm_rel_ebd": "none", "position_buckets": 0, "max_relative_positions": 5}
 NEAR = {"conv_kernel_size": 5, "position_buckets": 4, "max_relative_positions": 9}
@@ -131,8 +132,9 @@ def test_heads_have_the_names_of_their_makers_and_are_left_out_where_they_comput
 )
 def test_what_would_give_other_outputs_is_refused_by_name(values, message):
     known = {"vocab_size": 40, "hidden_size": 16, "num_attention_heads": 4, "relative_attention": True}
+    given = Settings({**known, "pos_att_type": ["c2p", "p2c"], **values}, "config.json")
     with pytest.raises(UserError, match=f"{message}.*not supported"):
-        LAYOUTS["deberta_v2"].config("deberta_v2", {**known, "pos_att_type": ["c2p", "p2c"], **values})
+        LAYOUTS["deberta_v2"].config("deberta_v2", given)
 
 
 def test_tokens_are_not_dropped_and_buckets_must_hold_all_distances():

@@ -187,7 +187,7 @@ def test_layers_that_share_weights_drop_other_numbers():
     layers, layouts = zip(*(encoder.layer_at(number, layout) for number in range(4)), strict=True)
     assert [encoder.layers.index(layer) for layer in layers] == [0, 0, 1, 1]
     assert len({tuple(each.seed.numpy().tolist()) for each in layouts}) == 4
-    with pytest.raises(UserError, match="num_hidden_groups is 5 .*; expected a whole number from 1 to 4"):
+    with pytest.raises(UserError, match="num_hidden_groups is 5; expected a whole number from 1 to 4"):
         dataclasses.replace(config, num_hidden_groups=5)
 
 

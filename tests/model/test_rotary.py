@@ -86,9 +86,9 @@ def test_own_settings_of_an_encoder_are_checked_and_return():
     assert type(CONFIG).from_dict(CONFIG.to_dict()) == CONFIG and CONFIG.to_dict()["local_attention"] == 4
     with pytest.raises(UserError, match="The encoder modern_bert has no setting theta"):
         dataclasses.replace(CONFIG, settings={"theta": 1.0})
-    with pytest.raises(UserError, match="classifier_pooling is 'max' .*; expected one of cls, mean"):
+    with pytest.raises(UserError, match="classifier_pooling is 'max'.*; expected one of cls, mean"):
         dataclasses.replace(CONFIG, settings={"classifier_pooling": "max"})
-    with pytest.raises(UserError, match="local_attention is 1 .*; expected 2 or more"):
+    with pytest.raises(UserError, match="local_attention is 1.*; expected 2 or more"):
         encoders.create(dataclasses.replace(CONFIG, settings={"local_attention": 1}))
 
 
