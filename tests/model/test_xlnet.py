@@ -11,6 +11,7 @@ from bert_tf.checkpoints.huggingface_layouts import LAYOUTS
 from bert_tf.errors import UserError
 from bert_tf.model import functional_bert, heads, weights
 from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.runtime.settings import Settings
 
 CLS, SEP, PAD = 3, 4, 5
 ROWS = [[CLS, 9, 8, 7, SEP, 6, SEP], [CLS, 9, SEP], [CLS, CLS, 7, SEP]]  # the last: of a text that begins with <cls>
@@ -109,9 +110,12 @@ def test_packed_recomputed_and_textbook_forms_are_the_same_function(model):
     ],
 )
 def test_what_would_give_other_outputs_is_refused_by_name(values, message):
-    assert LAYOUTS["xlnet"].config("xlnet", {"vocab_size": 40, "mem_len": 9}).num_hidden_layers == 24
+    assert (
+        LAYOUTS["xlnet"].config("xlnet", Settings({"vocab_size": 40, "mem_len": 9}, "config.json")).num_hidden_layers
+        == 24
+    )
     with pytest.raises(UserError, match=f"{message}, which is not supported"):
-        LAYOUTS["xlnet"].config("xlnet", {"vocab_size": 40, **values})
+        LAYOUTS["xlnet"].config("xlnet", Settings({"vocab_size": 40, **values}, "config.json"))
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean+last", "weighted_mean"])
