@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict
 
-from bert_tf.runtime import files, run_files
+from bert_tf.runtime import files
 from bert_tf.runtime.json_files import read_json
 
 MAX_CHARACTERS = 20_000  # of an example
@@ -29,10 +29,8 @@ def read(export: str, inputs: Mapping[str, int | None]) -> RunResults:
         inputs: {name: None, or the number of texts that an example has} of its signature.
     """
     folder = os.path.dirname(files.absolute(export))
-    run = run_files.read_run(folder)
-    sweep, scores, examples = (
-        _dictionary(os.path.join(folder, name)) for name in ("sweep.json", "eval_results.json", "examples.json")
-    )
+    names = ("run.json", "sweep.json", "eval_results.json", "examples.json")  # a damaged one does not stop a server
+    run, sweep, scores, examples = (_dictionary(os.path.join(folder, name)) for name in names)
     if not run:
         return {"score": None, "date": None, "examples": []}
     name = run.get("criterion") or sweep.get("criterion") or PRETRAINING
