@@ -1,7 +1,7 @@
 """Defaults for pre-training on your own text if nothing but the text is given: size, recipe and time.
 
 BERT's recipe (AdamW, learning rate 5e-5, a million steps) is for a model of 100 million weights and days of training. A
-small model that trains for minutes needs far larger updates: docs/results.md compares the two.
+small model that trains for minutes needs far larger updates.
 """
 
 import math
