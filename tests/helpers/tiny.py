@@ -112,5 +112,7 @@ class Words:
         ids = tf.where(tf.reduce_any(same, -1), tf.argmax(tf.cast(same, tf.int32), -1, tf.int32), self.unknown_id)
         return words.with_values(ids)
 
+    ids_with_masks = __call__
+
     def detokenize(self, rows):
         return [" ".join(self.vocabulary[i] for i in row if i != self.pad_id) for row in rows]
