@@ -16,8 +16,6 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.model import heads
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).parent.parent
 SCRIPTS = ROOT / "benchmarks"
 ENGINE = "openvino_int8" if importlib.util.find_spec("nncf") else "onnx_int8"
@@ -90,6 +88,7 @@ def test_every_script_is_listed():
     assert {name for name in found if not name.startswith("peers/")} - shared == {*RUNS, *MORE}
 
 
+@pytest.mark.scripts
 @pytest.mark.parametrize("script", RUNS)
 def test_script_runs_on_tiny_inputs(script, folder):
     before = (SCRIPTS / "README.md").read_bytes()
@@ -100,6 +99,7 @@ def test_script_runs_on_tiny_inputs(script, folder):
     assert (SCRIPTS / "README.md").read_bytes() == before, "tiny models are not measured"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", MORE)
 def test_script_that_needs_more_shows_its_help(script, folder):
     done = run(script, "--help", folder)
