@@ -166,8 +166,8 @@ def test_other_heads_are_answered_as_by_the_saved_model(kind, tmp_path, capsys):
                 np.testing.assert_array_equal(by_engine[name], right[name])
         capsys.readouterr()
         for flags, message in (
-            (["--layers=0"], "layers requires engine=tensorflow: leave one of the two out."),
-            (["--precision=bfloat16"], "precision requires engine=tensorflow"),
+            (["--layers=0"], "layers requires --engine=tensorflow: leave one of the two out."),
+            (["--precision=bfloat16"], "precision requires --engine=tensorflow"),
         ):
             assert main.main(["extract", folder, "--text=a", "--engine=openvino", *flags]) == 2
             assert message in capsys.readouterr().err
