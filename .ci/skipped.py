@@ -1,8 +1,7 @@
-"""Prints the skipped tests in a file of pytest (--junitxml, junit_family=xunit1): python .ci/skipped.py tests.xml."""
+"""Prints the files with skipped tests: python .ci/skipped.py tests.xml, which pytest --junitxml (xunit1) wrote."""
 
 import sys
 from xml.etree import ElementTree
 
-for case in ElementTree.parse(sys.argv[1]).iter("testcase"):  # noqa: S314, pytest has written it
-    if case.find("skipped") is not None:
-        print(f"{case.get('file')}::{case.get('name')}")
+cases = ElementTree.parse(sys.argv[1]).iter("testcase")  # noqa: S314, pytest has written it
+print(*sorted({str(case.get("file")) for case in cases if case.find("skipped") is not None}), sep="\n")
