@@ -216,6 +216,25 @@ def test_command_answers_without_tensorflow(classifier):
     assert json.loads(answer)["probabilities"] == dict(zip(LABELS, outputs["probabilities"][0].tolist(), strict=True))
 
 
+SIGNALLED = """
+import gc, os, signal, sys
+import bert_tf
+
+signal.signal(signal.SIGTERM, lambda *_: print("heard"))
+models = [bert_tf.load(sys.argv[1], engine="openvino") for _ in range(2)]
+print(len([model.predict("The fox ran.") for model in models]))
+del models
+gc.collect()
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+def test_signals_arrive_after_models_are_freed(classifier):
+    """Two cores of OpenVINO, once freed, leave a signal stack behind that is freed too: a segmentation fault."""
+    done = subprocess.run([sys.executable, "-c", SIGNALLED, classifier], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "2\nheard\n"), done.stderr
+
+
 def test_engine_is_chosen_by_what_is_there_and_mistakes_are_one_sentence(classifier, tmp_path, monkeypatch):
     assert engine_predictor.choose(classifier) == "openvino"
     assert engine_predictor.choose(classifier, "tensorflow") == "tensorflow"

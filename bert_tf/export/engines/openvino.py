@@ -1,6 +1,7 @@
 """OpenVINO: `model.xml` and `model.bin`; int8 weights, and with texts to calibrate on int8 activations too."""
 
 import contextlib
+import functools
 import io
 import logging
 import os
@@ -18,9 +19,19 @@ RUNTIME = "openvino"
 FILES = ("model.xml", "model.bin")
 
 
+@functools.cache
+def _core() -> Any:
+    """OpenVINO's core, one per process, which is never freed.
+
+    With AMX the core gives the main thread a signal stack and, when freed, puts the previous one back. After two cores
+    that can be the stack of the one freed first: the next signal ends the process with a segmentation fault.
+    """
+    return openvino.Core()
+
+
 def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[dict[str, np.ndarray]]) -> None:
     """Converts the SavedModel; int8 applies to weights, and with samples to the inputs of matrix products too."""
-    model = openvino.Core().read_model(saved_model)  # convert_model does the same and sends telemetry
+    model = _core().read_model(saved_model)  # convert_model does the same and sends telemetry
     if quantize:
         model = _quantized(model, samples)
     openvino.save_model(model, os.path.join(folder, FILES[0]), compress_to_fp16=False)
@@ -37,7 +48,7 @@ def _quantized(model: Any, samples: list[dict[str, np.ndarray]]) -> Any:
 
 def may_round() -> bool:
     """Returns whether this CPU has bfloat16, which OpenVINO then uses."""
-    return "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    return "BF16" in _core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 
 def _cause(error: RuntimeError) -> str:
@@ -50,7 +61,7 @@ def load(folder: str, *, exact: bool) -> Callable[[dict[str, np.ndarray]], dict[
     """Compiles the model for this CPU, for one request at a time."""
     properties = {"PERFORMANCE_HINT": "LATENCY"} | ({"INFERENCE_PRECISION_HINT": "f32"} if exact else {})
     try:
-        compiled = openvino.Core().compile_model(os.path.join(folder, FILES[0]), "CPU", properties)
+        compiled = _core().compile_model(os.path.join(folder, FILES[0]), "CPU", properties)
     except RuntimeError as error:
         raise RuntimeError(_cause(error)) from None
     outputs = [output.any_name for output in compiled.outputs]
