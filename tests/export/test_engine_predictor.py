@@ -223,8 +223,9 @@ import bert_tf
 signal.signal(signal.SIGTERM, lambda *_: print("heard"))
 models = [bert_tf.load(sys.argv[1], engine="openvino") for _ in range(2)]
 print(len([model.predict("The fox ran.") for model in models]))
-del models
-gc.collect()
+while models:
+    del models[0]  # the older one first
+    gc.collect()
 os.kill(os.getpid(), signal.SIGTERM)
 """
 
