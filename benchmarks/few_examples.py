@@ -80,7 +80,9 @@ def tags_bert_tf(train: list[Sentence], test: list[Sentence], checkpoint: str) -
     with tempfile.TemporaryDirectory() as folder:
         run = bert_tf.fine_tune(frame, output_dir=f"{folder}/run", init_checkpoint=checkpoint, do_export=False)
         found = run.load().tags([[word for word, _ in sentence] for sentence in test])
-    return entity_f1([[tag for _, tag in sentence] for sentence in test], [[each.tag for each in tags] for tags in found])
+    return entity_f1(
+        [[tag for _, tag in sentence] for sentence in test], [[each.tag for each in tags] for tags in found]
+    )
 
 
 def tags_trainer(train: list[Sentence], test: list[Sentence], checkpoint: str) -> float:
