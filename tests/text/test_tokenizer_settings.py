@@ -120,7 +120,7 @@ def test_settings_are_kept_next_to_the_vocabulary(tmp_path):
         TOKENS.index("año"),
         TOKENS.index("está"),
     ]
-    extended = vocabulary.extend(vocabulary.read(path), ["mañana"])
+    extended = vocabulary.extend(vocabulary.read(path), ["mañana"]).tokens
     assert vocabulary.settings_of(extended) == settings
     (tmp_path / "tokenizer_settings.json").write_text('{"stem": true}')
     with pytest.raises(UserError, match="has 'stem', which is not a setting"):

@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _read(arguments: argparse.Namespace) -> Checkpoint:
     """The checkpoint with what flags say."""
-    checkpoint = formats.read(arguments.source, arguments.source_format, segments=arguments.segments)
+    checkpoint = formats.read(arguments.source, arguments.source_format)
     return shared_flags.complete_checkpoint(checkpoint, arguments)
 
 
@@ -167,6 +167,8 @@ def _notes(arguments: argparse.Namespace, checkpoint: Checkpoint, *, has_head: b
         yield f"keras_hub does not keep the length of texts, {checkpoint.max_seq_length} tokens: pass it to KerasHub."
     if format_name == "keras_hub" and (settings.odd_to_longer or settings.one_segment):
         yield "Pairs are truncated and get segments as KerasHub does it, which may change answers."
+    if checkpoint.config.encoder == "xlnet":
+        yield "mask_emb is not written, as only XLNet's own pre-training reads it."
     if checkpoint.labels and has_head:
         yield f"Labels: {', '.join(checkpoint.labels)}."
     if checkpoint.vocabulary is None:
