@@ -178,7 +178,7 @@ STEPS = [  # changes of tokenizer.json and what the sentence names
     ({"normalizer": {"type": "BertNormalizer", "lowercase": "x"}}, "normalizer.lowercase is 'x'; expected true or"),
     ({"pre_tokenizer": {"type": "Replace", "pattern": "x"}}, "pre_tokenizer.pattern is 'x'; expected an object of"),
     ({"post_processor": {"type": "TemplateProcessing", "single": 5}}, "post_processor.single is 5; expected a list of"),
-    ({"post_processor": {"type": "TemplateProcessing", "single": [{}]}}, "post_processor is none"),
+    ({"post_processor": {"type": "TemplateProcessing", "single": [{}]}}, "post_processor is none, none, which"),
     (
         {"post_processor": {"type": "TemplateProcessing", "single": [{"X": 5}]}},
         r"single\[0\].X is 5; expected an object",
