@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bert_tf.api.bert import Bert
     from bert_tf.api.options import FineTuneOptions, PretrainOptions
     from bert_tf.api.training import Data, Run
-    from bert_tf.checkpoints.checkpoint import Segments
+    from bert_tf.config.segments import Segments
     from bert_tf.export.engine_predictor import Engine
     from bert_tf.training.run_directory import Callback
 

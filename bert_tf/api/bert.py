@@ -17,7 +17,7 @@ from bert_tf.api.call_options import Embedding, Hypotheses, LongTexts, Many, One
 from bert_tf.api.results import Attribution, Ranked
 from bert_tf.api.texts import is_words
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Segments
+from bert_tf.config.segments import Segments
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.export import about_file
 from bert_tf.export.batches import predict_in_order

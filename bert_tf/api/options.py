@@ -45,6 +45,7 @@ class Options(TypedDict, total=False):
     parity: Literal["", "google", "fixed"]  # Set every flag in docs/parity.md that is not given: to the original's quirks, or to their remedies.
     precision: Literal["auto", "float32", "tf32", "bfloat16", "float16"]  # Compute precision; auto: bfloat16 where the hardware supports it; tf32: float32 with TF32 products on GPUs.
     random_seed: int  # Random seed.
+    segments: Literal["", "one", "two"]  # Segments of the texts of a pair: one for both, or two. Default: as in init_checkpoint.
     special_tokens_in_strings: str  # Special tokens recognized in texts: all ([MASK], [SEP], ... and those that init_checkpoint adds), none, or the five and these: [E1],[/E1]. Default: as in init_checkpoint, else none, as the original.
     teacher: StrPath  # Trained model, as a run folder or any checkpoint, that training imitates; see docs/distillation.md.
     tpu_name: str  # Name or address of the TPU.

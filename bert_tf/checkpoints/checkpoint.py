@@ -2,20 +2,18 @@
 
 import dataclasses
 import functools
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.segments import SEGMENTS
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.heads.tags import Tags
 from bert_tf.text import tokenizer_kinds
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.vocabulary import settings_of, with_settings
-
-Segments = Literal["one", "two"]  # of the texts of a pair
-SEGMENTS = get_args(Segments)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -130,7 +130,7 @@ def _check_value(file: str, name: str, value: Any, expected: Collection[Any]) ->
 
 def _shown(value: Any) -> str:
     """A value for an error; steps joined."""
-    return (", ".join(value) or "none") if isinstance(value, tuple) else shortened(value)
+    return (", ".join(each or "none" for each in value) or "none") if isinstance(value, tuple) else shortened(value)
 
 
 def _check_values(file: str, prefix: str, values: Mapping[str, Any], supported: Values) -> None:

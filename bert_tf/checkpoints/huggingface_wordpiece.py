@@ -80,6 +80,7 @@ def _settings(path: str) -> tuple[bool | None, TokenizerSettings]:
         )  # None: BertTokenizer lower-cases, too
     return lower_case, TokenizerSettings(
         strip_accents=None if strips == lower_case else strips,
+        no_final_sigma=lower_case is not False,  # Rust lower-cases each character apart from the others
         split_ideographs=values["tokenize_chinese_chars"] is not False,
         max_word_characters=min(limit or WORD_CHARACTERS, MAX_WORD_CHARACTERS),
     )

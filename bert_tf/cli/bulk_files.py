@@ -13,6 +13,7 @@ import os
 import shlex
 from typing import Any
 
+from bert_tf.config import segments
 from bert_tf.errors import UserError, count_text
 from bert_tf.runtime import atomic_files, beam_runner, files, json_files, plugins
 from bert_tf.runtime.lazy import module
@@ -97,6 +98,9 @@ def _answer(pair: Pair, command: str, settings: str) -> str:
     if not files.exists(output):
         module = importlib.import_module(f"bert_tf.cli.commands.{command}")
         arguments = argparse.Namespace(**json_files.parse(settings), file=path, output=output)
-        with plugins.trusting(everything=getattr(arguments, "trust_code", False)):
+        with (
+            plugins.trusting(everything=getattr(arguments, "trust_code", False)),
+            segments.choosing(arguments.segments),
+        ):
             module.answer_file(arguments)
     return output

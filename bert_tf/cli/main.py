@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import bert_tf
 from bert_tf.cli import recipe_flags
-from bert_tf.config import entry_point
+from bert_tf.config import entry_point, segments
 from bert_tf.errors import UserError, describe_failure, meant
 from bert_tf.runtime import plugins, process, stop_signals, tensorflow_startup, terminal
 
@@ -63,7 +63,8 @@ def _run(words: list[str]) -> None:
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     arguments = parser({} if command is None else {words[0]: command}).parse_args(words or ["--help"])
     try:
-        with plugins.trusting(everything=getattr(arguments, "trust_code", False)):
+        chosen = getattr(arguments, "segments", None)
+        with plugins.trusting(everything=getattr(arguments, "trust_code", False)), segments.choosing(chosen):
             arguments.run(arguments)
     except UserError as error:
         error.args = (entry_point.as_flags(str(error), vars(arguments)), *error.args[1:])

@@ -5,7 +5,8 @@ import dataclasses
 import sys
 
 from bert_tf import heads
-from bert_tf.checkpoints.checkpoint import SEGMENTS, Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config import segments
 from bert_tf.config.flag_groups import XLA_CACHE_HELP
 from bert_tf.config.train_config import JIT_CHOICES
 from bert_tf.errors import UserError, leave_out
@@ -112,11 +113,12 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
         default="",
         help="special tokens recognized in texts: all, none, or the five and these: [E1],[/E1] (as in the checkpoint)",
     )
-    parser.add_argument(
-        "--segments",
-        choices=SEGMENTS,
-        help="segments of the texts of a pair: one for both, or two (as in the checkpoint)",
-    )
+    add_segments(parser)
+
+
+def add_segments(parser: argparse.ArgumentParser) -> None:
+    """Adds --segments, of the commands that read checkpoints; `cli.main` applies it."""
+    parser.add_argument("--segments", choices=segments.SEGMENTS, help=segments.HELP)
 
 
 def complete_checkpoint(checkpoint: Checkpoint, arguments: argparse.Namespace) -> Checkpoint:

@@ -5,6 +5,7 @@ import dataclasses
 from bert_tf.config import parity
 from bert_tf.config.bert_config import SIZES
 from bert_tf.config.options import COUNT, Group, Options, flag, group
+from bert_tf.config.segments import SEGMENTS
 from bert_tf.config.train_config import DistillationConfig
 
 EXPORT_PRECISIONS = ("float32", "bfloat16", "float16")
@@ -43,6 +44,9 @@ class ModelOptions(Group):
         "",
         "Special tokens recognized in texts: all ([MASK], [SEP], ... and those that init_checkpoint adds), none, or "
         "the five and these: [E1],[/E1]. Default: as in init_checkpoint, else none, as the original.",
+    )
+    segments: str = flag(
+        "", "Segments of the texts of a pair: one for both, or two. Default: as in init_checkpoint.", ("", *SEGMENTS)
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from bert_tf import heads
 from bert_tf.checkpoints import pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config import segments
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
@@ -40,10 +41,14 @@ PAIR_SETTINGS = ("sentence_transformers", "sbert_ce_default_activation_function"
 QUESTION_TOKENS = 384  # in a row with a question, as in the original
 
 
-@functools.cache  # evaluation asks for labels, then for functions
 def load(path: str) -> Checkpoint:
     """The checkpoint with its head and its tokenizer; UserError if one of them is missing."""
-    loaded = pretrained.load(path)
+    return _load(path, segments.chosen())
+
+
+@functools.cache  # evaluation asks for labels, then for functions
+def _load(path: str, segments: str | None) -> Checkpoint:
+    loaded = pretrained.load(path, segments=segments)
     if kind_of(loaded) is None:
         raise UserError(
             f"{path} has no head that answers{loaded.why_headless}: `bert-tf extract` gives its vectors, and `bert-tf "
@@ -51,6 +56,11 @@ def load(path: str) -> Checkpoint:
         )
     loaded.require_tokenizer(path)
     return loaded
+
+
+def forget() -> None:
+    """Lets `load` read each checkpoint again."""
+    _load.cache_clear()
 
 
 def kind_of(loaded: Checkpoint) -> str | None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from bert_tf import heads
 from bert_tf.checkpoints import formats, tensorflow_weights
+from bert_tf.config import segments
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import about_file, graph_operations, older_exports
@@ -49,6 +50,7 @@ def find(path: str) -> str:
         for folder in (path, os.path.join(path, "export")):
             if is_export(folder):
                 atomic_files.check_whole(folder)
+                segments.check_unused(folder)
                 return folder
         if files.is_file(os.path.join(path, "run.json")):
             raise UserError(f"The run in {path} has no export: `bert-tf export {path}` makes it.")
@@ -65,7 +67,7 @@ def find(path: str) -> str:
 def forget_checkpoints() -> None:
     """Lets checkpoints that were loaded be read again, as they may have been replaced."""
     if live_model := sys.modules.get("bert_tf.export.live_model"):  # if none was loaded, nor is the code of models
-        live_model.load.cache_clear()
+        live_model.forget()
 
 
 def is_export(folder: str) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bert_tf.checkpoints import sentence_transformers
+from bert_tf.checkpoints.checkpoint_files import read_max_length
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.export import about_file, engine_predictor, host, loaded_model
 from bert_tf.heads.vectors import sentence_choice
@@ -18,8 +19,8 @@ Cuts = Callable[[Sequence[str]], bool]  # of the texts of an example
 def of(folder: str, prompt: str | None = None) -> Cuts | None:
     """A function that returns whether an export or checkpoint truncates the texts of an example; None if unknown.
 
-    Known for exports with a model for an engine, and for text encoders in any form. prompt: the name of one that is not
-    the default.
+    Known for exports with a model for an engine, for text encoders and heads on whole texts in any form. prompt: the
+    name of one that is not the default.
     """
     if prompt is None and engine_predictor.available(folder):
         settings = engine_predictor.settings_of(folder)
@@ -28,6 +29,12 @@ def of(folder: str, prompt: str | None = None) -> Cuts | None:
         extra = os.path.join(folder, engine_predictor.EXTRA)
         if not files.is_file(os.path.join(extra, "bert_config.json")):
             return None  # that of others, or an older one
+        about = about_file.read(folder)
+        settings = {
+            "stages": "texts",
+            "texts": len(about.get("inputs") or ()),
+            "max_seq_length": read_max_length(extra),
+        }
         config = BertConfig.from_json_file(os.path.join(extra, "bert_config.json"))
         recorded = sentence_transformers.read(extra, config.max_position_embeddings, has_length=False)
         tokenizer = engine_predictor.tokenizer_of(folder)
@@ -35,12 +42,14 @@ def of(folder: str, prompt: str | None = None) -> Cuts | None:
         from bert_tf.export import live_model
 
         loaded = live_model.load(folder)
+        about, settings = live_model.about(folder), live_model.task_of(folder, loaded).host_settings or {}
         config, recorded = loaded.config, loaded.sentence_vectors
         tokenizer = host_tokenizer_kinds.create(
             loaded.vocabulary or (), loaded.lowers_case, special_tokens_in_strings=loaded.special_tokens
         )
     if recorded is None:
-        return None
+        is_of_texts = settings.get("stages") == "texts" and settings["max_seq_length"]
+        return _cuts(settings, about, tokenizer) if is_of_texts else None
     options = sentence_choice.SentenceOptions(prompt_name=prompt)
     choice = sentence_choice.choose(recorded, options, path=folder, config=config).host_settings()
     return _cuts(choice, {}, tokenizer) if choice else None

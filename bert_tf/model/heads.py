@@ -4,6 +4,8 @@ B rows, T positions in a row, D hidden size, V vocabulary, P masked positions, C
 With dynamic packing T of the outputs is the length of the longest text.
 """
 
+import bert_tf.model.started  # noqa: F401  # isort: skip
+
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -7,11 +7,12 @@ from typing import Any
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint, check_rows_for_tokens
+from bert_tf.config import segments
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.encoder_traits import traits
 from bert_tf.config.flag_groups import DeviceOptions, ModelOptions, RunOptions
 from bert_tf.config.options import Options
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, leave_out
 from bert_tf.model.layer_selection import layer_map, select
 from bert_tf.runtime import files
 from bert_tf.runtime.lazy import tf
@@ -70,7 +71,10 @@ def resolve(run: RunOptions, *, left_to_right: bool = False, trains: bool = True
     another size than the model's, a max_seq_length beyond its positions.
     """
     options = run.model
-    checkpoint = read_checkpoint(options.init_checkpoint, run, trains=trains)
+    if options.segments and not options.init_checkpoint:
+        raise leave_out("segments requires init_checkpoint")
+    with segments.choosing(options.segments or None):
+        checkpoint = read_checkpoint(options.init_checkpoint, run, trains=trains)
     checkpoint = _with_fewer_layers(checkpoint, options, run.distillation.layer_map)
     config = _resolve_config(options, checkpoint, left_to_right)
     if checkpoint:

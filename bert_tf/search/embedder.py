@@ -13,7 +13,7 @@ import numpy as np
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data.examples import Example
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, leave_out
 from bert_tf.export import engine_predictor
 from bert_tf.export.batches import Predictor, predict_in_order
 from bert_tf.heads.vectors import sentence_choice
@@ -55,7 +55,8 @@ class Embedder:
         engine: str = engine_predictor.AUTO,
     ) -> None:
         """Loads the model. Raises UserError where it makes no vectors. engine: see `engine_predictor.choose`."""
-        given, model = settings or EmbedderSettings(), _model(path, engine)
+        given = settings or EmbedderSettings()
+        model = _model(path, engine, given.segments)
         self.is_for_vectors = model.recorded is not None
         recorded = model.recorded or SentenceVectors()
         similarity = given.similarity or recorded.similarity or COSINE
@@ -83,6 +84,7 @@ class Embedder:
             long_texts="windows" if choice.stride else "cut",
             prompt=choice.prompt,
             query_prompt=query_prompt,
+            segments=given.segments,
             similarity=similarity,
         )
         self.dimensions, self.batch_size = choice.width(model.config.hidden_size), batch_size
@@ -119,16 +121,18 @@ def _prompt(name: str | None, text: str | None, default: str) -> dict[str, Any]:
     return {"prompt_name": default if name is None and text is None else name, "prompt": text}
 
 
-def _model(path: str, engine: str) -> Model:
-    """The model at a path, by an engine if it is an export with a model for it."""
+def _model(path: str, engine: str, segments: str | None) -> Model:
+    """The model at a path, by an engine if it is an export with a model for it; segments: of a checkpoint."""
     predictor = engine_predictor.load_for_vectors(path, engine)
     if predictor:
+        if segments:
+            raise leave_out(f"segments={segments} is for checkpoints, and {path} is computed by {predictor.engine}")
         return Model(predictor.sentence_vectors, predictor.config, predictor.extractor)
     ensure_started()
     from bert_tf.checkpoints import pretrained
     from bert_tf.heads.vectors.extraction import Extractor
 
-    loaded = pretrained.load(path)
+    loaded = pretrained.load(path, segments=segments)
     if loaded.tokenizer is None:
         raise UserError(f"{path} has no vocab.txt next to it, without which it takes no strings.")
     extractor = functools.partial(Extractor, loaded.model, loaded.tokenizer, splits_pairs=False)

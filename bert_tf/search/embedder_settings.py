@@ -14,6 +14,7 @@ class EmbedderSettings:
         prompt, query_prompt: what is put before a text, and before a query.
         prompt_name, query_prompt_name: names of prompts of the model instead; by default "document" and "query", which
             are empty where the model has none of that name, as in sentence-transformers.
+        segments: of a checkpoint, "one" or "two", see `config.segments`.
         similarity: "cosine", for which vectors get length 1, or "dot".
     """
 
@@ -25,4 +26,5 @@ class EmbedderSettings:
     prompt_name: str | None = None
     query_prompt: str | None = None
     query_prompt_name: str | None = None
+    segments: str | None = None
     similarity: str | None = None

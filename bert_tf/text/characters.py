@@ -18,6 +18,7 @@ from bert_tf.text.tokenizer_settings import DEFAULT, AddedToken, TokenizerSettin
 normalizers = module("tokenizers.normalizers")
 # `\s` of Hugging Face's `tokenizers`.
 SPACES = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+SIGMA = "Σ"  # the one letter whose lower case depends on what is around it
 IS_SPACE = re.compile(f"[{SPACES}]").match
 CJK_RANGES = (  # `_is_chinese_char` of the original: not Hangul, not kana
     (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F),
@@ -80,9 +81,13 @@ _STRIP_ACCENTS = _TranslationTable(lambda c: "" if is_accent(c) else c)
 _ISOLATE_PUNCTUATION = _TranslationTable(lambda c: f" {c} " if is_punctuation(c) else c)
 
 
-def fold(text: str, *, lower_case: bool, strip_accents: bool) -> str:
-    """`lower()`, and NFD without Mn: both are what `lower_case` means in the original."""
-    text = text.lower() if lower_case else text
+def fold(text: str, *, lower_case: bool, strip_accents: bool, final_sigma: bool = True) -> str:
+    """`lower()`, and NFD without Mn: both are what `lower_case` means in the original.
+
+    final_sigma: whether a capital sigma at the end of a word becomes a final one.
+    """
+    if lower_case:
+        text = (text if final_sigma else text.replace(SIGMA, SIGMA.lower())).lower()
     return unicodedata.normalize("NFD", text).translate(_STRIP_ACCENTS) if strip_accents else text
 
 
@@ -99,8 +104,7 @@ def isolate_punctuation(text: str) -> str:
 def basic_tokenize(text: str, *, lower_case: bool, settings: TokenizerSettings = DEFAULT) -> list[str]:
     """Cleans a text and splits it into words and punctuation marks, the input of WordPiece: "Don't" -> don ' t."""
     text = clean(text, split_ideographs=settings.split_ideographs)
-    text = fold(text, lower_case=lower_case, strip_accents=settings.strips_accents(lower_case))
-    return isolate_punctuation(text).split()
+    return isolate_punctuation(fold(text, **settings.folding(lower_case))).split()
 
 
 def special_token_pattern(tokens: Iterable[str]) -> str:
@@ -166,7 +170,7 @@ def reference_tokenize(
 
     def normalize(part: str) -> str:
         cleaned = clean(part, split_ideographs=settings.split_ideographs)
-        return fold(cleaned, lower_case=lower_case, strip_accents=settings.strips_accents(lower_case))
+        return fold(cleaned, **settings.folding(lower_case))
 
     found, known = settings.found_as(special_tokens), vocabulary - settings.outside_wordpiece()
     names = {normalize(token.content): token.content for token in found if token.normalized}

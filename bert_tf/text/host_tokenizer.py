@@ -17,13 +17,21 @@ import numpy as np
 
 from bert_tf.text import special_tokens
 from bert_tf.text import vocabulary as vocabularies
-from bert_tf.text.characters import clean, fold, is_cjk, is_punctuation, is_space, split_at_added_tokens, wordpiece
+from bert_tf.text.characters import (
+    SIGMA,
+    clean,
+    fold,
+    is_cjk,
+    is_punctuation,
+    is_space,
+    split_at_added_tokens,
+    wordpiece,
+)
 from bert_tf.text.tokenizer_settings import AddedToken
 
 MAX_WORDS = 1 << 16  # that are remembered; then all are forgotten: memory stays bounded
 MAX_REMEMBERED = 256  # characters of a word that is
 ASCII_WORDS = re.compile(rf"[0-9A-Za-z]+|[{re.escape(string.punctuation)}]")
-SIGMA = "Σ"  # the one letter whose lower case depends on what is around it
 
 
 class Tokens(NamedTuple):
@@ -145,7 +153,7 @@ class WordPiece(HostTokenizer):
     def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
         outside = self.settings.outside_wordpiece()
         self._pieces = {token: number for token, number in self._ids.items() if token not in outside}
-        self._strips = self.settings.strips_accents(self.lower_case)
+        self._folding = self.settings.folding(self.lower_case)
         self._words: dict[str, tuple[list[int], list[int]]] = {}  # word -> ids, and where each begins and the last ends
         self._normal: dict[str, str] = {}
         names: dict[str, AddedToken] = {}
@@ -192,12 +200,13 @@ class WordPiece(HostTokenizer):
     def _normalize(self, text: str) -> tuple[str, list[int]]:
         """The text as words are looked for in it, and the character that each of its characters comes from."""
         normal, places = [], []
-        lowered = self._with_final_sigmas(text) if self.lower_case and SIGMA in text else text
+        in_context = self.lower_case and self._folding["final_sigma"] and SIGMA in text
+        lowered = self._with_final_sigmas(text) if in_context else text
         for place, character in enumerate(lowered):
             found = self._normal.get(character)
             if found is None:
                 cleaned = clean(character, split_ideographs=False)
-                found = fold(cleaned, lower_case=self.lower_case, strip_accents=self._strips)
+                found = fold(cleaned, **self._folding)
                 self._normal[character] = found
             normal.append(found)
             places.extend([place] * len(found))

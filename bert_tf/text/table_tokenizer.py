@@ -137,7 +137,7 @@ def _normalize(text: str, lower_case: bool, settings: TokenizerSettings) -> str:
     if text.isascii() and text.isprintable():
         return text.lower() if lower_case else text
     text = UNUSUAL.sub(lambda match: clean(match[0], split_ideographs=settings.split_ideographs), text)
-    text = fold(text, lower_case=lower_case, strip_accents=settings.strips_accents(lower_case))
+    text = fold(text, **settings.folding(lower_case))
     return UNUSUAL.sub(lambda match: isolate_punctuation(match[0]), text)
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from bert_tf.errors import UserError
 from bert_tf.runtime.lazy import tf
+from bert_tf.runtime.tensorflow_startup import ensure_started
 from bert_tf.text import special_tokens
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.added_tokens import AddedTokenSplit, AddedTokenSplitter
@@ -67,6 +68,7 @@ class Tokenizer:
         special_tokens_in_strings: bool | Sequence[str] = False,
     ) -> None:
         vocabularies.check_special_tokens(vocabulary, "The vocabulary")
+        ensure_started()
         self.vocabulary = vocabulary if isinstance(vocabulary, list) else list(vocabulary)
         self.settings = vocabularies.settings_of(vocabulary)
         self.lower_case = bool(lower_case)

@@ -40,6 +40,8 @@ class TokenizerSettings:
 
     Attributes:
         strip_accents: whether accents are dropped (NFD without Mn); None: where the tokenizer lower-cases.
+        no_final_sigma: whether a capital sigma at the end of a word becomes σ in lower case, as it does elsewhere, and
+            not ς.
         split_ideographs: whether each ideograph is a word by itself, `tokenize_chinese_chars`.
         max_word_characters: of a word; a longer one is unknown. 100 in Hugging Face's tokenizers.
         is_mpnet: whether special tokens and rows are those of MPNet, <s> a </s></s> b </s>.
@@ -50,6 +52,7 @@ class TokenizerSettings:
     """
 
     strip_accents: bool | None = None
+    no_final_sigma: bool = False
     split_ideographs: bool = True
     max_word_characters: int = 200
     is_mpnet: bool = False
@@ -60,6 +63,11 @@ class TokenizerSettings:
     def strips_accents(self, lower_case: bool) -> bool:
         """Returns whether accents are dropped by a tokenizer that lower-cases or does not."""
         return lower_case if self.strip_accents is None else self.strip_accents
+
+    def folding(self, lower_case: bool) -> dict[str, bool]:
+        """Arguments of `characters.fold` for a tokenizer that lower-cases or does not."""
+        strips = self.strips_accents(lower_case)
+        return {"lower_case": lower_case, "strip_accents": strips, "final_sigma": not self.no_final_sigma}
 
     def found_as(self, tokens: Iterable[str]) -> list[AddedToken]:
         """Rules for finding each of some tokens in texts."""
@@ -94,7 +102,8 @@ def _checked(values: Settings, kinds: Mapping[str, Kind[Any]]) -> dict[str, Any]
 
 
 KINDS: Mapping[str, Kind[Any]] = {
-    **dict.fromkeys(("strip_accents", "split_ideographs", "is_mpnet", "odd_to_longer", "one_segment"), FLAG),
+    **dict.fromkeys(("strip_accents", "no_final_sigma", "split_ideographs"), FLAG),
+    **dict.fromkeys(("is_mpnet", "odd_to_longer", "one_segment"), FLAG),
     "max_word_characters": whole(1, MAX_WORD_CHARACTERS),
     "added_tokens": LIST,
 }

@@ -48,6 +48,7 @@ RULES = {
     XLNET: "xlnet.model",
 }  # kind of tokenizer -> the file next to vocab.txt with its rules
 CASED = (BYTE_BPE, BERT_BYTE_BPE, XLM_ROBERTA, DEBERTA_V2, XLNET)  # kinds that never lower-case
+MAX_SHOWN = 3  # words that a sentence names
 NAMED = re.compile(r"\[[^\s\[\]]+\]|<[^\s<>]+>")  # what special tokens look like
 
 log = logging.getLogger(__name__)
@@ -100,12 +101,13 @@ def content_of(vocabulary: Sequence[str]) -> list[str]:
 
 
 def are_alike(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Returns whether two tokenizers give texts the same ids, but for words of more than a hundred characters."""
-    settings = (
-        dataclasses.replace(settings_of(each), max_word_characters=0, odd_to_longer=False, one_segment=False)
-        for each in (one, other)
-    )
-    return list(one) == list(other) and next(settings) == next(settings)
+    """Returns whether two tokenizers give texts the same ids, but for rare words and the rows of pairs.
+
+    Rare are words of more than a hundred characters and Greek ones in capitals.
+    """
+    ignored = dict.fromkeys(("no_final_sigma", "odd_to_longer", "one_segment"), False)
+    first, second = (dataclasses.replace(settings_of(each), max_word_characters=0, **ignored) for each in (one, other))
+    return list(one) == list(other) and first == second
 
 
 def kind_of(vocabulary: Collection[str]) -> str:
@@ -227,13 +229,32 @@ def write(path: str | os.PathLike[str], vocabulary: Sequence[str]) -> None:
     atomic_files.write_lines(path, (f"{token}\n" for token in vocabulary), shared=True)
 
 
-def extend(vocabulary: Collection[str], new_words: Iterable[str], *, lower_case: bool = True) -> list[str]:
+@dataclasses.dataclass(frozen=True)
+class Extension:
+    """A longer vocabulary: its `tokens`, and which words were added, were in it already, and can never match."""
+
+    tokens: list[str]
+    added: tuple[str, ...]
+    known: tuple[str, ...]
+    unmatched: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = [f"{len(self.added):,} added", f"{len(self.known):,} known"]
+        if self.unmatched:
+            more = ", ..." if len(self.unmatched) > MAX_SHOWN else ""
+            shown = ", ".join(map(repr, self.unmatched[:MAX_SHOWN]))
+            parts.append(f"{len(self.unmatched):,} cannot match, as the tokenizer splits them: {shown}{more}")
+        return ", ".join(parts)
+
+
+def extend(vocabulary: Collection[str], new_words: Iterable[str], *, lower_case: bool = True) -> Extension:
     """Adds domain words: each replaces an [unusedN] token while one is left, then they are appended.
 
-    extend([..., "[unused0]", "the"], ["krill", "##opod"])  ->  [..., "krill", "the", "##opod"]
+    extend([..., "[unused0]", "the"], ["krill", "##opod"]).tokens  ->  [..., "krill", "the", "##opod"]
 
-    No other token changes its id. If the list grew, the model's token table must grow too. A word such as [E1] or <e>
-    becomes a special token, which is recognized only where special_tokens_in_strings names it.
+    No other token changes its id. If the list grew, the model's token table must grow too. Words are added as the
+    tokenizer writes them, "Krill" as "krill". A word such as [E1] or <e> becomes a special token, which is recognized
+    only where special_tokens_in_strings names it.
 
     Args:
         vocabulary: the tokens to start from; not changed.
@@ -241,7 +262,7 @@ def extend(vocabulary: Collection[str], new_words: Iterable[str], *, lower_case:
         lower_case: as the tokenizer that will use it.
 
     Raises:
-        UserError: the tokenizer could never match a word, it is in the vocabulary already, or this is not WordPiece's.
+        UserError: this is not a vocabulary of WordPiece.
     """
     if isinstance(vocabulary, SubwordVocabulary):
         raise UserError("Words can be added to a WordPiece vocabulary alone: any text can be written with this one.")
@@ -249,23 +270,21 @@ def extend(vocabulary: Collection[str], new_words: Iterable[str], *, lower_case:
     extended = with_settings(list(vocabulary), settings)
     known = set(extended)
     unused = iter([i for i, token in enumerate(extended) if re.fullmatch(r"\[unused\d+\]", token)])
-    for word in new_words:
-        body = word.removeprefix("##")
-        if word in known:
-            raise UserError(f"The token {word!r} is in the vocabulary already or given twice; remove it.")
-        if not body or body.split() != [body]:
-            raise UserError(f"The token {word!r} is empty or has white space in it; pass single words.")
-        parts = basic_tokenize(body, lower_case=lower_case, settings=settings)
-        is_matched = parts == [body] or NAMED.fullmatch(word)
-        if not is_matched or len(body.encode()) > MAX_TOKEN_BYTES:
-            raise UserError(
-                f"The token {word!r} can never match: the tokenizer (lower_case={lower_case}) makes "
-                f"{' '.join(parts)!r} of it, and matches at most 200 bytes; pass it in that form, one word each."
-            )
-        known.add(word)
-        index = next(unused, None)
-        if index is None:
-            extended.append(word)
+    added, found, unmatched = [], [], []
+    for given in new_words:
+        body = given.removeprefix("##")
+        parts = [body] if NAMED.fullmatch(given) else basic_tokenize(body, lower_case=lower_case, settings=settings)
+        word = f"{given.removesuffix(body)}{''.join(parts)}"
+        if given in known or word in known:
+            found.append(given)
+        elif len(parts) != 1 or len(parts[0].encode()) > MAX_TOKEN_BYTES:
+            unmatched.append(given)
         else:
-            extended[index] = word
-    return extended
+            known.add(word)
+            added.append(word)
+            index = next(unused, None)
+            if index is None:
+                extended.append(word)
+            else:
+                extended[index] = word
+    return Extension(extended, tuple(added), tuple(found), tuple(unmatched))

@@ -60,7 +60,7 @@ class ExactWordpiece:
             self._wordpiece = tf_text.FastWordpieceTokenizer(model_buffer=self._model, token_out_type=tf.int32)
             self._widening = positions[:, None], values
             self._retry_node = as_single_node(self._retry_long_words)
-            self._sigma = final_sigma_pattern() if lower_case else None
+            self._sigma = final_sigma_pattern() if lower_case and not settings.no_final_sigma else None
             self._check_against_reference(vocabulary, lower_case, settings)
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:

@@ -11,7 +11,7 @@ from bert_tf.checkpoints import formats, huggingface_tokenizers, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.text import record_tokenizer, tokenizer_kinds, vocabulary, vocabulary_learning
+from bert_tf.text import host_tokenizer_kinds, record_tokenizer, tokenizer_kinds, vocabulary, vocabulary_learning
 from bert_tf.text.tokenizer_settings import TokenizerSettings
 
 WORDS = [*PIECES[:5], *"El el año ano está esta . 東京 ##大学 行く".split()]
@@ -59,6 +59,22 @@ def test_tokenizer_json_says_it_all_for_a_general_class(settings, expected, tmp_
     (tmp_path / "fast" / "vocab.txt").unlink()
     (tmp_path / "fast" / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
     assert tokens_of(formats.read(tmp_path / "fast")) == expected
+
+
+def test_a_capital_sigma_becomes_that_of_the_maker(tmp_path):
+    text, tokens = "ΟΔΟΣ. ΑΣ\u00adΑ Σ", [*WORDS[:5], *"α δ ο ς σ ##α ##δ ##ο ##ς ##σ .".split()]
+    tokens += [f"[unused{number}]" for number in range(len(PIECES) - len(tokens))]
+    source = dataclasses.replace(checkpoint(), vocabulary=tokens, lower_case=True)
+    formats.write(source, tmp_path / "huggingface", "huggingface")
+    theirs = Tokenizer.from_file(str(tmp_path / "huggingface" / "tokenizer.json")).encode(text).tokens[1:-1]
+    formats.write(formats.read(tmp_path / "huggingface"), tmp_path / "native", "native")
+    for name in ("huggingface", "native"):
+        read = formats.read(tmp_path / name)
+        assert tokens_of(read, [text]) == [" ".join(theirs)] == ["ο ##δ ##ο ##σ . α ##σ ##α σ"]
+        host = host_tokenizer_kinds.create(read.vocabulary, True)
+        assert [tokens[number] for number in host(text)] == theirs
+    formats.write(source, tmp_path / "google", "google_tf")
+    assert tokens_of(formats.read(tmp_path / "google"), [text]) == ["ο ##δ ##ο ##ς . α ##σ ##α σ"]
 
 
 def test_mpnet_has_wordpiece_with_rows_of_roberta(tmp_path):
@@ -162,7 +178,7 @@ STEPS = [  # changes of tokenizer.json and what the sentence names
     ({"normalizer": {"type": "BertNormalizer", "lowercase": "x"}}, "normalizer.lowercase is 'x'; expected true or"),
     ({"pre_tokenizer": {"type": "Replace", "pattern": "x"}}, "pre_tokenizer.pattern is 'x'; expected an object of"),
     ({"post_processor": {"type": "TemplateProcessing", "single": 5}}, "post_processor.single is 5; expected a list of"),
-    ({"post_processor": {"type": "TemplateProcessing", "single": [{}]}}, "post_processor is none"),
+    ({"post_processor": {"type": "TemplateProcessing", "single": [{}]}}, "post_processor is none, none, which"),
     (
         {"post_processor": {"type": "TemplateProcessing", "single": [{"X": 5}]}},
         r"single\[0\].X is 5; expected an object",

@@ -100,7 +100,7 @@ def test_convert_json_has_the_same_content(source, tmp_path, capsys):
 
 def test_vocabulary_is_learned_and_extended_atomically(tmp_path, capsys):
     (tmp_path / "a.txt").write_text("The fox ran over the hill.\n\nIt saw a fox.\n" * 9)
-    (tmp_path / "words.txt").write_text("krill\n")
+    (tmp_path / "words.txt").write_text("Krill\nkrill\nfox\nsundering-flood\n")
     vocab, longer = tmp_path / "vocab.txt", tmp_path / "longer.txt"
     assert main.main(["vocabulary", str(tmp_path / "a.txt"), str(vocab), "--vocab_size=40", "--json"]) == 0
     pieces = vocabulary.read(vocab)
@@ -109,10 +109,13 @@ def test_vocabulary_is_learned_and_extended_atomically(tmp_path, capsys):
     assert "fox" in pieces and len(pieces) <= 40
     assert main.main(["vocabulary", str(tmp_path / "words.txt"), str(longer), f"--extend={vocab}"]) == 0
     assert vocabulary.read(longer) == [*pieces, "krill"]
+    assert (
+        "1 added, 2 known, 1 cannot match, as the tokenizer splits them: 'sundering-flood'." in capsys.readouterr().out
+    )
     for arguments, expected in (
         (["a.txt", "vocab.txt"], ".*vocab.txt already exists"),
         (["none.txt", "new.txt"], "none.txt"),
-        (["words.txt", "new.txt", f"--extend={longer}"], "'krill' is in the vocabulary already"),
+        (["words.txt", "new.txt", f"--extend={longer}"], "words.txt has no word to add: 0 added, 3 known"),
         (["a.txt", "new.txt", "--vocab_size=5"], "vocab_size is 5; expected more than the 5 special tokens"),
     ):
         first, second, *flags = arguments

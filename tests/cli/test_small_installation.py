@@ -51,7 +51,8 @@ PROGRAMS = {
     "bert_tf.fine_tune([('a', 'x'), ('b', 'y')] * 9, output_dir='out')": TENSORFLOW,
     "bert_tf.fine_tune('table.csv', output_dir='out')": TENSORFLOW,
     "bert_tf.pretrain(texts=['One. Two.'], output_dir='out')": SENTENCEX,
-    "from bert_tf.text.tokenizer import Tokenizer; Tokenizer.from_file('vocab.txt')": "tensorflow is not",
+    "from bert_tf.text.tokenizer import Tokenizer; Tokenizer.from_file('vocab.txt')": TENSORFLOW,
+    "from bert_tf.model import heads": TENSORFLOW,
 }
 
 

@@ -59,6 +59,14 @@ def test_pairs_and_windows_as_an_engine_reads_them(export, windows, lengths):
     assert [(a, b, whole_texts.of(folder)(["a " * a, "b " * b])) for a, b, _ in lengths] == lengths
 
 
+def test_pairs_of_an_export_without_an_engine(export, tmp_path):
+    inputs = {"text_a": None, "text_b": None}
+    folder = export(kind="classes", labels=["x", "y"], inputs=inputs)
+    (tmp_path / "assets.extra" / "tokenizer_config.json").write_text('{"do_lower_case": true, "model_max_length": 6}')
+    cuts = whole_texts.of(folder)
+    assert [cuts(["a " * count, "b"]) for count in (0, 2, 3, 9)] == [False, False, True, True]
+
+
 def test_export_that_does_not_say_it(export, tmp_path):
     assert whole_texts.of(export()) is None
     (tmp_path / "assets.extra" / "bert_config.json").unlink()

@@ -70,7 +70,11 @@ ADDED = (AddedToken(content="[E1]", normalized=True, single_word=True),)
 CASES = {  # vocabulary, lower_case, special_tokens_in_strings
     "uncased": (wordpiece, True, False),
     "cased": (wordpiece, False, True),
-    "own": (lambda: wordpiece(split_ideographs=False, strip_accents=False, max_word_characters=9), True, False),
+    "own": (
+        lambda: wordpiece(split_ideographs=False, strip_accents=False, max_word_characters=9, no_final_sigma=True),
+        True,
+        False,
+    ),
     "added": (lambda: wordpiece(added_tokens=ADDED), True, ["[E1]"]),
     "byte_bpe": (lambda: vocabulary_learning.learn(TEXTS, 320, kind=BYTE_BPE), False, True),
     "bert_byte_bpe": (lambda: vocabulary_learning.learn(TEXTS, 320, kind=BERT_BYTE_BPE), False, True),

@@ -177,6 +177,29 @@ def test_files_made_with_something_else_are_refused(kind, changes, start, messag
         )
 
 
+def test_places_of_answers_lie_within_the_row(tmp_path):
+    specs = {
+        "token_ids": tf.TensorSpec([4], tf.int32),
+        "lengths": tf.TensorSpec([], tf.int32),
+        "start_positions": tf.TensorSpec([], tf.int32),
+        "end_positions": tf.TensorSpec([], tf.int32),
+    }
+
+    def rows(end):
+        path = str(tmp_path / f"{end}.tf_record")
+        values = {"input_ids": [2, 5, 6, 3], "input_mask": [1] * 4, "start_positions": [0], "end_positions": [end]}
+        features = {name: tf.train.Feature(int64_list=tf.train.Int64List(value=x)) for name, x in values.items()}
+        example = tf.train.Example(features=tf.train.Features(feature=features))
+        with tf.io.TFRecordWriter(path) as writer:
+            writer.write(example.SerializeToString())
+        return preprocessed_examples.ReadyRows(path, specs, TOKENIZER.size)
+
+    assert rows(3).count == 1
+    for end in (4, -1):
+        with pytest.raises(UserError, match=f"has the number {end} in end_positions of record 1; expected 0 to 3"):
+            rows(end)
+
+
 def test_files_of_other_vocabularies_tasks_and_lengths_are_refused_without_notes(tmp_path):
     preprocessed.write(text_task("classes"), options_of(tmp_path), start_of(), ["train"])
     path = tmp_path / "train.tf_record"

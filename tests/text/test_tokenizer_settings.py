@@ -26,6 +26,8 @@ RIGHT = [  # settings, lower case, text, tokens of transformers 5.24
     ({}, True, "El año", "el ano"),
     ({"split_ideographs": False}, False, "東京大学 に 行く。", "東京 ##大学 に 行く 。"),
     ({}, False, "東京大学 に。", "東 京 大 学 に 。"),
+    ({"no_final_sigma": True}, True, "ΣΣ, Σ", "σ ##σ , σ"),
+    ({}, True, "ΣΣ, Σ", "σ ##ς , σ"),
     ({"max_word_characters": 100}, False, f"{'a' * 100} {'b' * 101} 漢", f"a {'##a ' * 99}[UNK] 漢"),
 ]
 
@@ -67,7 +69,10 @@ def strings(seed, count):
 )
 def test_graph_and_table_equal_the_reference(lower_case, strip_accents, split_ideographs):
     settings = TokenizerSettings(
-        strip_accents=strip_accents, split_ideographs=split_ideographs, max_word_characters=100
+        strip_accents=strip_accents,
+        no_final_sigma=split_ideographs,
+        split_ideographs=split_ideographs,
+        max_word_characters=100,
     )
     tokens, texts = vocabulary.with_settings(TOKENS, settings), strings(5, 300)
     expected = [reference_tokenize(text, set(TOKENS), lower_case=lower_case, settings=settings) for text in texts]
@@ -115,7 +120,7 @@ def test_settings_are_kept_next_to_the_vocabulary(tmp_path):
         TOKENS.index("año"),
         TOKENS.index("está"),
     ]
-    extended = vocabulary.extend(vocabulary.read(path), ["mañana"])
+    extended = vocabulary.extend(vocabulary.read(path), ["mañana"]).tokens
     assert vocabulary.settings_of(extended) == settings
     (tmp_path / "tokenizer_settings.json").write_text('{"stem": true}')
     with pytest.raises(UserError, match="has 'stem', which is not a setting"):

@@ -16,6 +16,7 @@ from bert_tf.checkpoints import published, torch_folders
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_position_table
 from bert_tf.config.bert_config import BETWEEN
+from bert_tf.config.segments import chosen
 from bert_tf.errors import UserError, listed, reason_of
 from bert_tf.model.weights import HEADS, PRE_TRAINED, holds_floats
 from bert_tf.runtime import atomic_files, files, plugins
@@ -71,7 +72,7 @@ def read(path: str | os.PathLike[str], format_name: str | None = None, *, segmen
     Args:
         path: the checkpoint.
         format_name: its format; by default the format of this package that recognizes it.
-        segments: "one" or "two", of the texts of a pair; None: as its files say.
+        segments: "one" or "two", of the texts of a pair; None: as `config.segments.choosing` or its files say.
 
     Raises:
         UserError: there is no such file, no format recognizes it, or it is damaged.
@@ -128,8 +129,8 @@ def _checked(checkpoint: Checkpoint, path: str, segments: str | None = None) -> 
             f"{len(damaged)} weights in {path} hold NaN or infinity, the first is {damaged[0]}: the training that "
             "wrote them failed; pass an earlier checkpoint of it."
         )
-    if segments:
-        checkpoint = checkpoint.with_segments(segments)
+    if wanted := segments or chosen():
+        checkpoint = checkpoint.with_segments(wanted)
     for sentence in (*checkpoint.left_out, *filter(None, [checkpoint.segments_differ])):
         logging.getLogger("bert_tf").warning("%s: %s.", path, sentence)
     return checkpoint

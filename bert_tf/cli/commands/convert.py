@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _read(arguments: argparse.Namespace) -> Checkpoint:
     """The checkpoint with what flags say."""
-    checkpoint = formats.read(arguments.source, arguments.source_format, segments=arguments.segments)
+    checkpoint = formats.read(arguments.source, arguments.source_format)
     return shared_flags.complete_checkpoint(checkpoint, arguments)
 
 
@@ -153,12 +153,22 @@ def _notes(arguments: argparse.Namespace, checkpoint: Checkpoint, *, has_head: b
         yield f"How {arguments.source} makes vectors of texts was left out, as {what}: embeddings will differ."
     kinds = (*heads.kinds("takes_any_number"), *heads.kinds("is_of_pairs"), "choice")
     settings, format_name = vocabulary.settings_of(checkpoint.vocabulary or ()), arguments.format
-    if format_name == "huggingface" and has_head and checkpoint.kind in kinds and not settings.odd_to_longer:
-        yield "Of two long texts that share an odd number of tokens, transformers gives the longer one the odd token."
+    if format_name in ("huggingface", "google_tf"):
+        of_huggingface = format_name == "huggingface"
+        whose, longer, sigma = (
+            ("transformers", "longer", "σ") if of_huggingface else ("google-research/bert", "first", "ς")
+        )
+        if has_head and checkpoint.kind in kinds and settings.odd_to_longer != of_huggingface:
+            yield f"Of two long texts that share an odd number of tokens, {whose} gives the {longer} one the odd token."
+        has_finals = any("ς" in token for token in checkpoint.vocabulary or ())
+        if checkpoint.lower_case and has_finals and settings.no_final_sigma != of_huggingface:
+            yield f"At the end of a word, {whose} lower-cases a Greek Σ to {sigma}, as this model does not."
     if format_name == "keras_hub" and checkpoint.max_seq_length is not None:
         yield f"keras_hub does not keep the length of texts, {checkpoint.max_seq_length} tokens: pass it to KerasHub."
     if format_name == "keras_hub" and (settings.odd_to_longer or settings.one_segment):
         yield "Pairs are truncated and get segments as KerasHub does it, which may change answers."
+    if checkpoint.config.encoder == "xlnet":
+        yield "mask_emb is not written, as only XLNet's own pre-training reads it."
     if checkpoint.labels and has_head:
         yield f"Labels: {', '.join(checkpoint.labels)}."
     if checkpoint.vocabulary is None:

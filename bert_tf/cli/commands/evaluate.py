@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bert_tf.cli import search_flags, shared_flags
+from bert_tf.config import segments
 from bert_tf.errors import count_text
 from bert_tf.export import loaded_model
 from bert_tf.heads.span import answer_highlights
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="folder of an export, of a run with one, or a checkpoint")
     parser.add_argument("--file", required=True, help="labelled texts, questions or tagged words, or plain text")
     shared_flags.add_columns(parser)
+    shared_flags.add_segments(parser)
     shared_flags.add_inference(parser)
     parser.add_argument("--batch_size", type=int, help="examples per batch (32; 2048 compiled by XLA)")
     search_flags.add_arguments(parser)
@@ -54,6 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     shared_flags.set_up(arguments)
+    if is_index(arguments.model) or is_pretraining(arguments.model):
+        segments.check_unused(arguments.model)
     if is_index(arguments.model):
         _evaluate_index(arguments)
         return

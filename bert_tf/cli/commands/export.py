@@ -17,6 +17,7 @@ import os
 
 from bert_tf.checkpoints import formats
 from bert_tf.cli import shared_flags
+from bert_tf.config import segments
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.errors import UserError, listed
 from bert_tf.export import engine_predictor, loaded_model
@@ -40,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "onnx_int8; they answer without TensorFlow",
     )
     shared_flags.add_num_texts(parser)
+    shared_flags.add_segments(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace an existing export")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     shared_flags.add_trust(parser)
@@ -51,6 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
     is_run = trained_model.is_run(folder) or not formats.is_checkpoint(folder)
     if is_run:
         trained_model.check_run(folder)
+        segments.check_unused(folder)
     elif arguments.target is None:
         raise UserError(f"{folder} is a checkpoint and no run: pass TO, the folder to write, too.")
     target = os.path.join(folder, "export") if arguments.target is None else arguments.target

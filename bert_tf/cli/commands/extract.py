@@ -76,7 +76,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _engine(arguments: argparse.Namespace) -> EnginePredictor | None:
     """The export by the engine of the flags; None for TensorFlow, which alone has some of them."""
-    others = dict.fromkeys(("layer_weights", "vocab_file", "do_lower_case", "special_tokens_in_strings"), ("", None))
+    others = dict.fromkeys(
+        ("layer_weights", "vocab_file", "do_lower_case", "special_tokens_in_strings", "segments"), ("", None)
+    )
     usual = {"layers": ("last", "-1"), "precision": ("float32",), "export": (None,), **others}
     given = [name for name, values in usual.items() if getattr(arguments, name) not in values]
     if arguments.engine in (AUTO, TENSORFLOW) and (given or arguments.jit_compile == "true"):
@@ -93,7 +95,7 @@ def _checkpoint(arguments: argparse.Namespace, predictor: EnginePredictor | None
     """The checkpoint of the flags; of an engine what it says of its vectors."""
     if predictor:
         return Checkpoint(config=predictor.config, sentence_vectors=predictor.sentence_vectors)
-    return shared_flags.complete_checkpoint(formats.read(arguments.source, segments=arguments.segments), arguments)
+    return shared_flags.complete_checkpoint(formats.read(arguments.source), arguments)
 
 
 def answer_file(arguments: argparse.Namespace) -> None:

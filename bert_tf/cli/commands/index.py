@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch_size", type=int, default=64, help="texts per batch (64)")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing index")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    shared_flags.add_segments(parser)
     shared_flags.add_inference(parser)
 
 

@@ -74,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--id_column", metavar="NAME", help="column of FILE with an id (0, 1, 2, ...)")
     parser.add_argument("--output", help="file to write, .jsonl, .tsv, .csv, .xlsx or .parquet")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
+    shared_flags.add_segments(parser)
     shared_flags.add_inference(parser)
     parser.add_argument("--batch_size", type=int, help="texts per batch (32; 2048 compiled by XLA)")
 

@@ -77,6 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reranker", default="", metavar="MODEL", help="of indexes: export or run of a model of pairs")
     parser.add_argument("--reranker_label", default="", metavar="LABEL", help="its class that means a match")
     shared_flags.add_num_texts(parser)
+    shared_flags.add_segments(parser)
     shared_flags.add_inference(parser)
     parser.add_argument("--access_log", action="store_true", help="print a line per request")
     parser.add_argument("--log_format", choices=("text", "json"), default="text", help="format of that line (text)")

@@ -6,9 +6,10 @@
   bert-tf vocabulary 'crawl/*.jsonl.zst' vocab.txt --runner=DaskRunner
 
 TEXTS are comma-separated files, folders or globs, as for bert-tf records. A vocabulary is learned from their first 100
-million characters, or with --runner from all of them, on an engine of Apache Beam. With --extend, TEXTS
-is a file with one word per line: words replace the [unusedN] tokens and are then appended, so no other token changes
-its id. TO is written completely or not at all; with other kinds than WordPiece, their rules next to it.
+million characters, or with --runner from all of them, on an engine of Apache Beam. With --extend, TEXTS is a file with
+one word per line: words replace the [unusedN] tokens and are then appended, so no other token changes its id. Words
+that are in the vocabulary, or that its tokenizer would split, are counted and left out. TO is written completely or not
+at all; with other kinds than WordPiece, their rules next to it.
 """
 
 import argparse
@@ -46,9 +47,13 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(f"{output} cannot be written: pass a file in an existing folder.")
     if files.exists(output) and not arguments.overwrite:
         raise UserError(f"{output} already exists: pass another name, or --overwrite.")
+    extension = None
     if arguments.extend:
         words = [line.strip() for line in text_lines.read(arguments.input_file) if line.strip()]
-        tokens = vocabulary.extend(vocabulary.read(arguments.extend), words, lower_case=lower_case)
+        extension = vocabulary.extend(vocabulary.read(arguments.extend), words, lower_case=lower_case)
+        if not extension.added:
+            raise UserError(f"{arguments.input_file} has no word to add: {extension}.")
+        tokens = extension.tokens
     else:
         tokens = _learn(arguments, lower_case)
     vocabulary.write(output, tokens)
@@ -57,7 +62,8 @@ def run(arguments: argparse.Namespace) -> None:
             json.dumps({"vocabulary": output, "pieces": len(tokens), "lower_case": lower_case, "kind": arguments.kind})
         )
     else:
-        print(f"{output} has {len(tokens):,} tokens, {'uncased' if lower_case else 'cased'}.")
+        words_added = f" {extension}." if extension else ""
+        print(f"{output} has {len(tokens):,} tokens, {'uncased' if lower_case else 'cased'}.{words_added}")
 
 
 def _learn(arguments: argparse.Namespace, lower_case: bool) -> list[str]:

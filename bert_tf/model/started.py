@@ -1,0 +1,14 @@
+"""Starts TensorFlow without its messages and imports Keras: to be imported before Keras.
+
+Raises UserError if one of them is not installed.
+"""
+
+import sys
+
+from bert_tf.runtime import lazy
+from bert_tf.runtime.tensorflow_startup import ensure_started, no_messages
+
+ensure_started()
+if "keras" not in sys.modules:
+    with no_messages():
+        _ = lazy.keras.layers
