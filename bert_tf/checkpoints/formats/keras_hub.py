@@ -36,7 +36,7 @@ from bert_tf.checkpoints.keras_hub_layouts import (
     path_here,
 )
 from bert_tf.checkpoints.keras_hub_presets import KAGGLE, TASK_WEIGHTS, WEIGHTS, Preset
-from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.bert_config import BETWEEN, BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.model.weights import from_canonical_names, to_canonical_names
@@ -210,16 +210,27 @@ def _role(checkpoint: Checkpoint) -> str:
     """The task of KerasHub that a checkpoint is written as."""
     config, names, vectors = checkpoint.config, checkpoint.weights.keys(), checkpoint.sentence_vectors
     ours = LAYOUTS[config.encoder].names
-    kind = checkpoint.kind or heads.of_size(2)
-    is_whole = {"classifier/kernel", "classifier/bias", f"{POOLER}kernel"} <= names & ours.keys()
-    if is_whole and kind in heads.known() and heads.get(kind).activations and not config.is_causal:
+    own_head = {"classifier/kernel", "classifier/bias", f"{POOLER}kernel"}
+    if own_head <= names & ours.keys() and _activation(checkpoint) is not None:
         return CLASSIFIERS[0]
-    if {name for name in ours if name.startswith("masked_lm/")} - names == set() and "masked_lm/norm/gamma" in ours:
+    masked_lm = {name for name in ours if name.startswith("masked_lm/")}
+    if masked_lm and masked_lm <= names:
         return MASKED_LM
     plain = vectors and dataclasses.replace(vectors, pooling="", normalize=False, max_seq_length=None)
     if plain == SentenceVectors(pooling="") and vectors.pooling in POOLINGS and config.encoder in EMBEDDERS:
         return EMBEDDER
     return BACKBONE
+
+
+def _activation(checkpoint: Checkpoint) -> str | None:
+    """The activation of a classifier of KerasHub for the head of a checkpoint; None for other heads."""
+    kind = heads.current(checkpoint.kind) or heads.of_size(len(checkpoint.weights["classifier/bias"]))
+    if any(name.startswith(BETWEEN) for name in checkpoint.weights):
+        return None
+    if kind in (heads.of_size(1), heads.of_size(2)):
+        return "linear"
+    known = heads.known()[kind].activations if kind in heads.known() else ()
+    return next(iter(known), None)
 
 
 def _is_in(role: str, path: str, name: str) -> bool:
@@ -303,8 +314,7 @@ def _arguments_of_task(checkpoint: Checkpoint, role: str) -> dict[str, Any]:
         return {"pooling_mode": vectors.pooling, "normalize": vectors.normalize}
     if role not in CLASSIFIERS:
         return {}
-    size = len(checkpoint.weights["classifier/bias"])
-    return {"num_classes": size, "activation": heads.get(checkpoint.kind or heads.of_size(size)).activations[0]}
+    return {"num_classes": len(checkpoint.weights["classifier/bias"]), "activation": _activation(checkpoint)}
 
 
 def _fill(file: str, arrays: "dict[str, np.ndarray]", *, in_task: bool) -> None:
