@@ -35,6 +35,9 @@ def load(
     segments: "Segments | None" = None,
     trust_code: bool = False,
     engine: "Engine | None" = None,
+    labels: "Sequence[str] | int | None" = None,
+    kind: str | None = None,
+    new_head: bool = False,
 ) -> "Bert":
     """Reads any checkpoint that `bert-tf convert` takes, a run or an export, as a Keras model that also takes strings.
 
@@ -54,10 +57,20 @@ def load(
         engine: "openvino" or "onnx", or one of them with "_int8", answers by the model for it that an export holds,
             without loading TensorFlow, and has methods for texts but no Keras model; "auto" takes the fastest of those,
             else TensorFlow.
+        labels: names of the labels to train on, or their number: the model gets a new head with random weights, unless
+            the checkpoint has one with these labels.
+        kind: of the head: "classes" (by default), "multi_label", "regression", "relevance", "tags", "span" or "choice".
+        new_head: whether to replace a head that the checkpoint has.
 
     Raises:
-        UserError: no format recognizes the path, a file is damaged or names code outside of this package, or a weight
-            of the encoder has another shape than the configuration says.
+        UserError: no format recognizes the path, a file is damaged or names code outside of this package, a weight of
+            the encoder has another shape than the configuration says, or the head has other labels or another kind.
+
+    Example:
+        bert = bert_tf.load("my-bert", labels=["bad", "good"])
+        bert.model.compile()
+        bert.model.fit(bert_tf.PreprocessingLayer(bert)(texts), numbers)  # docs/keras.md
+        bert.save("my-classifier")
     """
     from bert_tf.api import call_options, python_words
 
@@ -69,9 +82,14 @@ def load(
                 "special_tokens_in_strings": special_tokens_in_strings,
                 "segments": segments,
                 "trust_code": trust_code,
+                "labels": labels,
+                "kind": kind,
+                "new_head": new_head,
             }
         )
         if engine is not None:
+            if new_head or labels is not None or kind is not None:
+                raise UserError("labels, kind and new_head are for Keras models: remove engine.")
             from bert_tf.api import engine_bert
 
             found = engine_bert.load(path, engine, format_name)

@@ -100,7 +100,7 @@ class BaseBert:
         if changed:
             raise UserError(
                 f"A pickle of a loaded model has its path and not its content, and {', '.join(changed)} of this model "
-                f"differs from {self.path}: write it with bert_tf.checkpoints.formats.write and load that folder."
+                f"differs from {self.path}: write it with save(FOLDER) and load that folder."
             )
 
     def _check_process(self) -> None:
@@ -149,7 +149,8 @@ class BaseBert:
     @functools.cached_property
     def _is_made_here(self) -> bool:
         """Returns whether a run or an export says how many texts an example has."""
-        return files.exists(os.path.join(self.path, "run.json")) or loaded_model.is_export(self.path)
+        is_known = files.exists(os.path.join(self.path, "run.json")) or loaded_model.is_export(self.path)
+        return is_known and not self._loaded.new_head
 
     @functools.cached_property
     def _takes_any_number(self) -> bool:
@@ -236,7 +237,8 @@ def live_signatures(path: str, loaded: Checkpoint, texts: int | None) -> Any:
     from bert_tf.export import live_model
     from bert_tf.recipes import trained_model
 
-    if live_model.kind_of(loaded) == MaskedLm.kind or not files.exists(os.path.join(path, "run.json")):
+    is_of_run = not loaded.new_head and files.exists(os.path.join(path, "run.json"))
+    if live_model.kind_of(loaded) == MaskedLm.kind or not is_of_run:
         return live_model.signatures_of(path, loaded, texts)
     task = trained_model.read_task(path)
     if isinstance(task.head, TextHead) and task.head.windows:

@@ -4,6 +4,7 @@ B rows, T positions in a row, D hidden size, V vocabulary, P masked positions, C
 With dynamic packing T of the outputs is the length of the longest text.
 """
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -12,11 +13,14 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.train_config import LoraConfig
 from bert_tf.model import encoders, weights
+from bert_tf.model import lora as adapters
 from bert_tf.model.activation_probe import Probe
 from bert_tf.model.base_encoder import Pass
 from bert_tf.model.batch_layout import size_of
-from bert_tf.model.crf import Crf
+from bert_tf.model.crf import Crf, row_losses
+from bert_tf.model.fitting import FittedModel, Tensors
 from bert_tf.model.inputs import complete_for
 from bert_tf.model.layers import ConfiguredLayer, Dense, Dropout, config_of, dense
 from bert_tf.model.row_blocks import concat_blocks
@@ -25,6 +29,7 @@ from bert_tf.model.sequence_packing import POSITION_INPUTS, TABLES, PackingSpec
 Inputs = Mapping[str, tf.Tensor]
 
 HEAD_DROPOUT = 0.1  # rate before the head of a task; the original's, whatever the encoder's configuration says
+IMPOSSIBLE = -1e9  # the score of what cannot be chosen; finite, as differences of infinities are not numbers
 WINDOWS_AT_ONCE = 32  # of texts in windows, if no gradient is needed
 
 
@@ -67,7 +72,7 @@ class LogitsHead(ConfiguredLayer):
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertModel(keras.Model):
+class BertModel(FittedModel):
     """An encoder; subclasses add a head and define `outputs`.
 
     `get_config` is plain data, so `.keras` files need no code except `import bert_tf`.
@@ -76,11 +81,17 @@ class BertModel(keras.Model):
     """
 
     unread: tuple[str, ...] = ()
+    lora: LoraConfig | None = None  # of adapters, see `lora.attach`
 
-    def __init__(self, config: BertConfig | dict, **options: Any):
+    def __init__(
+        self, config: BertConfig | dict, kind: str = "", lora: dict[str, Any] | None = None, **options: Any
+    ):
         super().__init__(**options)
+        self.kind = kind or type(self).kind
         self.config = config_of(config)
         self.encoder = encoders.create(self.config, dtype=self.dtype_policy)
+        if lora:
+            adapters.attach(self, LoraConfig(**lora))
         self.built = True
 
     def call(
@@ -116,7 +127,9 @@ class BertModel(keras.Model):
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments as plain data."""
-        return {"name": self.name, "dtype": self.dtype_policy.name, "config": self.config.to_dict()}
+        values = {"name": self.name, "dtype": self.dtype_policy.name, "config": self.config.to_dict()}
+        values |= {"kind": self.kind} if self.kind else {}
+        return values | ({"lora": dataclasses.asdict(self.lora)} if self.lora else {})
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -125,6 +138,9 @@ class Pretrainer(BertModel):
 
     Encoders that are not pre-trained on pairs (`sentence_pairs` of their traits) have the first only.
     """
+
+    kind, answers = "masked_lm", {"masked_lm_logits": "labels", "next_sentence_logits": "next_sentence_label"}
+    _has_metrics = False
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
@@ -205,6 +221,8 @@ class PooledModel(BertModel):
 class Classifier(PooledModel):
     """Classifies texts, or pairs of them, into `size` classes, or with `size` labels that do not exclude each other."""
 
+    kind, answers = "classes", {"logits": "labels"}
+
     def outputs(self, inputs: Inputs, how: Pass) -> dict[str, tf.Tensor]:
         """Returns float32 "logits" [B, size]."""
         return {"logits": self.logits(inputs, how)}
@@ -217,6 +235,8 @@ class Classifier(PooledModel):
 class Regressor(PooledModel):
     """Predicts a number for texts, or for pairs of them."""
 
+    kind, answers = "regression", {"values": "labels"}
+
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, 1, **options)
 
@@ -228,6 +248,8 @@ class Regressor(PooledModel):
 @keras.saving.register_keras_serializable("bert_tf")
 class MultipleChoice(PooledModel):
     """Chooses among texts, each encoded by itself (Devlin et al. 2018, section 4.4)."""
+
+    kind, answers = "choice", {"logits": "labels"}
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, 1, **options)
@@ -242,6 +264,7 @@ class MultipleChoice(PooledModel):
 class SpanFinder(BertModel):
     """Scores every token as the start and as the end of an answer (google-research/bert `run_squad.py`)."""
 
+    kind, answers = "span", {"start_logits": "start_positions", "end_logits": "end_positions"}
     unread = ("encoder/pooler/kernel", "encoder/pooler/bias")
 
     def __init__(self, config: BertConfig | dict, **options: Any):
@@ -257,6 +280,14 @@ class SpanFinder(BertModel):
         logits = tf.reshape(logits, [-1, size_of(tokens, 1), 2])
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
+    def judged(self, name: str, values: tf.Tensor, x: Any) -> tf.Tensor:
+        """The logits without those of padding."""
+        return without_padding(values, self.complete(x)["lengths"])
+
+    def own_loss(self, labels: Tensors, outputs: Tensors, weights: Tensors) -> tf.Tensor:
+        """The mean of start and end."""
+        return super().own_loss(labels, outputs, weights) / len(self.answers)
+
 
 @keras.saving.register_keras_serializable("bert_tf")
 class TokenClassifier(BertModel):
@@ -265,6 +296,8 @@ class TokenClassifier(BertModel):
     crf: whether the labels of a sentence are a chain; see `model.crf`.
     """
 
+    kind, answers = "tags", {"logits": "labels"}
+    _answers_tokens = True
     unread = ("encoder/pooler/kernel", "encoder/pooler/bias")
 
     def __init__(self, config: BertConfig | dict, size: int, crf: bool = False, **options: Any):
@@ -283,8 +316,22 @@ class TokenClassifier(BertModel):
         logits = tf.reshape(logits, [-1, size_of(tokens, 1), logits.shape[-1]])
         return {"logits": logits} | ({"potentials": self.crf(logits)} if self.crf else {})
 
+    def own_loss(self, labels: Tensors, outputs: Tensors, weights: Tensors) -> tf.Tensor:
+        """Of a CRF the negative log likelihood of the rows, per word."""
+        if self.crf is None:
+            return super().own_loss(labels, outputs, weights)
+        losses, counts = row_losses(
+            outputs["logits"], labels["logits"], weights["logits"] > 0, outputs["all"]["potentials"][0]
+        )
+        return tf.math.divide_no_nan(tf.reduce_sum(losses * counts), tf.reduce_sum(counts))
+
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "size": self.classifier.bias.shape[0], "crf": self.crf is not None}
+
+
+def without_padding(logits: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Scores of positions [B, T] of texts of these lengths [B], IMPOSSIBLE after their end."""
+    return tf.where(tf.range(tf.shape(logits)[1])[None, :] < lengths[:, None], logits, IMPOSSIBLE)
 
 
 def as_rows(inputs: Inputs) -> dict[str, tf.Tensor]:
