@@ -18,7 +18,7 @@ from bert_tf.checkpoints.checkpoint_files import read_tensors
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.json_files import parse
-from bert_tf.runtime.lazy import module
+from bert_tf.runtime.lazy import module, tf
 from bert_tf.runtime.proto_messages import FIELD, message_class
 from bert_tf.runtime.settings import Settings
 
@@ -50,18 +50,27 @@ def read_h5(path: str, is_selected: Callable[[Any], bool] = lambda dataset: True
     Raises:
         UserError: the file is damaged, or has no such names.
     """
-    try:
-        with files.local_copy(path) as local, h5py.File(local, "r") as file:
-            arrays = _read_datasets(file, file.id.get_filesize(), is_selected)
-    except Exception as error:  # h5py raises anything from OSError to RuntimeError and KeyError
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UserError(f"{path} cannot be read as HDF5 ({reason}): it may be cut short; fetch it again.") from None
+    with files.local_copy(path) as local:
+        arrays = read_datasets(local, path, is_selected)
     if any(map(NEWER_KERAS.fullmatch, arrays)):
         raise UserError(
             f"{path} has numbers instead of the names of weights, as Keras writes files that end in .weights.h5: write "
             "it again with `save_pretrained`, or with `save_weights` as model.h5."
         )
     return arrays
+
+
+def read_datasets(source: Any, path: str, is_selected: Callable[[Any], bool]) -> dict[str, np.ndarray]:
+    """{name: array} of the selected datasets in an HDF5 file.
+
+    source: the file, or its path here. path: for errors. Raises UserError if the file is damaged.
+    """
+    try:
+        with h5py.File(source, "r") as file:
+            return _read_datasets(file, file.id.get_filesize(), is_selected)
+    except Exception as error:  # h5py raises anything from OSError to RuntimeError and KeyError
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(f"{path} cannot be read as HDF5 ({reason}): it may be cut short; fetch it again.") from None
 
 
 def _read_datasets(file: Any, size: int, is_selected: Callable[[Any], bool]) -> dict[str, np.ndarray]:
@@ -74,12 +83,13 @@ def _read_datasets(file: Any, size: int, is_selected: Callable[[Any], bool]) -> 
         group, _, rest = path.partition("/")
         # The group of a layer lists the names of its weights. In shards, the names begin at the top.
         name = rest if rest and "weight_names" in file[group].attrs else path
-        if dataset.dtype.kind not in "fiub" or not is_selected(dataset):
+        is_bfloat16 = dataset.dtype.itemsize == 2 and dataset.attrs.get("dtype") == "bfloat16"  # of Keras 3
+        if not (is_bfloat16 or dataset.dtype.kind in "fiub") or not is_selected(dataset):
             continue
         total += dataset.nbytes
         if dataset.is_virtual or dataset.external or dataset.nbytes != dataset.id.get_storage_size() or total > size:
             raise ValueError(f"the shape of {path} does not fit its bytes")
-        array = dataset[()]
+        array = dataset[()].view(tf.bfloat16.as_numpy_dtype) if is_bfloat16 else dataset[()]
         if name in arrays and not np.array_equal(array, arrays[name], equal_nan=True):
             raise ValueError(f"it has two different values of {name}")
         arrays[name] = array

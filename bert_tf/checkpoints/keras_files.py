@@ -1,0 +1,109 @@
+"""Files of Keras 3: `.keras` archives and `.weights.h5`, read without Keras. None of what they describe is created.
+
+Weights have the path of their place in the model, such as "layers/dense/vars/0", without the underscores with which
+names of attributes begin, as these differ between versions of Keras.
+"""
+
+import dataclasses
+import io
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_tf.checkpoints import tensorflow_weights
+from bert_tf.errors import UserError, reason_of
+from bert_tf.runtime import files, machine_memory
+from bert_tf.runtime.json_files import parse
+from bert_tf.runtime.settings import TEXT, Settings
+
+END, CONFIG, WEIGHTS, ASSETS = ".keras", "config.json", "model.weights.h5", "assets/"
+OPTIMIZER = "optimizer/"
+OLDER_LAYERS = "_layer_checkpoint_dependencies"  # what Keras 2.13 wrote for "layers"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KerasFile:
+    """The content of a `.keras` file.
+
+    Attributes:
+        config: the outermost object in config.json: class_name, registered_name, config.
+        weights: {path: array}, without those of the optimizer.
+        assets: {path of a file without "assets/": its content}.
+    """
+
+    config: Settings
+    weights: "dict[str, np.ndarray]"
+    assets: Mapping[str, bytes]
+
+
+def is_one(path: str) -> bool:
+    """Returns whether a path is that of a `.keras` file."""
+    return path.endswith(END) and files.is_file(path)
+
+
+def class_of(path: str) -> str:
+    """The class of the model in a `.keras` file, such as "keras_hub>BertTextClassifier"; UserError if damaged."""
+    entries = _read_entries(path, (CONFIG,))
+    return class_in(_config(path, entries))
+
+
+def class_in(config: Settings) -> str:
+    """The class of an object that Keras described: its registered name, or else its name."""
+    return config.value("registered_name", TEXT, "") or config.value("class_name", TEXT, "")
+
+
+def read(path: str) -> KerasFile:
+    """Reads a `.keras` file; UserError if it is damaged or has no weights in HDF5."""
+    entries = _read_entries(path, (CONFIG, WEIGHTS, ASSETS))
+    if WEIGHTS not in entries:
+        raise UserError(f"{path} has no {WEIGHTS}: save the model again with `model.save` of Keras 3.")
+    assets = {name.removeprefix(ASSETS): data for name, data in entries.items() if name.startswith(ASSETS)}
+    return KerasFile(config=_config(path, entries), weights=_weights(path, entries[WEIGHTS]), assets=assets)
+
+
+def read_weights(path: str) -> dict[str, np.ndarray]:
+    """{path in the model: array} of a `.weights.h5`, without those of the optimizer; UserError if it is damaged."""
+    with files.open_binary(path) as file:
+        return _weights(path, file.read())
+
+
+def _weights(path: str, content: bytes) -> dict[str, np.ndarray]:
+    found = tensorflow_weights.read_datasets(io.BytesIO(content), path, lambda dataset: True)
+    return {_name(name): array for name, array in found.items() if not name.startswith(OPTIMIZER)}
+
+
+def _name(name: str) -> str:
+    parts = ("layers" if part == OLDER_LAYERS else part.lstrip("_") for part in name.split("/"))
+    return "/".join(parts)
+
+
+def _config(path: str, entries: Mapping[str, bytes]) -> Settings:
+    try:
+        content: Any = parse(entries[CONFIG].decode())
+    except (KeyError, ValueError):
+        content = None
+    if not isinstance(content, dict):
+        raise UserError(f"{path} has no readable {CONFIG}: it is damaged or not a Keras file; fetch it again.")
+    return Settings(content, f"{CONFIG} in {path}")
+
+
+def _read_entries(path: str, wanted: tuple[str, ...]) -> dict[str, bytes]:
+    """The files in an archive whose names begin so; UserError if it is damaged or they need too much memory."""
+    try:
+        with files.open_binary(path) as file, zipfile.ZipFile(file) as archive:
+            chosen = [each for each in archive.infolist() if each.filename.startswith(wanted) and not each.is_dir()]
+            size, (total, _) = sum(each.file_size for each in chosen), machine_memory.machine_memory()
+            if size > total:
+                raise UserError(
+                    f"{path} describes {size:,} bytes, and this machine has {total:,} bytes of memory: it is damaged, "
+                    "or needs a larger machine."
+                )
+            return {each.filename: archive.read(each) for each in chosen}
+    except UserError:
+        raise
+    except Exception as error:  # zipfile raises anything from BadZipFile to zlib.error and NotImplementedError
+        raise UserError(
+            f"{path} cannot be read as a Keras file ({reason_of(error)}): it is cut short or damaged; fetch it again."
+        ) from None
