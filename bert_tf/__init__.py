@@ -16,14 +16,41 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from bert_tf.api.bert import Bert
+    from bert_tf.api.keras_layers import EncoderLayer, PreprocessingLayer
     from bert_tf.api.options import FineTuneOptions, PretrainOptions
     from bert_tf.api.training import Data, Run
     from bert_tf.checkpoints.checkpoint import Segments
     from bert_tf.export.engine_predictor import Engine
+    from bert_tf.model.encoders.bert import Encoder
+    from bert_tf.model.heads import (
+        BertModel,
+        Classifier,
+        MultipleChoice,
+        Pretrainer,
+        Regressor,
+        SpanFinder,
+        TokenClassifier,
+    )
     from bert_tf.training.run_directory import Callback
 
 __version__ = "0.1.0"
-__all__ = ["TrainingError", "UserError", "fine_tune", "load", "pretrain"]
+__all__ = [
+    "BertModel",
+    "Classifier",
+    "Encoder",
+    "EncoderLayer",
+    "MultipleChoice",
+    "PreprocessingLayer",
+    "Pretrainer",
+    "Regressor",
+    "SpanFinder",
+    "TokenClassifier",
+    "TrainingError",
+    "UserError",
+    "fine_tune",
+    "load",
+    "pretrain",
+]
 keras_classes.register()
 
 
@@ -168,6 +195,13 @@ def pretrain(
     return training.pretrain(files, output_dir=output_dir, texts=texts, callbacks=callbacks, **options)
 
 
+# Classes of Keras -> the modules that have them, which load TensorFlow.
+_CLASSES = {
+    **dict.fromkeys("BertModel Classifier MultipleChoice Pretrainer".split(), "bert_tf.model.heads"),
+    **dict.fromkeys("Regressor SpanFinder TokenClassifier".split(), "bert_tf.model.heads"),
+    **dict.fromkeys("EncoderLayer PreprocessingLayer".split(), "bert_tf.api.keras_layers"),
+    "Encoder": "bert_tf.model.encoders.bert",
+}
 # What other libraries call these functions, and what a loaded model has.
 _ELSEWHERE = {
     **dict.fromkeys(("frompretrained", "loadmodel", "bert", "automodel", "model", "pipeline"), "bert_tf.load(PATH)"),
@@ -182,9 +216,12 @@ _ELSEWHERE = {
 if not TYPE_CHECKING:  # for type checkers every name would exist
 
     def __getattr__(name: str) -> object:
-        """Raises AttributeError for a name that is not there, with the one that may be meant."""
+        """A class of Keras; AttributeError for a name that is not there, with the one that may be meant."""
         import difflib
+        import importlib
 
+        if name in _CLASSES:
+            return getattr(importlib.import_module(_CLASSES[name]), name)
         hint = _ELSEWHERE.get(name.lower().replace("_", ""))
         if hint is None:
             known = {public.lower().replace("_", ""): public for public in __all__}

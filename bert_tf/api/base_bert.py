@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from bert_tf.model.heads import BertModel
 
 MAX_SHOWN = 6  # labels
+OF_KERAS = ("compile", "fit", "evaluate", "summary", "layers", "trainable", "optimizer", "weights")  # of a model
 PAIR, MAX_CHOICES = ("text_a", "text_b"), 64  # of checkpoints from elsewhere
 WINDOW = 4096  # texts among which those of similar length share a batch
 
@@ -79,6 +80,13 @@ class BaseBert:
         size = f"{config.num_hidden_layers} layers of {config.hidden_size}"
         head = type(self.model).__name__ + (f" of {shown}" if shown else "")
         return f"<Bert {self.path}: {head}; {config.encoder}, {size}, {config.vocab_size:,} tokens>"
+
+    if not TYPE_CHECKING:  # for type checkers every name would exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises AttributeError, for methods of Keras with the place where they are."""
+            hint = f"; its Keras model has: use .model.{name}" if name in OF_KERAS else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def __copy__(self) -> "Self":
         copied = type(self).__new__(type(self))

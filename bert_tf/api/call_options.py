@@ -49,7 +49,18 @@ TEXTS = (
     *("format_name", "segments", "kind", "format", "precision", "revision", "message"),
 )
 LEAST = {"batch_size": 1, "truncate_dim": 1, "max_seq_length": 1, "count": 0, "num_texts": 1}  # of whole numbers
-NEVER_NONE = ("batch_size", "format", "precision", "message", "layers", "hypothesis_template", "label", "as_frame", "is_split_into_words", "multi_label")
+NEVER_NONE = (
+    "batch_size",
+    "format",
+    "precision",
+    "message",
+    "layers",
+    "hypothesis_template",
+    "label",
+    "as_frame",
+    "is_split_into_words",
+    "multi_label",
+)
 
 
 def checked(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,7 +57,9 @@ class SavedBert(BaseBert):
             left_out = formats.write(checkpoint, path, format)
         model_card.write_of_conversion(checkpoint, self.path, path, format)
         if left_out:
-            logging.getLogger("bert_tf").warning("%s is without %s, which %s cannot hold.", path, listed(left_out), format)
+            logging.getLogger("bert_tf").warning(
+                "%s is without %s, which %s cannot hold.", path, listed(left_out), format
+            )
 
     @answering
     def export(

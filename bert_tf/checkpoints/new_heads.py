@@ -34,10 +34,10 @@ def with_head(
     own = heads.of_checkpoint(checkpoint.kind, checkpoint.weights)
     if own is not None and own.weights not in PARTS:
         own = None
+    known = [name for name, each in heads.known().items() if each.weights in PARTS]
+    if kind is not None and heads.current(kind) not in known and "." not in kind:
+        raise UserError(f"kind is {kind!r}; expected one of {', '.join(known)}.")
     head = heads.get(kind) if kind else own or Classes
-    if head.weights not in PARTS:
-        known = ", ".join(name for name, each in heads.known().items() if each.weights in PARTS)
-        raise UserError(f"kind is {kind!r}, which is not a head for a task; expected one of {known}.")
     if own is not None and not replaces:
         return _with_own_head(checkpoint, path, own, head, labels)
     names = None if labels is None or isinstance(labels, int) else list(labels)

@@ -1,6 +1,7 @@
 """A checkpoint, a run or an export as a Keras model with its tokenizer."""
 
 import dataclasses
+import functools
 import logging
 import os
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from typing import Any
 from bert_tf import heads
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint, check_rows_for_tokens
+from bert_tf.checkpoints.formats import native
 from bert_tf.checkpoints.new_heads import Labels, with_head
 from bert_tf.errors import UserError
 from bert_tf.heads.vectors import Vectors
@@ -43,7 +45,9 @@ def load(
         special_tokens_in_strings: as for Tokenizer, where True includes the tokens that the checkpoint adds; None: as
             the checkpoint says.
         segments: "one" or "two", of the texts of a pair; None: as the checkpoint says.
-        labels, kind, new_head: of the head, see `new_heads.with_head`; without them it is that of the checkpoint.
+        labels: of the head, see `new_heads.with_head`; without labels and kind it is that of the checkpoint.
+        kind: of the head.
+        new_head: whether to replace a head that the checkpoint has.
 
     Raises:
         UserError: no format recognizes the path, a file is damaged, a weight of the encoder or of the head has another
@@ -62,7 +66,9 @@ def load(
         special_tokens_in_strings = special_tokens.parse(special_tokens.ALL, checkpoint)
     if special_tokens_in_strings is not None:
         checkpoint = dataclasses.replace(checkpoint, special_tokens=tuple(special_tokens_in_strings or ()))
-    return dataclasses.replace(checkpoint, weights={}, model=model, report=report)
+    loaded = dataclasses.replace(checkpoint, weights={}, report=report)
+    model.write_description = functools.partial(native.write_description, loaded)
+    return dataclasses.replace(loaded, model=model)
 
 
 def load_encoder(checkpoint: Checkpoint, path: str, *, dtype: Any = "float32", needs_pooler: bool = False) -> BertModel:
@@ -85,9 +91,10 @@ def load_encoder(checkpoint: Checkpoint, path: str, *, dtype: Any = "float32", n
 
 
 def _check_complete(path: str, model: BertModel, report: weights.LoadReport, *, is_new: bool) -> None:
-    """Raises UserError if a head would be of random weights, unless it is new; warns of other ones, and of weights that are not used.
+    """Raises UserError if a head that is not new would be of random weights.
 
-    Checkpoints of other libraries lack the pooler or the next sentence head where these were not trained.
+    Warns of other random ones, and of weights that are not used. Checkpoints of other libraries
+    lack the pooler or the next sentence head where these were not trained.
     """
     mismatched = [each for each in report.shape_mismatch if each[0].startswith(weights.HEADS)]
     if mismatched:

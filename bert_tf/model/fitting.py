@@ -39,6 +39,7 @@ LOSSES: Mapping[str, Callable[[tf.Tensor, tf.Tensor], tf.Tensor]] = {
     "multi_label": _binary,
     "relevance": _binary,
     "regression": _squared,
+    "relevance_score": _squared,
 }
 
 
@@ -46,7 +47,7 @@ def _metric(kind: str) -> Any:
     """The metric of a kind of head."""
     if kind in ("multi_label", "relevance"):
         return keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0)
-    return "mean_absolute_error" if kind == "regression" else "accuracy"
+    return "mean_absolute_error" if LOSSES.get(kind) is _squared else "accuracy"
 
 
 class Outputs(dict[str, Any]):
@@ -68,10 +69,12 @@ class FittedModel(keras.Model):
 
     kind: of the head, which decides on loss and metrics.
     answers: {output that is compared with labels: the name of these labels in transformers}.
+    stacks_labels: whether an array of labels has a last dimension for the answers.
     """
 
     kind: str = ""
     answers: Mapping[str, str] = {}
+    stacks_labels = False
 
     def compile(
         self,
@@ -157,7 +160,7 @@ class FittedModel(keras.Model):
             elif label.shape.rank == values.shape.rank and label.shape[-1] == 1 < values.shape[-1]:
                 label = tf.squeeze(label, -1)
             outputs[name] = values
-            weights[name] = tf.ones(tf.shape(values)[:-1])
+            weights[name] = tf.ones_like(values[..., 0], tf.float32)
             if label.shape.rank == 2 and values.shape.rank == 3:  # of tokens
                 weights[name] = tf.cast(label >= 0, tf.float32)
                 label = tf.maximum(label, 0)
@@ -178,7 +181,7 @@ class FittedModel(keras.Model):
             named = {name: y.get(name, y.get(alias)) for name, alias in self.answers.items()}
             return {name: label for name, label in named.items() if label is not None}
         if not isinstance(y, list | tuple):
-            y = tf.unstack(tf.convert_to_tensor(y), axis=-1) if len(self.answers) > 1 and y.shape.rank == 2 else [y]
+            y = tf.unstack(tf.convert_to_tensor(y), axis=-1) if self.stacks_labels else [y]
         return dict(zip(self.answers, y, strict=False))
 
     def judged(self, name: str, values: tf.Tensor, x: Any) -> tf.Tensor:

@@ -5,8 +5,9 @@ With dynamic packing T of the outputs is the length of the longest text.
 """
 
 import dataclasses
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -25,6 +26,7 @@ from bert_tf.model.inputs import complete_for
 from bert_tf.model.layers import ConfiguredLayer, Dense, Dropout, config_of, dense
 from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.model.sequence_packing import POSITION_INPUTS, TABLES, PackingSpec
+from bert_tf.runtime import kept_files
 
 Inputs = Mapping[str, tf.Tensor]
 
@@ -73,19 +75,33 @@ class LogitsHead(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertModel(FittedModel):
-    """An encoder; subclasses add a head and define `outputs`.
+    """An encoder; subclasses add a head and define `outputs`, a dictionary of tensors.
 
-    `get_config` is plain data, so `.keras` files need no code except `import bert_tf`.
+    `compile`, `fit`, `evaluate` and `predict` are those of Keras, see `model.fitting`. `get_config` is plain data, so
+    `.keras` files need no code except `import bert_tf`. docs/keras.md shows subclasses, adapters and own loops.
+
+    Args:
+        config: a BertConfig, or a dictionary.
+        kind: of the head, a name of `bert_tf.heads` that decides on loss and metrics; "": that of the class.
+        lora: fields of a LoraConfig, of adapters that are attached.
+        options: of keras.Model: name, dtype.
+
+    Example:
+        encoder = bert_tf.load("my-bert").model.encoder  # of a BertModel, or of any other model
+        encoder.trainable = False
+        ids = keras.Input([32], dtype="int32")
+        vectors = encoder({"input_ids": ids})["pooled"]
+        model = keras.Model(ids, keras.layers.Dense(2)(vectors))
 
     unread: canonical names of weights that the outputs do not depend on, which other formats therefore may lack.
+    write_description: writes the files that Keras files of the model contain too, such as its vocabulary.
     """
 
     unread: tuple[str, ...] = ()
+    write_description: Callable[[str], None] | None = None
     lora: LoraConfig | None = None  # of adapters, see `lora.attach`
 
-    def __init__(
-        self, config: BertConfig | dict, kind: str = "", lora: dict[str, Any] | None = None, **options: Any
-    ):
+    def __init__(self, config: BertConfig | dict, kind: str = "", lora: dict[str, Any] | None = None, **options: Any):
         super().__init__(**options)
         self.kind = kind or type(self).kind
         self.config = config_of(config)
@@ -121,6 +137,17 @@ class BertModel(FittedModel):
         """Returns "tokens" [B, T, D] and "pooled" [B, D] of the encoder."""
         return self.encoder(inputs, **how._asdict())
 
+    def save_assets(self, folder: str) -> None:
+        """Keras calls it to write further files of a Keras file."""
+        if self.write_description is not None:
+            self.write_description(folder)
+
+    def load_assets(self, folder: str | None) -> None:
+        """Keras calls it to read them; None in files of earlier versions, which have none."""
+        content = kept_files.read(folder) if folder else {}
+        if content:
+            self.write_description = functools.partial(kept_files.write, content=content)
+
     def count_params(self) -> int:
         """The number of weights; the state of dropout is none."""
         return sum(math.prod(variable.shape) for variable in weights.variables_by_name(self).values())
@@ -137,6 +164,11 @@ class Pretrainer(BertModel):
     """BERT with its two pre-training heads: masked LM (tied to the word embeddings) and next sentence prediction.
 
     Encoders that are not pre-trained on pairs (`sentence_pairs` of their traits) have the first only.
+
+    Example:
+        model = bert_tf.Pretrainer(config)
+        model.compile()
+        model.fit({"input_ids": masked_ids}, original_ids)  # [batch, positions], -100 where nothing is predicted
     """
 
     kind, answers = "masked_lm", {"masked_lm_logits": "labels", "next_sentence_logits": "next_sentence_label"}
@@ -219,7 +251,14 @@ class PooledModel(BertModel):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Classifier(PooledModel):
-    """Classifies texts, or pairs of them, into `size` classes, or with `size` labels that do not exclude each other."""
+    """Classifies texts, or pairs of them, into `size` classes, or with `size` labels that do not exclude each other.
+
+    Example:
+        model = bert_tf.Classifier(config, 5, kind="multi_label")  # or kind="classes", the default
+        model.compile()
+        model.fit({"input_ids": ids}, labels)  # labels: [batch, 5] of 0 and 1; for classes their numbers, [batch]
+        model.predict({"input_ids": ids}).logits.shape  # (batch, 5)
+    """
 
     kind, answers = "classes", {"logits": "labels"}
 
@@ -233,7 +272,13 @@ class Classifier(PooledModel):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Regressor(PooledModel):
-    """Predicts a number for texts, or for pairs of them."""
+    """Predicts a number for texts, or for pairs of them.
+
+    Example:
+        model = bert_tf.Regressor(config)
+        model.compile(keras.optimizers.Adam(1e-4), "huber")
+        model.fit({"input_ids": ids}, numbers)  # [batch]
+    """
 
     kind, answers = "regression", {"values": "labels"}
 
@@ -247,7 +292,13 @@ class Regressor(PooledModel):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class MultipleChoice(PooledModel):
-    """Chooses among texts, each encoded by itself (Devlin et al. 2018, section 4.4)."""
+    """Chooses among texts, each encoded separately (Devlin et al. 2018, section 4.4).
+
+    Example:
+        model = bert_tf.MultipleChoice(config)
+        model.compile()
+        model.fit({"input_ids": ids}, numbers)  # [batch, choices, positions], and the right choice of each
+    """
 
     kind, answers = "choice", {"logits": "labels"}
 
@@ -262,9 +313,16 @@ class MultipleChoice(PooledModel):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class SpanFinder(BertModel):
-    """Scores every token as the start and as the end of an answer (google-research/bert `run_squad.py`)."""
+    """Scores every token as the start and as the end of an answer (google-research/bert `run_squad.py`).
+
+    Example:
+        model = bert_tf.SpanFinder(config)
+        model.compile()
+        model.fit({"input_ids": ids}, {"start_positions": starts, "end_positions": ends})
+    """
 
     kind, answers = "span", {"start_logits": "start_positions", "end_logits": "end_positions"}
+    stacks_labels = True
     unread = ("encoder/pooler/kernel", "encoder/pooler/bias")
 
     def __init__(self, config: BertConfig | dict, **options: Any):
@@ -294,6 +352,11 @@ class TokenClassifier(BertModel):
     """Labels every token with one of `size` labels (Devlin et al. 2018, section 5.3): one dense layer.
 
     crf: whether the labels of a sentence are a chain; see `model.crf`.
+
+    Example:
+        model = bert_tf.TokenClassifier(config, 9)
+        model.compile()
+        model.fit({"input_ids": ids}, tags)  # [batch, positions], -100 for tokens without a tag
     """
 
     kind, answers = "tags", {"logits": "labels"}
