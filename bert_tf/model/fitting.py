@@ -99,6 +99,7 @@ class FittedModel(keras.Model):
             loss, metrics, weighted_metrics = map(self._for_each_answer, (loss, metrics, weighted_metrics))
         elif self._answers_tokens and isinstance(metrics, list | tuple):
             metrics, weighted_metrics = None, [*metrics, *(weighted_metrics or [])]  # without what has no label
+        self._compile_loss, self._compile_metrics = None, None  # Keras keeps those of an earlier call
         super().compile(
             optimizer=_optimizer() if optimizer is None else optimizer,
             loss=loss,

@@ -62,6 +62,14 @@ def test_the_model_of_the_tutorial_trains_and_is_saved_with_its_vocabulary(path,
     keras.models.load_model(tmp_path / "first.keras").save(tmp_path / "second.keras")
     again = keras.models.load_model(tmp_path / "second.keras")
     np.testing.assert_allclose(again.predict(tf.constant(TEXTS), verbose=0), expected, atol=1e-6)
+    again.export(str(tmp_path / "exported"), verbose=False)
+    exported = tf.saved_model.load(str(tmp_path / "exported"))
+    np.testing.assert_allclose(exported.serve(tf.constant(TEXTS)), expected, atol=1e-6)
+    bert = bert_tf.load(tmp_path / "second.keras")  # its encoder
+    assert bert.tokenizer.vocabulary[5] == "a"
+    found = bert.model.encoder(bert_tf.PreprocessingLayer(bert, seq_length=8)(TEXTS))["pooled"]
+    layer = again.get_layer("BERT_encoder")
+    np.testing.assert_allclose(found, layer(again.get_layer("preprocessing")(TEXTS))["pooled_output"], atol=1e-6)
 
 
 def test_outputs_have_the_names_of_tensorflow_hub(path):
