@@ -33,6 +33,16 @@ REFERENCE = """
 
 ::: bert_tf.api.training.Run
 
+::: bert_tf.model.heads
+    options:
+      members: [BertModel, Classifier, Regressor, TokenClassifier, SpanFinder, MultipleChoice, Pretrainer]
+
+::: bert_tf.model.encoders.bert.BertEncoder
+
+::: bert_tf.api.keras_layers
+    options:
+      members: [EncoderLayer, PreprocessingLayer]
+
 ::: bert_tf.text.tokenizer.Tokenizer
 
 ::: bert_tf.text.tokenizer.pack

@@ -16,14 +16,41 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from bert_tf.api.bert import Bert
+    from bert_tf.api.keras_layers import EncoderLayer, PreprocessingLayer
     from bert_tf.api.options import FineTuneOptions, PretrainOptions
     from bert_tf.api.training import Data, Run
     from bert_tf.config.segments import Segments
     from bert_tf.export.engine_predictor import Engine
+    from bert_tf.model.encoders.bert import Encoder
+    from bert_tf.model.heads import (
+        BertModel,
+        Classifier,
+        MultipleChoice,
+        Pretrainer,
+        Regressor,
+        SpanFinder,
+        TokenClassifier,
+    )
     from bert_tf.training.run_directory import Callback
 
 __version__ = "0.1.0"
-__all__ = ["TrainingError", "UserError", "fine_tune", "load", "pretrain"]
+__all__ = [
+    "BertModel",
+    "Classifier",
+    "Encoder",
+    "EncoderLayer",
+    "MultipleChoice",
+    "PreprocessingLayer",
+    "Pretrainer",
+    "Regressor",
+    "SpanFinder",
+    "TokenClassifier",
+    "TrainingError",
+    "UserError",
+    "fine_tune",
+    "load",
+    "pretrain",
+]
 keras_classes.register()
 
 
@@ -35,6 +62,9 @@ def load(
     segments: "Segments | None" = None,
     trust_code: bool = False,
     engine: "Engine | None" = None,
+    labels: "Sequence[str] | int | None" = None,
+    kind: str | None = None,
+    new_head: bool = False,
 ) -> "Bert":
     """Reads any checkpoint that `bert-tf convert` takes, a run or an export, as a Keras model that also takes strings.
 
@@ -54,10 +84,20 @@ def load(
         engine: "openvino" or "onnx", or one of them with "_int8", answers by the model for it that an export holds,
             without loading TensorFlow, and has methods for texts but no Keras model; "auto" takes the fastest of those,
             else TensorFlow.
+        labels: names of the labels to train on, or their number: the model gets a new head with random weights, unless
+            the checkpoint has one with these labels.
+        kind: of the head: "classes" (by default), "multi_label", "regression", "relevance", "tags", "span" or "choice".
+        new_head: whether to replace a head that the checkpoint has.
 
     Raises:
-        UserError: no format recognizes the path, a file is damaged or names code outside of this package, or a weight
-            of the encoder has another shape than the configuration says.
+        UserError: no format recognizes the path, a file is damaged or names code outside of this package, a weight of
+            the encoder has another shape than the configuration says, or the head has other labels or another kind.
+
+    Example:
+        bert = bert_tf.load("my-bert", labels=["bad", "good"])
+        bert.model.compile()
+        bert.model.fit(bert_tf.PreprocessingLayer(bert)(texts), numbers)  # docs/keras.md
+        bert.save("my-classifier")
     """
     from bert_tf.api import call_options, python_words
 
@@ -69,9 +109,14 @@ def load(
                 "special_tokens_in_strings": special_tokens_in_strings,
                 "segments": segments,
                 "trust_code": trust_code,
+                "labels": labels,
+                "kind": kind,
+                "new_head": new_head,
             }
         )
         if engine is not None:
+            if new_head or labels is not None or kind is not None:
+                raise UserError("labels, kind and new_head are for Keras models: remove engine.")
             from bert_tf.api import engine_bert
 
             found = engine_bert.load(path, engine, format_name)
@@ -150,6 +195,13 @@ def pretrain(
     return training.pretrain(files, output_dir=output_dir, texts=texts, callbacks=callbacks, **options)
 
 
+# Classes of Keras -> the modules that have them, which load TensorFlow.
+_CLASSES = {
+    **dict.fromkeys("BertModel Classifier MultipleChoice Pretrainer".split(), "bert_tf.model.heads"),
+    **dict.fromkeys("Regressor SpanFinder TokenClassifier".split(), "bert_tf.model.heads"),
+    **dict.fromkeys("EncoderLayer PreprocessingLayer".split(), "bert_tf.api.keras_layers"),
+    "Encoder": "bert_tf.model.encoders.bert",
+}
 # What other libraries call these functions, and what a loaded model has.
 _ELSEWHERE = {
     **dict.fromkeys(("frompretrained", "loadmodel", "bert", "automodel", "model", "pipeline"), "bert_tf.load(PATH)"),
@@ -164,9 +216,12 @@ _ELSEWHERE = {
 if not TYPE_CHECKING:  # for type checkers every name would exist
 
     def __getattr__(name: str) -> object:
-        """Raises AttributeError for a name that is not there, with the one that may be meant."""
+        """A class of Keras; AttributeError for a name that is not there, with the one that may be meant."""
         import difflib
+        import importlib
 
+        if name in _CLASSES:
+            return getattr(importlib.import_module(_CLASSES[name]), name)
         hint = _ELSEWHERE.get(name.lower().replace("_", ""))
         if hint is None:
             known = {public.lower().replace("_", ""): public for public in __all__}

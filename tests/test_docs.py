@@ -1,14 +1,16 @@
-"""Runs the code of docs/adding_a_task.md and docs/adding_a_checkpoint_format.md."""
+"""Runs the code of docs/adding_a_task.md, docs/adding_a_checkpoint_format.md and docs/keras.md."""
 
+import dataclasses
 import importlib
 import json
 import re
 import sys
 
+import keras
 import numpy as np
 import pytest
 import tiny
-from checkpoint_cases import assert_covers_every_weight, assert_equal, checkpoint, cut_short
+from checkpoint_cases import PIECES, assert_covers_every_weight, assert_equal, checkpoint, cut_short
 from head_cases import HEADS
 from pages import DOCS, blocks
 
@@ -16,6 +18,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.options import fields_of
 from bert_tf.errors import UserError
+from bert_tf.model import heads
 from bert_tf.recipes.finetune import Flags
 from bert_tf.tasks import catalog
 from bert_tf.text.tokenizer import Tokenizer
@@ -173,3 +176,29 @@ def test_example_format_rejects_damaged_file_in_one_sentence(npz, tmp_path):
     cut_short(tmp_path / "model" / "weights.npz")
     with pytest.raises(UserError, match="weights.npz cannot be read .*fetch it again"):
         formats.read(tmp_path / "model", npz)
+
+
+def test_code_on_the_page_of_keras_runs(tmp_path, monkeypatch, capsys):
+    config = dataclasses.replace(tiny.CONFIG, vocab_size=len(PIECES), max_position_embeddings=128)
+    arrays = tiny.random_weights(heads.Pretrainer(config))
+    (tmp_path / "runs").mkdir()
+    stored = Checkpoint(config=config, weights=arrays, vocabulary=PIECES, lower_case=True)
+    formats.write(stored, tmp_path / "runs/pretraining", "native")
+    monkeypatch.chdir(tmp_path)
+    policy = keras.mixed_precision.dtype_policy()
+    try:
+        exec("\n".join(blocks("keras.md", "python")), {"__name__": "program"})
+    finally:
+        keras.mixed_precision.set_dtype_policy(policy)
+    printed = [line for line in capsys.readouterr().out.splitlines() if re.match(r"[(\[TF<]", line)]
+    assert printed == [
+        "True",
+        "(2, 2)",
+        "True",
+        "(2, 16) (2, 32, 16) 3",
+        "True",
+        "True",
+        "True",
+        "<dtype: 'bfloat16'> float32",
+        "['loss', 'mood_accuracy', 'mood_loss', 'stars_loss']",
+    ]

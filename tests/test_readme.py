@@ -147,15 +147,6 @@ def test_python_programs_run(folder):
 
 
 @pytest.mark.slow
-def test_code_on_the_page_of_keras_runs(folder):
-    assert (folder / "runs/pretraining/export").exists(), "the shell commands run first"
-    result = run(["-c", "\n".join(blocks("python", "keras"))], folder)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("(2, ") and result.stdout.endswith("bfloat16'> float32\n"), result.stdout
-    assert result.stdout.count("True\n") == 2
-
-
-@pytest.mark.slow
 def test_first_blocks_of_the_readme_run_as_printed(tmp_path):
     config = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES), max_position_embeddings=128)
     arrays = tiny.random_weights(heads.BertModel(config))

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from bert_tf.model.heads import BertModel
 
 MAX_SHOWN = 6  # labels
+OF_KERAS = ("compile", "fit", "evaluate", "summary", "layers", "trainable", "optimizer", "weights")  # of a model
 PAIR, MAX_CHOICES = ("text_a", "text_b"), 64  # of checkpoints from elsewhere
 WINDOW = 4096  # texts among which those of similar length share a batch
 
@@ -80,6 +81,13 @@ class BaseBert:
         head = type(self.model).__name__ + (f" of {shown}" if shown else "")
         return f"<Bert {self.path}: {head}; {config.encoder}, {size}, {config.vocab_size:,} tokens>"
 
+    if not TYPE_CHECKING:  # for type checkers every name would exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises AttributeError, for methods of Keras with the place where they are."""
+            hint = f"; its Keras model has: use .model.{name}" if name in OF_KERAS else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
+
     def __copy__(self) -> "Self":
         copied = type(self).__new__(type(self))
         vars(copied).update(vars(self))
@@ -100,7 +108,7 @@ class BaseBert:
         if changed:
             raise UserError(
                 f"A pickle of a loaded model has its path and not its content, and {', '.join(changed)} of this model "
-                f"differs from {self.path}: write it with bert_tf.checkpoints.formats.write and load that folder."
+                f"differs from {self.path}: write it with save(FOLDER) and load that folder."
             )
 
     def _check_process(self) -> None:
@@ -149,7 +157,8 @@ class BaseBert:
     @functools.cached_property
     def _is_made_here(self) -> bool:
         """Returns whether a run or an export says how many texts an example has."""
-        return files.exists(os.path.join(self.path, "run.json")) or loaded_model.is_export(self.path)
+        is_known = files.exists(os.path.join(self.path, "run.json")) or loaded_model.is_export(self.path)
+        return is_known and not self._loaded.new_head
 
     @functools.cached_property
     def _takes_any_number(self) -> bool:
@@ -236,7 +245,8 @@ def live_signatures(path: str, loaded: Checkpoint, texts: int | None) -> Any:
     from bert_tf.export import live_model
     from bert_tf.recipes import trained_model
 
-    if live_model.kind_of(loaded) == MaskedLm.kind or not files.exists(os.path.join(path, "run.json")):
+    is_of_run = not loaded.new_head and files.exists(os.path.join(path, "run.json"))
+    if live_model.kind_of(loaded) == MaskedLm.kind or not is_of_run:
         return live_model.signatures_of(path, loaded, texts)
     task = trained_model.read_task(path)
     if isinstance(task.head, TextHead) and task.head.windows:

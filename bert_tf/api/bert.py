@@ -12,11 +12,13 @@ import numpy as np
 from bert_tf import heads
 from bert_tf.api import frames, processes, python_words
 from bert_tf.api import texts as given_texts
-from bert_tf.api.base_bert import PAIR, WINDOW, BaseBert, answering, examples_of
+from bert_tf.api.base_bert import PAIR, WINDOW, answering, examples_of
 from bert_tf.api.call_options import Embedding, Hypotheses, LongTexts, Many, One, Reading
 from bert_tf.api.results import Attribution, Ranked
+from bert_tf.api.saved_bert import SavedBert
 from bert_tf.api.texts import is_words
 from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.new_heads import Labels
 from bert_tf.config.segments import Segments
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.export import about_file
@@ -41,6 +43,9 @@ def load(
     special_tokens_in_strings: bool | Sequence[str] | None = None,
     segments: Segments | None = None,
     trust_code: bool = False,
+    labels: Labels | None = None,
+    kind: str | None = None,
+    new_head: bool = False,
 ) -> "Bert":
     """Reads any checkpoint, run or export; see `bert_tf.load`."""
     path = formats.locate(path)  # a wrong path is an error before TensorFlow is loaded
@@ -49,13 +54,19 @@ def load(
     tensorflow_startup.ensure_started()
     from bert_tf.checkpoints import pretrained
 
-    options: dict[str, Any] = {"special_tokens_in_strings": special_tokens_in_strings, "segments": segments}
+    options: dict[str, Any] = {
+        "special_tokens_in_strings": special_tokens_in_strings,
+        "segments": segments,
+        "labels": labels,
+        "kind": kind,
+        "new_head": new_head,
+    }
     with plugins.trusting(everything=trust_code):
         loaded = pretrained.load(path, format_name, **options)
     return Bert(loaded, path, trust_code=trust_code, options={"format_name": format_name, **options})
 
 
-class Bert(BaseBert):
+class Bert(SavedBert):
     """A loaded model: the Keras model with its tokenizer, and methods for texts.
 
     The methods use the weights that `model` has when they are called. A run is used as it was trained: with its
@@ -69,7 +80,7 @@ class Bert(BaseBert):
 
     Attributes:
         path: what was loaded.
-        model: a Keras model; `model.encoder` is its encoder.
+        model: a Keras model with `compile`, `fit` and `evaluate`, see docs/keras.md; `model.encoder` is its encoder.
         tokenizer: None if the checkpoint has no vocabulary.
         config: the configuration of the encoder.
         labels: names of the outputs of the head, LABEL_0, LABEL_1, ... if the checkpoint does not name them; None for a
@@ -90,7 +101,7 @@ class Bert(BaseBert):
         parts = ("model", "tokenizer", "config", "kind", "sentence_vectors")
         changed = [name for name in parts if getattr(self, name) is not getattr(self._loaded, name)]
         changed += ["labels"] * (self.labels != other.labels)
-        random = () if other.report is None else other.report.newly_initialized
+        random = () if other.report is None or self._loaded.new_head else other.report.newly_initialized
         values, saved = variables_by_name(self.model), variables_by_name(other.model)
         differ = (
             name

@@ -40,13 +40,27 @@ class Hypotheses(TypedDict, total=False):
     hypothesis_template: str
 
 
-SWITCHES = ("as_frame", "is_split_into_words", "multi_label", "normalize", "trust_code")
+SWITCHES = (
+    *("as_frame", "is_split_into_words", "multi_label", "normalize", "trust_code", "new_head"),
+    *("overwrite", "attention", "private"),
+)
 TEXTS = (
     *("layers", "pooling", "prompt_name", "prompt", "long_texts", "hypothesis_template", "label"),
-    *("format_name", "segments"),
+    *("format_name", "segments", "kind", "format", "precision", "revision", "message"),
 )
-LEAST = {"batch_size": 1, "truncate_dim": 1, "max_seq_length": 1, "count": 0}  # of whole numbers
-NEVER_NONE = ("batch_size", "layers", "hypothesis_template", "label", "as_frame", "is_split_into_words", "multi_label")
+LEAST = {"batch_size": 1, "truncate_dim": 1, "max_seq_length": 1, "count": 0, "num_texts": 1}  # of whole numbers
+NEVER_NONE = (
+    "batch_size",
+    "format",
+    "precision",
+    "message",
+    "layers",
+    "hypothesis_template",
+    "label",
+    "as_frame",
+    "is_split_into_words",
+    "multi_label",
+)
 
 
 def checked(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,6 +86,8 @@ def _checked(name: str, value: Any) -> Any:
         if not isinstance(value, SINGLE):
             raise UserError(f"{name} is {value!r}; expected a string.")
         return as_text(value, name)
+    if name == "labels":
+        return _labels(value)
     if name == "special_tokens_in_strings" and not isinstance(value, bool):
         if isinstance(value, SINGLE) or not isinstance(value, Iterable):
             raise UserError(f"{name} is {value!r}; expected True, False or a list of tokens.")
@@ -79,9 +95,25 @@ def _checked(name: str, value: Any) -> Any:
     return value
 
 
-def checked_path(path: Any) -> str:
+def _labels(value: Any) -> list[str] | int:
+    """The labels of a head, or their number."""
+    if hasattr(value, "__index__") and not isinstance(value, bool) and not getattr(value, "ndim", 0):
+        if operator.index(value) < 1:
+            raise UserError(f"labels is {value}; expected the names of the labels, or their number, 1 or more.")
+        return operator.index(value)
+    if isinstance(value, SINGLE) or not isinstance(value, Iterable):
+        raise UserError(f"labels is {value!r}; expected the names of the labels, or their number.")
+    names = [as_text(each, "A label") for each in elements(value, "labels")]
+    if not names or len(set(names)) < len(names):
+        raise UserError(f"The labels are {', '.join(names) or 'none'}; expected different names.")
+    return names
+
+
+def checked_path(
+    path: Any, name: str = "path", expected: str = "the path of a folder or the name of a published checkpoint"
+) -> str:
     """The path as a string; UserError for anything that is not a path, and for an empty one."""
     found = os.fspath(path) if isinstance(path, str | os.PathLike) else path
     if not isinstance(found, str) or not found:
-        raise UserError(f"path is {path!r}; expected the path of a folder or the name of a published checkpoint.")
+        raise UserError(f"{name} is {path!r}; expected {expected}.")
     return found

@@ -23,6 +23,8 @@ class EngineBert(Bert):
         engine: what computes.
     """
 
+    _is_made_here = True  # type: ignore[assignment]  # it is an export
+
     def __init__(self, predictor: engine_predictor.EnginePredictor) -> None:
         self.path, self.engine, self._predictor, self.trust_code = predictor.folder, predictor.engine, predictor, False
         self.labels, self.kind = list(predictor.labels) or None, predictor.head.kind if predictor.head else None

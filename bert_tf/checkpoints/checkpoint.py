@@ -33,6 +33,7 @@ class Checkpoint:
         sentence_vectors: how the model makes vectors of whole texts.
         segments_differ: a sentence about the segments of pairs, if versions of transformers give different ones.
         left_out: for each head of the file that this package would compute otherwise, which one and why.
+        new_head: the number of outputs of a new head, whose kind is `kind`; 0: the head is that of the weights.
         model: the Keras model that `pretrained.load` made of it, whose variables then hold the weights; `model.encoder`
             is its encoder.
         report: which weights were loaded into that.
@@ -50,6 +51,7 @@ class Checkpoint:
     sentence_vectors: SentenceVectors | None = None
     segments_differ: str = ""
     left_out: tuple[str, ...] = ()
+    new_head: int = 0
     model: Any = dataclasses.field(default=None, compare=False)
     report: Any = dataclasses.field(default=None, compare=False)
 

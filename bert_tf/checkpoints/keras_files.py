@@ -45,13 +45,17 @@ def is_one(path: str) -> bool:
 
 def class_of(path: str) -> str:
     """The class of the model in a `.keras` file, such as "keras_hub>BertTextClassifier"; UserError if damaged."""
-    entries = _read_entries(path, (CONFIG,))
-    return class_in(_config(path, entries))
+    return class_in(config_of(path))
 
 
 def class_in(config: Settings) -> str:
     """The class of an object that Keras described: its registered name, or else its name."""
     return config.value("registered_name", TEXT, "") or config.value("class_name", TEXT, "")
+
+
+def config_of(path: str) -> Settings:
+    """The outermost object in a `.keras` file; UserError if it is damaged."""
+    return _config(path, _read_entries(path, (CONFIG,)))
 
 
 def read(path: str) -> KerasFile:

@@ -1,6 +1,7 @@
 """A checkpoint, a run or an export as a Keras model with its tokenizer."""
 
 import dataclasses
+import functools
 import logging
 import os
 from collections.abc import Sequence
@@ -9,6 +10,8 @@ from typing import Any
 from bert_tf import heads
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint, check_rows_for_tokens
+from bert_tf.checkpoints.formats import native
+from bert_tf.checkpoints.new_heads import Labels, with_head
 from bert_tf.errors import UserError
 from bert_tf.heads.vectors import Vectors
 from bert_tf.model import weights
@@ -26,6 +29,9 @@ def load(
     *,
     special_tokens_in_strings: bool | Sequence[str] | None = None,
     segments: str | None = None,
+    labels: Labels | None = None,
+    kind: str | None = None,
+    new_head: bool = False,
 ) -> Checkpoint:
     """Reads any checkpoint that `bert-tf convert` takes, the folder of a run or an export, into a Keras model.
 
@@ -39,6 +45,9 @@ def load(
         special_tokens_in_strings: as for Tokenizer, where True includes the tokens that the checkpoint adds; None: as
             the checkpoint says.
         segments: "one" or "two", of the texts of a pair; None: as the checkpoint says.
+        labels: of the head, see `new_heads.with_head`; without labels and kind it is that of the checkpoint.
+        kind: of the head.
+        new_head: whether to replace a head that the checkpoint has.
 
     Raises:
         UserError: no format recognizes the path, a file is damaged, a weight of the encoder or of the head has another
@@ -46,14 +55,20 @@ def load(
     """
     checkpoint = formats.read(path, format_name, segments=segments)
     check_rows_for_tokens(checkpoint, path)
+    if labels is not None or kind is not None:
+        checkpoint = with_head(checkpoint, os.fspath(path), labels, kind, replaces=new_head)
+    elif new_head:
+        raise UserError("new_head needs the labels of the head, or its kind: pass labels or kind.")
     model = model_of(checkpoint)
     report = weights.assign(model, checkpoint.weights)
-    _check_complete(os.fspath(path), model, report)
+    _check_complete(os.fspath(path), model, report, is_new=bool(checkpoint.new_head))
     if special_tokens_in_strings is True:
         special_tokens_in_strings = special_tokens.parse(special_tokens.ALL, checkpoint)
     if special_tokens_in_strings is not None:
         checkpoint = dataclasses.replace(checkpoint, special_tokens=tuple(special_tokens_in_strings or ()))
-    return dataclasses.replace(checkpoint, weights={}, model=model, report=report)
+    loaded = dataclasses.replace(checkpoint, weights={}, report=report)
+    model.write_description = functools.partial(native.write_description, loaded)
+    return dataclasses.replace(loaded, model=model)
 
 
 def load_encoder(checkpoint: Checkpoint, path: str, *, dtype: Any = "float32", needs_pooler: bool = False) -> BertModel:
@@ -75,10 +90,11 @@ def load_encoder(checkpoint: Checkpoint, path: str, *, dtype: Any = "float32", n
     return model
 
 
-def _check_complete(path: str, model: BertModel, report: weights.LoadReport) -> None:
-    """Raises UserError if a head would be of random weights; warns of other ones, and of weights that are not used.
+def _check_complete(path: str, model: BertModel, report: weights.LoadReport, *, is_new: bool) -> None:
+    """Raises UserError if a head that is not new would be of random weights.
 
-    Checkpoints of other libraries lack the pooler or the next sentence head where these were not trained.
+    Warns of other random ones, and of weights that are not used. Checkpoints of other libraries
+    lack the pooler or the next sentence head where these were not trained.
     """
     mismatched = [each for each in report.shape_mismatch if each[0].startswith(weights.HEADS)]
     if mismatched:
@@ -88,7 +104,8 @@ def _check_complete(path: str, model: BertModel, report: weights.LoadReport) -> 
             "head, or its labels, in the configuration."
         )
     fresh = [name for name in report.newly_initialized if name not in model.unread]
-    may_lack = OPTIONAL if type(model) in (BertModel, Pretrainer) else ()
+    may_lack = OPTIONAL if is_new or type(model) in (BertModel, Pretrainer) else ()
+    may_lack += weights.HEADS if is_new else ()
     needed = [name for name in fresh if not name.startswith(may_lack)]
     if needed:
         raise UserError(
@@ -103,5 +120,8 @@ def _check_complete(path: str, model: BertModel, report: weights.LoadReport) -> 
 def model_of(checkpoint: Checkpoint) -> BertModel:
     """Creates a model with the head of a checkpoint, newly initialized."""
     weights = checkpoint.weights
-    head = heads.of_checkpoint(checkpoint.kind, weights) or Vectors
-    return head.model(checkpoint.config, len(weights.get("classifier/bias", ())), weights)
+    if checkpoint.new_head:
+        head = heads.get(checkpoint.kind or "")
+    else:
+        head = heads.of_checkpoint(checkpoint.kind, weights) or Vectors
+    return head.model(checkpoint.config, checkpoint.new_head or len(weights.get("classifier/bias", ())), weights)

@@ -49,13 +49,18 @@ def load(path: str) -> Checkpoint:
 @functools.cache  # evaluation asks for labels, then for functions
 def _load(path: str, segments: str | None) -> Checkpoint:
     loaded = pretrained.load(path, segments=segments)
+    check_answers(path, loaded)
+    return loaded
+
+
+def check_answers(path: str, loaded: Checkpoint) -> None:
+    """Raises UserError if a model has no head or no tokenizer."""
     if kind_of(loaded) is None:
         raise UserError(
             f"{path} has no head that answers{loaded.why_headless}: `bert-tf extract` gives its vectors, and `bert-tf "
             "finetune` a head."
         )
     loaded.require_tokenizer(path)
-    return loaded
 
 
 def forget() -> None:
@@ -65,6 +70,8 @@ def forget() -> None:
 
 def kind_of(loaded: Checkpoint) -> str | None:
     """The kind of the head of a model; None if nothing answers a text."""
+    if loaded.new_head:
+        return loaded.kind
     if isinstance(loaded.model, Pretrainer):
         return MaskedLm.kind if "masked_lm/output_bias" in loaded.report.loaded else None
     if loaded.report.loaded and {"classifier/bias", "span/bias"} & set(loaded.report.loaded):
@@ -88,7 +95,11 @@ def signatures_of(path: str, loaded: Checkpoint, texts: int | None = None) -> di
 
 def about(path: str) -> dict[str, Any]:
     """Content of an about.json for the checkpoint at a path, but for the inputs."""
-    loaded = load(path)
+    return about_of(path, load(path))
+
+
+def about_of(path: str, loaded: Checkpoint) -> dict[str, Any]:
+    """As `about`, of a model that is loaded."""
     kind = kind_of(loaded)
     if kind == MaskedLm.kind:
         return {"task": mask_filling.task_name(loaded.config)}
@@ -121,7 +132,7 @@ def task_of(
         options, recorded = sentence_choice.SentenceOptions(), loaded.sentence_vectors
         return Features(sentence_choice.choose(recorded, options, path=path, config=loaded.config), recorded)
     length = min(length, loaded.max_seq_length or length)
-    stored = about_file.read(path)
+    stored = {} if loaded.new_head else about_file.read(path)
     said = sum(count or 1 for count in (stored.get("inputs") or {}).values())
     texts = said or texts or _usual_texts(path, kind, _names(loaded))
     if kind in heads.kinds("takes_any_number") and texts > 2:

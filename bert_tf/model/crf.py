@@ -37,6 +37,24 @@ def words_first(is_word: tf.Tensor, *values: tf.Tensor) -> tuple[list[tf.Tensor]
     return [tf.gather(x, order, batch_dims=1) for x in values], tf.reduce_sum(tf.cast(is_word, tf.int32), 1)
 
 
+def row_losses(
+    logits: tf.Tensor,
+    labels: tf.Tensor,
+    is_word: tf.Tensor,
+    potentials: tf.Tensor,
+    begins: tf.Tensor | None = None,
+    ends: tf.Tensor | None = None,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The negative log likelihood of each row divided by its words, and their number: float32 [B] each.
+
+    Labels [B, T] are a chain from word to word; positions that are no word (is_word [B, T]) are left out.
+    """
+    (logits, labels), lengths = words_first(is_word, logits, labels)
+    likelihood = log_likelihood(logits, labels, lengths, potentials, begins, ends)
+    counts = tf.cast(lengths, tf.float32)
+    return -likelihood / tf.maximum(counts, 1.0), counts
+
+
 def log_likelihood(
     emissions: tf.Tensor,
     labels: tf.Tensor,

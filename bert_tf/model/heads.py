@@ -6,27 +6,34 @@ With dynamic packing T of the outputs is the length of the longest text.
 
 import bert_tf.model.started  # noqa: F401  # isort: skip
 
+import dataclasses
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.train_config import LoraConfig
 from bert_tf.model import encoders, weights
+from bert_tf.model import lora as adapters
 from bert_tf.model.activation_probe import Probe
 from bert_tf.model.base_encoder import Pass
 from bert_tf.model.batch_layout import size_of
-from bert_tf.model.crf import Crf
+from bert_tf.model.crf import Crf, row_losses
+from bert_tf.model.fitting import FittedModel, Tensors
 from bert_tf.model.inputs import complete_for
 from bert_tf.model.layers import ConfiguredLayer, Dense, Dropout, LayerNorm, config_of, dense
 from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.model.sequence_packing import POSITION_INPUTS, TABLES, PackingSpec
+from bert_tf.runtime import kept_files
 
 Inputs = Mapping[str, tf.Tensor]
 
 HEAD_DROPOUT = 0.1  # rate before the head of a task; the original's, whatever the encoder's configuration says
+IMPOSSIBLE = -1e9  # the score of what cannot be chosen; finite, as differences of infinities are not numbers
 WINDOWS_AT_ONCE = 32  # of texts in windows, if no gradient is needed
 
 
@@ -70,20 +77,40 @@ class LogitsHead(ConfiguredLayer):
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertModel(keras.Model):
-    """An encoder; subclasses add a head and define `outputs`.
+class BertModel(FittedModel):
+    """An encoder; subclasses add a head and define `outputs`, a dictionary of tensors.
 
-    `get_config` is plain data, so `.keras` files need no code except `import bert_tf`.
+    `compile`, `fit`, `evaluate` and `predict` are those of Keras, see `model.fitting`. `get_config` is plain data, so
+    `.keras` files need no code except `import bert_tf`. docs/keras.md shows subclasses, adapters and own loops.
+
+    Args:
+        config: a BertConfig, or a dictionary.
+        kind: of the head, a name of `bert_tf.heads` that decides on loss and metrics; "": that of the class.
+        lora: fields of a LoraConfig, of adapters that are attached.
+        options: of keras.Model: name, dtype.
+
+    Example:
+        encoder = bert_tf.load("my-bert").model.encoder  # of a BertModel, or of any other model
+        encoder.trainable = False
+        ids = keras.Input([32], dtype="int32")
+        vectors = encoder({"input_ids": ids})["pooled"]
+        model = keras.Model(ids, keras.layers.Dense(2)(vectors))
 
     unread: canonical names of weights that the outputs do not depend on, which other formats therefore may lack.
+    write_description: writes the files that Keras files of the model contain too, such as its vocabulary.
     """
 
     unread: tuple[str, ...] = ()
+    write_description: Callable[[str], None] | None = None
+    lora: LoraConfig | None = None  # of adapters, see `lora.attach`
 
-    def __init__(self, config: BertConfig | dict, **options: Any):
+    def __init__(self, config: BertConfig | dict, kind: str = "", lora: dict[str, Any] | None = None, **options: Any):
         super().__init__(**options)
+        self.kind = kind or type(self).kind
         self.config = config_of(config)
         self.encoder = encoders.create(self.config, dtype=self.dtype_policy)
+        if lora:
+            adapters.attach(self, LoraConfig(**lora))
         self.built = True
 
     def call(
@@ -113,13 +140,26 @@ class BertModel(keras.Model):
         """Returns "tokens" [B, T, D] and "pooled" [B, D] of the encoder."""
         return self.encoder(inputs, **how._asdict())
 
+    def save_assets(self, folder: str) -> None:
+        """Keras calls it to write further files of a Keras file."""
+        if self.write_description is not None:
+            self.write_description(folder)
+
+    def load_assets(self, folder: str | None) -> None:
+        """Keras calls it to read them; None in files of earlier versions, which have none."""
+        content = kept_files.read(folder) if folder else {}
+        if content:
+            self.write_description = functools.partial(kept_files.write, content=content)
+
     def count_params(self) -> int:
         """The number of weights; the state of dropout is none."""
         return sum(math.prod(variable.shape) for variable in weights.variables_by_name(self).values())
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments as plain data."""
-        return {"name": self.name, "dtype": self.dtype_policy.name, "config": self.config.to_dict()}
+        values = {"name": self.name, "dtype": self.dtype_policy.name, "config": self.config.to_dict()}
+        values |= {"kind": self.kind} if self.kind else {}
+        return values | ({"lora": dataclasses.asdict(self.lora)} if self.lora else {})
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -127,7 +167,15 @@ class Pretrainer(BertModel):
     """BERT with its two pre-training heads: masked LM (tied to the word embeddings) and next sentence prediction.
 
     Encoders that are not pre-trained on pairs (`sentence_pairs` of their traits) have the first only.
+
+    Example:
+        model = bert_tf.Pretrainer(config)
+        model.compile()
+        model.fit({"input_ids": masked_ids}, original_ids)  # [batch, positions], -100 where nothing is predicted
     """
+
+    kind, answers = "masked_lm", {"masked_lm_logits": "labels", "next_sentence_logits": "next_sentence_label"}
+    _has_metrics = False
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
@@ -206,7 +254,16 @@ class PooledModel(BertModel):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Classifier(PooledModel):
-    """Classifies texts, or pairs of them, into `size` classes, or with `size` labels that do not exclude each other."""
+    """Classifies texts, or pairs of them, into `size` classes, or with `size` labels that do not exclude each other.
+
+    Example:
+        model = bert_tf.Classifier(config, 5, kind="multi_label")  # or kind="classes", the default
+        model.compile()
+        model.fit({"input_ids": ids}, labels)  # labels: [batch, 5] of 0 and 1; for classes their numbers, [batch]
+        model.predict({"input_ids": ids}).logits.shape  # (batch, 5)
+    """
+
+    kind, answers = "classes", {"logits": "labels"}
 
     def outputs(self, inputs: Inputs, how: Pass) -> dict[str, tf.Tensor]:
         """Returns float32 "logits" [B, size]."""
@@ -218,7 +275,15 @@ class Classifier(PooledModel):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Regressor(PooledModel):
-    """Predicts a number for texts, or for pairs of them."""
+    """Predicts a number for texts, or for pairs of them.
+
+    Example:
+        model = bert_tf.Regressor(config)
+        model.compile(keras.optimizers.Adam(1e-4), "huber")
+        model.fit({"input_ids": ids}, numbers)  # [batch]
+    """
+
+    kind, answers = "regression", {"values": "labels"}
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, 1, **options)
@@ -230,7 +295,15 @@ class Regressor(PooledModel):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class MultipleChoice(PooledModel):
-    """Chooses among texts, each encoded by itself (Devlin et al. 2018, section 4.4)."""
+    """Chooses among texts, each encoded separately (Devlin et al. 2018, section 4.4).
+
+    Example:
+        model = bert_tf.MultipleChoice(config)
+        model.compile()
+        model.fit({"input_ids": ids}, numbers)  # [batch, choices, positions], and the right choice of each
+    """
+
+    kind, answers = "choice", {"logits": "labels"}
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, 1, **options)
@@ -243,8 +316,16 @@ class MultipleChoice(PooledModel):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class SpanFinder(BertModel):
-    """Scores every token as the start and as the end of an answer (google-research/bert `run_squad.py`)."""
+    """Scores every token as the start and as the end of an answer (google-research/bert `run_squad.py`).
 
+    Example:
+        model = bert_tf.SpanFinder(config)
+        model.compile()
+        model.fit({"input_ids": ids}, {"start_positions": starts, "end_positions": ends})
+    """
+
+    kind, answers = "span", {"start_logits": "start_positions", "end_logits": "end_positions"}
+    stacks_labels = True
     unread = ("encoder/pooler/kernel", "encoder/pooler/bias")
 
     def __init__(self, config: BertConfig | dict, **options: Any):
@@ -260,14 +341,29 @@ class SpanFinder(BertModel):
         logits = tf.reshape(logits, [-1, size_of(tokens, 1), 2])
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
+    def judged(self, name: str, values: tf.Tensor, x: Any) -> tf.Tensor:
+        """The logits without those of padding."""
+        return without_padding(values, self.complete(x)["lengths"])
+
+    def own_loss(self, labels: Tensors, outputs: Tensors, weights: Tensors) -> tf.Tensor:
+        """The mean of start and end."""
+        return super().own_loss(labels, outputs, weights) / len(self.answers)
+
 
 @keras.saving.register_keras_serializable("bert_tf")
 class TokenClassifier(BertModel):
     """Labels every token with one of `size` labels (Devlin et al. 2018, section 5.3): one dense layer.
 
     crf: whether the labels of a sentence are a chain; see `model.crf`.
+
+    Example:
+        model = bert_tf.TokenClassifier(config, 9)
+        model.compile()
+        model.fit({"input_ids": ids}, tags)  # [batch, positions], -100 for tokens without a tag
     """
 
+    kind, answers = "tags", {"logits": "labels"}
+    _answers_tokens = True
     unread = ("encoder/pooler/kernel", "encoder/pooler/bias")
 
     def __init__(self, config: BertConfig | dict, size: int, crf: bool = False, **options: Any):
@@ -286,8 +382,22 @@ class TokenClassifier(BertModel):
         logits = tf.reshape(logits, [-1, size_of(tokens, 1), logits.shape[-1]])
         return {"logits": logits} | ({"potentials": self.crf(logits)} if self.crf else {})
 
+    def own_loss(self, labels: Tensors, outputs: Tensors, weights: Tensors) -> tf.Tensor:
+        """Of a CRF the negative log likelihood of the rows, per word."""
+        if self.crf is None:
+            return super().own_loss(labels, outputs, weights)
+        losses, counts = row_losses(
+            outputs["logits"], labels["logits"], weights["logits"] > 0, outputs["all"]["potentials"][0]
+        )
+        return tf.math.divide_no_nan(tf.reduce_sum(losses * counts), tf.reduce_sum(counts))
+
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "size": self.classifier.bias.shape[0], "crf": self.crf is not None}
+
+
+def without_padding(logits: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Scores of positions [B, T] of texts of these lengths [B], IMPOSSIBLE after their end."""
+    return tf.where(tf.range(tf.shape(logits)[1])[None, :] < lengths[:, None], logits, IMPOSSIBLE)
 
 
 def as_rows(inputs: Inputs) -> dict[str, tf.Tensor]:

@@ -12,8 +12,13 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.batch_layout import size_of
 
-ALIASES = {"input_ids": "token_ids", "token_type_ids": "segment_ids"}  # the names of Hugging Face
-MASKS = ("attention_mask", "padding_mask")  # of Hugging Face and of KerasHub: 1 for tokens, 0 for padding
+IDS_OF_HUB, MASK_OF_HUB, TYPES_OF_HUB = "input_word_ids", "input_mask", "input_type_ids"  # the names of TensorFlow Hub
+ALIASES = {  # the names of Hugging Face and of TensorFlow Hub
+    **{"input_ids": "token_ids", "token_type_ids": "segment_ids"},
+    **{IDS_OF_HUB: "token_ids", TYPES_OF_HUB: "segment_ids"},
+}
+# Of Hugging Face, of KerasHub and of TensorFlow Hub: 1 for tokens, 0 for padding.
+MASKS = ("attention_mask", "padding_mask", MASK_OF_HUB)
 # Inputs of transformers that change what its models compute.
 NOT_SUPPORTED = ("inputs_embeds", "position_ids", "head_mask", "encoder_hidden_states", "past_key_values")
 IDS = ("token_ids", "segment_ids", "lengths", "text_numbers", "text_mask", "positions", "masked_lm_positions")
@@ -55,10 +60,10 @@ def complete(inputs: Any, padding_id: int = 0, *, numbers_tokens: bool = False) 
 
     Args:
         inputs: token ids [..., T], or a mapping with `token_ids`. Optional are `segment_ids` [..., T], 0 where they are
-            missing, and `lengths` [...]: where they are missing, up to the last token of `attention_mask` or
-            `padding_mask` [..., T], else up to the last one that is not [PAD]. A mask, which may have zeros anywhere,
-            becomes `text_mask` [..., T]. `input_ids` and `token_type_ids` are taken for `token_ids` and `segment_ids`.
-            Other entries are kept.
+            missing, and `lengths` [...]: where they are missing, up to the last token of `attention_mask` or another
+            of MASKS [..., T], else up to the last one that is not [PAD]. A mask, which may have zeros anywhere,
+            becomes `text_mask` [..., T]. The names in ALIASES are taken for `token_ids` and `segment_ids`. Other
+            entries are kept.
         padding_id: the id of the padding token, 0 in every published vocabulary of BERT.
         numbers_tokens: whether positions number the tokens that are not [PAD], as in RoBERTa, and not all: where no
             `lengths` say that each text begins its row, they are added as `positions`.

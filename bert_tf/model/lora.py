@@ -80,6 +80,7 @@ def attach(model: keras.Model, config: LoraConfig) -> None:
             shape = tuple(layer.kernel.shape)
             layer.lora = Lora(shape, config, dense[place[1]], dtype=layer.dtype_policy)
             found = True
+    model.lora = config
     if not found:
         raise leave_out(f"lora_rank is for BERT's layers, and encoder={model.config.encoder} has none")
 

@@ -76,10 +76,31 @@ def read(
     ensure_started()
     from bert_tf.export import live_model
 
-    loaded = live_model.load(path)
+    return _of_checkpoint(path, live_model.load(path), texts, with_attention, splits)
+
+
+def of_loaded(path: str, loaded: Checkpoint, texts: int | None = None, *, with_attention: bool = False) -> TrainedModel:
+    """As `read`, of a path that is loaded, whose weights may have changed since."""
+    if is_run(path) and not loaded.new_head:
+        return _of_run(path, check_run(path), with_attention)._replace(model=loaded.model)
+    from bert_tf.export import live_model
+
+    live_model.check_answers(path, loaded)
+    return _of_checkpoint(path, loaded, texts, with_attention)
+
+
+def _of_checkpoint(
+    path: str,
+    loaded: Checkpoint,
+    texts: int | None,
+    with_attention: bool,
+    splits: Mapping[str, Callable[[], Any]] | None = None,
+) -> TrainedModel:
+    from bert_tf.export import live_model
+
     if with_attention:
         loaded.config.check_attention()
-    about = {**live_model.about(path), "attention": with_attention}
+    about = {**live_model.about_of(path, loaded), "attention": with_attention}
     task = live_model.task_of(path, loaded, texts, splits)
     return TrainedModel(task, loaded.model, loaded.require_tokenizer(path), about)
 

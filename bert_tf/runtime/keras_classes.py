@@ -15,7 +15,7 @@ from typing import Any
 from bert_tf.runtime import keras_import
 
 ROOT = pathlib.Path(__file__).parents[1]
-FOLDERS = ("model", "tasks/embeddings")
+FOLDERS = ("model", "tasks/embeddings", "api")
 REGISTERED = re.compile(r'^@keras\.saving\.register_keras_serializable\("bert_tf"\)\nclass (\w+)', re.MULTILINE)
 
 
@@ -44,6 +44,12 @@ def classes() -> Iterator[tuple[str, str]]:
         module = ".".join(("bert_tf", *path.relative_to(ROOT).with_suffix("").parts))
         for name in REGISTERED.findall(path.read_text(encoding="utf-8")):
             yield module, name
+
+
+def load(name: str) -> type | None:
+    """Imports the class of that name; None if none is registered."""
+    found = next((module for module, each in classes() if each == name), None)
+    return None if found is None else getattr(importlib.import_module(found), name)
 
 
 def _stand_in(module: str, name: str) -> type:

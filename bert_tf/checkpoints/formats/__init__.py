@@ -27,7 +27,8 @@ from bert_tf.runtime.tensorflow_startup import ensure_started
 huggingface_hub = module("huggingface_hub")
 HUB = "hf://"
 PRESET = re.compile(r"[a-z0-9.]+(_[a-z0-9.]+){2,}")  # such as bert_base_en; KerasHub says which there are
-READ_ONLY = ("peft", "saved_model", "word_vectors")  # runs write adapters, `bert_tf.export.saved_model` exports
+# Runs write adapters, `bert_tf.export.saved_model` exports, and `Bert.save` Keras files.
+READ_ONLY = ("keras_file", "peft", "saved_model", "word_vectors")
 # Files of a model hub that a format may read; each further list only if no weights were found before.
 HUB_FILES = ["*.json", "vocab.txt", "merges.txt", "model*.safetensors", "*.weights.h5"]
 HUB_FILES += ["spiece.model", "sentencepiece.bpe.model", "spm.model"]

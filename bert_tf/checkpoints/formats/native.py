@@ -6,6 +6,7 @@ Both hold `bert_config.json`, `vocab.txt` and `tokenizer_config.json`; a run als
 import logging
 import os
 import re
+from typing import Any
 
 import numpy as np
 
@@ -59,19 +60,22 @@ def read(path: str) -> Checkpoint:
     weights = {name: array for name, array in weights.items() if not name.startswith(TEACHER_PROJECTION)}
     if any(map(lora.NAME.fullmatch, weights)):
         weights = lora.merged(weights, _adapter_of(folder))
+    return Checkpoint(config=config, weights=weights, **read_description(folder, config))
+
+
+def read_description(folder: str, config: BertConfig) -> dict[str, Any]:
+    """The fields of a Checkpoint on tokenizer, head and vectors of texts, as far as files in a folder have them."""
     vocabulary, lower_case = read_tokenizer_files(folder)
     labels, kind = _head_of(folder)
-    return Checkpoint(
-        config=config,
-        weights=weights,
-        vocabulary=vocabulary,
-        lower_case=lower_case,
-        special_tokens=read_special_tokens(folder),
-        labels=labels,
-        kind=kind,
-        max_seq_length=read_max_length(folder),
-        sentence_vectors=sentence_transformers.read(folder, config.max_position_embeddings, has_length=False),
-    )
+    return {
+        "vocabulary": vocabulary,
+        "lower_case": lower_case,
+        "special_tokens": read_special_tokens(folder),
+        "labels": labels,
+        "kind": kind,
+        "max_seq_length": read_max_length(folder),
+        "sentence_vectors": sentence_transformers.read(folder, config.max_position_embeddings, has_length=False),
+    }
 
 
 def labels(path: str) -> list[str] | None:
@@ -88,10 +92,15 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     with new_folder(folder) as partial:
         checkpoint.config.write(os.path.join(partial, CONFIG))
         write_safetensors(os.path.join(partial, WEIGHTS), checkpoint.weights, framework="bert_tf")
-        write_tokenizer_files(partial, checkpoint)
-        write_head_file(partial, checkpoint)
-        sentence_transformers.write(partial, checkpoint.sentence_vectors, checkpoint.config.hidden_size)
+        write_description(checkpoint, partial)
     return []
+
+
+def write_description(checkpoint: Checkpoint, folder: str) -> None:
+    """Writes what `read_description` reads."""
+    write_tokenizer_files(folder, checkpoint)
+    write_head_file(folder, checkpoint)
+    sentence_transformers.write(folder, checkpoint.sentence_vectors, checkpoint.config.hidden_size)
 
 
 def _adapter_of(folder: str) -> LoraConfig:

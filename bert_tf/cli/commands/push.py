@@ -17,12 +17,10 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 from bert_tf.checkpoints import formats
-from bert_tf.errors import UserError, count_text, reason_of
+from bert_tf.errors import UserError, count_text
+from bert_tf.recipes import publishing
 from bert_tf.reports import model_card
 from bert_tf.runtime import files
-from bert_tf.runtime.lazy import module
-
-huggingface_hub = module("huggingface_hub")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,9 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    owner, slash, name = arguments.repository.partition("/")
-    if not (owner and slash and name) or "/" in name:
-        raise UserError(f"{arguments.repository} is not a repository: pass owner/name.")
+    name = publishing.name_of(arguments.repository)
     if not files.is_folder(arguments.folder):
         raise UserError(f"There is no folder {arguments.folder}: pass a run, an export or a converted checkpoint.")
     with tempfile.TemporaryDirectory() as work:
@@ -54,7 +50,8 @@ def run(arguments: argparse.Namespace) -> None:
         if arguments.dry_run:
             _show(folder, names, arguments)
             return
-        url = _upload(folder, arguments)
+        options = {name: getattr(arguments, name) for name in ("private", "revision", "message")}
+        url = publishing.upload(folder, arguments.repository, **options)
     if arguments.json:
         print(json.dumps({"repository": arguments.repository, "url": url, "files": names}))
         return
@@ -75,10 +72,9 @@ def _show(folder: str, names: Sequence[str], arguments: argparse.Namespace) -> N
 
 
 def _converted(run: str, folder: str) -> str:
-    """The model of a run in Hugging Face's layout, or in this package's own if that has no such encoder or pooling."""
+    """The model of a run in the layout for hubs."""
     checkpoint = formats.read(run)
-    has_layout = checkpoint.config.encoder in formats.load("huggingface").ENCODERS and not checkpoint.reads_mean
-    formats.write(checkpoint, folder, "huggingface" if has_layout else "native")
+    formats.write(checkpoint, folder, publishing.format_for(checkpoint))
     model_card.write_of_run(run, [folder])
     return folder
 
@@ -87,22 +83,3 @@ def _names(folder: str) -> Iterator[str]:
     for path, _, names in os.walk(folder):
         for name in names:
             yield os.path.relpath(os.path.join(path, name), folder)
-
-
-def _upload(folder: str, arguments: argparse.Namespace) -> str:
-    """Creates the repository and uploads the files in one commit; returns its address."""
-    api = huggingface_hub.HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
-    try:
-        url = api.create_repo(arguments.repository, private=arguments.private or None, exist_ok=True)
-        api.upload_folder(
-            repo_id=arguments.repository,
-            folder_path=folder,
-            revision=arguments.revision,
-            commit_message=arguments.message,
-        )
-    except Exception as error:  # of the network or the hub
-        raise UserError(
-            f"{arguments.repository} could not be uploaded ({reason_of(error)}): log in with `hf auth login` or "
-            "set HF_TOKEN, and check the name and the network."
-        ) from None
-    return str(url)

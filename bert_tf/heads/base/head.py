@@ -88,8 +88,10 @@ class Head(abc.ABC):
         """The Keras model, newly initialized. size: of the head's bias; weights: {name: array} of a checkpoint."""
         from bert_tf.model import heads
 
-        sizes = [size] if cls.is_labelled else []
-        return getattr(heads, cls.model_class)(config, *sizes, **options)
+        model_class, sizes = getattr(heads, cls.model_class), [size] if cls.is_labelled else []
+        if model_class.kind not in ("", cls.kind):
+            options = {"kind": cls.kind, **options}
+        return model_class(config, *sizes, **options)
 
     @classmethod
     def tuned(cls, about: Mapping[str, Any]) -> Any:

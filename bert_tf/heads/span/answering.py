@@ -33,7 +33,8 @@ from bert_tf.heads.span import (
 )
 from bert_tf.heads.span.question_rows import QUESTIONS_AT_ONCE, QuestionRows
 from bert_tf.heads.span.question_windows import QuestionWindows
-from bert_tf.heads.span.spans import CANDIDATES, IMPOSSIBLE, Search
+from bert_tf.heads.span.spans import CANDIDATES, Search
+from bert_tf.model.heads import without_padding
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import confidence
 from bert_tf.training.task import Objective
@@ -108,7 +109,7 @@ class Answering(SpanHead, TunedHead):
 
         The original counts padding too; without it the loss does not depend on the length of rows.
         """
-        logits = {side: _without_padding(outputs[f"{side}_logits"], batch["lengths"]) for side in ("start", "end")}
+        logits = {side: without_padding(outputs[f"{side}_logits"], batch["lengths"]) for side in ("start", "end")}
         losses = [
             tf.nn.sparse_softmax_cross_entropy_with_logits(batch[f"{side}_positions"], values)
             for side, values in logits.items()
@@ -342,7 +343,3 @@ def most_similar_sentence(question: str, context: str) -> str:
     asked = set(squad_scores.normalize(question).split())
     sentences = SENTENCE_END.split(context)
     return max(sentences, key=lambda sentence: len(asked & set(squad_scores.normalize(sentence).split())))
-
-
-def _without_padding(logits: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    return tf.where(tf.range(tf.shape(logits)[1])[None, :] < lengths[:, None], logits, IMPOSSIBLE)

@@ -14,10 +14,10 @@ import tensorflow as tf
 
 from bert_tf.data.questions import Answer, Prediction, no_answer
 from bert_tf.heads.span.question_windows import QuestionWindows
+from bert_tf.model.heads import IMPOSSIBLE
 from bert_tf.text.ragged_scan import from_row_numbers
 from bert_tf.text.wordpiece import substrings
 
-IMPOSSIBLE = -1e9  # the score of what cannot be chosen; finite, as differences of infinities are not numbers
 CANDIDATES = ("start_scores", "end_scores", "starts", "ends", "null_scores")
 CHARACTERS_AT_ONCE = 1 << 18  # of answers whose texts are cut at once, which is faster and takes 60 bytes for each
 UNLIKELY = 1e-38  # stands for probabilities that are too small for a float32

@@ -324,17 +324,11 @@ def _words(split: TagRows) -> Iterator[str]:
 
 
 def _sentence_losses(outputs: Any, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-    """The negative log likelihood of each row divided by its words, and their number: float32 [B] each.
-
-    Labels are a chain from word to word; tokens that are not the first token of a word are left out.
-    """
+    """See `crf.row_losses`; tokens that are not the first token of a word are left out."""
     logits = outputs["logits"]
     labels = batch["labels"][:, : tf.shape(logits)[1]]
-    (logits, labels), lengths = crf.words_first(labels != UNKNOWN, logits, labels)
     edges = (tf.cast(batch[name], tf.bool) if name in batch else None for name in ("begins", "ends"))
-    likelihood = crf.log_likelihood(logits, labels, lengths, outputs["potentials"][0], *edges)
-    counts = tf.cast(lengths, tf.float32)
-    return -likelihood / tf.maximum(counts, 1.0), counts
+    return crf.row_losses(logits, labels, labels != UNKNOWN, outputs["potentials"][0], *edges)
 
 
 def _has_label(batch: Batch) -> tf.Tensor:

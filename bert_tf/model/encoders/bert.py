@@ -36,6 +36,11 @@ class BertEncoder(BaseEncoder):
     Args:
         config: its shape.
         embeddings: those of another encoder to share; None: its own.
+
+    Example:
+        encoder = bert_tf.Encoder(config)  # with random weights; bert_tf.load(PATH).model.encoder has trained ones
+        encoder({"input_ids": ids})["tokens"].shape  # [batch, positions, width]
+        encoder.layers[0].trainable = False
     """
 
     fills_probes = True

@@ -1,0 +1,173 @@
+"""Layers for Keras models of one's own: texts to rows of ids, and the encoder under the names of TensorFlow Hub.
+
+B texts, T positions in a row, D hidden size, L layers.
+"""
+
+import functools
+import os
+import tempfile
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import keras
+import tensorflow as tf
+
+from bert_tf.api import python_words
+from bert_tf.api.bert import Bert
+from bert_tf.checkpoints import formats, pretrained
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.checkpoint_files import read_special_tokens, read_tokenizer_files, write_tokenizer_files
+from bert_tf.errors import UserError
+from bert_tf.model import encoders
+from bert_tf.model.inputs import IDS_OF_HUB, MASK_OF_HUB, TYPES_OF_HUB
+from bert_tf.model.layers import config_of
+from bert_tf.runtime import kept_files
+from bert_tf.text import tokenizer_kinds
+from bert_tf.text.tokenizer import Tokenizer, pack
+
+if TYPE_CHECKING:
+    from bert_tf.model.base_encoder import BaseEncoder
+
+Source = Bert | str | os.PathLike[str]  # a loaded model, or a path as `bert_tf.load` takes it
+
+
+def _path_of(source: Source) -> str:
+    return source.path if isinstance(source, Bert) else os.fspath(source)
+
+
+def _checkpoint_of(source: Source) -> Checkpoint:
+    return source._loaded if isinstance(source, Bert) else formats.read(source)
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class PreprocessingLayer(keras.layers.Layer):
+    """Texts to inputs of a model: `input_word_ids`, `input_mask` and `input_type_ids`, int32 [B, T].
+
+    These are the names of TensorFlow Hub's preprocessing models, which all models of this package take. A Keras file
+    with this layer contains the vocabulary. It is not compiled by XLA.
+
+    Args:
+        source: what `bert_tf.load` returned, or a path or name that it takes, with a vocabulary.
+        seq_length: T, the tokens of a row, [CLS] and [SEP] included.
+
+    Example:
+        preprocess = bert_tf.PreprocessingLayer("my-bert", seq_length=64)
+        preprocess(["A text.", "Another."])["input_word_ids"].shape  # [2, 64]
+        preprocess([questions, texts])  # pairs: a list of two lists or tensors of texts
+    """
+
+    tokenizer: Tokenizer | None = None
+
+    def __init__(self, source: Source | None = None, seq_length: int = 128, **options: Any) -> None:
+        super().__init__(trainable=False, **{name: value for name, value in options.items() if name != "trainable"})
+        self.supports_jit = False
+        self.seq_length = seq_length
+        if source is not None:
+            with python_words.spoken():
+                checkpoint = _checkpoint_of(source)
+                checkpoint.require_tokenizer(_path_of(source))
+            with tempfile.TemporaryDirectory() as folder:
+                write_tokenizer_files(folder, checkpoint)
+                self.load_assets(folder)
+        self.built = True
+
+    def __call__(self, inputs: Any, *values: Any, **options: Any) -> Any:
+        """See `call`; texts may be lists too."""
+        is_several = isinstance(inputs, list | tuple) and not any(isinstance(each, str | bytes) for each in inputs)
+        texts = [_texts(each) for each in inputs] if is_several else _texts(inputs)
+        if self.tokenizer is None and all(map(tf.is_tensor, texts if is_several else [texts])):
+            raise UserError(
+                f"The layer {self.name} was made from a configuration, which has no vocabulary: load the Keras file of "
+                "its model, or pass it a checkpoint."
+            )
+        return super().__call__(texts, *values, **options)
+
+    def call(self, inputs: tf.Tensor | list[tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Texts [B], or a list of two of them for pairs, -> inputs of a model."""
+        segments = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+        segments = [tf.squeeze(each, -1) if each.shape.rank == 2 else each for each in segments]
+        rows = pack(self.tokenizer, segments, self.seq_length)
+        mask = tf.sequence_mask(rows["lengths"], self.seq_length, tf.int32)
+        return {IDS_OF_HUB: rows["token_ids"], MASK_OF_HUB: mask, TYPES_OF_HUB: rows["segment_ids"]}
+
+    def compute_output_spec(self, inputs: Any) -> dict[str, keras.KerasTensor]:
+        """The shapes, which do not depend on the vocabulary."""
+        first = inputs[0] if isinstance(inputs, list | tuple) else inputs
+        shape = (*first.shape[:1], self.seq_length)
+        return {name: keras.KerasTensor(shape, "int32") for name in (IDS_OF_HUB, MASK_OF_HUB, TYPES_OF_HUB)}
+
+    def save_assets(self, folder: str) -> None:
+        """Writes the vocabulary into a Keras file."""
+        if self.tokenizer is not None:
+            self._write_files(folder)
+
+    def load_assets(self, folder: str) -> None:
+        """Reads the vocabulary from a Keras file."""
+        tokens, lower_case = read_tokenizer_files(folder)
+        if tokens is None:
+            return
+        special_tokens = read_special_tokens(folder)
+        self._write_files = functools.partial(kept_files.write, content=kept_files.read(folder))
+        self.tokenizer = tokenizer_kinds.create(
+            tokens, lower_case is not False, special_tokens_in_strings=special_tokens
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments of the constructor but for the source."""
+        return {**super().get_config(), "seq_length": self.seq_length}
+
+
+def _texts(given: Any) -> Any:
+    """Strings of shape [], [B] or [B, 1] as Keras takes them."""
+    return given if isinstance(given, keras.KerasTensor) else tf.convert_to_tensor(given, tf.string)
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class EncoderLayer(keras.layers.Layer):
+    """An encoder whose inputs and outputs have the names of TensorFlow Hub's encoders.
+
+    It takes the inputs of `PreprocessingLayer`, and the other names that models of this package take. It returns
+    `pooled_output` [B, D], also as `default`, `sequence_output` [B, T, D] and `encoder_outputs`, a list of L
+    [B, T, D]. A Keras file contains its weights.
+
+    Args:
+        source: what `bert_tf.load` returned, whose encoder is then shared, or a path or name that it takes.
+        config: instead of a source, the configuration of a new encoder, a BertConfig or a dictionary.
+
+    Example:
+        texts = keras.Input((), dtype="string")
+        encoded = bert_tf.EncoderLayer("my-bert")(bert_tf.PreprocessingLayer("my-bert")(texts))
+        model = keras.Model(texts, keras.layers.Dense(1)(encoded["pooled_output"]))
+    """
+
+    def __init__(self, source: Source | None = None, config: Any = None, **options: Any) -> None:
+        super().__init__(**options)
+        if (source is None) == (config is None):
+            raise UserError("EncoderLayer needs a path or a loaded model, or the configuration of a new encoder.")
+        self.encoder: BaseEncoder
+        if config is not None:
+            self.encoder = encoders.create(config_of(config), dtype=self.dtype_policy)
+        elif isinstance(source, Bert):
+            self.encoder = source.model.encoder
+        else:
+            with python_words.spoken():
+                path = _path_of(source)
+                loaded = pretrained.load_encoder(formats.read(path), path, dtype=self.dtype_policy)
+            self.encoder = loaded.encoder
+        if not self.trainable:
+            self.encoder.trainable = False
+        self.built = True
+
+    def call(self, inputs: Mapping[str, tf.Tensor], training: bool | None = None) -> dict[str, Any]:
+        """Inputs of a model -> outputs under the names of TensorFlow Hub."""
+        encoded = self.encoder(inputs, return_hidden_states=True, training=training)
+        return {
+            "default": encoded["pooled"],
+            "pooled_output": encoded["pooled"],
+            "sequence_output": encoded["tokens"],
+            "encoder_outputs": list(encoded["hidden_states"][1:]),
+        }
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments of the constructor, with the configuration in place of a source."""
+        return {**super().get_config(), "config": self.encoder.config.to_dict()}

@@ -1,0 +1,24 @@
+"""Small files of a model that are kept as bytes, such as its vocabulary: {path in their folder: content}."""
+
+import os
+from collections.abc import Mapping
+
+from bert_tf.runtime import files
+
+
+def read(folder: str) -> dict[str, bytes]:
+    """The files in a folder and in the folders in it."""
+    found = {}
+    for path in files.walk(folder):
+        with files.open_binary(path) as file:
+            found[os.path.relpath(path, folder).replace(os.sep, "/")] = file.read()
+    return found
+
+
+def write(folder: str, content: Mapping[str, bytes]) -> None:
+    """Writes files into a folder; paths that lead out of it, as an archive from elsewhere may have, are left out."""
+    for name, data in content.items():
+        if ".." not in name.split("/") and not os.path.isabs(name):
+            path = os.path.join(folder, name)
+            files.make_folder(os.path.dirname(path))
+            files.write_small(path, data)
