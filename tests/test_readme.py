@@ -217,6 +217,7 @@ def test_every_flag_on_the_pages_exists():
             names = {argument[2:].split("=")[0] for argument in arguments if argument.startswith("--")}
             assert names <= known[name], f"{name}: unknown flags {names - known[name]}"
     anywhere = set.union(*known.values()) | {"help", "flagfile", "logdir"}  # absl's own, and TensorBoard's
+    anywhere |= {"deps", "force"}  # pip's --no-deps and --force-reinstall
     anywhere |= {"nodes", "ntasks", "nnodes", "nproc_per_node", "rdzv_endpoint"}  # Slurm's and torchrun's
     anywhere |= {
         *("tf_xla_persistent_cache_directory", "xla_allow_excess_precision"),  # XLA's

@@ -19,7 +19,7 @@ from bert_tf.export import about_file, loaded_model, tagged_words
 from bert_tf.export.batches import Predictor, predict_in_order
 from bert_tf.export.static_signature import static_signatures
 from bert_tf.heads.base.answering import answered
-from bert_tf.heads.base.answers import BaseAnswer, Entities
+from bert_tf.heads.base.answers import BaseAnswer, Entities, Prediction
 from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.heads.base.text_head import TextHead
 from bert_tf.heads.choice import MultipleChoice
@@ -128,6 +128,8 @@ class BaseBert:
         """The answers of the model's task for each example, which are of this kind."""
         if not read.rows:
             return []
+        if kind is Prediction:
+            given_texts.warn_of_blank(read)
         head, labels = heads.get(self._head_kind or ""), tuple(self.labels or ())
         predictor = self._predictor_of(len(read.rows[0]) if self._takes_any_number else None)
         rows = predict_in_order(predictor, examples_of(read), batch_size=batch_size, window=WINDOW)

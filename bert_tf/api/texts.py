@@ -4,14 +4,16 @@ Free of TensorFlow and pandas: their objects are known by their methods.
 """
 
 import dataclasses
+import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
 
 SINGLE = (str, bytes)
 MAX_SHOWN = 60  # characters of a wrong value
+log = logging.getLogger("bert_tf")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,6 +64,16 @@ def read(
                 f"{name.capitalize()} {number} has another number of texts, {len(row)}, than the first, {len(rows[0])}."
             )
     return Texts(rows=rows, is_single=False, index=index)
+
+
+def warn_of_blank(texts: Texts) -> None:
+    """Warns of examples whose answers mean nothing, as they have no text."""
+    blank = [number for number, row in enumerate(texts.rows) if not any(text.strip() for text in row)]
+    if blank:
+        where = "" if texts.is_single else f" (the first is text {blank[0]})"
+        log.warning(
+            "%s blank%s: what is predicted there means nothing.", count_text(len(blank), "text is", "texts are"), where
+        )
 
 
 def _has_columns(values: Any, names: Sequence[str]) -> bool:

@@ -170,7 +170,7 @@ def _config(arrays: Mapping[str, np.ndarray], folder: str, prefix: str) -> BertC
         found = ", ".join(list(arrays)[:3]) or "none"
         raise UserError(
             f"The variables of {prefix} ({found}) are not those of a BERT encoder of TensorFlow Hub or Model Garden, "
-            f"which has {missing[0]}: pass the SavedModel or checkpoint of such an encoder."
+            f"which has {missing[0]}: pass the SavedModel or checkpoint of such an encoder; see docs/coming_from.md."
         )
     if any(name.startswith("embedding_projection/") for name in arrays):
         raise UserError(

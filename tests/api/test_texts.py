@@ -135,3 +135,18 @@ def test_columns_with_numbers_for_names_are_read():
     frame = pandas.DataFrame([["a", 1], ["b", 0]], index=[5, 7])
     read = texts.read(frame, ["text"], columns=["0"])
     assert read.rows == [("a",), ("b",)] and list(read.index) == [5, 7]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("", "1 text is blank: what is predicted there means nothing."),
+        (["a", " ", "\n"], "2 texts are blank (the first is text 1): what is predicted there means nothing."),
+        (["a", "b"], None),
+        ([("a", ""), ("", "b")], None),
+    ],
+)
+def test_blank_texts_are_named(given, expected, caplog):
+    names = ["text_a", "text_b"] if isinstance(given[:1], list) and isinstance(given[0], tuple) else ["text"]
+    texts.warn_of_blank(texts.read(given, names))
+    assert caplog.messages == ([expected] if expected else [])

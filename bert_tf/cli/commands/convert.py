@@ -165,7 +165,7 @@ def _notes(arguments: argparse.Namespace, checkpoint: Checkpoint, *, has_head: b
             yield f"Of two long texts that share an odd number of tokens, {whose} gives the {longer} one the odd token."
         has_finals = any("ς" in token for token in checkpoint.vocabulary or ())
         if checkpoint.lower_case and has_finals and settings.no_final_sigma != of_huggingface:
-            yield f"At the end of a word, {whose} lower-cases a Greek Σ to {sigma}, as this model does not."
+            yield f"At the end of a word, {whose} lower-cases a Greek Σ to {sigma}, unlike this model."
     if format_name == "keras_hub" and (settings.odd_to_longer or settings.one_segment):
         yield "Pairs are truncated and get segments as KerasHub does it, which may change answers."
     if checkpoint.config.encoder == "xlnet":

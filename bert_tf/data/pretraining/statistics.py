@@ -24,6 +24,7 @@ SAMPLED_BYTES = 2_000_000  # of text, in all of them
 RECORD_FRAME = 16  # bytes of a TFRecord around the record
 COMPRESSED = 0.5  # size of .tfrecord.gz over that of .tfrecord
 SPEED_COMPRESSED = 0.6
+LEAST_HOURS = 0.001  # that are shown
 LAYOUTS = {  # of files, as `sources.kind_of` names them, in words
     "sentences": "a sentence in each line, a blank line between documents (text_layout=sentences)",
     "paragraphs": "a paragraph in each line, a blank line between documents (text_layout=paragraphs)",
@@ -196,7 +197,11 @@ def describe_estimate(numbers: dict[str, float]) -> str:
         ("shards", f"{numbers['shards']:,}"),
         ("records on disk", f"about {numbers['records_bytes'] / 1e6:,.1f} MB"),
         ("and until they are ready", f"about {numbers['work_bytes'] / 1e6:,.1f} MB"),
-        ("core-hours of this machine", f"about {numbers['core_hours']:,.3f}"),
+        ("core-hours of this machine", _about(numbers["core_hours"])),
     ]
     width = max(len(title) for title, _ in rows)
     return "\n".join(f"{title.ljust(width)}  {value}" for title, value in rows)
+
+
+def _about(hours: float) -> str:
+    return f"about {hours:,.3f}" if hours >= LEAST_HOURS else f"less than {LEAST_HOURS}"
