@@ -126,9 +126,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path):
     path = saved(backbone("roberta"), tmp_path, "")
     with h5py.File(f"{path}/model.weights.h5", "r+") as file:
         del file["layers/transformer_encoder_1/_feedforward_layer_norm/vars/0"]
-    with pytest.raises(
-        UserError, match="lacks 1 of the .* weights that its configuration describes, as encoder/layers/1"
-    ):
+    with pytest.raises(UserError, match="lacks 1 of the .* weights .* describes, as encoder/layers/1"):
         formats.read(path)
     path = rewritten(saved(backbone("bert"), tmp_path, ".keras"), tmp_path, lambda c: c["config"].update(hidden_dim=12))
     with pytest.raises(UserError, match="has the shape .* in the checkpoint and .* in the model"):
