@@ -1,5 +1,6 @@
 """Every encoder and task of KerasHub: its preset and its `.keras` file give its numbers here, and back."""
 
+import io
 import json
 import zipfile
 
@@ -7,11 +8,14 @@ import h5py
 import keras_hub
 import numpy as np
 import pytest
+import sentencepiece
+import tensorflow as tf
 
 from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.keras_hub_layouts import LAYOUTS, MASKED_LM
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
+from bert_tf.text import byte_level, host_tokenizer_kinds
 
 SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 12, "max_sequence_length": 12}
 OWN = {
@@ -54,6 +58,20 @@ def saved(model, folder, ending):
     path = str(folder / f"model{ending}")
     model.save(path) if ending else model.save_to_preset(path)
     return path
+
+
+def rewritten(path, folder, change):
+    """A copy of a `.keras` file whose config.json `change` changes."""
+    target = str(folder / "changed.keras")
+    with zipfile.ZipFile(path) as source, zipfile.ZipFile(target, "w") as written:
+        for name in source.namelist():
+            content = source.read(name)
+            if name == "config.json":
+                values = json.loads(content)
+                change(values)
+                content = json.dumps(values).encode()
+            written.writestr(name, content)
+    return target
 
 
 @pytest.mark.parametrize("ending", ["", ".keras"])
@@ -126,9 +144,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path):
     path = saved(backbone("roberta"), tmp_path, "")
     with h5py.File(f"{path}/model.weights.h5", "r+") as file:
         del file["layers/transformer_encoder_1/_feedforward_layer_norm/vars/0"]
-    with pytest.raises(
-        UserError, match="lacks 1 of the .* weights that its configuration describes, as encoder/layers/1"
-    ):
+    with pytest.raises(UserError, match="lacks 1 of the .* weights .* describes, as encoder/layers/1"):
         formats.read(path)
     path = rewritten(saved(backbone("bert"), tmp_path, ".keras"), tmp_path, lambda c: c["config"].update(hidden_dim=12))
     with pytest.raises(UserError, match="has the shape .* in the checkpoint and .* in the model"):
@@ -144,15 +160,61 @@ def test_preset_without_the_files_of_its_tokenizer_is_refused(tmp_path):
         formats.read(path)
 
 
-def rewritten(path, folder, change):
-    """A copy of a `.keras` file whose config.json `change` changes."""
-    target = str(folder / "changed.keras")
-    with zipfile.ZipFile(path) as source, zipfile.ZipFile(target, "w") as written:
-        for name in source.namelist():
-            content = source.read(name)
-            if name == "config.json":
-                values = json.loads(content)
-                change(values)
-                content = json.dumps(values).encode()
-            written.writestr(name, content)
-    return target
+TEXTS = [
+    "The cat sat on a mat, (and) it's 12345!",
+    "A  dog -- \"quoted\" ``text''",
+    "Café ☃☃ x",
+    "the [MASK] <mask> cat",
+    "",
+]
+SPM = {  # arguments with which KerasHub's documentation trains the models
+    "albert": {
+        **{"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "pad_piece": "<pad>", "unk_piece": "<unk>"},
+        **{"bos_piece": "[CLS]", "eos_piece": "[SEP]", "user_defined_symbols": ["[MASK]", "-"]},
+    },
+    "xlm_roberta": {"unk_id": 0, "bos_id": 1, "eos_id": 2},
+    "deberta_v2": {
+        **{"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3, "pad_piece": "[PAD]", "unk_piece": "[UNK]"},
+        **{"bos_piece": "[CLS]", "eos_piece": "[SEP]", "byte_fallback": True},
+    },
+}
+
+
+@pytest.mark.parametrize("encoder", SPM)
+def test_sentencepiece_of_keras_hub_gives_its_tokens_here_and_back(encoder, tmp_path):
+    size, proto = (400 if encoder == "deberta_v2" else 60), io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS[:1] * 9 + ["the cat and the dog sat"] * 9),
+        model_writer=proto,
+        vocab_size=size,
+        hard_vocab_limit=False,
+        **SPM[encoder],
+    )
+    classes = LAYOUTS[encoder].classes
+    theirs = getattr(keras_hub.models, f"{classes}Tokenizer")(proto.getvalue())
+    path = saved(backbone(encoder, vocabulary_size=theirs.vocabulary_size()), tmp_path, "")
+    theirs.save_to_preset(path)
+    loaded = formats.read(path)
+    assert loaded.vocabulary == theirs.get_vocabulary()
+    expected = [np.asarray(theirs(text)).tolist() for text in TEXTS]
+    assert loaded.tokenizer(TEXTS).to_list() == expected
+    host = host_tokenizer_kinds.create(loaded.vocabulary, False)
+    assert [host(text) for text in TEXTS] == expected
+    formats.write(loaded, str(tmp_path / "back"), "keras_hub")
+    again = type(theirs).from_preset(str(tmp_path / "back"))
+    assert [np.asarray(again(text)).tolist() for text in TEXTS] == expected
+
+
+def test_byte_bpe_of_keras_hub_gives_its_tokens_here_and_back(tmp_path):
+    names = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    merges = ["t h", "th e", "Ġ c", "Ġc a", "Ġca t", "Ġ th", "Ġth e"]
+    tokens = [*names, *byte_level.alphabet(), *(merge.replace(" ", "") for merge in merges)]
+    theirs = keras_hub.models.RobertaTokenizer({token: number for number, token in enumerate(tokens)}, merges)
+    path = saved(backbone("roberta", vocabulary_size=len(tokens)), tmp_path, "")
+    theirs.save_to_preset(path)
+    loaded = formats.read(path)
+    expected = tf.function(lambda texts: theirs(texts))(tf.constant(TEXTS[:4])).to_list()  # as in `predict`
+    assert loaded.vocabulary == tokens and loaded.tokenizer(TEXTS[:4]).to_list() == expected
+    formats.write(loaded, str(tmp_path / "back"), "keras_hub")
+    again = keras_hub.models.RobertaTokenizer.from_preset(str(tmp_path / "back"))
+    assert tf.function(lambda texts: again(texts))(tf.constant(TEXTS[:4])).to_list() == expected

@@ -126,7 +126,8 @@ def _check_whole(preset: Preset, config: BertConfig, weights: "dict[str, np.ndar
         )
 
 
-def _left_out(preset: Preset) -> "list[str]":
+def _left_out(preset: Preset) -> list[str]:
+    """Sentences on the parts of a model that are left out."""
     layout = LAYOUTS[preset.encoder]
     left_out = []
     if preset.task_class and preset.role == BACKBONE:
@@ -216,10 +217,10 @@ def _role(checkpoint: Checkpoint) -> str:
     masked_lm = {name for name in ours if name.startswith("masked_lm/")}
     if masked_lm and masked_lm <= names:
         return MASKED_LM
-    plain = vectors and dataclasses.replace(vectors, pooling="", normalize=False, max_seq_length=None)
-    if plain == SentenceVectors(pooling="") and vectors.pooling in POOLINGS and config.encoder in EMBEDDERS:
-        return EMBEDDER
-    return BACKBONE
+    if vectors is None or vectors.pooling not in POOLINGS or config.encoder not in EMBEDDERS:
+        return BACKBONE
+    plain = SentenceVectors(vectors.pooling, vectors.normalize, max_seq_length=vectors.max_seq_length)
+    return EMBEDDER if vectors == plain else BACKBONE
 
 
 def _activation(checkpoint: Checkpoint) -> str | None:
@@ -295,7 +296,8 @@ def _save_untrained(checkpoint: Checkpoint, role: str, folder: str) -> Any:
     if role != BACKBONE:
         made, preprocessor = getattr(models, layout.classes + role), None
         if tokenizer:
-            length = (checkpoint.sentence_vectors if role == EMBEDDER else checkpoint).max_seq_length
+            vectors = checkpoint.sentence_vectors
+            length = vectors.max_seq_length if vectors and role == EMBEDDER else checkpoint.max_seq_length
             create = getattr(models, f"{layout.classes}{role}Preprocessor")
             preprocessor = create(tokenizer, sequence_length=length or config.max_position_embeddings)
         model = made(model, preprocessor=preprocessor, **_arguments_of_task(checkpoint, role))
@@ -319,7 +321,7 @@ def _arguments_of_task(checkpoint: Checkpoint, role: str) -> dict[str, Any]:
 
 def _fill(file: str, arrays: "dict[str, np.ndarray]", *, in_task: bool) -> None:
     """Writes the arrays over the random weights in a file of KerasHub; zeros over those that the model lacks."""
-    if not os.path.isfile(file):
+    if not files.is_file(file):
         return
     try:
         with h5py.File(file, "r+") as opened:
