@@ -16,6 +16,7 @@ import numpy as np
 
 from bert_tf.checkpoints import keras_files
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.checkpoint_files import read_tokenizer_files
 from bert_tf.checkpoints.formats import native
 from bert_tf.errors import UserError, reason_of
 from bert_tf.model import lora
@@ -60,11 +61,13 @@ def read(path: str) -> Checkpoint:
 
 def _description(assets: Mapping[str, bytes], path: str, model: BertModel) -> dict[str, Any]:
     """Vocabulary, labels and so on of the file; without them the vocabulary in its folder."""
+    if not assets:  # further files of the folder may describe another model
+        folder = os.path.dirname(path)
+        tokens, lower_case = read_tokenizer_files(folder)
+        return {"vocabulary": tokens, "lower_case": lower_case, "kind": model.kind or None}
     with tempfile.TemporaryDirectory() as folder:
         kept_files.write(folder, assets)
-        found = native.read_description(folder if assets else os.path.dirname(path), model.config)
-    if not assets:  # further files of the folder may describe another model
-        found |= {"labels": None, "kind": None, "sentence_vectors": None}
+        found = native.read_description(folder, model.config)
     return found | {"kind": found["kind"] or model.kind or None}
 
 
