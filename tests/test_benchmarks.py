@@ -29,6 +29,8 @@ RUNS = {  # script: arguments, and what it prints
     "records.py": ("--input_file=texts.txt --vocab_file=vocab.txt --num_workers=1 --max_seq_length=32", "instances"),
     "retrieval.py": ("--model={folder}/model --squad={folder}/squad.json --questions=2", "| hybrid, float32 |"),
     "small_tables.py": ("table cells.jsonl", "tf_idf"),
+    "calibration.py": ("table calibration.jsonl", "| SST-2 | 8 | 1 | 0.500 |"),
+    "few_examples.py": ("table few.jsonl", "| tags | 100 | 50.0 |"),
     "attack/properties.py": ("--examples=5 --readers=table.csv", "table.csv"),
 }
 MORE = {  # script: what it needs
@@ -66,6 +68,11 @@ def folder(tmp_path_factory):
     (folder / "squad.json").write_text(json.dumps({"data": [{"title": "t", "paragraphs": paragraphs}]}))
     cell = {"system": "tf_idf", "set": "SST-2", "rows": 8, "seed": 0, "score": 0.5, "cpu_seconds": 1}
     (folder / "cells.jsonl").write_text(json.dumps(cell) + "\n")
+    errors = {f"{score}_{name}": 0.1 for score in ("error", "brier") for name in ("with", "without")}
+    cell = {"set": "SST-2", "rows": 8, "seed": 0, "accuracy": 0.5, "temperature": 2.0, **errors}
+    (folder / "calibration.jsonl").write_text(json.dumps(cell) + "\n")
+    cell = {"system": "bert_tf", "kind": "tags", "examples": 100, "seed": 0, "score": 0.5}
+    (folder / "few.jsonl").write_text(json.dumps(cell) + "\n")
     config = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
     values = {"config": config, "vocabulary": checkpoint_cases.PIECES, "lower_case": True}
     weights = tiny.random_weights(heads.BertModel(config))

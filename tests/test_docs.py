@@ -79,7 +79,7 @@ def test_example_task_reads_predicts_and_scores(headlines):
     predictions = {name: value.numpy() for name, value in task.predictions(outputs, batch).items()}
     assert set(task.scores(predictions, "dev")) == {"accuracy", "macro_f1"}
     assert next(iter(task.train_batches(3, 1)))["token_ids"].shape == (3, 12)
-    assert set(task.signatures(model, tokenizer())) == {"serving_default", "tf_example"}
+    assert set(task.signatures(model, tokenizer())) == {"serving_default"}
 
 
 def test_example_task_reports_a_missing_file(headlines):

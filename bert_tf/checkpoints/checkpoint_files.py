@@ -1,7 +1,9 @@
 """Files that several checkpoint formats share: safetensors, TensorFlow checkpoints, vocab.txt, labels.json."""
 
 import contextlib
+import dataclasses
 import errno
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -117,6 +119,28 @@ def read_max_length(folder: str) -> int | None:
     if isinstance(length, bool) or not isinstance(length, int | float):
         return None
     return int(length) if SHORTEST <= length < LONGEST else None
+
+
+def with_masked_lm_head(checkpoint: "Checkpoint", act: str, eps: float, library: str) -> "Checkpoint":
+    """The checkpoint for a library that computes the head for masked LM with these: without a head that differs.
+
+    Heads with the other form of GELU or another epsilon stay, as their values are close; a warning says it.
+    """
+    own = checkpoint.config.of_masked_lm
+    if "masked_lm/output_bias" not in checkpoint.weights or (own.hidden_act, own.layer_norm_eps) == (act, eps):
+        return checkpoint
+    if own.hidden_act != act and not (own.hidden_act.startswith("gelu_") and act.startswith("gelu_")):
+        rest = {name: array for name, array in checkpoint.weights.items() if not name.startswith("masked_lm/")}
+        return dataclasses.replace(checkpoint, weights=rest)
+    logging.getLogger("bert_tf").warning(
+        "%s computes the head for masked LM with %s and epsilon %g, and this model with %s and %g: close, not equal.",
+        library,
+        act,
+        eps,
+        own.hidden_act,
+        own.layer_norm_eps,
+    )
+    return checkpoint
 
 
 def write_tokenizer_files(folder: str, checkpoint: "Checkpoint", **settings: Any) -> None:

@@ -165,12 +165,13 @@ def _write_sentencepiece(
     folder: str, tokens: SubwordVocabulary, settings: dict[str, Any], checkpoint: Checkpoint
 ) -> None:
     lower_case = tokens.kind == SENTENCEPIECE and checkpoint.lower_case is not False
-    if tokens.kind == SENTENCEPIECE:
+    is_library = sentencepiece_model.parse(tokens.rules).is_library
+    if tokens.kind == SENTENCEPIECE and not is_library:
         write_bytes(os.path.join(folder, RULES[tokens.kind]), tokens.rules)
         settings |= {"tokenizer_class": "AlbertTokenizer", "do_lower_case": lower_case}
         settings |= {} if lower_case else {"keep_accents": True}
-    elif tokens.kind == DEBERTA_V2:  # transformers 5 would leave out the model's normalization with another class
-        settings |= _by_file(DEBERTA_V2)
+    elif tokens.kind == DEBERTA_V2 or is_library:  # transformers 5 would change the normalization with another class
+        settings |= _by_file(tokens.kind)
     else:
         name = "XLNetTokenizer" if tokens.kind == XLNET else sentencepiece_model.owner_of(tokens)
         settings |= {"tokenizer_class": name}

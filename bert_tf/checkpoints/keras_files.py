@@ -64,21 +64,22 @@ def read(path: str) -> KerasFile:
     if WEIGHTS not in entries:
         raise UserError(f"{path} has no {WEIGHTS}: save the model again with `model.save` of Keras 3.")
     assets = {name.removeprefix(ASSETS): data for name, data in entries.items() if name.startswith(ASSETS)}
-    return KerasFile(config=_config(path, entries), weights=_weights(path, entries[WEIGHTS]), assets=assets)
+    return KerasFile(config=_config(path, entries), weights=_weights(path, io.BytesIO(entries[WEIGHTS])), assets=assets)
 
 
 def read_weights(path: str) -> dict[str, np.ndarray]:
     """{path in the model: array} of a `.weights.h5`, without those of the optimizer; UserError if it is damaged."""
-    with files.open_binary(path) as file:
-        return _weights(path, file.read())
+    with files.local_copy(path) as local:
+        return _weights(path, local)
 
 
-def _weights(path: str, content: bytes) -> dict[str, np.ndarray]:
-    found = tensorflow_weights.read_datasets(io.BytesIO(content), path, lambda dataset: True)
-    return {_name(name): array for name, array in found.items() if not name.startswith(OPTIMIZER)}
+def _weights(path: str, source: Any) -> dict[str, np.ndarray]:
+    found = tensorflow_weights.read_datasets(source, path, lambda dataset: True)
+    return {path_in_model(name): array for name, array in found.items() if not name.startswith(OPTIMIZER)}
 
 
-def _name(name: str) -> str:
+def path_in_model(name: str) -> str:
+    """The path of a weight as this module has it, by its name in HDF5."""
     parts = ("layers" if part == OLDER_LAYERS else part.lstrip("_") for part in name.split("/"))
     return "/".join(parts)
 

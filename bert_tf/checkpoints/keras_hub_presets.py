@@ -1,30 +1,59 @@
-"""Presets of KerasHub: fetched from its hub, and loaded by KerasHub itself."""
+"""Models of KerasHub as files: preset folders, fetched from its hub, and `.keras` files; read without it."""
 
+import dataclasses
 import os
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from bert_tf import heads
+from bert_tf.checkpoints import keras_files
+from bert_tf.checkpoints.keras_hub_layouts import (
+    BACKBONE,
+    LAYOUTS,
+    Layout,
+    class_of,
+    path_here,
+)
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import files
 from bert_tf.runtime.lazy import module
-from bert_tf.runtime.settings import TEXT, Settings, read_settings, shortened
+from bert_tf.runtime.settings import TEXT, Settings, read_settings, shortened, whole
 
 kagglehub = module("kagglehub")
-LEAST_BYTES, LARGEST_HEADER = 2, 1 << 20  # weights in a byte, of 4 bits each; and of what a file of few holds
-CLASSIFIERS = (">BertTextClassifier", ">BertClassifier")  # the second is that of older presets
+MOST, LARGEST_SMALL = 2, 1 << 20  # times as many weights as a file has, or this many, may be described
 KAGGLE = "kaggle://"
-SHAPE = {  # fields of BertConfig -> arguments of a KerasHub backbone
-    "vocab_size": "vocabulary_size",
-    "num_hidden_layers": "num_layers",
-    "num_attention_heads": "num_heads",
-    "hidden_size": "hidden_dim",
-    "intermediate_size": "intermediate_dim",
-    "hidden_dropout_prob": "dropout",
-    "max_position_embeddings": "max_sequence_length",
-    "type_vocab_size": "num_segments",
-}
+WEIGHTS, TASK_WEIGHTS = "model.weights.h5", "task.weights.h5"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Preset:
+    """A preset or a `.keras` file.
+
+    Attributes:
+        path: the folder or file.
+        encoder: the encoder of its backbone.
+        task_class: the registered class of its task; "" for a backbone.
+        role: of that class, one of ROLES; BACKBONE for a task that is not supported, too.
+        backbone, task, preprocessor: arguments of these; empty for what is not there.
+        tokenizer: class and arguments.
+        weights: {path as `keras_hub_layouts` has it: array}.
+        assets: {name of a file of the tokenizer: its content}.
+    """
+
+    path: str
+    encoder: str
+    task_class: str
+    role: str
+    backbone: Settings
+    task: Settings
+    preprocessor: Settings
+    tokenizer: Settings
+    weights: "dict[str, np.ndarray]"
+    assets: Mapping[str, bytes]
 
 
 def keras_hub(path: str) -> ModuleType:
@@ -40,10 +69,11 @@ def keras_hub(path: str) -> ModuleType:
 
 def fetched(name: str) -> str:
     """The folder in KerasHub's cache with all files of a preset, by its name or kaggle:// handle."""
-    presets = keras_hub(name).models.BertBackbone.presets
+    models = keras_hub(name).models
+    presets = {key: value for each in LAYOUTS.values() for key, value in backbone_of(models, each).presets.items()}
     if "://" not in name and name not in presets:
-        known = ", ".join(sorted(each for each in presets if each.startswith("bert_")))
-        raise UserError(f"{name} is neither a folder nor a preset of KerasHub for BERT, such as {known}.")
+        known = ", ".join(sorted(presets))
+        raise UserError(f"{name} is neither a folder nor a preset of KerasHub for BERT and its relatives: {known}.")
     handle = name if "://" in name else presets[name]["kaggle_handle"]
     try:
         return str(kagglehub.model_download(handle.removeprefix(KAGGLE)))
@@ -54,74 +84,146 @@ def fetched(name: str) -> str:
         ) from None
 
 
-def backbone_class(path: str) -> str:
-    """The class that config.json names, such as "keras_hub>BertBackbone"; "" for a folder that is not a preset."""
+def backbone_of(models: ModuleType, layout: Layout) -> Any:
+    """KerasHub's backbone of a layout."""
+    return getattr(models, f"{layout.classes}{BACKBONE}")
+
+
+def is_one(path: str) -> bool:
+    """Returns whether a path is that of a preset with a backbone, or of a `.keras` file of KerasHub."""
+    if keras_files.is_one(path):
+        return keras_files.class_of(path).startswith(("keras_hub>", "keras_nlp>"))
     file = os.path.join(path, "config.json")
-    return read_settings(file).value("registered_name", TEXT, "") if files.is_file(file) else ""
+    name = read_settings(file).value("registered_name", TEXT, "") if files.is_file(file) else ""
+    return name.endswith(BACKBONE)
 
 
-def load(path: str) -> tuple[Any, list[Any], tuple[str, ...]]:
-    """A backbone, the variables of its head, of a masked LM or a classifier, and which other head is left out."""
-    if not backbone_class(path).endswith(">BertBackbone"):
-        raise UserError(f"{path} holds a {backbone_class(path).split('>')[-1]}; expected a BertBackbone.")
-    models = keras_hub(path).models
-    _check_weights_of_all_layers(path)
-    try:
-        with files.local_copy(path) as local:
-            backbone = models.BertBackbone.from_preset(local)
-            task = os.path.join(local, "task.json")
-            name = read_settings(task).value("registered_name", TEXT, "")
-            if name.endswith(CLASSIFIERS):
-                size = _classifier_settings(local).get("num_classes")
-                classifier = models.BertTextClassifier(backbone, num_classes=size, preprocessor=None)
-                classifier.load_task_weights(os.path.join(local, "task.weights.h5"))
-                return backbone, classifier.output_dense.weights, ()
-            if not name.endswith(">BertMaskedLM"):
-                return backbone, [], (f"the head of {name} is left out, which is not supported",) if name else ()
-            masked_lm = models.BertMaskedLM(backbone, preprocessor=None)
-            masked_lm.load_task_weights(os.path.join(local, "task.weights.h5"))
-        return backbone, masked_lm.masked_lm_head.weights, ()
-    except UserError:
-        raise
-    except Exception as error:  # Keras, h5py and the hubs raise many types for damaged or missing files
-        reason = (str(error).strip().splitlines() or [""])[0]
+def read(path: str) -> Preset:
+    """Reads a preset or a `.keras` file; UserError if it is damaged or of an encoder that is not supported."""
+    return _read_file(path) if keras_files.is_one(path) else _read_folder(path)
+
+
+def _read_file(path: str) -> Preset:
+    file = keras_files.read(path)
+    is_task = not keras_files.class_in(file.config).endswith(BACKBONE)
+    task = file.config if is_task else Settings({}, path)
+    backbone = file.config.inside("config").inside("backbone") if is_task else file.config
+    preprocessor = task.inside("config").inside("preprocessor")
+    tokenizer = preprocessor.inside("config").inside("tokenizer")
+    weights = {path_here(name, in_task=is_task): array for name, array in file.weights.items()}
+    before = "preprocessor/tokenizer/"
+    assets = {name.removeprefix(before): data for name, data in file.assets.items() if name.startswith(before)}
+    return _preset(path, backbone, task, preprocessor, tokenizer, weights, assets)
+
+
+def _read_folder(path: str) -> Preset:
+    backbone, task, preprocessor, tokenizer = (
+        read_settings(os.path.join(path, f"{name}.json")) for name in ("config", "task", "preprocessor", "tokenizer")
+    )
+    preprocessor = preprocessor or task.inside("config").inside("preprocessor")
+    if not files.is_file(os.path.join(path, WEIGHTS)):
+        raise UserError(f"{path} has no {WEIGHTS}: fetch the preset again.")
+    weights: dict[str, np.ndarray] = {}
+    for name, in_task in ((WEIGHTS, False), (TASK_WEIGHTS, True)):
+        file = os.path.join(path, name)
+        found = keras_files.read_weights(file) if files.is_file(file) else {}
+        weights |= {path_here(each, in_task=in_task): array for each, array in found.items()}
+    folder, assets = os.path.join(path, "assets", "tokenizer"), {}
+    for name in files.names(folder) if files.is_folder(folder) else ():
+        with files.open_binary(os.path.join(folder, name)) as opened:
+            assets[name] = opened.read()
+    return _preset(path, backbone, task, preprocessor, tokenizer, weights, assets)
+
+
+def _preset(
+    path: str,
+    backbone: Settings,
+    task: Settings,
+    preprocessor: Settings,
+    tokenizer: Settings,
+    weights: "dict[str, np.ndarray]",
+    assets: Mapping[str, bytes],
+) -> Preset:
+    """A preset of these objects; UserError if the classes are not those of one encoder."""
+    name, task_class = keras_files.class_in(backbone), keras_files.class_in(task)
+    encoder, role = class_of(name) or ("", "")
+    if role != BACKBONE:
+        outer = task_class if keras_files.is_one(path) and task_class else name
+        known = ", ".join(layout.classes + BACKBONE for layout in LAYOUTS.values())
         raise UserError(
-            f"{path} cannot be read as a KerasHub preset ({type(error).__name__}: {reason}): a file of it is missing "
-            "or cut short; fetch it again."
-        ) from None
+            f"{path} holds a {shortened(outer.split('>')[-1])}, whose encoder is not supported; expected a model of "
+            f"KerasHub with a backbone of these classes: {known}."
+        )
+    encoder_of_task, role = class_of(task_class) or (encoder, BACKBONE)
+    if encoder_of_task != encoder:
+        raise UserError(f"{path} has the task {task_class} and the backbone {name}: fetch it again.")
+    return Preset(
+        path=path,
+        encoder=encoder,
+        task_class=task_class,
+        role=role,
+        backbone=backbone.inside("config"),
+        task=task.inside("config"),
+        preprocessor=preprocessor.inside("config"),
+        tokenizer=tokenizer,
+        weights=weights,
+        assets=assets,
+    )
 
 
-def _classifier_settings(path: str) -> Settings:
-    return read_settings(os.path.join(path, "task.json")).inside("config")
+def config_of(preset: Preset) -> BertConfig:
+    """The configuration of a backbone.
+
+    Raises UserError if an argument is missing or not supported, or if they describe far more weights than there are.
+    """
+    layout, given = LAYOUTS[preset.encoder], preset.backbone
+    try:
+        values = {ours: given[theirs] for ours, theirs in layout.sizes.items()}
+    except KeyError as error:
+        raise UserError(f"{given.source} has no {error} of a {layout.classes}{BACKBONE}: fetch it again.") from None
+    values["attention_probs_dropout_prob"] = given.get("dropout")
+    if given.value("num_inner_repetitions", whole(), 1) != 1:
+        raise UserError(
+            f"{given.source}: num_inner_repetitions is {shortened(given['num_inner_repetitions'])}, which is not "
+            "supported; supported is 1."
+        )
+    if preset.encoder == "deberta_v2":
+        buckets = given.value("bucket_size", whole(1), 256)
+        reach = given.get("max_sequence_length")
+        values["settings"] = {**layout.settings, "position_buckets": buckets, "max_relative_positions": reach}
+    if layout.lacks_segment:
+        values["type_vocab_size"] = 1
+    if values.get("embedding_size") == values["hidden_size"]:
+        values["embedding_size"] = None
+    try:
+        config = BertConfig(
+            **values, encoder=preset.encoder, hidden_act=layout.hidden_act, layer_norm_eps=layout.layer_norm_eps
+        )
+    except UserError as error:
+        raise UserError(f"{given.source}: {error}") from None
+    held = sum(array.size for array in preset.weights.values())
+    if config.num_weights > MOST * held + LARGEST_SMALL:
+        raise UserError(
+            f"{given.source} describes a model of {config.num_weights:,} weights, and {preset.path} has {held:,}: pass "
+            "the configuration and the weights of the same model."
+        )
+    return config
 
 
-def kind_of_classifier(path: str) -> str:
-    """The kind of head of a classifier; UserError for an activation that is none of probabilities."""
-    settings = _classifier_settings(path)
-    activation = settings.get("activation")
+def kind_of_classifier(preset: Preset) -> str:
+    """The kind of head of a classifier; UserError for an activation that is not one of probabilities."""
+    activation = preset.task.get("activation")
     kinds = {each: kind for kind, head in heads.known().items() for each in head.activations}
     if not isinstance(activation, str | None) or activation not in kinds:
         known = ", ".join(filter(None, kinds))
-        raise UserError(f"{path}: activation of the classifier is {shortened(activation)}; expected one of {known}.")
-    kind = kinds[activation]
-    return heads.of_size(1) if settings.get("num_classes") == 1 and kind == heads.of_size(2) else kind
-
-
-def _check_weights_of_all_layers(path: str) -> None:
-    """Raises UserError if config.json describes far more weights than the files of weights have bytes.
-
-    KerasHub would create all of them first.
-    """
-    file = os.path.join(path, "config.json")
-    settings = read_settings(file).inside("config")
-    try:
-        config = BertConfig(**{name: settings[theirs] for name, theirs in SHAPE.items()})
-    except KeyError as error:
-        raise UserError(f"{file} has no {error} of a BertBackbone: fetch it again.") from None
-    held = sum(files.size(each) for each in files.walk(path) if each.endswith(".h5"))
-    count = config.num_weights
-    if count > LEAST_BYTES * held + LARGEST_HEADER:
         raise UserError(
-            f"{file} describes a model of {count:,} weights, and the files of weights have {held:,} bytes: pass the "
-            "configuration and the weights of the same model."
+            f"{preset.path}: activation of the classifier is {shortened(activation)}; expected one of {known}."
         )
+    width, expected = preset.task.get("hidden_dim"), preset.backbone.get("hidden_dim")
+    if width not in (None, expected):
+        raise UserError(
+            f"{preset.path}: hidden_dim of the classifier is {shortened(width)}, which is not supported; supported is "
+            f"{expected}, as in its backbone."
+        )
+    kind = kinds[activation]
+    return heads.of_size(1) if preset.task.get("num_classes") == 1 and kind == heads.of_size(2) else kind

@@ -50,6 +50,7 @@ KINDS: Mapping[str, Kind[Any]] = {  # of fields
     "hidden_act": one_of(*ACTIVATIONS),
     "position_embedding_type": one_of(*POSITIONS),
 }
+MASKED_LM = {"masked_lm_act": "hidden_act", "masked_lm_eps": "layer_norm_eps"}  # what the head has instead
 OF_TYPE: Mapping[type, Kind[Any]] = {bool: FLAG, int: whole(0), float: number(0), str: TEXT}
 
 
@@ -77,6 +78,8 @@ class BertConfig:
     encoder: str = "bert"  # a module in bert_tf.model.encoders, or elsewhere: "my_lab.my_encoder"
     position_embedding_type: str = "absolute"
     embedding_size: int | None = None  # width of the embeddings; None: hidden_size
+    masked_lm_act: str | None = None  # activation of the masked-LM head; None: hidden_act
+    masked_lm_eps: float | None = None  # epsilon of its LayerNorm; None: layer_norm_eps
     pooling: str = "cls"  # vector of a text for heads: "cls", by the pooler; "mean" of the tokens, without a pooler
     num_hidden_groups: int = 1  # layers with weights of their own, of encoders that share them
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)  # of this encoder alone
@@ -84,6 +87,9 @@ class BertConfig:
     def __post_init__(self) -> None:
         for name, kind in KINDS.items():
             check(SOURCE, name, getattr(self, name), kind)
+        for name, same in MASKED_LM.items():
+            if getattr(self, name) is not None:
+                check(SOURCE, name, getattr(self, name), KINDS[same])
         if self.position_embedding_type != "absolute" and not self.encoder_traits.may_be_sinusoidal:
             raise UserError(
                 f"The encoder {self.encoder} has no sinusoidal positions: choose position_embedding_type=absolute."
@@ -123,6 +129,12 @@ class BertConfig:
         for name, value in values.items():
             is_choice = isinstance(known[name], list)
             check(SOURCE, name, value, one_of(*known[name]) if is_choice else OF_TYPE[type(defaults[name])])
+
+    @property
+    def of_masked_lm(self) -> Self:
+        """The configuration of the masked-LM head."""
+        own = {same: value for name, same in MASKED_LM.items() if (value := getattr(self, name)) is not None}
+        return dataclasses.replace(self, **own) if own else self
 
     @property
     def pools_mean(self) -> bool:
@@ -249,6 +261,7 @@ class BertConfig:
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as a plain dictionary."""
         values = dataclasses.asdict(self)
+        values = {name: value for name, value in values.items() if value is not None or name not in MASKED_LM}
         return values | values.pop("settings")
 
     def write(self, path: str | os.PathLike[str]) -> None:

@@ -21,6 +21,7 @@ from bert_tf.export import (
     attribution_signature,
     engine_models,
     engine_predictor,
+    tf_examples,
     tokenizer_parity,
 )
 from bert_tf.export.about_file import EXTRA
@@ -89,6 +90,8 @@ def export(
     signatures, live_signatures = (
         signatures_of(task, each, tokenizer, with_attention=with_attention) for each in (copy, model)
     )
+    if "serving_default" in examples:
+        examples = {**examples, tf_examples.NAME: {"examples": tf_examples.serialized(examples["serving_default"])}}
     own_examples: Examples = {}  # compared with the copy: without a graph, dozens of gradients take long
     if with_attention:
         examples = {**examples, attention_signature.SIGNATURE: attention_signature.EXAMPLES}
@@ -159,8 +162,9 @@ def _inputs_of(signature: Any) -> dict[str, int | None]:
 def signatures_of(
     task: Servable, model: BertModel, tokenizer: Tokenizer, *, with_attention: bool = False
 ) -> Signatures:
-    """{name: tf.function on strings}: the signatures of the task, and if requested those that explain."""
+    """{name: tf.function on strings}: those of the task, one of tf.Examples, and if requested some that explain."""
     signatures: Signatures = task.signatures(model, tokenizer)
+    signatures = {**signatures, tf_examples.NAME: tf_examples.signature(signatures["serving_default"])}
     if with_attention:
         signatures = {**signatures, attention_signature.SIGNATURE: attention_signature.signature(model, tokenizer)}
         if attribution.explains(model):

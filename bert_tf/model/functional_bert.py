@@ -236,8 +236,9 @@ def _pretraining_outputs(params: Tensors, config: BertConfig, inputs: Tensors) -
     x = tf.gather(tokens, inputs["masked_lm_positions"], batch_dims=1)  # [B, P, D]
     x = for_token_heads(x, params, config)
     if "masked_lm/transform/kernel" in params:
-        x = activation(dense(x, params, "masked_lm/transform"), config.hidden_act)
-        x = layer_norm(x, params, "masked_lm/norm", config)
+        own = config.of_masked_lm
+        x = activation(dense(x, params, "masked_lm/transform"), own.hidden_act)
+        x = layer_norm(x, params, "masked_lm/norm", own)
     logits = tf.matmul(x, params["encoder/embeddings/token_table"], transpose_b=True)  # [B, P, V]
     outputs = {"masked_lm_logits": logits + params["masked_lm/output_bias"]}
     if "encoder/pooler/kernel" in params and "next_sentence/kernel" in params:

@@ -23,7 +23,7 @@ from bert_tf.model.batch_layout import size_of
 from bert_tf.model.crf import Crf, row_losses
 from bert_tf.model.fitting import FittedModel, Tensors
 from bert_tf.model.inputs import complete_for
-from bert_tf.model.layers import ConfiguredLayer, Dense, Dropout, config_of, dense
+from bert_tf.model.layers import ConfiguredLayer, Dense, Dropout, LayerNorm, config_of, dense
 from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.model.sequence_packing import POSITION_INPUTS, TABLES, PackingSpec
 from bert_tf.runtime import kept_files
@@ -44,8 +44,9 @@ class MaskedLmHead(ConfiguredLayer):
         super().__init__(config, **options)
         width = self.config.embedding_width
         if not self.config.encoder_traits.shares_head:
-            self.transform = self.new_dense(self.config.hidden_size, width, self.config.hidden_act)
-            self.norm = self.new_norm(width)
+            own = self.config.of_masked_lm
+            self.transform = self.new_dense(self.config.hidden_size, width, own.hidden_act)
+            self.norm = LayerNorm(own, width, dtype=self.dtype_policy)
         self.output_bias = self.add_weight(name="output_bias", shape=(self.config.vocab_size,), initializer="zeros")
         self.built = True
 

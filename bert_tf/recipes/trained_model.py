@@ -236,7 +236,6 @@ def examples_of(signatures: Mapping[str, Any]) -> dict[str, dict[str, list]]:
     return {
         name: {spec.name: _values(spec.shape) for spec in function.input_signature}
         for name, function in signatures.items()
-        if name != "tf_example"  # its strings are not texts
     }
 
 

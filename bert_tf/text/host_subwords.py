@@ -97,10 +97,15 @@ class SentencePiece(HostTokenizer):
     def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
         names = () if self.special_tokens else vocabularies.special_tokens(vocabulary)
         self._library = sentencepiece_model.unigram(_rules(vocabulary), left_out=names)
-        self._table = charsmap.parse(sentencepiece_model.parse(_rules(vocabulary)).charsmap)
+        model = sentencepiece_model.parse(_rules(vocabulary))
+        self._table, self._is_library, self._own = charsmap.parse(model.charsmap), model.is_library, model.own
         self._words: dict[str, Tokens] = {}
         self._named = {"".join(self._normalize(token.content)[0]): token for token in reversed(normalized)}
         self._in_normal = [AddedToken(**{**vars(token), "content": name}) for name, token in self._named.items()]
+
+    def ids_with_masks(self, text: str) -> list[int]:
+        """See HostTokenizer; a model whose user defined the mask has it in texts."""
+        return self(text) if self.mask_token in self._own else super().ids_with_masks(text)
 
     def surface(self, token: str) -> str:
         return token.removeprefix(SPACE)
@@ -124,7 +129,7 @@ class SentencePiece(HostTokenizer):
     def _pieces(self, text: str) -> Tokens:
         parts, begin = [], 0
         for end in range(len(text) + 1):
-            is_end = end == len(text) or text[end] in BLANKS
+            is_end = end == len(text) or text[end] in (" " if self._is_library else BLANKS)
             if (is_end or text[end] == SPACE) and end > begin:
                 parts.append(self._word(text[begin:end]).moved(begin))
                 begin = end
@@ -149,6 +154,8 @@ class Albert(SentencePiece):
     """SentencePiece of ALBERT, which replaces quotes of two characters, and lower-cases (NFKD without accents)."""
 
     def _normalize(self, text: str) -> tuple[list[str], list[int]]:
+        if self._is_library:
+            return super()._normalize(text)
         characters, places = _substituted(QUOTES, '"', text)
         if (folding := self._folding()) is not None:
             characters, places = _replaced(characters, places, folding, in_clusters=False)
@@ -179,6 +186,8 @@ class Deberta(SentencePiece):
         super()._set_up(vocabulary, normalized)
 
     def _normalize(self, text: str) -> tuple[list[str], list[int]]:
+        if self._is_library:
+            return super()._normalize(text)
         if self._is_nfc:
             characters, places = _substituted(NFC_SPACES, " ", text)
             normal, bounds = composed("".join(characters))
@@ -192,6 +201,8 @@ class Deberta(SentencePiece):
         return [characters[at] for at in kept], [places[at] for at in kept]
 
     def _pieces(self, text: str) -> Tokens:
+        if self._is_library:
+            return super()._pieces(text)
         begins = [place for place, character in enumerate(text) if not place or character in (" ", SPACE)]
         parts = []
         for begin, end in itertools.pairwise([*begins, len(text)]):

@@ -37,8 +37,19 @@ class SentencePieceTokenizer(Tokenizer):
     vocabulary: SubwordVocabulary
 
     def _new_splitter(self) -> SentencePiece:
+        model = sentencepiece_model.parse(self.vocabulary.rules)
+        if model.is_library:
+            return SentencePiece(self.vocabulary.rules, [], tuple(model.left_out), [ord(" ")])
+        return self._splitter_of_transformers()
+
+    def _splitter_of_transformers(self) -> SentencePiece:
         names = special_tokens(self.vocabulary)
         return SentencePiece(self.vocabulary.rules, self._steps(), () if self.special_tokens else names)
+
+    def ids_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """As Tokenizer; a model whose user defined the mask has it in texts."""
+        has_mask = self.mask_token in sentencepiece_model.parse(self.vocabulary.rules).own
+        return self(texts) if has_mask else super().ids_with_masks(texts)
 
     def _steps(self) -> list[Step]:
         """Normalization of texts before that of the model."""
@@ -90,7 +101,7 @@ class DebertaTokenizer(SentencePieceTokenizer):
     normalization form C, else in that of the model.
     """
 
-    def _new_splitter(self) -> SentencePiece:
+    def _splitter_of_transformers(self) -> SentencePiece:
         names = () if self.special_tokens else special_tokens(self.vocabulary)
         is_nfc = sentencepiece_model.parse(self.vocabulary.rules).is_nfc
         steps: list[Step] = [whitespace.single_spaces, whitespace.composed] if is_nfc else [whitespace.stripped]
@@ -124,7 +135,8 @@ class SentencePiece:
             *after,
         ]
         self._keeps_blanks = not spaces
-        self._unigram = Unigram(model.pieces, model.unknown_id, left_out)
+        numbers = sentencepiece_model.byte_ids(model)
+        self._unigram = Unigram(model.pieces, model.unknown_id, left_out, numbers)
         self.added: Any = None  # AddedTokenSplit of those that are looked for in normal texts
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured, not copied into each graph
             self._spaces = tf.constant([*spaces, 2**31 - 1], tf.int32)

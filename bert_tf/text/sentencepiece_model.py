@@ -6,6 +6,7 @@ The messages are those of sentencepiece's `sentencepiece_model.proto`, as far as
 import base64
 import dataclasses
 import functools
+import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -21,7 +22,9 @@ tokenizers, normalizers = module("tokenizers"), module("tokenizers.normalizers")
 pre_tokenizers = module("tokenizers.pre_tokenizers")
 SPACE = "▁"
 NEVER = "\n"  # in no word
-UNIGRAM, NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 1, 2, 3, 4  # values of enums of the messages
+UNIGRAM, NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 1, 2, 3, 4, 6  # values of enums of the messages
+IN_TEXTS = (NORMAL, USER_DEFINED)  # kinds of pieces that texts have
+USUAL = ("add_dummy_prefix", "remove_extra_whitespaces", "escape_whitespaces")  # of the normalizer, true if unset
 _MESSAGES = {
     "Piece": {
         "piece": (1, FIELD.TYPE_STRING),
@@ -29,8 +32,17 @@ _MESSAGES = {
         "type": (3, FIELD.TYPE_INT32),
         "exact_score": (200, FIELD.TYPE_DOUBLE),  # ours, of scores that are not of 32 bits
     },
-    "Trainer": {"model_type": (3, FIELD.TYPE_INT32), "unk_id": (40, FIELD.TYPE_INT32), "bytes": (35, FIELD.TYPE_BOOL)},
-    "Normalizer": {"name": (1, FIELD.TYPE_STRING), "precompiled_charsmap": (2, FIELD.TYPE_BYTES)},
+    "Trainer": {
+        "model_type": (3, FIELD.TYPE_INT32),
+        "space_is_suffix": (24, FIELD.TYPE_BOOL),
+        "bytes": (35, FIELD.TYPE_BOOL),
+        "unk_id": (40, FIELD.TYPE_INT32),
+    },
+    "Normalizer": {
+        "name": (1, FIELD.TYPE_STRING),
+        "precompiled_charsmap": (2, FIELD.TYPE_BYTES),
+        **{name: (number, FIELD.TYPE_BOOL) for number, name in enumerate(USUAL, 3)},
+    },
     "Model": {"pieces": (1, ["Piece"]), "trainer_spec": (2, "Trainer"), "normalizer_spec": (3, "Normalizer")},
 }
 # What fairseq puts before the pieces of a model, and how many of those it leaves out, by the class of transformers.
@@ -45,6 +57,8 @@ FAIRSEQ = {
 
 NFC_SPACES = r"\s{2,}|[\n\r\t]"  # what transformers 5 makes one space of, for a DeBERTa
 NFC = "transformers_5_nfc"  # instead of the name of a charsmap, see UnigramModel
+LIBRARY = "sentencepiece"  # the same, of models that split texts as the library sentencepiece does
+BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,12 +67,20 @@ class UnigramModel:
 
     pieces: (token, score) in the order of ids. unknown_id: that of unknown characters. charsmap: by which texts are
     normalized, as the file has it. is_nfc: texts of a DeBERTa are normalized as transformers 5 does instead.
+
+    is_library: texts are split as the library sentencepiece does, without what transformers adds to it. own: then the
+    pieces that the user defined; has_bytes: whether unknown characters are written as bytes; left_out: the pieces that
+    no text contains.
     """
 
     pieces: tuple[tuple[str, float], ...]
     unknown_id: int
     charsmap: bytes
     is_nfc: bool = False
+    is_library: bool = False
+    own: frozenset[str] = frozenset()
+    has_bytes: bool = False
+    left_out: frozenset[str] = frozenset()
 
 
 def _is_piece(value: Any) -> bool:
@@ -84,12 +106,17 @@ def _message() -> Any:
 
 @functools.lru_cache(maxsize=4)
 def parse(
-    model: bytes, name: str = "The SentencePiece model", *, ignores_bytes: bool = False, may_be_own: bool = False
+    model: bytes,
+    name: str = "The SentencePiece model",
+    *,
+    ignores_bytes: bool = False,
+    may_be_own: bool = False,
+    as_library: bool = False,
 ) -> UnigramModel:
     """The content of a file; UserError, which names it, if it is damaged or of another kind, such as BPE.
 
     ignores_bytes: a model that writes unknown characters as bytes is taken as one that does not. may_be_own: pieces
-    that its user defined are taken as others.
+    that its user defined are taken as others. as_library: see `UnigramModel.is_library`.
     """
     try:
         message = _message().FromString(model)
@@ -99,15 +126,45 @@ def parse(
     if not pieces:
         raise UserError(f"{name} is not a SentencePiece model: it may be cut short; fetch it again.")
     check(name, "the list of pieces", list(pieces), PIECES)
-    has_bytes = message.trainer_spec.bytes and not ignores_bytes
+    normalizer = message.normalizer_spec
+    is_library = as_library or normalizer.name == LIBRARY
+    has_bytes = message.trainer_spec.bytes and not ignores_bytes and not is_library
     if message.trainer_spec.model_type not in (0, UNIGRAM) or has_bytes:  # 0: left out, the default
         raise UserError(f"{name} is a SentencePiece model of another kind than unigram without bytes: not supported.")
     unknown = next((number for number, piece in enumerate(message.pieces) if piece.type == UNKNOWN), 0)
+    if is_library:
+        return _of_library(message, name, unknown)
     if not may_be_own and (own := [piece.piece for piece in message.pieces if piece.type == USER_DEFINED]):
         raise UserError(f"{name} has pieces that its user defined, such as {own[0]!r}, which are not supported.")
-    normalizer = message.normalizer_spec
     return UnigramModel(
         pieces=pieces, unknown_id=unknown, charsmap=normalizer.precompiled_charsmap, is_nfc=normalizer.name == NFC
+    )
+
+
+def _of_library(message: Any, name: str, unknown: int) -> UnigramModel:
+    """A model by which texts are split as the library sentencepiece does."""
+    normalizer, trainer = message.normalizer_spec, message.trainer_spec
+    unusual = [each for each in USUAL if normalizer.HasField(each) and not getattr(normalizer, each)]
+    unusual += ["treat_whitespace_as_suffix"] if trainer.space_is_suffix else []
+    if unusual:
+        raise UserError(f"{name} has another {unusual[0]} than SentencePiece models as a rule, which is not supported.")
+    highest = max((piece.score for piece in message.pieces if piece.type in (0, NORMAL)), default=0.0)
+    kinds = {piece.piece: piece.type or NORMAL for piece in message.pieces}
+    own = frozenset(piece for piece, kind in kinds.items() if kind == USER_DEFINED)
+    for piece in own:
+        if SPACE in piece or " " in piece:
+            raise UserError(f"{name} has a piece with a space that its user defined, {piece!r}: not supported.")
+    pieces = tuple(  # as the library scores those that its user defined
+        (each.piece, len(each.piece) * highest - 0.1 if each.piece in own else each.score) for each in message.pieces
+    )
+    return UnigramModel(
+        pieces=pieces,
+        unknown_id=unknown,
+        charsmap=normalizer.precompiled_charsmap,
+        is_library=True,
+        own=own,
+        has_bytes=bool(trainer.bytes),
+        left_out=frozenset(piece for piece, kind in kinds.items() if kind not in IN_TEXTS),
     )
 
 
@@ -115,10 +172,14 @@ def serialize(model: UnigramModel, controls: Collection[str]) -> bytes:
     """A model as a file; controls: tokens that no text contains."""
     message = _message()()
     message.trainer_spec.model_type, message.trainer_spec.unk_id = UNIGRAM, model.unknown_id
-    message.normalizer_spec.name = NFC if model.is_nfc else "from_tokenizer_json"
+    message.trainer_spec.bytes = model.has_bytes
+    message.normalizer_spec.name = NFC if model.is_nfc else LIBRARY if model.is_library else "from_tokenizer_json"
     message.normalizer_spec.precompiled_charsmap = model.charsmap
     for number, (piece, score) in enumerate(model.pieces):
         kind = UNKNOWN if number == model.unknown_id else CONTROL if piece in controls else NORMAL
+        if model.has_bytes and BYTE_PIECE.fullmatch(piece):
+            kind = BYTE
+        kind = USER_DEFINED if piece in model.own else kind
         added = message.pieces.add(piece=piece, score=score, type=kind)
         if added.score != score:
             added.exact_score = score
@@ -147,6 +208,28 @@ def of_xlnet(model: bytes, name: str) -> SubwordVocabulary:
     return _vocabulary(parse(model, name, may_be_own=True), XLNET)
 
 
+def as_library(model: bytes, name: str, kind: str) -> SubwordVocabulary:
+    """The vocabulary of a model by which texts are split as the library sentencepiece does, as in KerasHub.
+
+    kind: SENTENCEPIECE, DEBERTA_V2, or XLM_ROBERTA, whose ids fairseq shifts.
+    """
+    content = parse(model, name, as_library=True)
+    if kind == XLM_ROBERTA:
+        first, skipped = FAIRSEQ["XLMRobertaTokenizer"]
+        pieces = (*first, *content.pieces[skipped:], ("<mask>", 0.0))
+        content = dataclasses.replace(content, pieces=pieces, unknown_id=3)
+    return _vocabulary(content, kind, content.left_out)
+
+
+def to_library(vocabulary: SubwordVocabulary) -> bytes:
+    """The model of a vocabulary as a file for the library sentencepiece, with the ids that KerasHub expects."""
+    model = dataclasses.replace(parse(vocabulary.rules), is_nfc=False)
+    if vocabulary.kind == XLM_ROBERTA:
+        (start, _, end, unknown), rest = model.pieces[:4], model.pieces[4:-1]
+        model = dataclasses.replace(model, pieces=(unknown, start, end, *rest), unknown_id=0)
+    return serialize(model, {*SPECIAL_TOKENS_OF[vocabulary.kind], *model.left_out} - model.own)
+
+
 def added_pieces(model: bytes) -> list[dict[str, Any]]:
     """The tokens that transformers adds for the pieces of an XLNet's model that its maker defined, as in JSON."""
     pieces = enumerate(_message().FromString(model).pieces)
@@ -169,11 +252,23 @@ def _vocabulary(model: UnigramModel, kind: str, controls: Collection[str] = ()) 
     return SubwordVocabulary(tokens, kind, rules)
 
 
+def byte_ids(model: UnigramModel) -> list[int]:
+    """The ids of the pieces for 256 bytes; [] if unknown characters are one piece."""
+    if not model.has_bytes:
+        return []
+    ids = {piece: number for number, (piece, _) in enumerate(model.pieces)}
+    return [ids.get(f"<0x{byte:02X}>", model.unknown_id) for byte in range(256)]
+
+
 def unigram(rules: bytes, left_out: Collection[str] = ()) -> Any:
     """A `tokenizers.Tokenizer` of words. left_out: pieces that no text contains."""
     model = parse(rules)
-    pieces = [(f"{NEVER}{i}" if token in left_out else token, score) for i, (token, score) in enumerate(model.pieces)]
-    return tokenizers.Tokenizer(tokenizers.models.Unigram(pieces, model.unknown_id))
+    hidden = model.left_out if model.is_library else left_out
+    pieces = [
+        (f"{NEVER}{i}" if token in hidden and not (model.has_bytes and BYTE_PIECE.fullmatch(token)) else token, score)
+        for i, (token, score) in enumerate(model.pieces)
+    ]
+    return tokenizers.Tokenizer(tokenizers.models.Unigram(pieces, model.unknown_id, model.has_bytes))
 
 
 def to_tokenizer(vocabulary: SubwordVocabulary, *, lower_case: bool, added: Sequence[Any] = ()) -> Any:
@@ -186,9 +281,9 @@ def to_tokenizer(vocabulary: SubwordVocabulary, *, lower_case: bool, added: Sequ
     model, is_xlnet = parse(vocabulary.rules), vocabulary.kind == XLNET
     is_albert, is_deberta = vocabulary.kind == SENTENCEPIECE, vocabulary.kind == DEBERTA_V2
     tokenizer = unigram(vocabulary.rules)
-    has_quotes = is_albert or is_xlnet
+    has_quotes = (is_albert or is_xlnet) and not model.is_library
     steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')] if has_quotes else []
-    if lower_case and is_albert or is_xlnet:
+    if lower_case and is_albert and not model.is_library or is_xlnet:
         steps += [normalizers.NFKD(), normalizers.StripAccents(), *([normalizers.Lowercase()] if is_albert else [])]
     steps += [normalizers.Strip()] if is_deberta and not model.is_nfc else []
     if model.charsmap:

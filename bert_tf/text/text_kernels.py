@@ -5,8 +5,8 @@ from typing import Any
 from bert_tf.runtime.lazy import module
 
 MISSING = (
-    "tensorflow-text, which splits texts into tokens, is not installed ({reason}): pip install "
-    "tensorflow-text~=2.21.0; there is none for Windows, where Linux in WSL runs it."
+    "tensorflow-text, which splits texts into tokens, is not installed ({reason}): pip install tensorflow-text, of the "
+    "minor version that TensorFlow has; there is none for Windows, where Linux in WSL runs it."
 )
 tf_text, regex_split_ops = (
     module(name, MISSING) for name in ("tensorflow_text", "tensorflow_text.python.ops.regex_split_ops")

@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from bert_tf.runtime.lazy import tf
-from bert_tf.text.ragged_scan import from_row_numbers, row_numbers, shift
-from bert_tf.text.wordpiece import as_single_node
+from bert_tf.text.ragged_scan import from_row_numbers, repeat, row_numbers, shift
+from bert_tf.text.wordpiece import as_single_node, flat_bytes, substrings
 
 CODES = 1 << 21  # above all code points
 UNKNOWN_PENALTY = 10.0  # how much less than the rarest piece an unknown character scores
@@ -26,9 +26,16 @@ class Unigram:
         pieces: (token, score) in the order of ids. Of a repeated token the last one counts.
         unknown_id: that of characters without a piece. Several in a row are one token.
         left_out: pieces that no word contains.
+        byte_ids: of the 256 pieces that characters without a piece are written in; (): they are unknown.
     """
 
-    def __init__(self, pieces: Sequence[tuple[str, float]], unknown_id: int, left_out: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        pieces: Sequence[tuple[str, float]],
+        unknown_id: int,
+        left_out: Collection[str] = (),
+        byte_ids: Sequence[int] = (),
+    ) -> None:
         keys, ids, scores = _trie(pieces, set(left_out))
         unknown = min(score for _, score in pieces) - UNKNOWN_PENALTY
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured, not copied into each graph
@@ -36,6 +43,7 @@ class Unigram:
             self._ids = tf.constant(np.append(ids, unknown_id).astype(np.int32))  # [M + 1]; the last: of no piece
             self._scores = tf.constant(np.append(scores, unknown))  # float64 [M + 1]; -inf: of no piece
             self._unknown_id, self._unknown_node = tf.constant(unknown_id), tf.constant(len(ids), tf.int32)
+            self._byte_ids = tf.constant(byte_ids, tf.int32) if byte_ids else None
             self._node = as_single_node(self._split)
 
     def __call__(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
@@ -59,7 +67,25 @@ class Unigram:
         stays, is_last = ~continues, ~shift(continues, -1)
         base = tf.gather(begin, word)
         first, last = tf.boolean_mask(ends - size + 1 - base, stays), tf.boolean_mask(ends - base, is_last)
-        return tf.boolean_mask(ids, stays), tf.boolean_mask(word, stays), first, last
+        ids, word = tf.boolean_mask(ids, stays), tf.boolean_mask(word, stays)
+        return self._in_bytes(words, ids, word, first, last) if self._byte_ids is not None else (ids, word, first, last)
+
+    def _in_bytes(
+        self, words: tf.Tensor, ids: tf.Tensor, word: tf.Tensor, first: tf.Tensor, last: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        """The tokens with those for the bytes of unknown characters, which all have the place of these."""
+        is_unknown = tf.equal(ids, self._unknown_id)
+        rows, begins, ends = (tf.boolean_mask(x, is_unknown) for x in (word, first, last + 1))
+        texts = substrings(words, rows, begins, ends)
+        counts = tf.tensor_scatter_nd_update(
+            tf.ones_like(first), tf.where(is_unknown), tf.cast(tf.strings.length(texts), tf.int64)
+        )
+        source = repeat(tf.range(tf.size(ids)), counts)
+        values, _ = flat_bytes(texts)
+        in_bytes = tf.gather(self._byte_ids, tf.cast(values[:-1], tf.int32))
+        word, first, last = (tf.gather(x, source) for x in (word, first, last))
+        places = tf.where(tf.gather(is_unknown, source))
+        return tf.tensor_scatter_nd_update(tf.gather(ids, source), places, in_bytes), word, first, last
 
     def _nodes(self, x: tf.Tensor, limit: tf.Tensor) -> tf.Tensor:
         """The node of the piece that ends at each character and has 1, 2, ... characters; 0 for none: int32 [C, L]."""

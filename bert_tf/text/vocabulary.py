@@ -151,8 +151,7 @@ def read(
     Raises:
         UserError: the file is missing, empty, not a vocabulary, lacks a special token or has another size.
     """
-    text = _vocabulary_text(path)
-    vocabulary = [line.strip() for line in text.rstrip().split("\n")]  # not splitlines: U+2028 may be a token
+    vocabulary = of_lines(_content(path), path)
     vocabulary = _with_rules(vocabulary, os.path.dirname(os.fspath(path)), settings)
     check_special_tokens(vocabulary, str(path))
     if expected_size is not None and len(vocabulary) != expected_size:
@@ -160,21 +159,22 @@ def read(
             f"{path} has {len(vocabulary)} tokens, but the model expects {expected_size} (vocab_size); pass the "
             "vocab.txt that belongs to the checkpoint."
         )
-    repeated = [token for token, count in Counter(vocabulary).items() if count > 1 and token]
-    if repeated:
-        log.warning("%s repeats %d tokens (%s, ...): the last id is used.", path, len(repeated), repeated[0])
     return vocabulary
 
 
-def _vocabulary_text(path: files.StrPath) -> str:
-    """The text of the file; raises UserError with what it is instead."""
+def _content(path: files.StrPath) -> bytes:
+    """The content of the file; raises UserError with what it is instead."""
     if not files.is_file(path):
         problem = (
             "is a folder; pass the vocab.txt inside it" if files.is_folder(path) else "does not exist; pass a vocab.txt"
         )
         raise UserError(f"The vocabulary file {path} {problem}.")
     with files.open_binary(path) as file:
-        data = file.read()
+        return file.read()
+
+
+def of_lines(data: bytes, path: object) -> list[str]:
+    """The tokens in the content of a vocab.txt; raises UserError, which names its path, with what it is instead."""
     if not data.strip():
         raise UserError(f"The vocabulary file {path} is empty; it should hold one token per line.")
     if b"<unk>" in data[:200] and b"\0" in data:
@@ -188,7 +188,11 @@ def _vocabulary_text(path: files.StrPath) -> str:
         raise UserError(f"{path} is not UTF-8 text (line {line}); save it as UTF-8, one token per line.") from None
     if text.lstrip().startswith("{") and _is_json(text):
         raise UserError(f"{path} is a JSON file (tokenizer.json?); pass the vocab.txt in the same folder.")
-    return text
+    vocabulary = [line.strip() for line in text.rstrip().split("\n")]  # not splitlines: U+2028 may be a token
+    repeated = [token for token, count in Counter(vocabulary).items() if count > 1 and token]
+    if repeated:
+        log.warning("%s repeats %d tokens (%s, ...): the last id is used.", path, len(repeated), repeated[0])
+    return vocabulary
 
 
 def _with_rules(tokens: list[str], folder: str, settings: TokenizerSettings | None) -> list[str]:

@@ -115,6 +115,11 @@ def _tpu(tpu_name: str) -> tf.distribute.Strategy:
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
+        if "No OpKernel was registered" in str(error):
+            raise UserError(
+                "This TensorFlow was built without support for TPUs: install tensorflow-tpu, "
+                'pip install "bert-tf[tpu]" && pip install --no-deps --force-reinstall "tensorflow-tpu==2.20.*".'
+            ) from None
         named = f" under the name {tpu_name!r}" if tpu_name else ": tpu_name says which"
         raise UserError(f"No TPU could be reached{named} ({reason_of(error)}).") from None
     return tf.distribute.TPUStrategy(resolver)

@@ -14,7 +14,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.config.train_config import LossSettings, TrainConfig
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import static_signature
+from bert_tf.export import static_signature, tf_examples
 from bert_tf.export.saved_model import export
 from bert_tf.heads.base.text_rows import TextRows
 from bert_tf.heads.choice import MultipleChoice
@@ -242,14 +242,15 @@ def test_summary_prints_the_first_of_many_classes():
 
 
 def assert_serves(signatures, task, model, split):
-    """Asserts that both signatures answer strings as the model does when called by itself."""
+    """Asserts that signatures answer strings, and tf.Examples of them, as the model does when it is called."""
     source, examples = task.split(split), task.head.serving_examples(task.split(split))
     expected = task.head.predictions(model(task.head.inputs(TOKENIZER, tf.constant(source.texts[:8]))))
     named = task.head.names(task.head.predicted({name: value.numpy() for name, value in expected.items()}))
     given = {name: tf.constant(value) for name, value in examples["serving_default"].items()}
+    records = tf_examples.serialized(examples["serving_default"])
     for answers in (
         signatures["serving_default"](**given),
-        signatures["tf_example"](tf.constant(examples["tf_example"]["examples"])),
+        *([signatures["tf_example"](tf.constant(records))] if "tf_example" in signatures else []),
     ):
         for name in expected:
             np.testing.assert_allclose(answers[name], expected[name], atol=1e-5)
@@ -270,7 +271,9 @@ def test_export_matches_the_model_also_in_static_shapes(tmp_path, monkeypatch):
     model, folder = model_of(task), str(tmp_path / "export")
     examples = task.head.serving_examples(task.split("test"))
     export(task, model, TOKENIZER, folder, examples=examples, about={"labels": task.head.labels})
-    assert_serves(tf.saved_model.load(folder).signatures, task, model, "test")
+    signatures = tf.saved_model.load(folder).signatures
+    assert "tf_example" in signatures
+    assert_serves(signatures, task, model, "test")
     assert formats.read(folder).max_seq_length == (None if task.head.windows else task.head.max_seq_length)
     device_graphs.assert_runs_anywhere(folder)
     monkeypatch.setattr(static_signature, "Ladder", functools.partial(Ladder, rows=(1, 2)))

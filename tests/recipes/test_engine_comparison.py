@@ -90,6 +90,7 @@ def test_every_form_is_scored_on_the_same_rows_and_written(run, capsys):
     assert lines[3].split() == ["SavedModel", "0.8000", *lines[3].split()[2:]] and "beta: beta is" in lines[-2]
 
 
+@pytest.mark.slow
 def test_fewer_rows_and_engines_on_request(run):
     result = engine_comparison.compare(str(run), max_rows=2, batch_size=2, names=["alpha"])
     assert result["rows"] == 2 and len(result["deployments"]) == 4

@@ -86,7 +86,6 @@ def test_comparison_texts_exist_for_every_input_form():
     signatures = {
         "serving_default": tf.function(lambda text, choices: text, input_signature=[text, choices]),
         "words": tf.function(lambda words: words, input_signature=[rows]),
-        "tf_example": tf.function(lambda text: text, input_signature=[text]),
     }
     examples = trained_model.examples_of(signatures)
     shapes = {name: {key: np.shape(value) for key, value in inputs.items()} for name, inputs in examples.items()}

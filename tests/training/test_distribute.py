@@ -78,6 +78,16 @@ def test_impossible_strategy_is_refused(monkeypatch, options, message):
         create_strategy(**options)
 
 
+def test_tensorflow_without_tpu_support_is_named(monkeypatch):
+    def unsupported(tpu):
+        reason = "TPUs not found in the cluster. Failed in initialization: No OpKernel was registered to support Op "
+        raise tf.errors.NotFoundError(None, None, f"{reason} 'ConfigureDistributedTPU'\nRegistered devices: [CPU]")
+
+    monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", unsupported)
+    with pytest.raises(UserError, match="built without support for TPUs: install tensorflow-tpu"):
+        create_strategy("tpu", tpu_name="local")
+
+
 @pytest.mark.parametrize("content", ['{"cluster": ', "[]", '{"cluster": 3}', '{"cluster": {"worker": 3}}'])
 @pytest.mark.parametrize("kind", ["auto", "multi_worker"])
 def test_invalid_tf_config_is_refused(monkeypatch, content, kind):

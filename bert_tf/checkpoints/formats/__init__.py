@@ -12,7 +12,7 @@ from types import ModuleType
 
 import numpy as np
 
-from bert_tf.checkpoints import published, torch_folders
+from bert_tf.checkpoints import keras_files, published, torch_folders
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_position_table
 from bert_tf.config.bert_config import BETWEEN
@@ -20,6 +20,7 @@ from bert_tf.errors import UserError, listed, reason_of
 from bert_tf.model.weights import HEADS, PRE_TRAINED, holds_floats
 from bert_tf.runtime import atomic_files, files, plugins
 from bert_tf.runtime.lazy import module
+from bert_tf.runtime.settings import shortened
 from bert_tf.runtime.tensorflow_startup import ensure_started
 
 huggingface_hub = module("huggingface_hub")
@@ -89,6 +90,9 @@ def read(path: str | os.PathLike[str], format_name: str | None = None, *, segmen
 
 def _reason(path: str, format_name: str | None = None) -> str:
     """Description of the content of a path and of what was expected there, as far as its files say it."""
+    if keras_files.is_one(path):
+        name = shortened(keras_files.class_of(path))
+        return f"its model is of the class {name}, of which nothing was run; expected a model of KerasHub or of bert_tf"
     if not files.is_folder(path):
         folder = os.path.dirname(path) or "."
         return (

@@ -25,6 +25,7 @@ from bert_tf.checkpoints.checkpoint_files import (
     read_special_tokens,
     read_tensors,
     read_tokenizer_files,
+    with_masked_lm_head,
     write_head_file,
     write_tokenizer_files,
 )
@@ -100,6 +101,8 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
         The names of weights that the format cannot hold.
     """
     _check_writable(checkpoint)
+    config = checkpoint.config
+    checkpoint = with_masked_lm_head(checkpoint, config.hidden_act, config.layer_norm_eps, "The original's code")
     arrays, used = from_canonical_names(google_layouts.names_of(checkpoint.config), checkpoint.weights, _is_transposed)
     with new_folder(folder) as partial:
         _write_arrays(os.path.join(partial, PREFIX), arrays)

@@ -23,6 +23,7 @@ from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
     read_max_length,
     read_special_tokens,
+    with_masked_lm_head,
     write_safetensors,
 )
 from bert_tf.checkpoints.huggingface_layouts import (
@@ -83,6 +84,8 @@ def read(path: str) -> Checkpoint:
     path = sentence_transformers.encoder_folder(folder)
     config = _read_config(path)
     layout, kind = LAYOUTS[config.encoder], _kind(path)
+    if layout.has_fixed_gelu and config.hidden_act != "gelu_erf":
+        config = dataclasses.replace(config, masked_lm_act="gelu_erf")
     prefixes = {each.prefix for each in LAYOUTS.values()} - {"model."}  # which others may have around them
     table_name = str(layout.names[TOKENS])
     found = torch_folders.read(path, file)
@@ -192,8 +195,6 @@ def _left_out(
             yield "masked_lm/", f"as {name} differs from the weight that is tied to it in other models"
             break
     yield from layout.heads_left_out(config, arrays)
-    if layout.has_fixed_gelu and config.hidden_act != "gelu_erf":
-        yield "masked_lm/", f"as its GELU is exact and hidden_act is {config.hidden_act}, which is not supported"
     if config.is_causal:
         reason = "as it uses the first token of a causal model, and this package the last one"
         yield from ((prefix, reason) for prefix in (POOLER, "next_sentence/"))
@@ -274,6 +275,8 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
         The names of weights that the format cannot hold.
     """
     config, layout = checkpoint.config, LAYOUTS[checkpoint.config.encoder]
+    act = "gelu_erf" if layout.has_fixed_gelu else config.hidden_act
+    checkpoint = with_masked_lm_head(checkpoint, act, config.layer_norm_eps, "transformers")
     weights = {name: array for name, array in checkpoint.weights.items() if _means_the_same(name, checkpoint)}
     others = (Tags.kind,) if layout.has_choices_of_texts else (Tags.kind, MultipleChoice.kind)
     is_of_texts = "classifier/bias" in weights and checkpoint.kind not in others

@@ -1,248 +1,334 @@
-"""KerasHub presets of `keras_hub.models.BertBackbone`: folders, "bert_base_en_uncased", "kaggle://...".
+"""Models of KerasHub, of the encoders in `keras_hub_layouts`: preset folders, `.keras` files, names of presets.
 
-KerasHub reads, downloads and writes them, so the package is needed: `pip install "bert-tf[keras-hub]"`.
-The next sentence head, which KerasHub lacks, and the head of a task are in heads.safetensors.
-
-D hidden size, H heads, K size of one head.
+Files are read without KerasHub, which downloads and writes presets: `pip install "bert-tf[keras-hub]"`.
+Heads that KerasHub lacks are in heads.safetensors.
 """
 
 import dataclasses
 import logging
 import os
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from bert_tf.checkpoints import formats, keras_hub_presets
+from bert_tf import heads
+from bert_tf.checkpoints import formats, keras_files, keras_hub_presets, keras_hub_tokenizers
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
     read_head_file,
     read_safetensors,
-    read_tokenizer_files,
+    with_masked_lm_head,
     write_head_file,
     write_safetensors,
     write_tokenizer_files,
 )
-from bert_tf.checkpoints.keras_hub_presets import KAGGLE, SHAPE
-from bert_tf.config.bert_config import BertConfig
+from bert_tf.checkpoints.huggingface_tokenizers import as_long_as_table
+from bert_tf.checkpoints.keras_hub_layouts import (
+    BACKBONE,
+    CLASSIFIERS,
+    EMBEDDER,
+    HEAD_EPSILON,
+    LAYOUTS,
+    MASKED_LM,
+    TASK,
+    flat,
+    path_here,
+)
+from bert_tf.checkpoints.keras_hub_presets import KAGGLE, TASK_WEIGHTS, WEIGHTS, Preset
+from bert_tf.config.bert_config import BETWEEN, BertConfig
+from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
-from bert_tf.model.weights import expand, from_canonical_names, to_canonical_names
+from bert_tf.model.weights import from_canonical_names, to_canonical_names
 from bert_tf.runtime import files
-from bert_tf.runtime.settings import FLAG, TEXT, read_settings, shortened
-from bert_tf.text import vocabulary
-from bert_tf.text.special_tokens import SETTING
-from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
+from bert_tf.runtime.lazy import module
+from bert_tf.runtime.settings import FLAG, one_of, whole
 
-TOKENIZER = {"split": True, "suffix_indicator": "##", "oov_token": "[UNK]"}  # of config in tokenizer.json
-LAYER, ATTENTION = "transformer_layer_{i}/", "transformer_layer_{i}/self_attention_layer/"
-DENSE, NORM = ("kernel", "bias"), ("gamma", "beta")
-MODULES: Mapping[str, tuple[str | tuple[str, ...], tuple[str, ...]]] = {  # ours -> KerasHub's, and the parts of both
-    "encoder/embeddings/norm": ("embeddings_layer_norm", NORM),
-    "encoder/layers/{i}/attention/query_key_value": (
-        (ATTENTION + "query", ATTENTION + "key", ATTENTION + "value"),
-        DENSE,
-    ),
-    "encoder/layers/{i}/attention/project_out": (ATTENTION + "attention_output", DENSE),
-    "encoder/layers/{i}/attention_norm": (LAYER + "self_attention_layer_norm", NORM),
-    "encoder/layers/{i}/feed_forward/expand": (LAYER + "feedforward_intermediate_dense", DENSE),
-    "encoder/layers/{i}/feed_forward/contract": (LAYER + "feedforward_output_dense", DENSE),
-    "encoder/layers/{i}/feed_forward_norm": (LAYER + "feedforward_layer_norm", NORM),
-    "encoder/pooler": ("pooled_dense", DENSE),
-    "masked_lm/transform": ("mlm_head/intermediate_dense", DENSE),
-    "masked_lm/norm": ("mlm_head/intermediate_layer_norm", NORM),
-    **{name: (name, DENSE) for name in ("next_sentence", "classifier", "span")},  # in heads.safetensors
-}
-NAMES = {  # canonical names -> paths of KerasHub's variables
-    **{f"encoder/embeddings/{name}_table": f"{name}_embedding/embeddings" for name in ("token", "position", "segment")},
-    "masked_lm/output_bias": "mlm_head/output_bias",
-    "crf/potentials": "crf/potentials",
-} | {
-    f"{ours}/{part}": tuple(f"{name}/{part}" for name in theirs) if isinstance(theirs, tuple) else f"{theirs}/{part}"
-    for ours, (theirs, parts) in MODULES.items()
-    for part in parts
-}
+h5py = module("h5py")
 HOLDS_ANY_WEIGHT = True
-HEADS, EPSILON = "heads.safetensors", 1e-12
-LOGITS = {"logits/kernel": "classifier/kernel", "logits/bias": "classifier/bias"}  # of their head
+ENCODERS = tuple(LAYOUTS)
+HEADS, CONFIG = "heads.safetensors", "bert_config.json"
+TOKENS, POSITIONS, SEGMENTS = (f"encoder/embeddings/{name}_table" for name in ("token", "position", "segment"))
+POOLER = "encoder/pooler/"
+EMBEDDERS = ("bert", "xlm_roberta")  # encoders that have a text embedder in KerasHub
+POOLINGS = ("mean", "cls", "max")
 
 
 def recognizes(path: str) -> bool:
-    """Returns whether a path is the folder of a preset with a backbone, or may be the name of one, not of a file."""
+    """Returns whether a path is a preset or a `.keras` file of KerasHub, or may be the name of a preset."""
     if files.exists(path):
-        return keras_hub_presets.backbone_class(path).endswith("Backbone")
+        return keras_hub_presets.is_one(path)
     return path.startswith(KAGGLE) or formats.PRESET.fullmatch(path) is not None
 
 
 def read(path: str) -> Checkpoint:
-    """Reads a preset; KerasHub downloads and caches one with a name or handle.
+    """Reads a preset or a `.keras` file; KerasHub downloads and caches a preset with a name or handle.
 
-    GELU is the tanh approximation and epsilon 1e-12 unless `bert_config.json`, which `write` adds, differs.
-    The head, of a masked LM or a classifier, comes from the task of a folder, if it has one.
+    Where it has the `bert_config.json` that `write` adds, the model computes as that says, and not as KerasHub does.
     """
-    path = path if files.is_folder(path) else keras_hub_presets.fetched(path)
-    backbone, head, left_out = keras_hub_presets.load(path)
-    config = _config(backbone, os.path.join(path, "bert_config.json"))
-    named = [(LOGITS.get(variable.path, variable.path), variable) for variable in [*backbone.weights, *head]]
-    arrays = {name: _flat(name, np.asarray(variable)) for name, variable in named}
-    if files.is_file(os.path.join(path, HEADS)):
-        arrays.update(read_safetensors(os.path.join(path, HEADS)))
-    weights, used = to_canonical_names(expand(NAMES, config.num_hidden_layers), arrays, _is_transposed)
+    path = path if files.exists(path) else keras_hub_presets.fetched(path)
+    preset = keras_hub_presets.read(path)
+    layout, config = LAYOUTS[preset.encoder], keras_hub_presets.config_of(preset)
+    arrays = {name: flat(name, array) for name, array in preset.weights.items()}
+    weights, used = to_canonical_names(layout.table(config), arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
-    vocabulary, lower_case = _tokenizer_of(path)
-    arrays_of_head = LOGITS.keys() & {variable.path for variable in head}
-    labels, kind = (None, keras_hub_presets.kind_of_classifier(path)) if arrays_of_head else read_head_file(path)
+    _check_whole(preset, config, weights)
+    first = config.encoder_traits.position_offset
+    if POSITIONS in weights and first:
+        weights[POSITIONS] = np.pad(weights[POSITIONS], ((first, 0), (0, 0)))
+    if layout.lacks_segment:
+        weights[SEGMENTS] = np.zeros([1, config.embedding_width], np.float32)
+    if "masked_lm/output_bias" in weights:
+        config = dataclasses.replace(config, masked_lm_act=layout.masked_lm_act, masked_lm_eps=HEAD_EPSILON)
+    own, labels, kind = {}, None, None
+    if files.is_folder(path):
+        labels, kind = read_head_file(path)
+        own_config, own_heads = os.path.join(path, CONFIG), os.path.join(path, HEADS)
+        config = _own_config(config, own_config) if files.is_file(own_config) else config
+        own = read_safetensors(own_heads) if files.is_file(own_heads) else {}
+    if preset.role in CLASSIFIERS:
+        found = keras_hub_presets.kind_of_classifier(preset)
+        kind = kind or found
+    vocabulary, lower_case, special_tokens = keras_hub_tokenizers.read(preset)
     return Checkpoint(
         config=config,
-        weights=weights,
-        vocabulary=vocabulary,
+        weights=weights | own,
+        vocabulary=as_long_as_table(vocabulary, len(weights[TOKENS])),
         lower_case=lower_case,
-        special_tokens=_special_tokens(path),
+        special_tokens=special_tokens,
         labels=labels,
         kind=kind,
-        left_out=left_out,
+        max_seq_length=_length(preset, config),
+        sentence_vectors=_sentence_vectors(preset, config),
+        left_out=tuple(_left_out(preset)),
+    )
+
+
+def _own_config(config: BertConfig, path: str) -> BertConfig:
+    """The configuration in our bert_config.json, with the sizes of a backbone."""
+    sizes = {name: getattr(config, name) for name in LAYOUTS[config.encoder].sizes}
+    own = dataclasses.replace(BertConfig.from_json_file(path), **sizes)
+    if own.encoder != config.encoder:
+        raise UserError(f"{path} describes the encoder {own.encoder}, and the preset has {config.encoder}: remove it.")
+    return own
+
+
+def _check_whole(preset: Preset, config: BertConfig, weights: "dict[str, np.ndarray]") -> None:
+    """Raises UserError if a weight of the encoder or of the head of its task is missing."""
+    parts = (POOLER, "classifier/") if preset.role in CLASSIFIERS else ("masked_lm/",) * (preset.role == MASKED_LM)
+    table = LAYOUTS[preset.encoder].table(config)
+    names = [name for name, theirs in table.items() if not theirs[0].startswith(TASK) or name.startswith(parts)]
+    missing = [name for name in names if name not in weights]
+    if missing:
+        raise UserError(
+            f"{preset.path} lacks {len(missing)} of the {len(names)} weights that its configuration describes, as "
+            f"{missing[0]}: fetch it again, with the configuration and the weights of the same model."
+        )
+
+
+def _left_out(preset: Preset) -> "list[str]":
+    layout = LAYOUTS[preset.encoder]
+    left_out = []
+    if preset.task_class and preset.role == BACKBONE:
+        left_out.append(f"the head of {preset.task_class} is left out, which is not supported")
+    if layout.pooler_activation:
+        left_out.append(
+            f"the pooler is left out, as its activation is {layout.pooler_activation} in KerasHub and another one in "
+            f"other models of {layout.classes.upper()}"
+        )
+    return left_out
+
+
+def _length(preset: Preset, config: BertConfig) -> int | None:
+    """The tokens after which KerasHub truncates texts and pairs; None if these are as many as there are positions."""
+    length = preset.preprocessor.value("sequence_length", whole(1), config.max_position_embeddings)
+    truncate = preset.preprocessor.get("truncate", "round_robin")
+    if truncate != "round_robin":
+        logging.getLogger("bert_tf").warning(
+            "%s truncates pairs by %r; here the longer text of a pair is truncated first.", preset.path, truncate
+        )
+    return length if length < config.max_position_embeddings else None
+
+
+def _sentence_vectors(preset: Preset, config: BertConfig) -> SentenceVectors | None:
+    """How a text embedder makes vectors; None for other tasks."""
+    if preset.role != EMBEDDER:
+        return None
+    return SentenceVectors(
+        pooling=preset.task.value("pooling_mode", one_of(*POOLINGS), "mean"),
+        normalize=preset.task.value("normalize", FLAG, True),
+        max_seq_length=preset.preprocessor.value("sequence_length", whole(1), config.max_position_embeddings),
     )
 
 
 def labels(path: str) -> list[str] | None:
-    """The labels in the file that `write` adds; a backbone has none."""
-    return read_head_file(path)[0]
+    """The labels in the file that `write` adds; KerasHub has none."""
+    return read_head_file(path)[0] if files.is_folder(path) else None
 
 
 def write(checkpoint: Checkpoint, folder: str) -> list[str]:
-    """Writes a preset as a new folder; with a masked-LM head as `keras_hub.models.BertMaskedLM`.
+    """Writes a preset as a new folder: of a text classifier, a masked LM or a text embedder, or else of a backbone.
 
     Returns:
         An empty list: weights that KerasHub cannot hold are in heads.safetensors.
 
     Raises:
-        UserError: the encoder lacks a weight, is causal, or has an activation that KerasHub's BERT cannot have.
+        UserError: the encoder lacks a weight, is causal, or computes what KerasHub's cannot.
     """
-    config = checkpoint.config
-    table = expand(NAMES, config.num_hidden_layers)
-    _check_writable(checkpoint, table)
-    arrays, used = from_canonical_names(table, checkpoint.weights, _is_transposed)
-    rest = {name: array for name, array in checkpoint.weights.items() if name not in used}
+    config, layout = checkpoint.config, LAYOUTS[checkpoint.config.encoder]
+    role = _role(checkpoint)
+    _check_writable(checkpoint, role)
+    if role == MASKED_LM:
+        checkpoint = with_masked_lm_head(checkpoint, layout.masked_lm_act, HEAD_EPSILON, "KerasHub")
+    table = {ours: theirs for ours, theirs in layout.table(config).items() if _is_in(role, theirs[0], ours)}
+    first, weights = config.encoder_traits.position_offset, dict(checkpoint.weights)
+    if POSITIONS in weights:
+        weights[POSITIONS] = weights[POSITIONS][first:]
+    if layout.lacks_segment:
+        weights[POSITIONS] = weights[POSITIONS] + weights.pop(SEGMENTS)
+    arrays, used = from_canonical_names(table, weights, _is_transposed)
+    rest = {name: np.ascontiguousarray(array) for name, array in weights.items() if name not in used}
     with new_folder(folder) as partial:
-        model, tokenizer = _new_model(checkpoint)
-        variables = {variable.path: variable for variable in model.weights}
-        for name in variables.keys() & arrays.keys():
-            variables[name].assign(arrays[name].reshape(variables[name].shape))
-        rest.update((name, array) for name, array in arrays.items() if name not in variables)
-        _save(model, tokenizer, checkpoint, partial)
+        tokenizer = _save_untrained(checkpoint, role, partial)
+        for name, in_task in ((WEIGHTS, False), (TASK_WEIGHTS, True)):
+            _fill(os.path.join(partial, name), arrays, in_task=in_task)
+        if tokenizer is None:
+            write_tokenizer_files(partial, checkpoint)
         if rest:
             write_safetensors(os.path.join(partial, HEADS), rest, framework="bert_tf")
-        config.write(os.path.join(partial, "bert_config.json"))
+        config.write(os.path.join(partial, CONFIG))
         write_head_file(partial, checkpoint)
     return []
 
 
-def _config(backbone: Any, path: str) -> BertConfig:
-    """The configuration of a backbone; values that KerasHub lacks come from our bert_config.json at `path`, if any."""
-    settings = backbone.get_config()
-    shape = {name: settings[theirs] for name, theirs in SHAPE.items()}
-    if files.is_file(path):
-        return dataclasses.replace(BertConfig.from_json_file(path), **shape)
-    return BertConfig(**shape, attention_probs_dropout_prob=settings["dropout"], hidden_act="gelu_tanh")
+def holds_vectors(checkpoint: Checkpoint) -> bool:
+    """Returns whether the preset that `write` makes gives vectors of texts as the checkpoint says."""
+    return _role(checkpoint) == EMBEDDER
 
 
-def _flat(name: str, array: np.ndarray) -> np.ndarray:
-    """Joins the heads of attention: kernels [D, H, K] and [H, K, D] -> [D, D], biases [H, K] -> [D]."""
-    if "/self_attention_layer/" not in name:
-        return array
-    if name.endswith("/bias"):
-        return array.reshape(-1)
-    return array.reshape(-1, array.shape[-1]) if "/attention_output/" in name else array.reshape(len(array), -1)
+def _role(checkpoint: Checkpoint) -> str:
+    """The task of KerasHub that a checkpoint is written as."""
+    config, names, vectors = checkpoint.config, checkpoint.weights.keys(), checkpoint.sentence_vectors
+    ours = LAYOUTS[config.encoder].names
+    own_head = {"classifier/kernel", "classifier/bias", f"{POOLER}kernel"}
+    if own_head <= names & ours.keys() and _activation(checkpoint) is not None:
+        return CLASSIFIERS[0]
+    masked_lm = {name for name in ours if name.startswith("masked_lm/")}
+    if masked_lm and masked_lm <= names:
+        return MASKED_LM
+    plain = vectors and dataclasses.replace(vectors, pooling="", normalize=False, max_seq_length=None)
+    if plain == SentenceVectors(pooling="") and vectors.pooling in POOLINGS and config.encoder in EMBEDDERS:
+        return EMBEDDER
+    return BACKBONE
 
 
-def _tokenizer_of(path: str) -> tuple[list[str] | None, bool | None]:
-    """Vocabulary and casing, read without KerasHub."""
-    settings = os.path.join(path, "tokenizer.json")
-    if not files.is_file(settings):
-        return read_tokenizer_files(path)
-    values = read_settings(settings).inside("config")
-    name = read_settings(settings).value("registered_name", TEXT, "")
-    if not name.endswith("BertTokenizer"):
-        raise UserError(f"{settings} has the tokenizer {shortened(name)}; only BertTokenizer is supported.")
-    tokens = vocabulary.read(os.path.join(path, "assets", "tokenizer", "vocabulary.txt"))
-    for name, expected in TOKENIZER.items():
-        value = values.get(name, expected)
-        if value != expected:
-            raise UserError(f"{settings}: {name} is {value!r}, which is not supported; supported is {expected!r}.")
-    lower_case, strips = (values.value(name, FLAG) for name in ("lowercase", "strip_accents"))
-    tokenizer_settings = TokenizerSettings(strip_accents=None if strips == bool(lower_case) else strips)
-    return vocabulary.with_settings(tokens, tokenizer_settings), lower_case
+def _activation(checkpoint: Checkpoint) -> str | None:
+    """The activation of a classifier of KerasHub for the head of a checkpoint; None for other heads."""
+    kind = heads.current(checkpoint.kind) or heads.of_size(len(checkpoint.weights["classifier/bias"]))
+    if any(name.startswith(BETWEEN) for name in checkpoint.weights):
+        return None
+    if kind in (heads.of_size(1), heads.of_size(2)):
+        return "linear"
+    known = heads.known()[kind].activations if kind in heads.known() else ()
+    return next(iter(known), None)
 
 
-def _special_tokens(path: str) -> tuple[str, ...]:
-    """The special tokens that the tokenizer of a folder recognizes in texts: all of KerasHub's or none."""
-    recognizes_them = read_settings(os.path.join(path, "tokenizer.json")).inside("config").value(SETTING, FLAG)
-    return vocabulary.SPECIAL_TOKENS if recognizes_them else ()
+def _is_in(role: str, path: str, name: str) -> bool:
+    """Returns whether a model of a role has the weight of that canonical name."""
+    parts = {MASKED_LM: ("masked_lm/",), CLASSIFIERS[0]: (POOLER, "classifier/")}
+    return not path.startswith(TASK) or name.startswith(parts.get(role, ()))
 
 
-def _check_writable(checkpoint: Checkpoint, table: Iterable[str]) -> None:
-    """Raises UserError for a checkpoint that KerasHub's BERT cannot be; warns where it computes something else."""
-    config, settings = checkpoint.config, vocabulary.settings_of(checkpoint.vocabulary or ())
-    missing = [name for name in table if name.startswith("encoder/") and name not in checkpoint.weights]
-    plain = [AddedToken(content=token) for token in vocabulary.SPECIAL_TOKENS]
-    if others := [token.content for token in settings.found_as(checkpoint.special_tokens) if token not in plain]:
-        raise UserError(
-            f"keras_hub cannot recognize the added token {others[0]!r} in texts as this model does: choose another "
-            "format, or pass special_tokens_in_strings=none."
-        )
+def _check_writable(checkpoint: Checkpoint, role: str) -> None:
+    """Raises UserError for a checkpoint that KerasHub's model cannot be; warns where it computes something else."""
+    config, layout = checkpoint.config, LAYOUTS[checkpoint.config.encoder]
+    keras_hub_tokenizers.check_writable(checkpoint)
+    names = [name for name, theirs in layout.table(config).items() if _is_in(role, theirs[0], name)]
+    missing = [name for name in (*names, *[SEGMENTS] * layout.lacks_segment) if name not in checkpoint.weights]
+    differing = [name for name, value in layout.settings.items() if config.settings[name] != value]
+    differing = [name for name in differing if config.settings[name] != "c2p|p2c"]  # the same in another order
+    name = f"KerasHub's {layout.classes}"
     refused = {
-        f"KerasHub has no BERT without {', '.join(missing[:1])}, which the checkpoint lacks": missing,
-        "keras_hub has no tokenizer with tokenize_chinese_chars=False, which this model has": (
-            not settings.split_ideographs
+        f"KerasHub has no {layout.classes} without {', '.join(missing[:1])}, which the checkpoint lacks": missing,
+        f"{name} has one segment, and this model has {config.type_vocab_size}": (
+            layout.lacks_segment and config.type_vocab_size != 1
         ),
-        "KerasHub's BERT cannot be causal, which this model is": config.is_causal,
-        f"KerasHub's BERT cannot have hidden_act {config.hidden_act}, which this model has": (
+        f"{name} cannot be causal, which this model is": config.is_causal,
+        f"{name} cannot have hidden_act {config.hidden_act}, which this model has": (
             not config.hidden_act.startswith("gelu_")
+        ),
+        f"{name} cannot have {config.num_hidden_groups} groups of layers for {config.num_hidden_layers} layers": (
+            config.num_hidden_layers % config.num_hidden_groups
+        ),
+        **{f"{name} cannot have {each} {config.settings[each]}, which this model has": True for each in differing[:1]},
+        f"{name} has buckets of positions up to their number, and this model other ones": (
+            bool(layout.settings)
+            and (
+                not config.settings["position_buckets"]
+                or config.settings["max_relative_positions"] != config.max_position_embeddings
+            )
         ),
     }
     for reason, is_so in refused.items():
         if is_so:
             raise UserError(f"{reason}: choose another format.")
-    if config.hidden_act != "gelu_tanh" or config.layer_norm_eps != EPSILON:
+    if (config.hidden_act, config.layer_norm_eps) != (layout.hidden_act, layout.layer_norm_eps):
         logging.getLogger("bert_tf").warning(
-            "KerasHub computes with the tanh GELU and epsilon %g where this model has %s and %g: close, not equal.",
-            EPSILON,
+            "KerasHub computes with the %s GELU and epsilon %g where this model has %s and %g: close, not equal.",
+            "tanh" if layout.hidden_act == "gelu_tanh" else "exact",
+            layout.layer_norm_eps,
             config.hidden_act,
             config.layer_norm_eps,
         )
 
 
-def _new_model(checkpoint: Checkpoint) -> tuple[Any, Any]:
-    """A backbone, in a BertMaskedLM if the checkpoint has all of its head, and a tokenizer, None without vocabulary."""
+def _save_untrained(checkpoint: Checkpoint, role: str, folder: str) -> Any:
+    """Saves a preset with random weights, and returns its tokenizer, None without vocabulary."""
     models = keras_hub_presets.keras_hub("The keras_hub format").models
-    settings = checkpoint.config.to_dict()
-    backbone = models.BertBackbone(**{theirs: settings[ours] for ours, theirs in SHAPE.items()})
-    head = {name for name in NAMES if name.startswith("masked_lm/")}
-    tokenizer = None
-    if checkpoint.vocabulary is not None and checkpoint.lower_case is not None:
-        tokenizer = models.BertTokenizer(
-            checkpoint.vocabulary,
-            lowercase=checkpoint.lower_case,
-            strip_accents=vocabulary.settings_of(checkpoint.vocabulary).strips_accents(checkpoint.lower_case),
-            special_tokens_in_strings=bool(checkpoint.special_tokens),
-        )
-    if not head <= checkpoint.weights.keys():
-        return backbone, tokenizer
-    preprocessor = None
-    if tokenizer:
-        length = checkpoint.config.max_position_embeddings
-        preprocessor = models.BertMaskedLMPreprocessor(tokenizer, sequence_length=length)
-    return models.BertMaskedLM(backbone, preprocessor=preprocessor), tokenizer
-
-
-def _save(model: Any, tokenizer: Any, checkpoint: Checkpoint, folder: str) -> None:
+    config, layout = checkpoint.config, LAYOUTS[checkpoint.config.encoder]
+    values = {**config.to_dict(), "embedding_size": config.embedding_width}
+    arguments = {theirs: values[ours] for ours, theirs in layout.sizes.items()}
+    if layout.settings:
+        arguments["bucket_size"] = config.settings["position_buckets"]
+    model = keras_hub_presets.backbone_of(models, layout)(**arguments)
+    tokenizer = keras_hub_tokenizers.create(models, checkpoint)
+    if role != BACKBONE:
+        made, preprocessor = getattr(models, layout.classes + role), None
+        if tokenizer:
+            length = (checkpoint.sentence_vectors if role == EMBEDDER else checkpoint).max_seq_length
+            create = getattr(models, f"{layout.classes}{role}Preprocessor")
+            preprocessor = create(tokenizer, sequence_length=length or config.max_position_embeddings)
+        model = made(model, preprocessor=preprocessor, **_arguments_of_task(checkpoint, role))
     try:
         model.save_to_preset(folder)
         if tokenizer:
             tokenizer.save_to_preset(folder)
-        else:
-            write_tokenizer_files(folder, checkpoint)
+    except RuntimeError as error:  # how h5py reports a full disk
+        raise OSError(str(error)) from None
+    return tokenizer
+
+
+def _arguments_of_task(checkpoint: Checkpoint, role: str) -> dict[str, Any]:
+    if role == EMBEDDER:
+        vectors = checkpoint.sentence_vectors or SentenceVectors()
+        return {"pooling_mode": vectors.pooling, "normalize": vectors.normalize}
+    if role not in CLASSIFIERS:
+        return {}
+    return {"num_classes": len(checkpoint.weights["classifier/bias"]), "activation": _activation(checkpoint)}
+
+
+def _fill(file: str, arrays: "dict[str, np.ndarray]", *, in_task: bool) -> None:
+    """Writes the arrays over the random weights in a file of KerasHub; zeros over those that the model lacks."""
+    if not os.path.isfile(file):
+        return
+    try:
+        with h5py.File(file, "r+") as opened:
+            found: dict[str, Any] = {}
+            opened.visititems(lambda name, each: found.update({name: each} if isinstance(each, h5py.Dataset) else {}))
+            for name, dataset in found.items():
+                path = path_here(keras_files.path_in_model(name), in_task=in_task)
+                if not name.startswith(keras_files.OPTIMIZER):
+                    dataset[...] = arrays[path].reshape(dataset.shape) if path in arrays else 0
     except RuntimeError as error:  # how h5py reports a full disk
         raise OSError(str(error)) from None
 

@@ -146,7 +146,10 @@ def _lines(arguments: argparse.Namespace, checkpoint: Checkpoint, left_out: Sequ
 def _notes(arguments: argparse.Namespace, checkpoint: Checkpoint, *, has_head: bool = True) -> Iterator[str]:
     """Lines on labels, and on what the checkpoint or the format lacks."""
     vectors = checkpoint.sentence_vectors
-    if vectors is not None and (vectors.unsupported or arguments.format not in HOLDING_VECTORS):
+    holds_vectors = arguments.format in HOLDING_VECTORS
+    if arguments.format == "keras_hub":
+        holds_vectors = formats.load("keras_hub").holds_vectors(checkpoint)
+    if vectors is not None and (vectors.unsupported or not holds_vectors):
         what = (
             f"{vectors.unsupported} is not supported" if vectors.unsupported else f"{arguments.format} cannot hold it"
         )
@@ -155,8 +158,6 @@ def _notes(arguments: argparse.Namespace, checkpoint: Checkpoint, *, has_head: b
     settings, format_name = vocabulary.settings_of(checkpoint.vocabulary or ()), arguments.format
     if format_name == "huggingface" and has_head and checkpoint.kind in kinds and not settings.odd_to_longer:
         yield "Of two long texts that share an odd number of tokens, transformers gives the longer one the odd token."
-    if format_name == "keras_hub" and checkpoint.max_seq_length is not None:
-        yield f"keras_hub does not keep the length of texts, {checkpoint.max_seq_length} tokens: pass it to KerasHub."
     if format_name == "keras_hub" and (settings.odd_to_longer or settings.one_segment):
         yield "Pairs are truncated and get segments as KerasHub does it, which may change answers."
     if checkpoint.labels and has_head:

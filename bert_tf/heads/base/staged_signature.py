@@ -98,11 +98,12 @@ def stages_of(signatures: Mapping[str, Any]) -> dict[str, Stages]:
 
 def with_parameters(function: Callable, names: Iterable[str]) -> Callable:
     """A function of positional arguments as one whose parameters have these names."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature([inspect.Parameter(name, kind) for name in names])
 
     @functools.wraps(function)
     def named(*args: tf.Tensor, **kwargs: tf.Tensor) -> Any:
-        return function(*args, *kwargs.values())
+        return function(*signature.bind(*args, **kwargs).args)
 
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    named.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore
+    named.__signature__ = signature  # type: ignore
     return named

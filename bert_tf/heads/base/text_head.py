@@ -320,8 +320,7 @@ class TextHead(TunedHead):
         }
 
     def serving_examples(self, split: TextRows) -> dict[str, dict[str, list]]:
-        values = self.input_values(split.texts[:MAX_COMPARED])
-        return {"serving_default": values, "tf_example": {"examples": text_serving.serialized(values)}}
+        return {"serving_default": self.input_values(split.texts[:MAX_COMPARED])}
 
     def input_shapes(self, texts: int) -> dict[str, list[int]]:
         """{input of the export: its shape without the batch}; texts: of an example, 1 or 2."""

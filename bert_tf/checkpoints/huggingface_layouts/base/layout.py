@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.bert_config import MASKED_LM, BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model.weights import expand
 from bert_tf.runtime.settings import FLAG, Settings, shortened
@@ -104,7 +104,7 @@ class Layout:
 
     def config_values(self, config: BertConfig) -> dict[str, Any]:
         """The entries of config.json for a configuration."""
-        values = {name: value for name, value in config.to_dict().items() if name not in self.left_out}
+        values = {name: value for name, value in config.to_dict().items() if name not in (*self.left_out, *MASKED_LM)}
         values["hidden_act"] = ACTIVATIONS.get(config.hidden_act, config.hidden_act)
         values["max_position_embeddings"] += config.encoder_traits.position_offset
         values["embedding_size"] = config.embedding_width
