@@ -1,7 +1,7 @@
 """`.keras` files with models of this package, as `model.save` and `Bert.save` write them, or with an encoder of it.
 
 `Bert.save` and `model.save` of a loaded model put vocabulary and labels into the file. Those of earlier versions have
-none; vocab.txt may then lie in the same folder. A model that contains an encoder of this package is read as that one.
+none; vocab.txt may then be in the same folder. A model that contains an encoder of this package is read as that one.
 """
 
 import collections
@@ -25,13 +25,13 @@ from bert_tf.model.weights import variables_by_name
 from bert_tf.runtime import kept_files, keras_classes
 from bert_tf.runtime.settings import TEXT, Settings
 
-PACKAGE, END = "bert_tf>", "Encoder"  # of registered names, and of those of encoders
+PACKAGE, END = "bert_tf>", "Encoder"  # the start of registered names, the end of names of encoders
 LAYER, PREPROCESSING = "EncoderLayer", "PreprocessingLayer"
 HOLDS_ANY_WEIGHT = HOLDS_ANY_ENCODER = True
 
 
 class Part(NamedTuple):
-    """A layer in a file: its class without the package, its configuration, and where its weights and assets are."""
+    """A layer in a file: its class without the package, its configuration, and the place of its weights and assets."""
 
     name: str
     config: Settings
@@ -39,7 +39,7 @@ class Part(NamedTuple):
 
 
 def recognizes(path: str) -> bool:
-    """Returns whether a path is that of a Keras file with a model or an encoder of this package."""
+    """Returns whether a path is a Keras file with a model or an encoder of this package."""
     return keras_files.is_one(path) and any(_has_encoder(part) for part in _parts(keras_files.config_of(path)))
 
 
@@ -114,7 +114,7 @@ def _with_weights(part: Part, arrays: Mapping[str, np.ndarray], path: str) -> Be
         try:
             model.load_weights(file)
         except Exception as error:  # of Keras or h5py
-            raise UserError(f"{path} has other weights than its configuration says ({reason_of(error)}).") from None
+            raise UserError(f"The weights in {path} do not fit its configuration ({reason_of(error)}).") from None
     loaded: BertModel = model
     return loaded
 
