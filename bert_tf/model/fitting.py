@@ -63,8 +63,9 @@ class FittedModel(keras.Model):
     """A Keras model whose outputs are a dictionary, and which has a loss and metrics of its own.
 
     `compile()` takes the arguments of Keras. The default optimizer is AdamW, and the head determines the default loss
-    and, if neither loss nor metrics are given, the default metrics. Labels are an array, or a dictionary by outputs' names; those of transformers ("labels", "start_positions") may be among the inputs. Negative labels of tokens,
-    such as -100, do not count.
+    and, if neither loss nor metrics are given, the default metrics. Labels are an array, or a dictionary by names of
+    outputs; under their names in transformers ("labels", "start_positions") they may be among the inputs. Negative
+    labels of tokens, such as -100, do not count.
 
     kind: the head's kind, which determines loss and metrics.
     answers: {output to compare with labels: the name of these labels in transformers}.
@@ -141,7 +142,7 @@ class FittedModel(keras.Model):
         return self.own_loss(labels, outputs | {"all": y_pred}, weights) + sum(self.losses)
 
     def own_loss(self, labels: Tensors, outputs: Tensors, weights: Tensors) -> tf.Tensor:
-        """The head's loss, the mean over rows or positions with a weight; outputs["all"] has all outputs of the model."""
+        """The head's loss, the mean over rows or positions with a weight; outputs["all"]: all outputs of the model."""
         loss = LOSSES.get(self.kind, _sparse)
         return tf.add_n([weighted_mean(loss(labels[name], outputs[name]), weights[name]) for name in labels])
 
