@@ -86,12 +86,14 @@ def load(
             else TensorFlow.
         labels: names of the labels to train on, or their number: the model gets a new head with random weights, unless
             the checkpoint has one with these labels.
-        kind: of the head: "classes" (by default), "multi_label", "regression", "relevance", "tags", "span" or "choice".
+        kind: the head's kind: "classes" (the default), "multi_label", "regression", "relevance", "tags", "span" or
+            "choice".
         new_head: whether to replace a head that the checkpoint has.
 
     Raises:
         UserError: no format recognizes the path, a file is damaged or names code outside of this package, a weight of
-            the encoder has another shape than the configuration says, or the head has other labels or another kind.
+            the encoder has a shape that does not fit the configuration, or the head has different labels or a different
+            kind.
 
     Example:
         bert = bert_tf.load("my-bert", labels=["bad", "good"])

@@ -84,7 +84,7 @@ class BaseBert:
     if not TYPE_CHECKING:  # for type checkers every name would exist
 
         def __getattr__(self, name: str) -> Any:
-            """Raises AttributeError, for methods of Keras with the place where they are."""
+            """Raises AttributeError; for methods of Keras, the message names the Keras model."""
             hint = f"; its Keras model has: use .model.{name}" if name in OF_KERAS else ""
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 

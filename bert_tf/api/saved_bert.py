@@ -1,4 +1,4 @@
-"""Base class of `Bert` for what leaves the program: checkpoints in any format, exports and repositories."""
+"""Base class of `Bert` with the methods that write it: as a checkpoint, an export or a repository."""
 
 import dataclasses
 import logging
@@ -35,14 +35,14 @@ class SavedBert(BaseBert):
 
     @answering
     def save(self, path: str | os.PathLike[str], *, format: str = "native") -> None:  # noqa: A002  # as in other libraries
-        """Writes the model with its present weights, its vocabulary and its labels, for `load` and other libraries.
+        """Writes the model with its current weights, its vocabulary and its labels, for `load` and other libraries.
 
         Args:
             path: a new folder, or a file that ends in .keras, which Keras reads too.
-            format: of the folder, as for `bert-tf convert`: "native", "huggingface", "google_tf" or "keras_hub".
+            format: the folder's format, as in `bert-tf convert`: "native", "huggingface", "google_tf" or "keras_hub".
 
         Raises:
-            UserError: the path exists already, or the format is unknown or cannot hold this model.
+            UserError: the path exists already, or the format is unknown or does not support this model.
 
         Example:
             bert.save("my-model", format="huggingface")  # for AutoModel.from_pretrained
@@ -72,14 +72,14 @@ class SavedBert(BaseBert):
         num_texts: int | None = None,
         overwrite: bool = False,
     ) -> None:
-        """Writes a SavedModel on strings with its present weights, as `bert-tf export` does.
+        """Writes a SavedModel on strings with its current weights, as `bert-tf export` does.
 
         Args:
             folder: a new folder.
             attention: whether it gets signatures that return attention weights and attributions.
-            precision: of its weights, "float32" or "bfloat16".
+            precision: its weights' precision, "float32" or "bfloat16".
             engines: other engines that it gets models for: "openvino", "onnx", "openvino_int8", "onnx_int8".
-            num_texts: of an example, where neither a run nor the labels tell it: 2 for pairs.
+            num_texts: number of texts in an example if neither a run nor the labels determine it: 2 for pairs.
             overwrite: whether to replace an export.
 
         Raises:
@@ -121,7 +121,7 @@ class SavedBert(BaseBert):
             repository: owner/name; it is created if there is none.
             private: whether a new repository is private.
             revision: the branch; by default main.
-            message: of the commit.
+            message: the commit message.
 
         Raises:
             UserError: the name is wrong, or the upload failed.
@@ -144,7 +144,7 @@ class SavedBert(BaseBert):
         return variables_by_name(self.model)
 
     def _checkpoint(self) -> Checkpoint:
-        """What was loaded, with the present weights: adapters are merged, and what stayed random is not among them."""
+        """The checkpoint with the current weights, with adapters merged, without weights that are still random."""
         from bert_tf.model import lora
 
         weights = {name: np.asarray(variable, np.float32) for name, variable in self._weights.items()}
@@ -152,7 +152,8 @@ class SavedBert(BaseBert):
         for name, value in self._random.items():
             if name in weights and _hash(self._weights[name]) == value:
                 del weights[name]
-        return dataclasses.replace(self._loaded, weights=weights, labels=self.labels, model=None, report=None)
+        values = {"weights": weights, "labels": self.labels, "new_head": 0}
+        return dataclasses.replace(self._loaded, **values, model=None, report=None)
 
     def _float32(self) -> Any:
         """The model without adapters in float32, as exports are made of: itself, if it is so."""

@@ -33,7 +33,7 @@ class Checkpoint:
         sentence_vectors: how the model makes vectors of whole texts.
         segments_differ: a sentence about the segments of pairs, if versions of transformers give different ones.
         left_out: for each head of the file that this package would compute otherwise, which one and why.
-        new_head: the number of outputs of a new head, whose kind is `kind`; 0: the head is that of the weights.
+        new_head: the number of outputs if the head is new; 0: the weights include the head.
         model: the Keras model that `pretrained.load` made of it, whose variables then hold the weights; `model.encoder`
             is its encoder.
         report: which weights were loaded into that.

@@ -1,4 +1,4 @@
-"""A head of other labels, or of another kind, on the encoder of a checkpoint."""
+"""A new head on the encoder of a checkpoint, or the checkpoint's own head if it fits."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ def with_head(
     """The checkpoint with a head of these labels and this kind: its own, if it has one, else a new one.
 
     Args:
-        checkpoint: what was read.
-        path: of the checkpoint, for messages.
+        checkpoint: the checkpoint, with its weights.
+        path: the path for messages.
         labels: the names of the outputs in their order, or their number; None for a head without labels.
         kind: a name of `bert_tf.heads`; None: that of the head of the checkpoint, else "classes".
         replaces: whether the head is new even if the checkpoint has one.

@@ -45,8 +45,8 @@ def load(
         special_tokens_in_strings: as for Tokenizer, where True includes the tokens that the checkpoint adds; None: as
             the checkpoint says.
         segments: "one" or "two", of the texts of a pair; None: as the checkpoint says.
-        labels: of the head, see `new_heads.with_head`; without labels and kind it is that of the checkpoint.
-        kind: of the head.
+        labels: the head's labels, see `new_heads.with_head`; without labels and kind, the head is the checkpoint's.
+        kind: the head's kind.
         new_head: whether to replace a head that the checkpoint has.
 
     Raises:
@@ -93,7 +93,7 @@ def load_encoder(checkpoint: Checkpoint, path: str, *, dtype: Any = "float32", n
 def _check_complete(path: str, model: BertModel, report: weights.LoadReport, *, is_new: bool) -> None:
     """Raises UserError if a head that is not new would be of random weights.
 
-    Warns of other random ones, and of weights that are not used. Checkpoints of other libraries
+    Warns of other random weights, and of unused ones. Checkpoints of other libraries
     lack the pooler or the next sentence head where these were not trained.
     """
     mismatched = [each for each in report.shape_mismatch if each[0].startswith(weights.HEADS)]

@@ -99,7 +99,7 @@ def about(path: str) -> dict[str, Any]:
 
 
 def about_of(path: str, loaded: Checkpoint) -> dict[str, Any]:
-    """As `about`, of a model that is loaded."""
+    """As `about`, for a loaded model."""
     kind = kind_of(loaded)
     if kind == MaskedLm.kind:
         return {"task": mask_filling.task_name(loaded.config)}

@@ -47,7 +47,7 @@ def row_losses(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The negative log likelihood of each row divided by its words, and their number: float32 [B] each.
 
-    Labels [B, T] are a chain from word to word; positions that are no word (is_word [B, T]) are left out.
+    Labels [B, T] are a chain from word to word; other positions (not is_word, [B, T]) have no effect.
     """
     (logits, labels), lengths = words_first(is_word, logits, labels)
     likelihood = log_likelihood(logits, labels, lengths, potentials, begins, ends)

@@ -62,13 +62,13 @@ class Outputs(dict[str, Any]):
 class FittedModel(keras.Model):
     """A Keras model whose outputs are a dictionary, and which has a loss and metrics of its own.
 
-    `compile()` takes what Keras takes. Without an optimizer it is AdamW, without a loss that of the head, and without
-    loss and metrics the metrics are those of the head, too. Labels are an array, or a dictionary by the names of
-    outputs; those of transformers ("labels", "start_positions") may be among the inputs. Negative labels of tokens,
-    such as -100, do not count.
+    `compile()` takes the arguments of Keras. The default optimizer is AdamW, and the head determines the default loss
+    and, if neither loss nor metrics are given, the default metrics. Labels are an array, or a dictionary by names of
+    outputs; under their names in transformers ("labels", "start_positions") they may be among the inputs. Negative
+    labels of tokens, such as -100, do not count.
 
-    kind: of the head, which decides on loss and metrics.
-    answers: {output that is compared with labels: the name of these labels in transformers}.
+    kind: the head's kind, which determines loss and metrics.
+    answers: {output to compare with labels: the name of these labels in transformers}.
     stacks_labels: whether an array of labels has a last dimension for the answers.
     """
 
@@ -98,7 +98,10 @@ class FittedModel(keras.Model):
         if len(self.answers) > 1:
             loss, metrics, weighted_metrics = map(self._for_each_answer, (loss, metrics, weighted_metrics))
         elif self._answers_tokens and isinstance(metrics, list | tuple):
-            metrics, weighted_metrics = None, [*metrics, *(weighted_metrics or [])]  # without what has no label
+            metrics, weighted_metrics = (
+                None,
+                [*metrics, *(weighted_metrics or [])],
+            )  # weighted: positions without a label count as 0
         self._compile_loss, self._compile_metrics = None, None  # Keras keeps those of an earlier call
         super().compile(
             optimizer=_optimizer() if optimizer is None else optimizer,
@@ -131,7 +134,7 @@ class FittedModel(keras.Model):
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> tf.Tensor:
-        """The loss of a batch: the given one, or that of the head."""
+        """The loss of a batch: the given one, or the head's own."""
         labels, outputs, weights = self._compared(x, y, y_pred, sample_weight)
         if self._compile_loss is not None or not labels:
             compared = self._plain(labels, outputs, weights) if labels else (y, y_pred, sample_weight)
@@ -139,7 +142,7 @@ class FittedModel(keras.Model):
         return self.own_loss(labels, outputs | {"all": y_pred}, weights) + sum(self.losses)
 
     def own_loss(self, labels: Tensors, outputs: Tensors, weights: Tensors) -> tf.Tensor:
-        """The loss of the head, the mean over what has a weight, []; "all" of the outputs are those of the model."""
+        """The head's loss, the mean over rows or positions with a weight; outputs["all"]: all outputs of the model."""
         loss = LOSSES.get(self.kind, _sparse)
         return tf.add_n([weighted_mean(loss(labels[name], outputs[name]), weights[name]) for name in labels])
 
@@ -151,7 +154,7 @@ class FittedModel(keras.Model):
         return metrics
 
     def _compared(self, x: Any, y: Any, y_pred: Any, weight: Any) -> tuple[Tensors, Tensors, Tensors]:
-        """{output: labels}, {output: its values} and {output: weights}, {} each where the model has no head."""
+        """{output: labels}, {output: its values} and {output: weights}, {} each for a model without a head."""
         labels, outputs, weights = {}, {}, {}
         for name, label in self._labels(x, y).items():
             values = self.judged(name, y_pred[name], x)
@@ -197,7 +200,7 @@ class FittedModel(keras.Model):
         return labels[name], outputs[name], weights[name]
 
     def fit(self, x: Any = None, y: Any = None, *values: Any, **options: Any) -> Any:
-        """See `keras.Model.fit`; the inputs may be what tokenizers of transformers return."""
+        """See `keras.Model.fit`; the inputs may be the result of a tokenizer of transformers."""
         if isinstance(options.get("validation_data"), tuple):
             held_out, *rest = options["validation_data"]
             options["validation_data"] = (arrays(held_out), *map(arrays, rest))
@@ -237,7 +240,7 @@ def arrays(given: Any) -> Any:
         given = np.asarray(given)
     if isinstance(given, np.ndarray) and given.dtype.kind in "SUO" or isinstance(given, str):
         raise TypeError(
-            "The model takes numbers, not texts: pass what bert_tf.PreprocessingLayer(bert)(texts) returns, or "
+            "The model takes numbers, not texts: pass bert_tf.PreprocessingLayer(bert)(texts), or "
             "dict(tokenizer(texts)) of transformers; labels are numbers, the positions of their names in bert.labels."
         )
     return given

@@ -80,14 +80,14 @@ class LogitsHead(ConfiguredLayer):
 class BertModel(FittedModel):
     """An encoder; subclasses add a head and define `outputs`, a dictionary of tensors.
 
-    `compile`, `fit`, `evaluate` and `predict` are those of Keras, see `model.fitting`. `get_config` is plain data, so
+    For `compile`, `fit`, `evaluate` and `predict` see `model.fitting`. `get_config` is plain data, so
     `.keras` files need no code except `import bert_tf`. docs/keras.md shows subclasses, adapters and own loops.
 
     Args:
         config: a BertConfig, or a dictionary.
-        kind: of the head, a name of `bert_tf.heads` that decides on loss and metrics; "": that of the class.
-        lora: fields of a LoraConfig, of adapters that are attached.
-        options: of keras.Model: name, dtype.
+        kind: a name of `bert_tf.heads` that determines loss and metrics; "": the default of the class.
+        lora: fields of a LoraConfig, to attach adapters.
+        options: arguments of keras.Model: name, dtype.
 
     Example:
         encoder = bert_tf.load("my-bert").model.encoder  # of a BertModel, or of any other model

@@ -80,7 +80,7 @@ def read(
 
 
 def of_loaded(path: str, loaded: Checkpoint, texts: int | None = None, *, with_attention: bool = False) -> TrainedModel:
-    """As `read`, of a path that is loaded, whose weights may have changed since."""
+    """As `read`, for a loaded model, whose weights may have changed since."""
     if is_run(path) and not loaded.new_head:
         return _of_run(path, check_run(path), with_attention)._replace(model=loaded.model)
     from bert_tf.export import live_model

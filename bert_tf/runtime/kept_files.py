@@ -16,7 +16,7 @@ def read(folder: str) -> dict[str, bytes]:
 
 
 def write(folder: str, content: Mapping[str, bytes]) -> None:
-    """Writes files into a folder; paths that lead out of it, as an archive from elsewhere may have, are left out."""
+    """Writes files into a folder; skips paths that lead out of it."""
     for name, data in content.items():
         if ".." not in name.split("/") and not os.path.isabs(name):
             path = os.path.join(folder, name)

@@ -43,7 +43,8 @@ NOT_READ = {
 MAX_SHOWN = 5  # names of files in an error
 WANTED = (
     "expected config.json with model.safetensors, pytorch_model.bin or tf_model.h5, bert_config.json with "
-    "bert_model.ckpt.index, a KerasHub preset, a SavedModel of TensorFlow Hub, a run, or an export; see docs/coming_from.md"
+    "bert_model.ckpt.index, a KerasHub preset, a SavedModel of TensorFlow Hub, a run, or an "
+    "export; see docs/coming_from.md"
 )
 
 

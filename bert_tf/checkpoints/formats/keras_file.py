@@ -1,7 +1,7 @@
 """`.keras` files with models of this package, as `model.save` and `Bert.save` write them, or with an encoder of it.
 
 `Bert.save` and `model.save` of a loaded model put vocabulary and labels into the file. Those of earlier versions have
-none; vocab.txt may then lie in the same folder. A model that contains an encoder of this package is read as that one.
+none; vocab.txt may then be in the same folder. A model that contains an encoder of this package is read as that one.
 """
 
 import collections
@@ -16,6 +16,7 @@ import numpy as np
 
 from bert_tf.checkpoints import keras_files
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.checkpoint_files import read_tokenizer_files
 from bert_tf.checkpoints.formats import native
 from bert_tf.errors import UserError, reason_of
 from bert_tf.model import lora
@@ -24,13 +25,13 @@ from bert_tf.model.weights import variables_by_name
 from bert_tf.runtime import kept_files, keras_classes
 from bert_tf.runtime.settings import TEXT, Settings
 
-PACKAGE, END = "bert_tf>", "Encoder"  # of registered names, and of those of encoders
+PACKAGE, END = "bert_tf>", "Encoder"  # the start of registered names, the end of names of encoders
 LAYER, PREPROCESSING = "EncoderLayer", "PreprocessingLayer"
 HOLDS_ANY_WEIGHT = HOLDS_ANY_ENCODER = True
 
 
 class Part(NamedTuple):
-    """A layer in a file: its class without the package, its configuration, and where its weights and assets are."""
+    """A layer in a file: its class without the package, its configuration, and the place of its weights and assets."""
 
     name: str
     config: Settings
@@ -38,7 +39,7 @@ class Part(NamedTuple):
 
 
 def recognizes(path: str) -> bool:
-    """Returns whether a path is that of a Keras file with a model or an encoder of this package."""
+    """Returns whether a path is a Keras file with a model or an encoder of this package."""
     return keras_files.is_one(path) and any(_has_encoder(part) for part in _parts(keras_files.config_of(path)))
 
 
@@ -60,11 +61,13 @@ def read(path: str) -> Checkpoint:
 
 def _description(assets: Mapping[str, bytes], path: str, model: BertModel) -> dict[str, Any]:
     """Vocabulary, labels and so on of the file; without them the vocabulary in its folder."""
+    if not assets:  # further files of the folder may describe another model
+        folder = os.path.dirname(path)
+        tokens, lower_case = read_tokenizer_files(folder)
+        return {"vocabulary": tokens, "lower_case": lower_case, "kind": model.kind or None}
     with tempfile.TemporaryDirectory() as folder:
         kept_files.write(folder, assets)
-        found = native.read_description(folder if assets else os.path.dirname(path), model.config)
-    if not assets:  # further files of the folder may describe another model
-        found |= {"labels": None, "kind": None, "sentence_vectors": None}
+        found = native.read_description(folder, model.config)
     return found | {"kind": found["kind"] or model.kind or None}
 
 
@@ -111,7 +114,7 @@ def _with_weights(part: Part, arrays: Mapping[str, np.ndarray], path: str) -> Be
         try:
             model.load_weights(file)
         except Exception as error:  # of Keras or h5py
-            raise UserError(f"{path} has other weights than its configuration says ({reason_of(error)}).") from None
+            raise UserError(f"The weights in {path} do not fit its configuration ({reason_of(error)}).") from None
     loaded: BertModel = model
     return loaded
 

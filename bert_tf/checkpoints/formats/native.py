@@ -64,7 +64,7 @@ def read(path: str) -> Checkpoint:
 
 
 def read_description(folder: str, config: BertConfig) -> dict[str, Any]:
-    """The fields of a Checkpoint on tokenizer, head and vectors of texts, as far as files in a folder have them."""
+    """The fields of a Checkpoint on tokenizer, head and text embeddings, as far as files in a folder have them."""
     vocabulary, lower_case = read_tokenizer_files(folder)
     labels, kind = _head_of(folder)
     return {

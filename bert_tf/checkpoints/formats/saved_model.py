@@ -69,7 +69,8 @@ def _read_of_others(path: str) -> Checkpoint:
     if not any("embedding" in name for name in variables):
         raise UserError(
             f"The SavedModel {path} has no encoder, only {len(variables)} other variables, like the preprocessing "
-            "models of TensorFlow Hub: pass the encoder that belongs to it, whose tokenizer is read with it; see docs/coming_from.md."
+            "models of TensorFlow Hub: pass the encoder that belongs to it, whose tokenizer is read with it; see "
+            "docs/coming_from.md."
         )
     if any(name.startswith("tf") and ".".join(name.split("/")).endswith(TOKENS_OF_TRANSFORMERS) for name in variables):
         raise UserError(

@@ -324,7 +324,7 @@ def _words(split: TagRows) -> Iterator[str]:
 
 
 def _sentence_losses(outputs: Any, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-    """See `crf.row_losses`; tokens that are not the first token of a word are left out."""
+    """See `crf.row_losses`; tokens that do not begin a word have no effect."""
     logits = outputs["logits"]
     labels = batch["labels"][:, : tf.shape(logits)[1]]
     edges = (tf.cast(batch[name], tf.bool) if name in batch else None for name in ("begins", "ends"))
