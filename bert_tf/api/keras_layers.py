@@ -86,6 +86,7 @@ class PreprocessingLayer(keras.layers.Layer):
         """Texts [B], or a list of two of them for pairs, -> inputs of a model."""
         segments = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
         segments = [tf.squeeze(each, -1) if each.shape.rank == 2 else each for each in segments]
+        assert self.tokenizer is not None  # `__call__` checks
         rows = pack(self.tokenizer, segments, self.seq_length)
         mask = tf.sequence_mask(rows["lengths"], self.seq_length, tf.int32)
         return {IDS_OF_HUB: rows["token_ids"], MASK_OF_HUB: mask, TYPES_OF_HUB: rows["segment_ids"]}
@@ -142,11 +143,11 @@ class EncoderLayer(keras.layers.Layer):
 
     def __init__(self, source: Source | None = None, config: Any = None, **options: Any) -> None:
         super().__init__(**options)
-        if (source is None) == (config is None):
-            raise UserError("EncoderLayer needs a path or a loaded model, or the configuration of a new encoder.")
         self.encoder: BaseEncoder
-        if config is not None:
+        if source is None and config is not None:
             self.encoder = encoders.create(config_of(config), dtype=self.dtype_policy)
+        elif source is None or config is not None:
+            raise UserError("EncoderLayer needs a path or a loaded model, or the configuration of a new encoder.")
         elif isinstance(source, Bert):
             self.encoder = source.model.encoder
         else:

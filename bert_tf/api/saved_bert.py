@@ -152,8 +152,9 @@ class SavedBert(BaseBert):
         for name, value in self._random.items():
             if name in weights and _hash(self._weights[name]) == value:
                 del weights[name]
-        values = {"weights": weights, "labels": self.labels, "new_head": 0}
-        return dataclasses.replace(self._loaded, **values, model=None, report=None)
+        return dataclasses.replace(
+            self._loaded, weights=weights, labels=self.labels, new_head=0, model=None, report=None
+        )
 
     def _float32(self) -> Any:
         """The model without adapters in float32, as exports are made of: itself, if it is so."""

@@ -1,5 +1,6 @@
 """Tokenizers of KerasHub, read from the files of a preset or of a `.keras` file without it, and created by it."""
 
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -28,11 +29,11 @@ from bert_tf.text.vocabulary import (
     with_settings,
 )
 
-SUPPORTED = {  # arguments of a tokenizer -> the only value that is supported
+SUPPORTED: Mapping[str, Mapping[str, Any]] = {  # arguments of a tokenizer -> the only value that is supported
     WORDPIECE: {"split": True, "suffix_indicator": "##", "oov_token": "[UNK]"},
     BYTE_BPE: {"add_prefix_space": False},
 }
-OF_SENTENCEPIECE = {"add_bos": False, "add_eos": False}
+OF_SENTENCEPIECE: Mapping[str, Any] = {"add_bos": False, "add_eos": False}
 VOCABULARY, PIECES, MERGES, MODEL = "vocabulary.txt", "vocabulary.json", "merges.txt", "vocabulary.spm"
 
 

@@ -104,7 +104,7 @@ def _check_complete(path: str, model: BertModel, report: weights.LoadReport, *, 
             "head, or its labels, in the configuration."
         )
     fresh = [name for name in report.newly_initialized if name not in model.unread]
-    may_lack = OPTIONAL if is_new or type(model) in (BertModel, Pretrainer) else ()
+    may_lack: tuple[str, ...] = OPTIONAL if is_new or type(model) in (BertModel, Pretrainer) else ()
     may_lack += weights.HEADS if is_new else ()
     needed = [name for name in fresh if not name.startswith(may_lack)]
     if needed:

@@ -105,8 +105,12 @@ def are_alike(one: Sequence[str], other: Sequence[str]) -> bool:
 
     Rare are words of more than a hundred characters and Greek ones in capitals.
     """
-    ignored = dict.fromkeys(("no_final_sigma", "odd_to_longer", "one_segment"), False)
-    first, second = (dataclasses.replace(settings_of(each), max_word_characters=0, **ignored) for each in (one, other))
+    first, second = (
+        dataclasses.replace(
+            settings_of(each), max_word_characters=0, no_final_sigma=False, odd_to_longer=False, one_segment=False
+        )
+        for each in (one, other)
+    )
     return list(one) == list(other) and first == second
 
 

@@ -98,7 +98,7 @@ def _snake_case(name: str) -> str:
 
 def _with_weights(part: Part, arrays: Mapping[str, np.ndarray], path: str) -> BertModel:
     """The model of a part; of an encoder a BertModel with it."""
-    found = keras_classes.load(part.name)
+    found: Any = keras_classes.load(part.name)
     is_model = found is not None and issubclass(found, BertModel)
     try:
         values = dict(part.config)
