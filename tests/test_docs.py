@@ -178,20 +178,8 @@ def test_example_format_rejects_damaged_file_in_one_sentence(npz, tmp_path):
         formats.read(tmp_path / "model", npz)
 
 
-def test_code_on_the_page_of_keras_runs(tmp_path, monkeypatch, capsys):
-    config = dataclasses.replace(tiny.CONFIG, vocab_size=len(PIECES), max_position_embeddings=128)
-    arrays = tiny.random_weights(heads.Pretrainer(config))
-    (tmp_path / "runs").mkdir()
-    stored = Checkpoint(config=config, weights=arrays, vocabulary=PIECES, lower_case=True)
-    formats.write(stored, tmp_path / "runs/pretraining", "native")
-    monkeypatch.chdir(tmp_path)
-    policy = keras.mixed_precision.dtype_policy()
-    try:
-        exec("\n".join(blocks("keras.md", "python")), {"__name__": "program"})
-    finally:
-        keras.mixed_precision.set_dtype_policy(policy)
-    printed = [line for line in capsys.readouterr().out.splitlines() if re.match(r"[(\[TF<]", line)]
-    assert printed == [
+PRINTED = {  # page: what its code prints
+    "keras.md": [
         "True",
         "(2, 2)",
         "True",
@@ -201,4 +189,24 @@ def test_code_on_the_page_of_keras_runs(tmp_path, monkeypatch, capsys):
         "True",
         "<dtype: 'bfloat16'> float32",
         "['loss', 'mood_accuracy', 'mood_loss', 'stars_loss']",
-    ]
+    ],
+    "coming_from.md": ["(16, 2) True", "True", "(2, 1)"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PRINTED)
+def test_code_on_the_pages_of_keras_runs(page, tmp_path, monkeypatch, capsys):
+    config = dataclasses.replace(tiny.CONFIG, vocab_size=len(PIECES), max_position_embeddings=128)
+    arrays = tiny.random_weights(heads.Pretrainer(config))
+    (tmp_path / "runs").mkdir()
+    stored = Checkpoint(config=config, weights=arrays, vocabulary=PIECES, lower_case=True)
+    formats.write(stored, tmp_path / "runs/pretraining", "native")
+    monkeypatch.chdir(tmp_path)
+    policy = keras.mixed_precision.dtype_policy()
+    try:
+        exec("\n".join(blocks(page, "python")), {"__name__": "program"})
+    finally:
+        keras.mixed_precision.set_dtype_policy(policy)
+    printed = [line for line in capsys.readouterr().out.splitlines() if re.match(r"[(\[TF<]", line)]
+    assert printed == PRINTED[page]

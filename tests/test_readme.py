@@ -24,7 +24,7 @@ from bert_tf.text.tokenizer import Tokenizer
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 NAMES = ["classification", "questions", "pretraining", "checkpoints", "tagging", "vectors", "ablations"]
-NAMES += ["accelerators", "troubles", "python", "scaling", "keras", "index"]
+NAMES += ["accelerators", "troubles", "python", "scaling", "keras", "index", "coming_from"]
 PAGES = {"README": README, **{name: (ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in NAMES}}
 DOCUMENTS = [ROOT / "README.md", ROOT / "benchmarks/README.md", *sorted((ROOT / "docs").glob("*.md"))]
 DEFAULTS = {
@@ -165,6 +165,7 @@ def test_first_blocks_of_the_readme_run_as_printed(tmp_path):
 
 def test_reference_lists_everything_public():
     page = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    page, classes = page.split("|---|---|---|\n")
     tables = dict(zip(("", "Bert", "Run", "Tokenizer"), page.split("|---|---|\n")[1:], strict=True))
     public = {"Bert": Bert, "Run": Run, "Tokenizer": Tokenizer}
     for name, kind in public.items():
@@ -172,6 +173,8 @@ def test_reference_lists_everything_public():
         assert set(re.findall(r"`(\w+)\(", tables[name])) == methods, name
     functions = {name for name in bert_tf.__all__ if inspect.isfunction(getattr(bert_tf, name))}
     assert set(re.findall(r"`bert_tf\.(\w+)\(", tables[""])) == functions
+    layers = {name for name in bert_tf.__all__ if not name.endswith("Error")} - functions
+    assert set(re.findall(r"`bert_tf\.(\w+)`", classes.split("\n\n")[0])) == layers
     assert len(bert_tf.__all__) > len(functions) > 2
 
 
