@@ -71,9 +71,7 @@ def warn_of_blank(texts: Texts) -> None:
     blank = [number for number, row in enumerate(texts.rows) if not any(text.strip() for text in row)]
     if blank:
         where = "" if texts.is_single else f" (the first is text {blank[0]})"
-        log.warning(
-            "%s blank%s: what is predicted there means nothing.", count_text(len(blank), "text is", "texts are"), where
-        )
+        log.warning("%s blank%s: the predictions mean nothing.", count_text(len(blank), "text is", "texts are"), where)
 
 
 def _has_columns(values: Any, names: Sequence[str]) -> bool:

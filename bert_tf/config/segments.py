@@ -31,4 +31,4 @@ def chosen() -> str | None:
 def check_unused(path: str) -> None:
     """Raises UserError if the call chooses segments for a model that keeps its own."""
     if chosen():
-        raise leave_out(f"segments={chosen()} is for checkpoints, and {path} keeps its own")
+        raise leave_out(f"segments={chosen()} has no effect on {path}, which keeps its own")

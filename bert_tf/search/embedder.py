@@ -126,7 +126,7 @@ def _model(path: str, engine: str, segments: str | None) -> Model:
     predictor = engine_predictor.load_for_vectors(path, engine)
     if predictor:
         if segments:
-            raise leave_out(f"segments={segments} is for checkpoints, and {path} is computed by {predictor.engine}")
+            raise leave_out(f"segments={segments} has no effect on {path}, which keeps its own")
         return Model(predictor.sentence_vectors, predictor.config, predictor.extractor)
     ensure_started()
     from bert_tf.checkpoints import pretrained

@@ -251,7 +251,7 @@ class Extension:
         if self.unmatched:
             more = ", ..." if len(self.unmatched) > MAX_SHOWN else ""
             shown = ", ".join(map(repr, self.unmatched[:MAX_SHOWN]))
-            parts.append(f"{len(self.unmatched):,} cannot match, as the tokenizer splits them: {shown}{more}")
+            parts.append(f"{len(self.unmatched):,} cannot match because the tokenizer splits them: {shown}{more}")
         return ", ".join(parts)
 
 

@@ -140,8 +140,8 @@ def test_columns_with_numbers_for_names_are_read():
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ("", "1 text is blank: what is predicted there means nothing."),
-        (["a", " ", "\n"], "2 texts are blank (the first is text 1): what is predicted there means nothing."),
+        ("", "1 text is blank: the predictions mean nothing."),
+        (["a", " ", "\n"], "2 texts are blank (the first is text 1): the predictions mean nothing."),
         (["a", "b"], None),
         ([("a", ""), ("", "b")], None),
     ],

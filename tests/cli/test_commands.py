@@ -110,7 +110,8 @@ def test_vocabulary_is_learned_and_extended_atomically(tmp_path, capsys):
     assert main.main(["vocabulary", str(tmp_path / "words.txt"), str(longer), f"--extend={vocab}"]) == 0
     assert vocabulary.read(longer) == [*pieces, "krill"]
     assert (
-        "1 added, 2 known, 1 cannot match, as the tokenizer splits them: 'sundering-flood'." in capsys.readouterr().out
+        "1 added, 2 known, 1 cannot match because the tokenizer splits them: 'sundering-flood'."
+        in capsys.readouterr().out
     )
     for arguments, expected in (
         (["a.txt", "vocab.txt"], ".*vocab.txt already exists"),

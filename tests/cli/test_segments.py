@@ -70,7 +70,7 @@ def test_models_answer_with_the_segments_of_the_flag(folder, expected, tmp_path,
     assert labels(export, rows) == expected["one"]
     capsys.readouterr()
     assert main.main(["predict", export, f"--file={rows}", "--segments=two"]) == 2
-    assert "--segments=two is for checkpoints" in capsys.readouterr().err
+    assert "--segments=two has no effect on" in capsys.readouterr().err
 
 
 def test_an_index_keeps_the_segments_of_its_model(folder, tmp_path):

@@ -112,7 +112,7 @@ def test_extend_folds_case_and_counts_words_that_it_leaves_out():
     assert extension.tokens == [*SPECIAL, "the", "syme", "ralph", "##ing"]
     assert extension.known == ("The", "the", "ralph")
     assert extension.unmatched == ("", "##", "two words", "covid-19", "x" * 201)
-    start = "3 added, 3 known, 5 cannot match, as the tokenizer splits them: '', '##', 'two words', ..."
+    start = "3 added, 3 known, 5 cannot match because the tokenizer splits them: '', '##', 'two words', ..."
     assert str(extension) == start
 
 

@@ -162,7 +162,7 @@ def _notes(arguments: argparse.Namespace, checkpoint: Checkpoint, *, has_head: b
             ("transformers", "longer", "σ") if of_huggingface else ("google-research/bert", "first", "ς")
         )
         if has_head and checkpoint.kind in kinds and settings.odd_to_longer != of_huggingface:
-            yield f"Of two long texts that share an odd number of tokens, {whose} gives the {longer} one the odd token."
+            yield f"{whose} keeps one token more of the {longer} of two long texts, if their number is odd."
         has_finals = any("ς" in token for token in checkpoint.vocabulary or ())
         if checkpoint.lower_case and has_finals and settings.no_final_sigma != of_huggingface:
             yield f"At the end of a word, {whose} lower-cases a Greek Σ to {sigma}, unlike this model."
