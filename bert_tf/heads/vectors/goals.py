@@ -75,6 +75,7 @@ class VectorGoal(Vectors, TextHead):
     file_flags = ("text_columns", "label_column")
     stored_splits = ("train",)
     comparison = Comparison(VECTORS, ("labels", "row_weights", "text_keys"))
+    learns_in_steps = True
     has_labels = True
     sizes: tuple[int, ...] = ()
     stride = 0  # of windows in which the export reads long texts; 0: they are truncated, as in training
@@ -318,6 +319,7 @@ class TwoDropouts(Similarities):
     """
 
     missing = ()  # training texts have no labels
+    learns_in_steps = False  # each text is trained on once, as in the paper
     losses_of = Positives.losses_of
 
     def __init__(self, vectors: SentenceVectors, texts: int = 2, scale: float = 20.0) -> None:
