@@ -38,7 +38,8 @@ SHORTER += ["--max_predictions_per_seq=4", "--dupe_factor=1", "--num_warmup_step
 SHORTER_CLASSIFIER = ["--num_train_epochs=0.1", "--max_seq_length=32"]
 SHORTER_SQUAD = ["--num_train_epochs=0.02", "--max_seq_length=64", "--doc_stride=44", "--max_query_length=8"]
 SHORTER_SQUAD += ["--eval_batch_size=64"]
-ORIGINAL = {"extract_features.py"}  # files of google-research/bert
+# Files of google-research/bert, transformers and Model Garden.
+ORIGINAL = {"extract_features.py", "create_pretraining_data.py", "run_mlm.py", "train.py"}
 TEXT = "The fox ran over the hill.\nIt saw a hound and turned.\nThe hound did not see it.\n\n"
 
 
@@ -220,7 +221,7 @@ def test_every_flag_on_the_pages_exists():
             names = {argument[2:].split("=")[0] for argument in arguments if argument.startswith("--")}
             assert names <= known[name], f"{name}: unknown flags {names - known[name]}"
     anywhere = set.union(*known.values()) | {"help", "flagfile", "logdir"}  # absl's own, and TensorBoard's
-    anywhere |= {"deps", "force"}  # pip's --no-deps and --force-reinstall
+    anywhere |= {"deps", "force", "experiment"}  # pip's --no-deps and --force-reinstall, Model Garden's
     anywhere |= {"nodes", "ntasks", "nnodes", "nproc_per_node", "rdzv_endpoint"}  # Slurm's and torchrun's
     anywhere |= {
         *("tf_xla_persistent_cache_directory", "xla_allow_excess_precision"),  # XLA's

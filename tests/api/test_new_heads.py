@@ -192,7 +192,8 @@ def test_a_keras_file_without_a_vocabulary_reads_the_one_beside_it(folder, tmp_p
     model.save(tmp_path / "model.keras")
     bert = bert_tf.load(tmp_path / "model.keras")
     assert bert.tokenizer is None
-    np.testing.assert_array_equal(bert.model(tf.constant([[2, 5, 3]]))["logits"], model([[2, 5, 3]])["logits"])
+    ids = tf.constant([[2, 5, 3]])
+    np.testing.assert_array_equal(bert.model(ids)["logits"], model(ids)["logits"])
     (tmp_path / "vocab.txt").write_text("\n".join(checkpoint_cases.PIECES), encoding="utf-8")
     assert len(bert_tf.load(tmp_path / "model.keras").predict("a b").probabilities) == 3
 

@@ -106,7 +106,7 @@ def test_weights_that_keras_hub_cannot_hold_are_refused_or_reported(tmp_path, ca
         formats.write(checkpoint(hidden_act="relu"), str(tmp_path / "relu"), "keras_hub")
     headless = checkpoint()
     del headless.weights["encoder/pooler/bias"]
-    with pytest.raises(UserError, match="no BERT without encoder/pooler/bias"):
+    with pytest.raises(UserError, match="no Bert without encoder/pooler/bias"):
         formats.write(headless, str(tmp_path / "headless"), "keras_hub")
     assert list(tmp_path.iterdir()) == []
     formats.write(checkpoint(hidden_act="gelu_erf"), str(tmp_path / "erf"), "keras_hub")

@@ -64,7 +64,7 @@ def test_windows_are_those_of_the_tokenizer(tokenizer):
     config = dataclasses.replace(tiny.CONFIG, max_position_embeddings=16)
     report = types.SimpleNamespace(loaded=["span/bias"])
     found = {"config": config, "report": report, "require_tokenizer": lambda path: tokenizer}
-    loaded = types.SimpleNamespace(model=None, kind="span", **found)
+    loaded = types.SimpleNamespace(model=None, kind="span", new_head=0, **found)
     assert live_model.task_of("a checkpoint", loaded).head.windows.separators == 2
 
 
