@@ -45,6 +45,7 @@ def test_texts_in_any_form(path):
     assert pairs["input_type_ids"].numpy().tolist() == [[0, 0, 0, 1, 1, 0], [0, 0, 0, 0, 1, 1]]
 
 
+@pytest.mark.slow
 def test_the_model_of_the_tutorial_trains_and_is_saved_with_its_vocabulary(path, tmp_path):
     text_input = keras.Input((), dtype="string", name="text")
     encoder_inputs = bert_tf.PreprocessingLayer(path, seq_length=8, name="preprocessing")(text_input)

@@ -78,6 +78,7 @@ def test_a_head_that_fits_is_kept(folder):
     assert (replaced.labels, replaced.kind) == (["a", "b"], "classes")
 
 
+@pytest.mark.slow
 def test_a_fitted_model_is_saved_and_loaded_in_every_format(folder, tmp_path):
     bert = bert_tf.load(folder / "pretrained", labels=["bad", "good"])
     untrained = bert.predict(TEXTS)
