@@ -94,7 +94,7 @@ def _reason(path: str, format_name: str | None = None) -> str:
     """Description of the content of a path and of what was expected there, as far as its files say it."""
     if keras_files.is_one(path):
         name = shortened(keras_files.class_of(path))
-        return f"its model is of the class {name}, of which nothing was run; expected a model of KerasHub or of bert_tf"
+        return f"its model has the class {name} (nothing in it was run); expected a model of KerasHub or of bert_tf"
     if not files.is_folder(path):
         folder = os.path.dirname(path) or "."
         return (

@@ -131,11 +131,11 @@ def _left_out(preset: Preset) -> list[str]:
     layout = LAYOUTS[preset.encoder]
     left_out = []
     if preset.task_class and preset.role == BACKBONE:
-        left_out.append(f"the head of {preset.task_class} is left out, which is not supported")
+        left_out.append(f"the head of {preset.task_class} is not supported and was not read")
     if layout.pooler_activation:
         left_out.append(
-            f"the pooler is left out, as its activation is {layout.pooler_activation} in KerasHub and another one in "
-            f"other models of {layout.classes.upper()}"
+            f"the pooler was not read because its activation is {layout.pooler_activation} in KerasHub and a different "
+            f"one in other models of {layout.classes.upper()}"
         )
     return left_out
 
