@@ -74,7 +74,7 @@ def test_attention_matches_reference_alone_and_in_padded_batches(exported, text,
 
 
 def test_default_signature_is_kept_and_empty_text_is_answered(exported):
-    assert set(exported[1]) == {"serving_default", "attention", "attribution"}
+    assert set(exported[1]) == {"serving_default", "tf_example", "attention", "attribution"}
     assert looked(exported[1])["attention"].shape == (0, 2, 4, 1, 1)
 
 
