@@ -98,20 +98,11 @@ def table(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     """Parses the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True)
-    running, showing = commands.add_parser("run"), commands.add_parser("table")
-    for name in ("data", "checkpoint"):
-        running.add_argument(name)
-    for each in (running, showing):
-        each.add_argument("cells", help="JSON lines, one for each cell")
+    running = small_tables.Commands(__doc__, run, table)
     running.add_argument("--sets", default="SST-2,MRPC,novels,entities")
     running.add_argument("--rows", default="64,300,2000")
     running.add_argument("--seeds", default="1,2,3", help="numbers of the samples")
-    running.set_defaults(call=run)
-    showing.set_defaults(call=table)
-    arguments = parser.parse_args()
-    arguments.call(arguments)
+    running.call()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ import json
 import os
 import pathlib
 import random
-import statistics
 import sys
 import tempfile
 import time
@@ -233,32 +232,17 @@ def table(arguments: argparse.Namespace) -> None:
         for size in sizes:
             found = [cells[kind, size, system] for system in ("bert_tf", "trainer")]
             if any(found):
-                print(f"| {kind} | {size:,} | {' | '.join(map(_shown, found))} |")
-
-
-def _shown(values: list[float]) -> str:
-    if not values:
-        return ""
-    return f"{statistics.mean(values):.1f}" + (f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else "")
+                print(f"| {kind} | {size:,} | {' | '.join(map(small_tables.shown, found))} |")
 
 
 def main() -> None:
     """Parses the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True)
-    running, showing = commands.add_parser("run"), commands.add_parser("table")
-    for name in ("data", "checkpoint"):
-        running.add_argument(name)
-    for each in (running, showing):
-        each.add_argument("cells", help="JSON lines, one for each cell")
+    running = small_tables.Commands(__doc__, run, table)
     running.add_argument("--kinds", default="tags,questions")
     running.add_argument("--systems", default="bert_tf,trainer")
     running.add_argument("--examples", default="", help="sizes of the samples")
     running.add_argument("--seeds", default="1,2,3", help="numbers of the samples")
-    running.set_defaults(call=run)
-    showing.set_defaults(call=table)
-    arguments = parser.parse_args()
-    arguments.call(arguments)
+    running.call()
 
 
 if __name__ == "__main__":

@@ -228,6 +228,26 @@ def read_cells(path: str) -> list[dict]:
     return [json.loads(line) for line in open(path, encoding="utf-8")] if os.path.exists(path) else []
 
 
+class Commands:
+    """The commands `run` and `table` of a benchmark whose cells are JSON lines."""
+
+    def __init__(self, doc: str, run, table) -> None:
+        self._parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+        commands = self._parser.add_subparsers(required=True)
+        self._running, showing = commands.add_parser("run"), commands.add_parser("table")
+        for name in ("data", "checkpoint"):
+            self._running.add_argument(name)
+        for each, function in ((self._running, run), (showing, table)):
+            each.add_argument("cells", help="JSON lines, one for each cell")
+            each.set_defaults(call=function)
+        self.add_argument = self._running.add_argument
+
+    def call(self) -> None:
+        """Runs the command of the command line."""
+        arguments = self._parser.parse_args()
+        arguments.call(arguments)
+
+
 def table(arguments: argparse.Namespace) -> None:
     """Prints the cells as Markdown: mean ± standard deviation over seeds, in percent."""
     cells = collections.defaultdict(list)
@@ -239,10 +259,10 @@ def table(arguments: argparse.Namespace) -> None:
         for size in SIZES:
             values = [cells[name, size, system] for system in systems]
             if any(values):
-                print(f"| {name} | {size} | {' | '.join(map(_shown, values))} |")
+                print(f"| {name} | {size} | {' | '.join(map(shown, values))} |")
 
 
-def _shown(values: list[float]) -> str:
+def shown(values: list[float]) -> str:
     if not values:
         return ""
     return f"{statistics.mean(values):.1f}" + (f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else "")
@@ -250,20 +270,11 @@ def _shown(values: list[float]) -> str:
 
 def main() -> None:
     """Parses the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True)
-    running, showing = commands.add_parser("run"), commands.add_parser("table")
-    for name in ("data", "checkpoint"):
-        running.add_argument(name)
-    for each in (running, showing):
-        each.add_argument("cells", help="JSON lines, one for each cell")
+    running = Commands(__doc__, run, table)
     running.add_argument("--systems", default=",".join(SYSTEMS))
     running.add_argument("--seeds", type=int, default=0, help="default: 5 up to 64 rows, else 3")
     running.add_argument("--rows", default=",".join(map(str, SIZES)))
-    running.set_defaults(call=run)
-    showing.set_defaults(call=table)
-    arguments = parser.parse_args()
-    arguments.call(arguments)
+    running.call()
 
 
 if __name__ == "__main__":
