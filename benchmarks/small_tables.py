@@ -231,11 +231,11 @@ def read_cells(path: str) -> list[dict]:
 class Commands:
     """The commands `run` and `table` of a benchmark whose cells are JSON lines."""
 
-    def __init__(self, doc: str, run, table) -> None:
+    def __init__(self, doc: str, run, table, *, given: tuple[str, ...] = ("data", "checkpoint")) -> None:
         self._parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
         commands = self._parser.add_subparsers(required=True)
         self._running, showing = commands.add_parser("run"), commands.add_parser("table")
-        for name in ("data", "checkpoint"):
+        for name in given:
             self._running.add_argument(name)
         for each, function in ((self._running, run), (showing, table)):
             each.add_argument("cells", help="JSON lines, one for each cell")

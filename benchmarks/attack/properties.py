@@ -10,16 +10,20 @@ SLACK, as tracemalloc counts it. Prints a row for each reader; --seed gives othe
 import argparse
 import dataclasses
 import gzip
+import io
 import json
 import sys
 import tempfile
 import time
 import traceback
 import tracemalloc
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import h5py
 import hypothesis
+import numpy as np
 from hypothesis import strategies as st
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +35,12 @@ from bert_tf.checkpoints import (  # noqa: E402
     checkpoint_files,
     huggingface_layouts,
     huggingface_tokenizers,
+    keras_files,
+    keras_hub_presets,
+    model_garden,
+    peft_adapters,
     sentence_transformers,
+    tensorflow_weights,
     torch_folders,
     torch_pickle,
 )
@@ -40,10 +49,11 @@ from bert_tf.config.bert_config import BertConfig  # noqa: E402
 from bert_tf.data import questions, tables  # noqa: E402
 from bert_tf.data.conll_files import ColumnLayout, ConllFile  # noqa: E402
 from bert_tf.errors import UserError  # noqa: E402
-from bert_tf.export import prediction_inputs  # noqa: E402
+from bert_tf.export import about_file, prediction_inputs  # noqa: E402
 from bert_tf.heads.span import squad_files  # noqa: E402
+from bert_tf.runtime import run_files  # noqa: E402
 from bert_tf.serving import body, values  # noqa: E402
-from bert_tf.text import corpus, vocabulary  # noqa: E402
+from bert_tf.text import corpus, sentencepiece_model, vocabulary  # noqa: E402
 from bert_tf.text.documents import read_documents  # noqa: E402
 
 SLACK, FACTOR = 4 << 20, 64  # bytes of memory that a file may take, and for each byte of it
@@ -83,6 +93,57 @@ TOKENIZER = {
     "normalizer": {"type": "BertNormalizer", "lowercase": True},
     "added_tokens": [{"content": "[PAD]", "id": 0}, {"content": "[E1]", "id": 6}],
 }
+ABOUT = {
+    "task": "table",
+    "kind": "classes",
+    "labels": ["a", "b"],
+    "inputs": {"text_a": None},
+    "reads": {"text_columns": "text_a", "label_column": "label"},
+    "temperature": 1.5,
+    "thresholds": [0.5, 0.5],
+}
+RUN = {
+    "name": "table",
+    "command": ["bert-tf", "finetune"],
+    "flags": {"output_dir": "run", "do_train": True},
+    "config": BERT,
+    "training": {"learning_rate": 1e-3},
+    "data": {"splits": ["train"], "notes": []},
+    "parameters": 10,
+}
+DETAILS = {"eval": {"per_class": [{"label": "a", "f1": 0.5}], "confusion": [[1, 0], [0, 1]], "values": [0.5]}}
+ADAPTER = {
+    "peft_type": "LORA",
+    "task_type": "SEQ_CLS",
+    "base_model_name_or_path": "base",
+    "r": 2,
+    "lora_alpha": 4,
+    "target_modules": ["query"],
+    "modules_to_save": ["classifier"],
+    "bias": "none",
+}
+TOKENIZER_CONFIG = {
+    "tokenizer_class": "BertTokenizer",
+    "do_lower_case": True,
+    "model_max_length": 512,
+    "special_tokens_in_strings": ["[E1]"],
+    "added_tokens_decoder": {"0": {"content": "[PAD]", "special": True}},
+}
+BACKBONE = {
+    "module": "keras_hub.src.models.bert.bert_backbone",
+    "class_name": "BertBackbone",
+    "registered_name": "keras_hub>BertBackbone",
+    "config": {
+        "vocabulary_size": 6,
+        "num_layers": 1,
+        "num_heads": 2,
+        "hidden_dim": 4,
+        "intermediate_dim": 8,
+        "max_sequence_length": 8,
+        "num_segments": 2,
+    },
+}
+GARDEN = b"task:\n  model:\n    encoder:\n      type: bert\n      bert: {hidden_size: 4, num_layers: 1}\n"
 MODULES = [
     {"type": "sentence_transformers.models.Transformer", "path": ""},
     {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
@@ -209,6 +270,51 @@ def _tokenizer(path):
     huggingface_tokenizers.with_added_tokens(folder, huggingface_tokenizers.read(folder)[0])
 
 
+def _tokenizer_config(path):
+    folder = str(Path(path).parent)
+    checkpoint_files.read_tokenizer_files(folder)
+    checkpoint_files.read_special_tokens(folder)
+    checkpoint_files.read_max_length(folder)
+    huggingface_tokenizers.read(folder)
+
+
+def _h5():
+    """A small file as transformers' TensorFlow models wrote it."""
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
+        file["bert/tf_bert_model/bert/pooler/dense/kernel:0"] = np.ones((4, 4), np.float32)
+        file["bert/tf_bert_model/bert/pooler/dense/bias:0"] = np.ones(4, np.float32)
+    return content.getvalue()
+
+
+def _keras_file(config):
+    """A `.keras` file with this config.json."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        file.writestr("config.json", config)
+        file.writestr("model.weights.h5", _h5())
+        file.writestr("metadata.json", "{}")
+    return content.getvalue()
+
+
+def _sentencepiece(path):
+    model = Path(path).read_bytes()
+    sentencepiece_model.parse(model, path)
+    sentencepiece_model.added_pieces(model)
+    sentencepiece_model.tokens_of(model, path)
+
+
+def _pieces():
+    pieces = [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0), ("\u2581a", -1.0), ("b", -2.0)]
+    model = sentencepiece_model.UnigramModel(pieces=tuple(pieces), unknown_id=0, charsmap=b"")
+    return sentencepiece_model.serialize(model, ("<s>", "</s>"))
+
+
+def _in_folder(read):
+    """A reader of the folder of a file."""
+    return lambda path: read(str(Path(path).parent))
+
+
 def _hugging_face(path):
     folder = str(Path(path).parent)
     huggingface._read_config(path)
@@ -249,17 +355,25 @@ READERS = {
     ),
     "tokenizer.json": Reader("tokenizer.json", [TOKENIZER], _tokenizer),
     "modules.json": Reader(
-        "modules.json",
-        [MODULES],
-        lambda path: sentence_transformers.read(str(Path(path).parent), 512),
+        "modules.json", [MODULES], _in_folder(lambda folder: sentence_transformers.read(folder, 512))
     ),
+    "tokenizer_config.json": Reader("tokenizer_config.json", [TOKENIZER_CONFIG], _tokenizer_config),
+    "adapter_config.json": Reader("adapter_config.json", [ADAPTER], _in_folder(peft_adapters.settings_of)),
+    "about.json": Reader("about.json", [ABOUT], _in_folder(about_file.read)),
+    "run.json": Reader("run.json", [RUN], _in_folder(run_files.read_run)),
+    "eval_details.json": Reader("eval_details.json", [DETAILS], _in_folder(run_files.read_details)),
+    "sentencepiece": Reader("a.model", [_pieces()], _sentencepiece),
+    "tf_model.h5": Reader("tf_model.h5", [_h5()], tensorflow_weights.read_h5),
+    "a.keras": Reader("a.keras", [_keras_file(json.dumps(BACKBONE))], keras_files.read),
+    "keras_hub.keras": Reader("a.keras", [BACKBONE], keras_hub_presets.read, _keras_file),
+    "model.yaml": Reader("model.yaml", [GARDEN], model_garden._read_yaml),
     "safetensors.index.json": Reader(
         "model.safetensors.index.json", [{"weight_map": {"a": "x.safetensors"}}], torch_folders._weight_map
     ),
     "labels.json": Reader(
         "labels.json",
         [{"labels": ["a", "b"], "kind": "class"}],
-        lambda path: checkpoint_files.read_head_file(str(Path(path).parent)),
+        _in_folder(checkpoint_files.read_head_file),
     ),
     "safetensors": Reader(
         "a.safetensors",
@@ -268,8 +382,8 @@ READERS = {
         crafted.safetensors,
     ),
     "pickle": Reader("a.bin", crafted.pickles(), torch_pickle.read, crafted.zipped),
-    "pickle, old": Reader("a.bin", crafted.pickles(), torch_pickle.read, crafted.sequence),
-    "pickle, whole": Reader("a.bin", [crafted.zipped(crafted.pickles()[0])], torch_pickle.read),
+    "pickle_sequence": Reader("a.bin", crafted.pickles(), torch_pickle.read, crafted.sequence),
+    "pickle_zip": Reader("a.bin", [crafted.zipped(crafted.pickles()[0])], torch_pickle.read),
     "REST": Reader("a.json", [REST, {"inputs": {"text_a": ["a"], "choices": [["b", "c"]], "ids": [[1]]}}], _rest),
 }
 
@@ -338,10 +452,13 @@ def main():
     parser.add_argument("--readers", default="", help="which, with commas; by default all")
     parser.add_argument("--seed", type=int, default=1, help="another number gives other cases")
     options = parser.parse_args()
+    names = options.readers.split(",") if options.readers else (*READERS, "tf_index")
+    if unknown := set(names) - {*READERS, "tf_index"}:
+        parser.error(f"--readers has {', '.join(sorted(unknown))}; expected some of {', '.join(READERS)}, tf_index")
     failed = 0
     print("| reader | read | UserError | memory, MiB | CPU seconds | |")
     print("|---|---:|---:|---:|---:|---|")
-    for name in options.readers.split(",") if options.readers else (*READERS, "tf_index"):
+    for name in names:
         begin, result, counts = time.process_time(), "", Counts()
         try:
             counts = run_seeded(READERS[name] if name in READERS else tf_index(), options.examples, options.seed)

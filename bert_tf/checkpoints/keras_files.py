@@ -6,6 +6,7 @@ names of attributes begin, as these differ between versions of Keras.
 
 import dataclasses
 import io
+import os
 import zipfile
 from collections.abc import Mapping
 from typing import Any
@@ -20,6 +21,7 @@ from bert_tf.runtime.settings import TEXT, Settings
 
 END, CONFIG, WEIGHTS, ASSETS = ".keras", "config.json", "model.weights.h5", "assets/"
 OPTIMIZER = "optimizer/"
+DEFLATE = 1032  # the most bytes that one compressed byte can stand for
 OLDER_LAYERS = "_layer_checkpoint_dependencies"  # what Keras 2.13 wrote for "layers"
 
 
@@ -99,6 +101,9 @@ def _read_entries(path: str, wanted: tuple[str, ...]) -> dict[str, bytes]:
     try:
         with files.open_binary(path) as file, zipfile.ZipFile(file) as archive:
             chosen = [each for each in archive.infolist() if each.filename.startswith(wanted) and not each.is_dir()]
+            length = file.seek(0, os.SEEK_END)
+            if any(each.compress_size > length or each.file_size > DEFLATE * each.compress_size for each in chosen):
+                raise ValueError("the sizes of its entries do not fit its bytes")
             size, (total, _) = sum(each.file_size for each in chosen), machine_memory.machine_memory()
             if size > total:
                 raise UserError(

@@ -120,6 +120,7 @@ class Setup(NamedTuple):
     """Values that all runs of a sweep share: checkpoint, task with its tokenizer, devices, and the teacher if any.
 
     data: {"splits": lines on what they hold, "notes": what was warned of as they were read}, for the report.
+    rows: {"max_seq_length": value} if the model has fewer positions than the default.
     """
 
     start: Checkpoint
@@ -127,6 +128,7 @@ class Setup(NamedTuple):
     strategy: "tf.distribute.Strategy"
     teacher: Checkpoint | None = None
     data: Mapping[str, list[str]] = types.MappingProxyType({})
+    rows: Mapping[str, Any] = types.MappingProxyType({})
 
 
 def main(options: FineTuningFlags) -> None:
@@ -149,7 +151,7 @@ def main(options: FineTuningFlags) -> None:
         # Data, checkpoint and devices; files are looked at before anything is fetched
         starting_point.check_files(options)
         setup = prepare(next(iter(runs.values())) if folds.number_of(options) else options, runs, folder)
-        length = few_examples.defaults(options, setup.task, computed)
+        length = {**few_examples.defaults(options, setup.task, computed), **setup.rows}
         options = starting_point.with_selection(options.with_defaults(length), setup.task)
         runs = {
             name: starting_point.with_selection(each.with_defaults(length), setup.task) for name, each in runs.items()
@@ -192,6 +194,8 @@ def prepare(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags], folde
     # Checkpoint and devices
     engine_predictor.names_of(options.export_engines)  # raises for one that cannot be written
     start = initialization.resolve(options)
+    rows = initialization.fitting_rows(options, start.config, may_be_shorter=True)
+    options, runs = options.with_defaults(rows), {name: each.with_defaults(rows) for name, each in runs.items()}
     strategy = initialization.start_devices(options.devices)
     if options.export_attention:
         start.config.check_attention()
@@ -210,7 +214,7 @@ def prepare(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags], folde
         named = options.replace(init_checkpoint=options.distillation.teacher, do_train=False)
         taught_by = starting_point.match_head(named, taught_by, task)
     starting_point.check_memory(max(runs.values(), key=lambda each: each.training.train_batch_size), start, task)
-    return setup._replace(start=start, teacher=taught_by)
+    return setup._replace(start=start, teacher=taught_by, rows=rows)
 
 
 def read_data(options: FineTuningFlags, setup: Setup, folder: RunFolder, *, several: bool) -> Setup:

@@ -14,7 +14,7 @@ from bert_tf.config.flag_groups import DeviceOptions, ModelOptions, RunOptions
 from bert_tf.config.options import Options
 from bert_tf.errors import UserError, leave_out
 from bert_tf.model.layer_selection import layer_map, select
-from bert_tf.runtime import files
+from bert_tf.runtime import files, terminal
 from bert_tf.runtime.lazy import tf
 from bert_tf.runtime.tensorflow_startup import ensure_started
 from bert_tf.text import special_tokens, vocabulary
@@ -67,8 +67,8 @@ def resolve(run: RunOptions, *, left_to_right: bool = False, trains: bool = True
     The checkpoint provides what no flag does; a vocabulary of None is to be learned.
     left_to_right: the model is causal. trains: as in `start_for_files`.
 
-    Raises UserError if a file is missing or they do not match: another casing than the checkpoint's, a vocabulary of
-    another size than the model's, a max_seq_length beyond its positions.
+    Raises UserError if a file is missing or they do not match: another casing than the checkpoint's, or a vocabulary of
+    another size than the model's.
     """
     options = run.model
     if options.segments and not options.init_checkpoint:
@@ -91,12 +91,6 @@ def resolve(run: RunOptions, *, left_to_right: bool = False, trains: bool = True
     if tokens:
         _check_padding(config, tokens)
         config = dataclasses.replace(config, vocab_size=len(tokens))
-    if run.max_seq_length > config.max_position_embeddings:
-        solution = "`bert-tf convert` it with more" if checkpoint else "pass a bert_config_file with more"
-        raise UserError(
-            f"max_seq_length is {run.max_seq_length}, but the model has {config.max_position_embeddings} "
-            f"positions: choose a shorter length, or {solution}."
-        )
     recognized = special_tokens.parse(options.special_tokens_in_strings, checkpoint)
     return dataclasses.replace(
         checkpoint or Checkpoint(config=config),
@@ -109,6 +103,24 @@ def resolve(run: RunOptions, *, left_to_right: bool = False, trains: bool = True
             vocabulary.kind_of(tokens) if tokens else config.encoder_traits.tokenizer,
             is_given="do_lower_case" in run.given,
         ),
+    )
+
+
+def fitting_rows(run: RunOptions, config: BertConfig, *, may_be_shorter: bool) -> dict[str, Any]:
+    """{"max_seq_length": the positions of a model} if they are fewer than the default, which is printed; else {}.
+
+    Raises UserError if the user asked for longer rows, or if they may not be shorter.
+    """
+    positions = config.max_position_embeddings
+    if run.max_seq_length <= positions:
+        return {}
+    if may_be_shorter and "max_seq_length" not in run.given:
+        terminal.say(f"--max_seq_length={positions}, as the model has {positions} positions.")
+        return {"max_seq_length": positions}
+    solution = "`bert-tf convert` it with more" if run.model.init_checkpoint else "pass a bert_config_file with more"
+    raise UserError(
+        f"max_seq_length is {run.max_seq_length}, but the model has {positions} positions: choose a shorter length, "
+        f"or {solution}."
     )
 
 

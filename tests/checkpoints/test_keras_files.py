@@ -1,6 +1,8 @@
 """Files of Keras 3, read without Keras: archives, HDF5 with bfloat16, and damaged ones."""
 
 import json
+import struct
+import tracemalloc
 import zipfile
 
 import h5py
@@ -57,6 +59,19 @@ def test_damaged_keras_file_is_one_sentence(tmp_path, content):
     (tmp_path / "model.keras").write_bytes(data[: len(data) // 2] if content == "half" else content)
     with pytest.raises(UserError, match=r"^[^\n]*model.keras cannot be read as a Keras file [^\n]* fetch it again\.$"):
         keras_files.read(path)
+
+
+def test_keras_file_whose_entries_claim_more_than_it_has_is_refused(tmp_path):
+    path, entry = keras_file(tmp_path, dense=VALUES), b"model.weights.h5"
+    data = bytearray((tmp_path / "model.keras").read_bytes())
+    place = data.rindex(entry) - 46  # of its header in the directory, whose sizes are 20 bytes after the start
+    data[place + 20 : place + 28] = struct.pack("<II", 1 << 30, 1 << 30)
+    (tmp_path / "model.keras").write_bytes(data)
+    tracemalloc.start()
+    with pytest.raises(UserError, match="the sizes of its entries do not fit its bytes"):
+        keras_files.read(path)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
 
 
 def test_damaged_weights_in_a_keras_file_are_one_sentence(tmp_path):

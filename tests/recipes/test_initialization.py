@@ -66,13 +66,24 @@ def test_encoder_initializes_from_matching_layers_only(checkpoint_encoder, encod
         initialization.resolve(options, trains=False)
 
 
+def test_rows_are_no_longer_than_the_positions_of_the_model(capsys):
+    config = dataclasses.replace(tiny.CONFIG, max_position_embeddings=64)
+    asked, by_default, short = (Flags.of(each) for each in ({"max_seq_length": 100}, {}, {"max_seq_length": 40}))
+    assert initialization.fitting_rows(short, config, may_be_shorter=True) == {} and not capsys.readouterr().out
+    assert initialization.fitting_rows(by_default, config, may_be_shorter=True) == {"max_seq_length": 64}
+    assert "--max_seq_length=64, as the model has 64 positions." in capsys.readouterr().out
+    for options, may_be_shorter in ((asked, True), (by_default, False)):
+        with pytest.raises(UserError, match="but the model has 64 positions: choose a shorter length, or pass a bert"):
+            initialization.fitting_rows(options, config, may_be_shorter=may_be_shorter)
+
+
 def test_encoder_that_sees_its_targets_is_refused(monkeypatch):
     config = dataclasses.replace(tiny.CONFIG, encoder="bilstm_on_top")
     start = Checkpoint(config=config, vocabulary=None, lower_case=True)
     monkeypatch.setattr(initialization, "resolve", lambda *_, **__: start)
     monkeypatch.setattr(preparation, "_check_numbers", lambda options: None)
     with pytest.raises(UserError, match="The encoder bilstm_on_top is for fine-tuning only: pass"):
-        preparation.resolve(Flags().replace(init_checkpoint="tagger"))
+        preparation.resolve(Flags().replace(init_checkpoint="tagger", max_seq_length=8))
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ def resolve(options: Flags) -> Checkpoint:
     if options.records_dir and files.exists(options.records_dir) and not files.is_folder(options.records_dir):
         raise UserError(f"records_dir is {options.records_dir}, which is a file: pass the name of a folder.")
     start = initialization.resolve(options, left_to_right=options.left_to_right, trains=not options.prepare_only)
+    initialization.fitting_rows(options, start.config, may_be_shorter=False)
     encoder, traits = start.config.encoder, start.config.encoder_traits
     if options.replaced_tokens and not traits.generator:
         known = " or ".join(name for name, each in TRAITS.items() if each.generator)
