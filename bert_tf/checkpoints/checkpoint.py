@@ -13,7 +13,7 @@ from bert_tf.errors import UserError
 from bert_tf.heads.tags import Tags
 from bert_tf.text import tokenizer_kinds
 from bert_tf.text.tokenizer import Tokenizer
-from bert_tf.text.vocabulary import settings_of, with_settings
+from bert_tf.text.vocabulary import has_capitals, settings_of, with_settings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,8 +96,8 @@ class Checkpoint:
 
     @property
     def lowers_case(self) -> bool:
-        """Returns whether the tokenizer lower-cases; unknown casing means that it does."""
-        return self.lower_case is not False
+        """Returns whether the tokenizer lower-cases: as its files say, or else if no token has a capital letter."""
+        return self.lower_case if self.lower_case is not None else not has_capitals(self.vocabulary or ())
 
     @property
     def reads_mean(self) -> bool:

@@ -136,6 +136,8 @@ def complete_checkpoint(checkpoint: Checkpoint, arguments: argparse.Namespace) -
                 f"{'un' if checkpoint.lower_case else ''}cased: leave the flag out."
             )
         checkpoint = dataclasses.replace(checkpoint, lower_case=lower_case)
+    elif checkpoint.vocabulary is not None:
+        checkpoint = dataclasses.replace(checkpoint, lower_case=checkpoint.lowers_case)
     chosen = special_tokens.parse(arguments.special_tokens_in_strings, checkpoint)
     recognized = special_tokens.choose(chosen, checkpoint.vocabulary or ())
     checkpoint = dataclasses.replace(checkpoint, special_tokens=recognized)

@@ -83,13 +83,14 @@ def read(
 def number_of_texts(path: str, columns: str | None) -> int | None:
     """Number of texts of an example of a table: as many as `columns` names, or as it has columns of a model's inputs.
 
-    None if neither says it. A list in JSON counts as one: a model of choices needs the names of the columns.
+    None if neither says it. A list of choices in JSON counts as many as the first row has.
     """
     named = [name for name in (columns or "").split(",") if name.strip()]
     if named or path == STANDARD_INPUT or not tables.is_table(path):
         return len(named) or None
-    names = set(tables.column_names(path))
-    choices = sum(f"choice {number}" in names for number in range(len(names)))
+    row = next(tables.read(path))[1]
+    names, listed = set(row), row.get("choices")
+    choices = len(listed) if isinstance(listed, list) else sum(f"choice {n}" in names for n in range(len(names)))
     if "text_a" not in names:
         return None
     return 1 + (choices or int("text_b" in names))

@@ -245,7 +245,7 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     from bert_tf.training.loop import train
 
     # Length of training
-    start, task, strategy, taught_by, data = setup
+    start, task, strategy, taught_by, data = setup[:5]
     steps = number_of_steps(options, task)
     examples = task.split("train").count if options.do_train else 0
     config = options.train_config(examples, max(1, steps), new_head_rate=starting_point.new_head_rate(start, task))

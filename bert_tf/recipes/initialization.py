@@ -195,7 +195,7 @@ def _resolve_casing(options: ModelOptions, checkpoint: Checkpoint | None, kind: 
     if kind in vocabulary.CASED:
         return False
     if checkpoint is None or checkpoint.lower_case is None:
-        return options.do_lower_case
+        return options.do_lower_case if is_given or checkpoint is None else checkpoint.lowers_case
     if is_given and checkpoint.lower_case != options.do_lower_case:
         raise UserError(
             f"do_lower_case is {options.do_lower_case}, but {options.init_checkpoint} was trained with "

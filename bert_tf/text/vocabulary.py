@@ -121,6 +121,13 @@ def kind_of(vocabulary: Collection[str]) -> str:
     return MPNET if settings_of(vocabulary).is_mpnet else WORDPIECE
 
 
+def has_capitals(vocabulary: Collection[str]) -> bool:
+    """Returns whether a token of a WordPiece vocabulary has a capital letter, besides names such as [CLS] and <S>."""
+    if isinstance(vocabulary, SubwordVocabulary):
+        return False
+    return any(token != token.lower() and not NAMED.fullmatch(token) for token in vocabulary)
+
+
 def special_tokens(vocabulary: Collection[str]) -> tuple[str, ...]:
     """The names of the tokens for padding, unknown words, the start of a row, the end of a segment, and masks."""
     return SPECIAL_TOKENS_OF[kind_of(vocabulary)]

@@ -159,14 +159,14 @@ def test_tf1_optimizer_state_is_skipped_and_newest_checkpoint_read(tmp_path):
         ("multi_cased_L-12_H-768_A-12", PIECES, False),
         ("chinese_L-12_H-768_A-12", PIECES, True),
         ("model", [*PIECES, "A"], False),
-        ("model", [*PIECES, "<S>"], None),
-        ("model", PIECES, None),
+        ("model", [*PIECES, "<S>"], True),
+        ("model", PIECES, True),
     ],
 )
 def test_tf1_casing_is_inferred_from_name_or_vocabulary(folder, tokens, expected, tmp_path):
     silent = dataclasses.replace(checkpoint(), vocabulary=tokens, lower_case=None)
     formats.write(silent, str(tmp_path / folder), "google_tf")
-    assert formats.read(str(tmp_path / folder)).lower_case is expected
+    assert formats.read(str(tmp_path / folder)).lowers_case is expected
 
 
 def test_run_folder_is_read_at_its_newest_whole_checkpoint(tmp_path):

@@ -157,6 +157,16 @@ def test_evaluate_takes_a_checkpoint(folders, capsys, tmp_path):
     assert result["kind"] == "tags" and result["examples"] == 1
 
 
+def test_lists_of_choices_in_json_are_predicted_as_columns_are(folders, capsys, tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text_a": "a", "choices": ["b", "c", "d e"]}) + "\n")
+    (tmp_path / "a.csv").write_text("text_a,choice 0,choice 1,choice 2\na,b,c,d e\n")
+    listed, columns = (
+        printed(capsys, "predict", folders["choice"], f"--file={tmp_path}/{name}", "--json")[0]
+        for name in ("a.jsonl", "a.csv")
+    )
+    assert listed["probabilities"] == columns["probabilities"] and len(listed["probabilities"]) == 3
+
+
 @pytest.mark.parametrize("is_quick", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_compare_takes_a_checkpoint_and_a_file(folders, capsys, tmp_path, monkeypatch, is_quick):
     """All forms score the same on it; the quick run has no SavedModel."""

@@ -76,7 +76,7 @@ def read(path: str) -> Checkpoint:
         found = Checkpoint(config=config, weights=weights)
     vocabulary, lower_case = _read_tokenizer(folder)
     if lower_case is None:
-        lower_case = _casing(os.path.basename(folder), vocabulary)
+        lower_case = _casing(os.path.basename(folder))
     labels, kind = read_head_file(folder)
     return dataclasses.replace(
         found,
@@ -224,11 +224,10 @@ def _config_values(config: BertConfig) -> dict[str, Any]:
     return values
 
 
-def _casing(folder_name: str, vocabulary: list[str] | None) -> bool | None:
+def _casing(folder_name: str) -> bool | None:
     if UNCASED.search(folder_name) or CASED.search(folder_name):
         return bool(UNCASED.search(folder_name))
-    tokens = [token for token in vocabulary or [] if not re.fullmatch(r"\[.*\]|<.*>", token)]  # not [CLS], <S>
-    return False if any(token != token.lower() for token in tokens) else None
+    return None
 
 
 def _is_transposed(name: str) -> bool:

@@ -197,8 +197,6 @@ def _model_and_tokenizer(
 
     if checkpoint.vocabulary is None:
         raise UserError(f"{arguments.source} has no vocab.txt: pass its vocabulary as --vocab_file.")
-    if checkpoint.lower_case is None:
-        raise UserError(f"{arguments.source} does not say its casing: pass do_lower_case=true or false.")
     dtype = precision.policy(arguments.precision, is_trained=False)
     needs_pooler = choice.pooling == "pooled" and (choice.unit == "sentence" or arguments.export is not None)
     model = pretrained.load_encoder(checkpoint, arguments.source, dtype=dtype, needs_pooler=needs_pooler)
