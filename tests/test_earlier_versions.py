@@ -2,7 +2,8 @@
 
 fixtures/runs_of_an_earlier_version.tar.xz was written by commit 1a19204 of 2026-11-22: the data; the folders of a
 pre-training run after 4 of 8 steps and of a classifier, a tagger and a model for questions with their exports; and in
-`expected` the metrics and scores of all 8 steps and the output of `bert-tf predict --json` (without n_best).
+`expected` the metrics and scores of all 8 steps and the output of `bert-tf predict --json` (without n_best). The
+kind of the classifier and flags have the names that they have today.
 """
 
 import json
@@ -24,7 +25,7 @@ PRETRAINING = """
 --input_file=text.txt --eval_file=text.txt --bert_config_file=config.json --vocab_size=120
 --output_dir=runs/pretraining --max_seq_length=24 --max_predictions_per_seq=4 --num_warmup_steps=1
 --save_checkpoints_steps=4 --dupe_factor=2 --num_workers=1 --precision=float32 --train_batch_size=4
---learning_rate=1e-2 --do_export=false --num_train_steps=8
+--learning_rate=1e-2 --do_export=false --num_train_steps=8 --continuous_schedule=false
 """.split()
 TAGS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
 PREDICTED = {"classifier": "texts.csv", "tagger": "texts.txt", "squad": "squad.json"}  # files of `expected`

@@ -49,7 +49,7 @@ def classifier(tmp_path_factory):
     """A small checkpoint with a head."""
     folder = tmp_path_factory.mktemp("good") / "model"
     model = heads.Classifier(CONFIG, 2)
-    values = {"vocabulary": checkpoint_cases.PIECES, "lower_case": True, "labels": ["a", "b"], "kind": "class"}
+    values = {"vocabulary": checkpoint_cases.PIECES, "lower_case": True, "labels": ["a", "b"], "kind": "classes"}
     formats.write(Checkpoint(config=CONFIG, weights=tiny.random_weights(model), **values), folder, "native")
     return folder
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, numpy
 
-from bert_tf import heads
 from bert_tf.checkpoints import tf_index
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError, of_os_error
@@ -159,7 +158,7 @@ def write_tokenizer_files(folder: str, checkpoint: "Checkpoint", **settings: Any
 def read_head_file(folder: str, name: str = LABELS) -> tuple[list[str] | None, str | None]:
     """The labels and the kind of the head; None for what is not there."""
     values = read_settings(os.path.join(folder, name))
-    return values.value("labels", TEXTS) or None, heads.current(values.value("kind", TEXT))
+    return values.value("labels", TEXTS) or None, values.value("kind", TEXT)
 
 
 def write_head_file(folder: str, checkpoint: "Checkpoint") -> None:

@@ -35,7 +35,7 @@ def with_head(
     if own is not None and own.weights not in PARTS:
         own = None
     known = [name for name, each in heads.known().items() if each.weights in PARTS]
-    if kind is not None and heads.current(kind) not in known and "." not in kind:
+    if kind is not None and kind not in known and "." not in kind:
         raise UserError(f"kind is {kind!r}; expected one of {', '.join(known)}.")
     head = heads.get(kind) if kind else own or Classes
     if own is not None and not replaces:

@@ -19,26 +19,26 @@ def comma_separated(text: str | None) -> list[str]:
 
 
 class ChoiceFlag(absl_flags.EnumFlag):
-    """A flag with choices, old names for some of them, and modules from outside if they are plugins."""
+    """A flag with choices, and modules from outside if they are plugins."""
 
     def __init__(self, name: str, default: str, metadata: Mapping[str, Any]) -> None:
         super().__init__(name, default, metadata["help"], choices_of(metadata))
         is_open = metadata["names_code"]
-        self.parser = ChoiceParser(self.parser.enum_values, metadata["old_values"], is_open=is_open)
+        self.parser = ChoiceParser(self.parser.enum_values, is_open=is_open)
 
 
 class ChoiceParser(absl_flags.EnumParser):
     """The parser of such a flag."""
 
-    def __init__(self, values: Collection[str], old_values: Mapping[str, str], *, is_open: bool) -> None:
+    def __init__(self, values: Collection[str], *, is_open: bool) -> None:
         super().__init__(values)
-        self.old_values, self.is_open = old_values, is_open
+        self.is_open = is_open
 
     def parse(self, argument: str) -> str:
         """The value that the argument stands for."""
         if self.is_open and "." in argument and plugins.find_outside(argument):
             return argument
-        return super().parse(self.old_values.get(argument, argument))
+        return super().parse(argument)
 
     @property
     def expected(self) -> str:

@@ -13,7 +13,6 @@ Flags.of({"width": 5}).size.width  # 5
 
 import contextlib
 import dataclasses
-import functools
 import math
 import os
 from collections.abc import Callable, Collection, Mapping
@@ -61,25 +60,21 @@ def flag(
     *,
     members_of: str | None = None,
     aliases: tuple[str, ...] = (),
-    old_values: Mapping[str, str] | None = None,
     words: Mapping[str, float] | None = None,
     names_code: bool = False,
-    earlier_default: Any = None,
     valid: Range | None = None,
     free: bool = False,
 ) -> Any:
     """Returns a dataclass field that is a flag.
 
     choices: the values it may have. members_of: a package whose modules are further choices (`runtime.plugins`), as is
-    any dotted name of a module elsewhere. aliases: earlier names of the flag; old_values: {earlier value: its name
-    now}. Both are still accepted. earlier_default: that of earlier versions, with which their runs are continued.
-    words: {word: the number it stands for}, for flags of numbers. names_code: a value may name a module elsewhere, as
-    with members_of. valid: checked when the dataclass is made. free: may differ between two starts of a run, as it does
-    not decide what is learned.
+    any dotted name of a module elsewhere. aliases: other names of the flag. words: {word: the number it stands for},
+    for flags of numbers. names_code: a value may name a module elsewhere, as with members_of. valid: checked when the
+    dataclass is made. free: may differ between two starts of a run, as it does not decide what is learned.
     """
     metadata: dict[str, Any] = {"help": help, "choices": choices, "members_of": members_of, "valid": valid}
-    metadata |= {"aliases": aliases, "old_values": old_values or {}, "earlier_default": earlier_default, "free": free}
-    metadata |= {"words": words or {}, "names_code": names_code or members_of is not None}
+    metadata |= {"aliases": aliases, "words": words or {}, "free": free}
+    metadata |= {"names_code": names_code or members_of is not None}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -173,7 +168,7 @@ class Options(Group):
 
     @classmethod
     def of_program(cls, values: Mapping[str, Any]) -> Self:
-        """The options that a program gave, under the names that flags and values have now.
+        """The options that a program gave.
 
         Raises UserError for a name that is not a flag, and for a value of another type or not among its choices.
         """
@@ -192,8 +187,8 @@ class Options(Group):
         return {name: value for name, value in self.values().items() if name not in free}
 
     def recorded(self) -> dict[str, Any]:
-        """Arguments of `RunFolder.open`: the command, all flags, and what renames those of an earlier version."""
-        return {"command": self.command, "flags": self.values(), "upgrade": functools.partial(upgrade, type(self))}
+        """Arguments of `RunFolder.open`: the command and all flags."""
+        return {"command": self.command, "flags": self.values()}
 
     def replace(self, **values: Any) -> Self:
         """The options with other values of these flags, which do not count as given."""
@@ -208,23 +203,6 @@ class Options(Group):
         """The options with other defaults, for flags that are neither given nor set by `parity`; others are ignored."""
         open_flags = fields_of(type(self)).keys() - self._chosen()
         return self.replace(**{name: value for name, value in values.items() if name in open_flags})
-
-    def with_earlier_defaults(self, recorded: Mapping[str, Any], computed: Collection[str] = ()) -> Self:
-        """The options to continue a run with, which an earlier version may have begun with other defaults.
-
-        A flag that is not given keeps the recorded value if that is the default of earlier versions, and has that
-        default if the run was begun before the flag existed. `computed` flags, whose defaults depend on the data, keep
-        the recorded value, too.
-        """
-        if not recorded:
-            return self
-        recorded = upgrade(type(self), recorded)
-        kept = {name: recorded[name] for name in computed if name in recorded}
-        for name, field in fields_of(type(self)).items():
-            earlier = field.metadata["earlier_default"]
-            if earlier is not None and recorded.get(name, earlier) == earlier:
-                kept[name] = earlier
-        return self.with_defaults(kept)
 
     def _chosen(self) -> set[str]:
         """The flags that are given or set by `parity`."""
@@ -247,17 +225,6 @@ def meant_option(name: str, names: Collection[str], dashes: str = "") -> str:
     known = OTHER_NAMES.get(name)
     shown = [f"{dashes}{each}" for each in names]
     return f" Did you mean {dashes}{known}?" if known in names else meant(f"{dashes}{name}", shown)
-
-
-def upgrade(kind: type, recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns {flag: value} that an earlier version recorded, under the names that flags and values have now."""
-    fields = fields_of(kind)
-    renamed = {alias: name for name, field in fields.items() for alias in field.metadata["aliases"]}
-    values = {renamed.get(name, name): value for name, value in parity.upgrade(recorded).items()}
-    for name in values.keys() & fields.keys():
-        if isinstance(values[name], str):
-            values[name] = fields[name].metadata["old_values"].get(values[name], values[name])
-    return values
 
 
 def check_recorded(kind: type, recorded: Mapping[str, Any], path: str) -> None:
@@ -284,12 +251,12 @@ def _is_right(field: Any, value: Any) -> bool:
 
 
 def _checked(kind: type, name: str, value: Any) -> tuple[str, Any]:
-    """A name and value that a program gave, as flag and value are called now."""
+    """A flag and its value, from what a program gave."""
     fields = fields_of(kind)
-    ((name, value),) = upgrade(kind, {name: value}).items()
+    aliases = {alias: each for each, field in fields.items() for alias in field.metadata["aliases"]}
+    name = aliases.get(name, name)
     if name not in fields:
-        names = [*fields, *(alias for field in fields.values() for alias in field.metadata["aliases"])]
-        raise UserError(f"There is no option {name}.{meant_option(name, names)}")
+        raise UserError(f"There is no option {name}.{meant_option(name, [*fields, *aliases])}")
     field, choices = fields[name], choices_of(fields[name].metadata)
     value = field.metadata["words"].get(value, value) if isinstance(value, str) else value
     if _type_of(field) is float and isinstance(value, int) and not isinstance(value, bool):

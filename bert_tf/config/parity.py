@@ -4,7 +4,7 @@ docs/parity.md shows the same table; tests/config/test_parity.py compares the tw
 """
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from bert_tf.errors import UserError
@@ -103,14 +103,6 @@ def values(choice: str, names: Collection[str]) -> dict[str, Any]:
     if choice not in ("", *CHOICES):
         raise UserError(f"parity={choice!r} was given; expected one of {', '.join(CHOICES)}.")
     return {quirk.flag: getattr(quirk, choice) for quirk in QUIRKS if choice and quirk.flag in names}
-
-
-def upgrade(recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns recorded flags with the name that `parity` of run_squad.py, once true or false, has now."""
-    flags = dict(recorded)
-    if isinstance(flags.get("parity"), bool):
-        flags["word_alignment"], flags["parity"] = flags["parity"], ""
-    return flags
 
 
 def table() -> list[str]:

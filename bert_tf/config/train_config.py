@@ -40,7 +40,6 @@ class Optimization(Group):
     continuous_schedule: bool = flag(
         True,
         "Start the decay at the end of warm-up; false: at step 0, as the original, so that the rate drops there.",
-        earlier_default=False,
     )
     decay_power: float = flag(
         1.0, "Power of the decay of the learning rate; 1: linear; 0.5: as NVIDIA's LAMB.", valid=POSITIVE
@@ -71,7 +70,6 @@ class Compute(Group):
     gradient_checkpointing: bool = flag(
         False,
         "Recompute layers in the backward pass instead of storing their activations; less memory, same result.",
-        aliases=("recompute",),
         free=True,
     )
     use_one_hot_embeddings: str = flag(
@@ -100,7 +98,6 @@ class LongTraining(Group):
     num_warmup_steps: int = flag(
         BY_PROPORTION,
         "Number of warm-up steps. Default: warmup_proportion of the steps.",
-        earlier_default=10000,
         valid=Range(lambda value: value >= BY_PROPORTION, NOT_NEGATIVE.expected),
     )
     budget_minutes: float = flag(
@@ -124,7 +121,6 @@ class LongTraining(Group):
         "auto: one for 16 shards, up to 64. Runs with other streams have other batches.",
         words={"auto": 0},
         valid=NOT_NEGATIVE,
-        aliases=("input_lanes",),
     )
     max_eval_steps: int = flag(100, "Maximum number of batches per evaluation.", valid=COUNT, free=True)
     keep_checkpoint_max: int = flag(3, "Number of newest checkpoints to keep; 0: all.", free=True)
@@ -144,7 +140,6 @@ class FineTuning(Group):
         "Peak learning rate of the head; same: learning_rate; auto: at least 1e-3 for tags and answers where the "
         "checkpoint has no such head and fewer than 10,000 examples train it, else learning_rate.",
         words={"auto": AUTO, "same": 0.0},
-        earlier_default=0.0,
         valid=Range(lambda value: value == AUTO or NOT_NEGATIVE.holds(value), NOT_NEGATIVE.expected),
     )
     num_frozen_layers: int = flag(0, "Freeze the embeddings and the first N layers; 0: none.", valid=NOT_NEGATIVE)
@@ -171,7 +166,6 @@ class FineTuning(Group):
         True,
         "Keep the weights with the best evaluation score instead of the last ones. Default: if there is a "
         "development set.",
-        earlier_default=False,
     )
 
 

@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from bert_tf import heads
 from bert_tf.errors import UserError
 from bert_tf.runtime import json_files
 from bert_tf.runtime.settings import OBJECT, TEXT, TEXTS, Kind, Settings, list_of, number, shortened, whole
@@ -39,8 +38,6 @@ def read(folder: str) -> dict[str, Any]:
     for each in (settings, settings.inside("reads")):
         for name, kind in KINDS.items():
             each.value(name, kind)
-    if values.get("kind"):
-        values["kind"] = heads.current(values["kind"])
     labels, thresholds = values.get("labels"), values.get("thresholds")
     if labels and thresholds and len(labels) != len(thresholds):
         raise UserError(f"{path} has {len(thresholds)} thresholds for {len(labels)} labels; expected one for each.")
@@ -57,7 +54,7 @@ def _check_unchanged(path: str, values: dict[str, Any], exported: Any) -> None:
     """exported: the content of HEAD; older exports have no more than labels and kind there."""
     exported = exported if isinstance(exported, dict) else {}
     for name in OF_HEAD:
-        known = heads.current(exported[name]) if name == "kind" and exported.get(name) else exported.get(name)
+        known = exported.get(name)
         if known and values.get(name) and values[name] != known:
             raise UserError(
                 f"{path}: {name} is {shortened(values[name])}, but the model was exported with {shortened(known)}: "

@@ -19,7 +19,7 @@ from bert_tf.checkpoints import formats, tensorflow_weights
 from bert_tf.config import segments
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
-from bert_tf.export import about_file, graph_operations, older_exports
+from bert_tf.export import about_file, graph_operations
 from bert_tf.export.batches import Predictor
 from bert_tf.export.static_signature import StaticSignature, static_signatures
 from bert_tf.export.tagged_words import SIGNATURE, WordTagger
@@ -218,8 +218,7 @@ def signatures(folder: str, *, jit_compile: str = "auto", texts: int | None = No
             f"The export {folder} cannot be loaded ({reason_of(error)}): a file of it is damaged or missing; "
             "export it again."
         ) from None
-    older = older_exports.limited(functions, folder)
-    return {**static_signatures(functions, stages, jit_compile, owner=loaded), **older}
+    return static_signatures(functions, stages, jit_compile, owner=loaded)
 
 
 def text_operations() -> list[str]:

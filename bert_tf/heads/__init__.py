@@ -18,13 +18,6 @@ from bert_tf.heads.base.text_head import TextHead
 from bert_tf.runtime import plugins
 
 PARTS = ("replaced_token", "masked_lm", "span", "classifier")  # of names of weights: the first counts
-# What checkpoints, exports and runs of earlier versions call them.
-OLD_KINDS = {"class": "classes", "several": "multi_label", "number": "regression"}
-
-
-def current(kind: str | None) -> str | None:
-    """The name of a kind that a file has under its earlier or its present name."""
-    return OLD_KINDS.get(kind or "", kind)
 
 
 @functools.cache
@@ -34,7 +27,7 @@ def get(kind: str) -> type[Head]:
     Raises UserError for an unknown name, and for a module from outside that is not trusted: files name kinds, too.
     """
     plugins.check_trusted(kind, "The model")
-    module = plugins.load(__name__, OLD_KINDS.get(kind, kind), kind="kind of head")
+    module = plugins.load(__name__, kind, kind="kind of head")
     if not hasattr(module, "HEAD"):
         raise UserError(f"{kind} has no HEAD; a module with a head ends in HEAD = the class.")
     head: type[Head] = module.HEAD

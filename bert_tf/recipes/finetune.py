@@ -133,10 +133,10 @@ class Setup(NamedTuple):
 
 def main(options: FineTuningFlags) -> None:
     """Fine-tunes on texts, pairs, words or questions: options, data, then one run or several, and their report."""
-    # Options: defaults that depend on the data, those of an earlier version; one set for each run of a sweep
+    # Options: defaults that depend on the data, which a run that goes on keeps; one set for each run of a sweep
     computed = options.computed_defaults()
     options = options.with_defaults(computed)
-    options = options.with_earlier_defaults(recorded_flags(options.output_dir), computed)
+    options = options.with_defaults(recorded_flags(options.output_dir, computed))
     runs = folds.plan(options) if folds.number_of(options) else sweep.plan(options)
     for each in runs.values():
         each.check()

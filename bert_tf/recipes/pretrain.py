@@ -75,7 +75,8 @@ def run_phase(options: Flags) -> None:
     recorded = recorded_flags(options.output_dir)
     is_begun = bool(RunFolder(options.output_dir).last_step())
     keeps_warm_up = is_begun and recorded.get("warmup_proportion") == options.training.warmup_proportion
-    options = options.with_earlier_defaults(recorded, (*COMPUTED, *["num_warmup_steps"] * keeps_warm_up))
+    kept = recorded_flags(options.output_dir, (*COMPUTED, *["num_warmup_steps"] * keeps_warm_up))
+    options = options.with_defaults(kept)
     options = preparation.with_computed_defaults(options)
     xla_options.set_up(options.devices.xla_cache)
     options.training.check()

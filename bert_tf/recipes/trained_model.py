@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.config.options import check_recorded, fields_of, upgrade
+from bert_tf.config.options import check_recorded, fields_of
 from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor
 from bert_tf.heads.base.table_options import LabelOptions
@@ -166,7 +166,7 @@ def _options(run: Mapping[str, Any], path: str) -> Any:
     name = str(run.get("name"))
     script = finetune_squad if name.startswith("squad/") else pretrain if name == PRETRAINING else finetune
     fields = fields_of(script.Flags)
-    recorded = upgrade(script.Flags, run["flags"])
+    recorded = dict(run["flags"])
     for field_name, field in fields.items():
         if field.metadata["names_code"]:
             plugins.check_trusted(str(recorded.get(field_name, "")), os.path.join(path, "run.json"))

@@ -63,7 +63,7 @@ def read(folder: str) -> dict[str, Any]:
         "details": run_files.read_details(folder),
         "examples": dictionary(read_json(os.path.join(folder, "examples.json"))),
         "deployments": read_json(os.path.join(folder, "deployments.json")),
-        "kind": heads.current(run_files.read_task(folder).get("kind")),
+        "kind": run_files.read_task(folder).get("kind"),
         "manifest": dictionary(read_json(os.path.join(folder, "records", "manifest.json"))),
     }
 

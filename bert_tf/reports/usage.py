@@ -2,7 +2,6 @@
 
 import os
 import shlex
-from typing import Any
 
 from bert_tf import heads
 from bert_tf.heads.vectors import Vectors
@@ -50,10 +49,4 @@ def call_of(folder: str) -> str:
 
 def kind_of(folder: str) -> str | None:
     """The kind of the head of a run, as in task.json; None if it has only those of pre-training."""
-    return task_of(folder).get("kind")
-
-
-def task_of(folder: str) -> dict[str, Any]:
-    """The kind and the labels of a run, {} if it has only the heads of pre-training."""
-    values = run_files.read_task(folder)
-    return {**values, "kind": heads.current(values["kind"])} if values.get("kind") else values
+    return run_files.read_task(folder).get("kind")

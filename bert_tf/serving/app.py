@@ -22,7 +22,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from bert_tf.errors import UserError, reason_of
-from bert_tf.export.older_exports import TooLong
 from bert_tf.serving import access, client_routes, openapi, text_size, values, versions
 from bert_tf.serving.batcher import Batcher, Busy
 from bert_tf.serving.body import closed, read_json, wait_for_disconnect
@@ -339,8 +338,6 @@ class Server:
             raise HTTPException(504, f"The model took longer than {self.seconds:g} seconds.")
         except Busy as error:
             raise HTTPException(503, f"{error}: try again later.", {"retry-after": "1"}) from None
-        except TooLong as error:
-            raise HTTPException(413, str(error)) from None
         except (asyncio.CancelledError, HTTPException):
             raise
         except Exception as error:

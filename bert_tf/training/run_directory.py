@@ -9,7 +9,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import psutil
@@ -33,9 +33,10 @@ def is_pretraining(path: str) -> bool:
     return run_files.read_run(path).get("name") == PRETRAINING
 
 
-def recorded_flags(path: str) -> dict[str, Any]:
-    """The flags that the run in a folder was last started with; {} if there is none."""
-    return run_files.read_run(path).get("flags") or {}
+def recorded_flags(path: str, names: Iterable[str] | None = None) -> dict[str, Any]:
+    """The flags that the run in a folder was last started with, or some of them; {} if there is none."""
+    flags = run_files.read_run(path).get("flags") or {}
+    return dict(flags) if names is None else {name: flags[name] for name in names if name in flags}
 
 
 Callback = Callable[[int, Mapping[str, float]], object]
@@ -88,21 +89,20 @@ class RunFolder:
         flags: Mapping[str, Any],
         decisive: Mapping[str, Any],
         compared: Mapping[str, Any] | None = None,
-        upgrade: Callable[[Mapping[str, Any]], dict[str, Any]] = dict,
         command: Sequence[str] = (),
         trains: bool = True,
     ) -> None:
         """Begins a run, or resumes one with the same configuration.
 
         decisive: the flags that determine what is learned. compared: those that must not have changed since the earlier
-        start, by default all decisive ones. upgrade: translates flags that an earlier version recorded. command: the
-        command line, for the record. trains: False keeps the record of the training.
+        start, by default all decisive ones. command: the command line, for the record. trains: False keeps the
+        record of the training.
         Raises UserError for flags that have changed, a folder that cannot be written to, a path with characters of glob
         patterns, and a folder that another process is using.
         """
         self._check_path()
         before = run_files.read_run(self.path)
-        self._check_unchanged(upgrade(before.get("decisive", {})), decisive if compared is None else compared)
+        self._check_unchanged(before.get("decisive", {}), decisive if compared is None else compared)
         if self.is_chief:
             self._create()
             self._acquire_lock()
@@ -115,7 +115,7 @@ class RunFolder:
             "machine": _machine(),
             "process": os.getpid(),
             "started": before.get("started") or _now(),
-            "finished": before.get("finished") if upgrade(before.get("flags", {})) == flags else None,
+            "finished": before.get("finished") if before.get("flags", {}) == flags else None,
             "phases": before.get("phases", {}),
             **{name: before[name] for name in KEPT if name in before},
         }

@@ -34,11 +34,11 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("api")
     config = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
     write(folder / "pretrained", heads.Pretrainer(config))
-    write(folder / "classes", heads.Classifier(config, 3), ["x", "y", "z"], "class")
+    write(folder / "classes", heads.Classifier(config, 3), ["x", "y", "z"], "classes")
     write(folder / "tags", heads.TokenClassifier(config, 3), ["O", "B-LOC", "I-LOC"], "tags")
     write(folder / "span", heads.SpanFinder(config), kind="span")
-    write(folder / "several", heads.Classifier(config, 3), ["x", "y", "z"], "several")
-    write(folder / "number", heads.Regressor(config), kind="number")
+    write(folder / "several", heads.Classifier(config, 3), ["x", "y", "z"], "multi_label")
+    write(folder / "number", heads.Regressor(config), kind="regression")
     return folder
 
 

@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("options")
     config = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
     for name, model, labels, kind in (
-        ("nli", heads.Classifier(config, 3), NLI, "class"),
+        ("nli", heads.Classifier(config, 3), NLI, "classes"),
         ("tags", heads.TokenClassifier(config, 3), ["O", "B-LOC", "I-LOC"], "tags"),
     ):
         values = {"vocabulary": checkpoint_cases.PIECES, "lower_case": True, "labels": labels, "kind": kind}

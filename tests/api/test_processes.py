@@ -29,7 +29,7 @@ TEXTS = ["a b c", "d"]
 def classes(tmp_path_factory):
     """The folder of a classifier."""
     model = heads.Classifier(CONFIG, 3)
-    values = {"vocabulary": checkpoint_cases.PIECES, "lower_case": True, "labels": ["x", "y", "z"], "kind": "class"}
+    values = {"vocabulary": checkpoint_cases.PIECES, "lower_case": True, "labels": ["x", "y", "z"], "kind": "classes"}
     folder = tmp_path_factory.mktemp("processes") / "classes"
     formats.write(Checkpoint(config=CONFIG, weights=tiny.random_weights(model), **values), folder, "native")
     return str(folder)

@@ -223,7 +223,9 @@ def test_head_of_a_classifier_preset_is_read(tmp_path, size, activation, kind):
 def test_head_of_another_task_is_named(tmp_path, caplog):
     theirs().save_to_preset(str(tmp_path / "p"))
     (tmp_path / "p" / "task.json").write_text('{"registered_name": "keras_hub>BertTextToImage"}')
-    with pytest.raises(UserError, match="p has no head that answers .*head of keras_hub>BertTextToImage is not supported"):
+    with pytest.raises(
+        UserError, match="p has no head that answers .*head of keras_hub>BertTextToImage is not supported"
+    ):
         live_model.load(str(tmp_path / "p"))
     assert "BertTextToImage is not supported and was not read" in caplog.text
 

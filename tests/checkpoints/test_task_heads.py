@@ -22,7 +22,7 @@ def test_task_head_and_labels_survive_every_format(kind, tmp_path):
     arrays = tiny.random_weights(make())
     source = dataclasses.replace(checkpoint(), weights=arrays, labels=labels, kind=kind)
     folder = None
-    for name in FORMATS if kind in ("class", "span") else [name for name in FORMATS if name != "keras_hub"]:
+    for name in FORMATS if kind in ("classes", "span") else [name for name in FORMATS if name != "keras_hub"]:
         source = source if folder is None else formats.read(folder)
         folder = str(tmp_path / name)
         assert formats.write(source, folder, name) == []
@@ -34,7 +34,7 @@ def test_task_head_and_labels_survive_every_format(kind, tmp_path):
 def test_head_on_means_is_refused_by_formats_of_others(tmp_path):
     config = dataclasses.replace(CONFIG, pooling="mean")
     arrays = tiny.random_weights(heads.Classifier(config, 2))
-    source = dataclasses.replace(checkpoint(), config=config, weights=arrays, labels=["no", "yes"], kind="class")
+    source = dataclasses.replace(checkpoint(), config=config, weights=arrays, labels=["no", "yes"], kind="classes")
     formats.write(source, str(tmp_path / "native"), "native")
     assert_equal(formats.read(str(tmp_path / "native")), source)
     for name in set(FORMATS) - {"native"}:
@@ -61,10 +61,10 @@ def test_head_on_extra_layers_is_kept_with_them_or_dropped(name, tmp_path):
 @pytest.mark.parametrize(
     "kind, labels, architecture, problem, id2label",
     [
-        ("class", ["no", "yes"], "SequenceClassification", "single_label_classification", {"0": "no", "1": "yes"}),
-        ("several", ["a", "b"], "SequenceClassification", "multi_label_classification", {"0": "a", "1": "b"}),
+        ("classes", ["no", "yes"], "SequenceClassification", "single_label_classification", {"0": "no", "1": "yes"}),
+        ("multi_label", ["a", "b"], "SequenceClassification", "multi_label_classification", {"0": "a", "1": "b"}),
         (None, ["one"], "SequenceClassification", "single_label_classification", {"0": "LABEL_0", "1": "LABEL_1"}),
-        ("number", None, "SequenceClassification", "regression", {"0": "LABEL_0"}),
+        ("regression", None, "SequenceClassification", "regression", {"0": "LABEL_0"}),
         ("choice", ["0", "1"], "MultipleChoice", None, None),
         ("span", None, "QuestionAnswering", None, None),
         ("tags", ["O", "B-X"], "TokenClassification", None, {"0": "O", "1": "B-X"}),
@@ -73,7 +73,7 @@ def test_head_on_extra_layers_is_kept_with_them_or_dropped(name, tmp_path):
 def test_huggingface_config_has_architecture_problem_type_and_labels(
     kind, labels, architecture, problem, id2label, tmp_path
 ):
-    size = 1 if kind in ("number", "choice") else 2
+    size = 1 if kind in ("regression", "choice") else 2
     arrays = tiny.random_weights(heads.SpanFinder(CONFIG) if kind == "span" else heads.Classifier(CONFIG, size))
     source = Checkpoint(config=CONFIG, weights=arrays, labels=labels, kind=kind)
     formats.write(source, str(tmp_path / "model"), "huggingface")
@@ -120,7 +120,8 @@ def test_labels_of_huggingface_count_whatever_the_class_is_called(
     if without_pooler:
         arrays = {name: x for name, x in arrays.items() if "pooler" not in name}
     folder = tmp_path / "model"
-    formats.write(dataclasses.replace(checkpoint(), weights=arrays, labels=labels, kind="class"), folder, "huggingface")
+    source = dataclasses.replace(checkpoint(), weights=arrays, labels=labels, kind="classes")
+    formats.write(source, folder, "huggingface")
     values = json.loads((folder / "config.json").read_text())
     values |= {"architectures": named and [named], "problem_type": problem}
     (folder / "config.json").write_text(json.dumps(values))
@@ -151,19 +152,14 @@ def test_question_answering_head_has_each_formats_name_and_shape(name, kernel, b
 
 
 @pytest.mark.parametrize(
-    "task, flags, expected",
+    "task, expected",
     [
-        ({"labels": ["a", "b"]}, {"task_name": "RTE", "label_type": "class"}, (["a", "b"], "classes")),
-        ({"labels": ["a", "b"]}, {"task_name": "table", "label_type": "several"}, (["a", "b"], "multi_label")),
-        ({"labels": []}, {"task_name": "STS-B", "label_type": "class"}, (None, "regression")),
-        ({"labels": ["0", "1"]}, {"task_name": "swag", "label_type": "class"}, (["0", "1"], "choice")),
-        ({"labels": [], "kind": "span"}, {"task_name": "squad/v1.1"}, (None, "span")),
-        ({"labels": ["a", "b"], "kind": "several"}, {"task_name": "my_lab.x/y"}, (["a", "b"], "multi_label")),
+        ({"labels": [], "kind": "span"}, (None, "span")),
+        ({"labels": ["a", "b"], "kind": "multi_label"}, (["a", "b"], "multi_label")),
     ],
 )
-def test_run_folder_records_kind_of_head(task, flags, expected, tmp_path):
+def test_run_folder_records_kind_of_head(task, expected, tmp_path):
     native.write(Checkpoint(config=CONFIG, weights=tiny.random_weights(heads.Regressor(CONFIG))), tmp_path / "run")
     (tmp_path / "run" / "task.json").write_text(json.dumps(task))
-    (tmp_path / "run" / "run.json").write_text(json.dumps({"flags": flags}))
     loaded = formats.read(tmp_path / "run")
     assert (loaded.labels, loaded.kind) == expected

@@ -27,7 +27,7 @@ MODEL = "model.safetensors"
 def folder(tmp_path):
     """A Hugging Face folder of a classifier, and its weights."""
     weights = tiny.random_weights(heads.Classifier(CONFIG, 2))
-    source = Checkpoint(config=CONFIG, weights=weights, vocabulary=PIECES, lower_case=True, kind="class")
+    source = Checkpoint(config=CONFIG, weights=weights, vocabulary=PIECES, lower_case=True, kind="classes")
     formats.write(source, tmp_path / "model", "huggingface")
     return tmp_path / "model", weights
 
@@ -271,7 +271,7 @@ def test_what_is_not_supported_is_refused_by_name(folder, values, message):
 def test_electra_with_embeddings_as_wide_as_its_layers_has_no_projection(tmp_path):
     config = dataclasses.replace(CONFIG, encoder="electra", embedding_size=None)
     weights = tiny.random_weights(heads.Classifier(config, 2))
-    source = Checkpoint(config=config, weights=weights, vocabulary=PIECES, lower_case=True, kind="class")
+    source = Checkpoint(config=config, weights=weights, vocabulary=PIECES, lower_case=True, kind="classes")
     formats.write(source, tmp_path / "model", "huggingface")
     check_equal(tmp_path / "model", weights)
 
@@ -296,7 +296,7 @@ SEGMENTS_OF = [  # model_type, tokenizer_config.json, transformers_version, and 
 def test_segments_of_pairs_follow_the_class_of_the_tokenizer(model, settings, version, expected, tmp_path, caplog):
     config = dataclasses.replace(CONFIG, encoder=model, type_vocab_size=2)
     weights = tiny.random_weights(heads.Classifier(config, 2))
-    source = Checkpoint(config=config, weights=weights, vocabulary=PIECES, lower_case=True, kind="class")
+    source = Checkpoint(config=config, weights=weights, vocabulary=PIECES, lower_case=True, kind="classes")
     path = tmp_path / "model"
     formats.write(source, path, "huggingface")
     (path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True, **settings}))

@@ -126,7 +126,7 @@ def test_vocabulary_is_learned_and_extended_atomically(tmp_path, capsys):
 
 def test_convert_keeps_classifier_head_and_labels(tmp_path, capsys):
     weights = tiny.random_weights(heads.Classifier(tiny.CONFIG, 2))
-    checkpoint = dataclasses.replace(CHECKPOINT, weights=weights, labels=["no", "yes"], kind="class")
+    checkpoint = dataclasses.replace(CHECKPOINT, weights=weights, labels=["no", "yes"], kind="classes")
     formats.write(checkpoint, str(tmp_path / "from"), "native")
     assert main.main(["convert", str(tmp_path / "from"), str(tmp_path / "to"), "--format=huggingface"]) == 0
     stdout = capsys.readouterr().out

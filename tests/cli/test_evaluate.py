@@ -19,9 +19,9 @@ def exports(tmp_path_factory):
     """{kind: folder of an export}, which say what they are."""
     folder = tmp_path_factory.mktemp("exports")
     folders = quick_exports.make(folder)
-    for name, kind in {"single": "class", "pair": "class", "choice": "choice", "number": "number"}.items():
+    for name, kind in {"single": "classes", "pair": "classes", "choice": "choice", "number": "regression"}.items():
         about = {"task": "swag" if name == "choice" else "sizes", "kind": kind}
-        about["labels"] = ["0", "1"] if name == "choice" else list(quick_exports.LABELS) if kind == "class" else []
+        about["labels"] = ["0", "1"] if name == "choice" else list(quick_exports.LABELS) if kind == "classes" else []
         (folders[name] / "about.json").write_text(json.dumps(about))
     folders["questions"] = quick_exports.saved(folder / "questions", answer_first_word, CONTEXT, QUESTION)
     about = {"task": "squad/v2.0", "kind": "span", "reads": {"version_2_with_negative": True}}

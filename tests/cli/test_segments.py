@@ -25,7 +25,7 @@ PAIRS = [(f"{a} {b}", f"{b} {c} {a}") for a, b, c in itertools.permutations("abc
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("checkpoints") / "pairs"
     weights = tiny.random_weights(heads.Classifier(CONFIG, 2))
-    source = Checkpoint(config=CONFIG, weights=weights, vocabulary=PIECES, lower_case=True, kind="class")
+    source = Checkpoint(config=CONFIG, weights=weights, vocabulary=PIECES, lower_case=True, kind="classes")
     native = path.with_name("native")
     formats.write(source, native, "native")
     shares = [each.probabilities["LABEL_1"] for each in bert_tf.load(native, segments="one").predict(PAIRS)]

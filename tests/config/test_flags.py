@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bert_tf.config import entry_point
-from bert_tf.config.options import Group, Options, changed, flag, group, upgrade
+from bert_tf.config.options import Options, changed, flag
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = '''"""A script to try flags with."""
@@ -28,7 +28,7 @@ from bert_tf.errors import Interrupted, TrainingError, UserError
 class Paint(Group):
     """Paint."""
 
-    colour: str = flag("blue", "Colour of it.", ("red", "blue"), old_values={"azure": "blue"})
+    colour: str = flag("blue", "Colour of it.", ("red", "blue"))
     do_paint: bool = flag(True, "Paint it.", aliases=("paint",))
 
 
@@ -122,8 +122,8 @@ def test_given_flags_win_even_with_their_default_value(script):
     assert explicit_flags == [True, False]
 
 
-def test_old_flag_names_and_values_are_accepted(script):
-    code, output, errors = run(script, "--breadth=4", "--colour=azure", "--nopaint")
+def test_other_names_of_flags_are_accepted(script):
+    code, output, errors = run(script, "--breadth=4", "--colour=blue", "--nopaint")
     assert (code, errors) == (0, "")
     options, _, *explicit_flags = json.loads(output)
     assert (options["width"], options["colour"], options["do_paint"]) == (4, "blue", False)
@@ -161,18 +161,12 @@ def test_open_set_choices_include_outside_modules(script, tool):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Old:
     width: int = flag(4, "Width in metres.", aliases=("breadth",))
-    colour: str = flag("red", "Colour of it.", ("red", "blue"), old_values={"azure": "blue"})
+    colour: str = flag("red", "Colour of it.", ("red", "blue"))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Changed(Old):
     colour: str = changed(Old, "colour", "blue", help="Colour of the door.")
-
-
-def test_recorded_flags_are_upgraded_to_current_names():
-    recorded = {"breadth": 5, "colour": "azure", "gone": 1}
-    assert upgrade(Old, recorded) == {"width": 5, "colour": "blue", "gone": 1}
-    assert upgrade(Old, {"width": 5, "colour": "red"}) == {"width": 5, "colour": "red"}
 
 
 def test_inherited_group_can_change_a_default():
@@ -238,27 +232,6 @@ def test_help_shows_flags_choices_and_defaults(script):
     ):
         assert expected in output
     assert "--notes" not in output and errors == ""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Steps(Group):
-    steps: int = flag(-1, "Steps.", earlier_default=100)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Recipe(Options):
-    keep: bool = flag(True, "Keep it.", earlier_default=False)
-    length: Steps = group(Steps)
-    rate: float = flag(0.1, "Rate.")
-
-
-def test_earlier_runs_continue_with_earlier_defaults():
-    recorded = {"keep": False, "steps": 7, "rate": 0.5}
-    assert Recipe().with_earlier_defaults(recorded) == Recipe(keep=False)
-    assert Recipe().with_earlier_defaults({"keep": True, "steps": 100}) == Recipe(length=Steps(steps=100))
-    assert Recipe().with_earlier_defaults({"steps": 7}) == Recipe(keep=False)  # it did not know the other flag
-    assert Recipe().with_earlier_defaults({}) == Recipe()
-    assert Recipe.of({"keep": True}).with_earlier_defaults({"steps": 7}) == Recipe()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "parity.md"
 
 def read(kind, instead=None, **given):
     options = kind.of_program(given).with_defaults(instead or {})
-    return options.values(), options.with_earlier_defaults({"continuous_schedule": False}).values()
+    return options.values(), options.with_defaults({"continuous_schedule": False}).values()
 
 
 def test_docs_show_the_table_of_the_code():
@@ -46,11 +46,8 @@ def test_switch_sets_every_quirk_and_flags_that_are_given_win(kind, choice):
     assert read(kind, {"optimizer": "lamb"})[0]["optimizer"] == "lamb" and read(kind)[0]["parity"] == ""
 
 
-def test_other_choices_are_refused_and_the_flag_of_earlier_runs_has_its_new_name():
+def test_other_choices_are_refused():
     with pytest.raises(UserError, match="parity='yes' was given; expected one of google, fixed"):
         read(pretrain.Flags, parity="yes")
     with pytest.raises(UserError, match="expected one of google, fixed"):
         parity.values("yes", [])
-    earlier = option_values.upgrade(finetune_squad.Flags, {"parity": True, "n_best_size": 20})
-    assert earlier == {"parity": "", "word_alignment": True, "n_best_size": 20}
-    assert option_values.upgrade(finetune_squad.Flags, {"parity": "google"}) == {"parity": "google"}

@@ -189,7 +189,7 @@ def test_int8_is_smaller_and_close(name, classifier, tmp_path):
 @pytest.mark.parametrize(
     "head, model, more",
     [
-        ("TEXTS", heads.Classifier(CONFIG, 1), {"kind": "number"}),
+        ("TEXTS", heads.Classifier(CONFIG, 1), {"kind": "regression"}),
         ("TOKENS", heads.TokenClassifier(CONFIG, 3), {"kind": "tags"}),
         ("SPANS", heads.SpanFinder(CONFIG), {}),
         ("MASKS", heads.Pretrainer(CONFIG), {}),

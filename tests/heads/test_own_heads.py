@@ -108,7 +108,7 @@ def test_custom_head_is_trained_scored_exported_predicted_served_and_shown(stars
 
 
 def test_earlier_kinds_are_known_and_unknown_ones_named():
-    names = {kind: heads.get(kind).__name__ for kind in ("class", "several", "number", "choice")}
+    names = {kind: heads.get(kind).__name__ for kind in ("classes", "multi_label", "regression", "choice")}
     assert list(names.values()) == ["Classes", "MultiLabel", "Regression", "MultipleChoice"]
     with pytest.raises(UserError, match="There is no kind of head 'stars'.* Known: choice, classes, mask"):
         heads.get("stars")

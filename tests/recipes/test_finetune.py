@@ -110,7 +110,7 @@ def test_label_thresholds_are_calibrated_per_label(tmp_path, capsys):
     (tmp_path / "train.csv").write_text("text,kind\n" + "".join(rows))
     (tmp_path / "dev.csv").write_text("text,kind\n" + "".join(rows[::2]))
     run = tmp_path / "run"
-    flags = {**TINY, "data_dir": tmp_path, "output_dir": run, "label_type": "several"}
+    flags = {**TINY, "data_dir": tmp_path, "output_dir": run, "label_type": "multi_label"}
     code, stdout, stderr = script(**flags, label_threshold="best", do_predict=True, predict_file=tmp_path / "dev.csv")
     assert code == 0, stderr
     actual = json.loads((run / "label_thresholds.json").read_text())
@@ -141,7 +141,7 @@ MISTAKES = {
     "nothing trained": ({"do_train": False}, "train first, or pass init_checkpoint"),
     "a threshold of one class": ({"label_threshold": "best"}, "label_threshold needs label_type=multi_label"),
     "a share of more than all": (
-        {"label_type": "several", "label_threshold": "2", "labels": "a,b"},
+        {"label_type": "multi_label", "label_threshold": "2", "labels": "a,b"},
         "label_threshold is 2; expected a number between 0 and 1, or best",
     ),
     "no such file": ({"eval_file": "nope.csv"}, "There is no file nope.csv, which eval_file names"),

@@ -104,7 +104,7 @@ def test_recorded_threshold_counts_only_if_given(command, threshold):
 
 def test_earlier_label_types_are_upgraded():
     options = trained_model._options(
-        {"name": "table", "flags": {"task_name": "table", "label_type": "several"}}, "run.json"
+        {"name": "table", "flags": {"task_name": "table", "label_type": "multi_label"}}, "run.json"
     )
     assert options.label_type == "multi_label"
 

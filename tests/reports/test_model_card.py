@@ -34,7 +34,7 @@ RUN = {
 def run(tmp_path):
     """A function that writes a run with changed flags and returns its folder."""
 
-    def write(kind="class", **flags):
+    def write(kind="classes", **flags):
         (tmp_path / "run.json").write_text(json.dumps({**RUN, "flags": {**RUN["flags"], **flags}}))
         (tmp_path / "task.json").write_text(json.dumps({"labels": ["a", "b"], "kind": kind}))
         (tmp_path / "export").mkdir(exist_ok=True)
@@ -152,7 +152,7 @@ def test_card_lists_the_first_of_many_labels():
 def test_names_and_labels_are_text_in_the_card(run):
     attack = "<img src=x onerror=alert(1)>\n\n# [you](javascript:x) | `code` \x1b[31m & more"
     folder = run(init_checkpoint=attack, train_file="a`b<c>.csv")
-    (folder / "task.json").write_text(json.dumps({"labels": [attack, "b"], "kind": "class"}))
+    (folder / "task.json").write_text(json.dumps({"labels": [attack, "b"], "kind": "classes"}))
     model_card.write_of_run(str(folder))
     text = (folder / "README.md").read_text()
     body = text.split("---", 2)[2]

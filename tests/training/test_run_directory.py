@@ -1,16 +1,11 @@
 """The folder of a run: written whole, going on with the same flags only, without lines of steps that are done again."""
 
-import dataclasses
 import errno
-import functools
 import json
 import os
 
 import pytest
 
-from bert_tf.config.options import flag
-from bert_tf.config.options import upgrade as upgrade_flags
-from bert_tf.config.train_config import Compute
 from bert_tf.errors import UserError
 from bert_tf.runtime import files, folder_lock
 from bert_tf.runtime.json_files import read_json
@@ -68,25 +63,6 @@ def test_changed_config_is_refused_with_every_difference(tmp_path):
     assert "size: 'tiny' there, 'base' now; rate: 0.1 there, 0.2 now" in str(error.value)
     assert "same" not in str(error.value).partition("(")[2].partition(")")[0]
     assert (tmp_path / "run.json").read_bytes() == before
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Flags(Compute):
-    label_type: str = flag("class", "Type.", ("class", "multi_label"), old_values={"several": "multi_label"})
-
-
-@pytest.mark.parametrize("name", ["recompute", "gradient_checkpointing"])
-def test_earlier_run_is_resumed_under_current_flag_names(tmp_path, name):
-    recorded = {"precision": "float32", "label_type": "several"}
-    run = {"flags": {**dataclasses.asdict(Flags()), **recorded}, "decisive": recorded, "finished": "2026-01-01"}
-    run["flags"][name] = run["flags"].pop("gradient_checkpointing")
-    (tmp_path / "run.json").write_text(json.dumps(run))
-    now = {"precision": "float32", "label_type": "multi_label"}
-    folder = RunFolder(tmp_path)
-    upgrade = functools.partial(upgrade_flags, Flags)
-    folder.open(name="trial", flags={**dataclasses.asdict(Flags()), **now}, decisive=now, upgrade=upgrade)
-    assert folder.run["finished"] == "2026-01-01"
-    assert "gradient_checkpointing" in folder.run["flags"] and "recompute" not in folder.run["flags"]
 
 
 def test_second_run_in_a_folder_is_refused_until_the_first_closes(tmp_path, monkeypatch):

@@ -225,7 +225,7 @@ def _role(checkpoint: Checkpoint) -> str:
 
 def _activation(checkpoint: Checkpoint) -> str | None:
     """The activation of a classifier of KerasHub for the head of a checkpoint; None for other heads."""
-    kind = heads.current(checkpoint.kind) or heads.of_size(len(checkpoint.weights["classifier/bias"]))
+    kind = checkpoint.kind or heads.of_size(len(checkpoint.weights["classifier/bias"]))
     if any(name.startswith(BETWEEN) for name in checkpoint.weights):
         return None
     if kind in (heads.of_size(1), heads.of_size(2)):

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import heads
 from bert_tf.checkpoints import sentence_transformers
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
@@ -28,11 +27,10 @@ from bert_tf.checkpoints.checkpoint_files import (
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import LoraConfig
 from bert_tf.errors import UserError
-from bert_tf.heads.choice import MultipleChoice
 from bert_tf.model import lora
 from bert_tf.model.weights import TEACHER_PROJECTION
 from bert_tf.runtime import files
-from bert_tf.runtime.settings import TEXT, number, read_settings, whole
+from bert_tf.runtime.settings import number, read_settings, whole
 from bert_tf.training import checkpoint_paths
 
 HOLDS_ANY_WEIGHT = HOLDS_ANY_ENCODER = True
@@ -114,16 +112,9 @@ def _adapter_of(folder: str) -> LoraConfig:
 
 
 def _head_of(folder: str) -> tuple[list[str] | None, str | None]:
-    """Labels and kind of the head; old task.json files have no kind, which follows from the flags of the run."""
-    if not files.is_file(os.path.join(folder, RUN_LABELS)):
-        return read_head_file(folder)
-    labels, kind = read_head_file(folder, RUN_LABELS)
-    if kind is None:
-        flags = read_settings(os.path.join(folder, "run.json")).inside("flags")
-        name = flags.value("task_name", TEXT, "")
-        kind = flags.value("label_type", TEXT) if name.lower() == "table" else heads.of_size(2 if labels else 1)
-        kind = MultipleChoice.kind if name == "swag" else kind
-    return labels, heads.current(kind)
+    """Labels and kind of the head."""
+    is_run = files.is_file(os.path.join(folder, RUN_LABELS))
+    return read_head_file(folder, RUN_LABELS) if is_run else read_head_file(folder)
 
 
 def _run_folder(path: str) -> str:

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-from bert_tf import heads
 from bert_tf.config.bert_config import POOLINGS
 from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.options import flag, group
@@ -133,9 +132,8 @@ class TableOptions(RowOptions, SentenceOptions, LabelOptions):
         False,
         "Then train a second time, on all rows, those held out too, for as many epochs as was best; the scores stay "
         "those of the first model. Default: true for a table of fewer than 1,000 rows that is given alone.",
-        earlier_default=False,
     )
-    stratify: bool = flag(True, "Hold out the same part of the rows of every label.", earlier_default=False)
+    stratify: bool = flag(True, "Hold out the same part of the rows of every label.")
     bad_rows: str = flag(
         "skip", "Rows of a table without text or label, or with too many or too few fields.", ("skip", "stop")
     )
@@ -144,7 +142,6 @@ class TableOptions(RowOptions, SentenceOptions, LabelOptions):
         True,
         "Join classes of a table that differ in case or spaces only with the commonest of them, if that has at least "
         "twice as many rows as the others.",
-        earlier_default=False,
     )
     label_type: str = flag(
         "classes",
@@ -152,7 +149,6 @@ class TableOptions(RowOptions, SentenceOptions, LabelOptions):
         "right, or for rerankers how well a text answers a query, from 0 to 1 or as any score.",
         ("classes", "multi_label", "regression", "choice", "relevance", "relevance_score"),
         names_code=True,
-        old_values=heads.OLD_KINDS,
     )
     label_separator: str = flag(",", "Separator between labels in one cell (tables with --label_type=multi_label).")
     label_threshold: str = flag(

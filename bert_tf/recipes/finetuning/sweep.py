@@ -16,7 +16,6 @@ import numpy as np
 
 from bert_tf.checkpoints import checkpoint_files, formats
 from bert_tf.config import flag_parsers
-from bert_tf.config.options import upgrade
 from bert_tf.errors import TrainingError, UserError
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime import atomic_files, files, run_files
@@ -110,7 +109,7 @@ def begin(folder: RunFolder, runs: Iterable[str]) -> None:
 def is_finished(options: FineTuningFlags) -> bool:
     """Returns whether a run with these options has finished in its folder."""
     run = run_files.read_run(options.output_dir)
-    recorded = upgrade(type(options), run.get("flags") or {})
+    recorded = run.get("flags") or {}
     requested = {**options.values(), "output_dir": None}
     has_results = files.exists(os.path.join(options.output_dir, "eval_results.json"))
     return bool(run.get("finished")) and has_results and {**recorded, "output_dir": None} == requested

@@ -58,7 +58,6 @@ class Model(ModelOptions):
         "auto",
         choices=("auto", *SIZES),
         help="Model size when training from scratch; auto: tiny to base, by the amount of text.",
-        earlier_default="base",
     )
 
 
