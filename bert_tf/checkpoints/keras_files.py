@@ -17,7 +17,7 @@ from bert_tf.checkpoints import tensorflow_weights
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import files, machine_memory
 from bert_tf.runtime.json_files import parse
-from bert_tf.runtime.settings import TEXT, Settings
+from bert_tf.runtime.settings import TEXT, Settings, read_settings
 
 END, CONFIG, WEIGHTS, ASSETS = ".keras", "config.json", "model.weights.h5", "assets/"
 OPTIMIZER = "optimizer/"
@@ -70,9 +70,27 @@ def read(path: str) -> KerasFile:
 
 
 def read_weights(path: str) -> dict[str, np.ndarray]:
-    """{path in the model: array} of a `.weights.h5`, without those of the optimizer; UserError if it is damaged."""
-    with files.local_copy(path) as local:
-        return _weights(path, local)
+    """{path in the model: array} of a `.weights.h5`, without those of the optimizer; {} if there is none.
+
+    Raises UserError if it is damaged, or lacks one of the shards that it was split into.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    for shard in [path] if files.is_file(path) else _shards(path):
+        with files.local_copy(shard) as local:
+            arrays |= _weights(shard, local)
+    return arrays
+
+
+def _shards(path: str) -> list[str]:
+    """The files that Keras has split a `.weights.h5` into, which its index names; [] without one."""
+    index = f"{path.removesuffix('.h5')}.json"
+    places = read_settings(index).inside("weight_map")
+    names = sorted({name for each in places.values() for name in (each if isinstance(each, list) else [each])}, key=str)
+    shards = [os.path.join(os.path.dirname(path), os.path.basename(str(name))) for name in names]
+    missing = [shard for shard in shards if not files.is_file(shard)]
+    if missing:
+        raise UserError(f"{index} names {len(shards)} files, and {missing[0]} is missing: fetch the folder again.")
+    return shards
 
 
 def _weights(path: str, source: Any) -> dict[str, np.ndarray]:

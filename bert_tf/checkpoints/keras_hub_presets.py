@@ -121,13 +121,12 @@ def _read_folder(path: str) -> Preset:
         read_settings(os.path.join(path, f"{name}.json")) for name in ("config", "task", "preprocessor", "tokenizer")
     )
     preprocessor = preprocessor or task.inside("config").inside("preprocessor")
-    if not files.is_file(os.path.join(path, WEIGHTS)):
-        raise UserError(f"{path} has no {WEIGHTS}: fetch the preset again.")
     weights: dict[str, np.ndarray] = {}
     for name, in_task in ((WEIGHTS, False), (TASK_WEIGHTS, True)):
-        file = os.path.join(path, name)
-        found = keras_files.read_weights(file) if files.is_file(file) else {}
+        found = keras_files.read_weights(os.path.join(path, name))
         weights |= {path_here(each, in_task=in_task): array for each, array in found.items()}
+        if not weights:
+            raise UserError(f"{path} has no {WEIGHTS}: fetch the preset again.")
     folder, assets = os.path.join(path, "assets", "tokenizer"), {}
     for name in files.names(folder) if files.is_folder(folder) else ():
         with files.open_binary(os.path.join(folder, name)) as opened:

@@ -220,6 +220,20 @@ def test_head_of_a_classifier_preset_is_read(tmp_path, size, activation, kind):
     np.testing.assert_allclose(1 / (1 + np.exp(-logits)) if activation else logits, expected, atol=2e-5)
 
 
+def test_preset_in_shards_is_read(tmp_path):
+    backbone = theirs()
+    backbone.save_to_preset(str(tmp_path / "p"), max_shard_size=4e-6)
+    shards = sorted(path.name for path in (tmp_path / "p").glob("model_*.weights.h5"))
+    assert len(shards) > 2 and not (tmp_path / "p" / "model.weights.h5").exists()
+    found = formats.read(str(tmp_path / "p"))
+    model = heads.BertModel(found.config)
+    weights.assign(model, found.weights)
+    assert_same_answers(backbone, model)
+    (tmp_path / "p" / shards[1]).unlink()
+    with pytest.raises(UserError, match=f"names {len(shards)} files, and .*{shards[1]} is missing"):
+        formats.read(str(tmp_path / "p"))
+
+
 def test_head_of_another_task_is_named(tmp_path, caplog):
     theirs().save_to_preset(str(tmp_path / "p"))
     (tmp_path / "p" / "task.json").write_text('{"registered_name": "keras_hub>BertTextToImage"}')
