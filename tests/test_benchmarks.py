@@ -31,6 +31,7 @@ RUNS = {  # script: arguments, and what it prints
     "small_tables.py": ("table cells.jsonl", "tf_idf"),
     "calibration.py": ("table calibration.jsonl", "| SST-2 | 8 | 1 | 0.500 |"),
     "few_examples.py": ("table few.jsonl", "| tags | 100 | 50.0 |"),
+    "own_text.py": ("table own.jsonl", "| novels | 0.4 | 2 | tiny | 5.95 (+0.35) |"),
     "attack/properties.py": ("--examples=5 --readers=table.csv", "table.csv"),
 }
 MORE = {  # script: what it needs
@@ -73,6 +74,8 @@ def folder(tmp_path_factory):
     (folder / "calibration.jsonl").write_text(json.dumps(cell) + "\n")
     cell = {"system": "bert_tf", "kind": "tags", "examples": 100, "seed": 0, "score": 0.5}
     (folder / "few.jsonl").write_text(json.dumps(cell) + "\n")
+    cell = {"corpus": "novels", "megabytes": 0.4, "recipe": "default", "minutes": 2.0, "model_size": "tiny"}
+    (folder / "own.jsonl").write_text(json.dumps(cell | {"loss": 5.947, "unigram": 6.296}) + "\n")
     config = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
     values = {"config": config, "vocabulary": checkpoint_cases.PIECES, "lower_case": True}
     weights = tiny.random_weights(heads.BertModel(config))
