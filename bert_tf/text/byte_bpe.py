@@ -116,7 +116,7 @@ class Normalizing:
         after = tf.range(tf.size(ids.values, tf.int64)) + row_numbers(ids) + 1
 
         def of_source(offsets: tf.Tensor) -> tf.Tensor:
-            offsets = tf.tensor_scatter_nd_update(tf.zeros(splits[-1:], tf.int64), after[:, None], offsets)
+            offsets = tf.tensor_scatter_nd_update(tf.zeros(tf.reshape(splits[-1], [1]), tf.int64), after[:, None], offsets)
             rows = tf.RaggedTensor.from_row_splits(offsets, splits, validate=False)
             return tf.gather(tf_text.find_source_offsets(places, rows).values, after)
 
@@ -250,7 +250,7 @@ class ByteBpe:
         counts = tf.tensor_scatter_nd_update(tf.ones_like(place, tf.int64), others[:, None], merged.row_lengths())
         splits = tf.concat([[0], tf.cumsum(counts)], 0)
         of_whole, of_others = tf.gather(splits, whole), ragged_rows(splits, others).values
-        total = splits[-1:]
+        total = tf.reshape(splits[-1], [1])
 
         def joined(one: tf.Tensor, many: tf.Tensor) -> tf.Tensor:
             return tf.tensor_scatter_nd_update(tf.scatter_nd(of_whole[:, None], one, total), of_others[:, None], many)

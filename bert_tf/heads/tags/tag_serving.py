@@ -137,7 +137,7 @@ class TagServing:
         lasts = tf.concat([firsts, tf.shape(ids.values)], 0)[1:] - 1
         begins, stops = tf.gather(starts.values, firsts), tf.gather(ends.values, lasts)
         begins, stops = whitespace.trimmed(text, owners, tf.cast(begins, tf.int32), tf.cast(stops, tf.int32))
-        is_word = tf.ensure_shape(stops > begins, [None])  # not tokens of white space
+        is_word = stops > begins  # not tokens of white space
         firsts, owners, begins, stops = (tf.boolean_mask(x, is_word) for x in (firsts, owners, begins, stops))
         columns = {"firsts": firsts, "owners": owners, "has_token": tf.fill([tf.size(firsts)], True)}
         rest = {"text": text, "starts": begins, "ends": stops}
