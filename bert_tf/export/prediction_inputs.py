@@ -17,6 +17,7 @@ from bert_tf.runtime import files
 STANDARD_INPUT = "-"
 SQUAD = ".json"
 EXTENSIONS = (".txt", *tables.EXTENSIONS)
+FIRST, SECOND = "text_a", "text_b"  # of a pair
 TEXT = "text"  # the column that is read if there is none of the input's name
 
 Inputs = Mapping[str, int | None]
@@ -91,9 +92,9 @@ def number_of_texts(path: str, columns: str | None) -> int | None:
     row = next(tables.read(path))[1]
     names, listed = set(row), row.get("choices")
     choices = len(listed) if isinstance(listed, list) else sum(f"choice {n}" in names for n in range(len(names)))
-    if "text_a" not in names:
+    if FIRST not in names:
         return None
-    return 1 + (choices or int("text_b" in names))
+    return 1 + (choices or int(SECOND in names))
 
 
 def read_words(path: str, column: str, *, id_column: str | None = None) -> Iterator[Example]:
@@ -170,6 +171,11 @@ def _columns_of(path: str, inputs: Inputs, row: Mapping[str, Any]) -> list[str]:
         raise UserError(
             f"{path} has no column {', '.join(map(repr, missing))}; its columns: {listed(row)}. "
             "Name those with the texts: --text_columns=NAME."
+        )
+    if names == [FIRST] and SECOND in row:
+        raise UserError(
+            f"{path} has the columns {FIRST} and {SECOND}, and the model takes one text: pass "
+            f"--text_columns={FIRST} to use only that, or export the model again with --num_texts=2."
         )
     return names
 

@@ -138,6 +138,14 @@ def test_choices_are_a_list_or_columns(exports, capsys, tmp_path, name, content,
     assert json.loads(row)["label"] == "long" and list(json.loads(row).values())[0] == "x"
 
 
+def test_pairs_for_a_model_of_single_texts_are_an_error(exports, capsys, tmp_path):
+    (tmp_path / "a.csv").write_text("text_a,text_b\n12,123\n")
+    command = ["predict", str(exports["single"]), "--file", str(tmp_path / "a.csv"), "--json"]
+    assert main.main(command) == 2
+    assert "--text_columns=text_a to use only that, or export the model again with --num_texts=2" in capsys.readouterr().err
+    assert main.main([*command, "--text_columns=text_a"]) == 0
+
+
 def test_output_is_tsv_or_jsonl_and_can_be_read_again(exports, capsys, tmp_path):
     (tmp_path / "a.tsv").write_text("number\ttext_a\ttext_b\nq7\t1\t123\nq8\t\t\n")
     arguments = ["--file", tmp_path / "a.tsv", "--id_column=number"]
