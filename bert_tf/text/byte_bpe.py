@@ -116,7 +116,7 @@ class Normalizing:
         after = tf.range(tf.size(ids.values, tf.int64)) + row_numbers(ids) + 1
 
         def of_source(offsets: tf.Tensor) -> tf.Tensor:
-            offsets = tf.tensor_scatter_nd_update(tf.zeros(tf.reshape(splits[-1], [1]), tf.int64), after[:, None], offsets)
+            offsets = tf.tensor_scatter_nd_update(tf.zeros([splits[-1]], tf.int64), after[:, None], offsets)
             rows = tf.RaggedTensor.from_row_splits(offsets, splits, validate=False)
             return tf.gather(tf_text.find_source_offsets(places, rows).values, after)
 

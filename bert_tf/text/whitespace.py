@@ -47,7 +47,7 @@ def composed(characters: Characters) -> Characters:
     normal, starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
     splits = normal.row_splits + tf.range(tf.size(normal.row_splits, tf.int64))  # the kernel needs one in every row
     after = tf.range(tf.size(normal.values, tf.int64)) + row_numbers(normal) + 1
-    offsets = tf.tensor_scatter_nd_update(tf.zeros(tf.reshape(splits[-1], [1]), tf.int64), after[:, None], starts.values)
+    offsets = tf.tensor_scatter_nd_update(tf.zeros([splits[-1]], tf.int64), after[:, None], starts.values)
     rows = tf.RaggedTensor.from_row_splits(offsets, splits, validate=False)
     offsets = tf.gather(tf_text.find_source_offsets(places, rows).values, after)  # in bytes of its text
     bounds = tf.cumsum(utf8_sizes(points.values))  # after each character of the batch

@@ -142,7 +142,8 @@ def test_pairs_for_a_model_of_single_texts_are_an_error(exports, capsys, tmp_pat
     (tmp_path / "a.csv").write_text("text_a,text_b\n12,123\n")
     command = ["predict", str(exports["single"]), "--file", str(tmp_path / "a.csv"), "--json"]
     assert main.main(command) == 2
-    assert "--text_columns=text_a to use only that, or export the model again with --num_texts=2" in capsys.readouterr().err
+    advice = "--text_columns=text_a to use only that, or export the model again with --num_texts=2"
+    assert advice in capsys.readouterr().err
     assert main.main([*command, "--text_columns=text_a"]) == 0
 
 
