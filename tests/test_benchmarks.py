@@ -98,7 +98,7 @@ def test_every_script_is_listed():
     assert {name for name in found if not name.startswith("peers/")} - shared == {*RUNS, *MORE}
 
 
-@pytest.mark.scripts
+@pytest.mark.slow
 @pytest.mark.parametrize("script", RUNS)
 def test_script_runs_on_tiny_inputs(script, folder):
     before = (SCRIPTS / "README.md").read_bytes()

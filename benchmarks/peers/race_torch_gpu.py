@@ -33,7 +33,7 @@ def pooling(work, config, precision, device, mode):
 
     def pooled():
         with torch.inference_mode():
-            return model(**{name: x.to(device) for name, x in inputs.items()}).pooler_output.cpu().numpy()
+            return model(**{name: x.to(device) for name, x in inputs.items()}).pooler_output.float().cpu().numpy()
 
     return pooled
 
