@@ -62,7 +62,8 @@ class MultipleChoice(Classes):
 
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
-        return cls(len(about["labels"])).with_temperature(about.get("temperature", 1.0))
+        count = (about.get("inputs") or {}).get("choices") or len(about["labels"])
+        return cls(count).with_temperature(about.get("temperature", 1.0))
 
     def label_counts(self, labels: np.ndarray) -> np.ndarray | None:
         """None: choices have no names."""

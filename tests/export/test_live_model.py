@@ -231,6 +231,21 @@ def test_export_takes_a_checkpoint(folders, capsys, tmp_path):
     assert row["value"] == pytest.approx(float(logits_of(folders["number"], "a b", "c")), abs=1e-5)
 
 
+@pytest.mark.slow
+def test_export_of_choices_has_models_of_engines(folders, capsys, tmp_path):
+    assert main.main(["export", folders["choice"], str(tmp_path / "out"), "--num_texts=3", "--engine=onnx"]) == 0
+    capsys.readouterr()
+    texts = ["--text=a b", "--choice=c", "--choice=d e", "--json"]
+    live, graph, engine = (
+        printed(capsys, "predict", folder, *texts, *flags)[0]["probabilities"]
+        for folder, flags in (
+            (folders["choice"], []),
+            *((tmp_path / "out", [f"--engine={each}"]) for each in ("tensorflow", "onnx")),
+        )
+    )
+    assert live == pytest.approx(graph, abs=1e-5) and graph == pytest.approx(engine, abs=1e-5)
+
+
 def test_what_cannot_be_used_says_why(folders, capsys, tmp_path):
     assert main.main(["predict", folders["headless"], "--text=a"]) == 2
     assert "has no head that answers: `bert-tf extract` gives its vectors" in capsys.readouterr().err
