@@ -74,6 +74,14 @@ def _cr_lines(file: IO[bytes]) -> Iterator[bytes]:
         yield (line.removesuffix("\r") + "\n" if line.endswith("\r") else line).encode("latin-1")
 
 
+def has_mark(path: str) -> bool:
+    """Returns whether a file begins with the byte order mark of UTF-8."""
+    if not files.is_file(path):
+        return False
+    with files.open_binary(path) as file:
+        return bool(file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8)
+
+
 class Decoder:
     """Decodes the lines of a file one after the other.
 

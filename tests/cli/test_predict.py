@@ -138,6 +138,17 @@ def test_choices_are_a_list_or_columns(exports, capsys, tmp_path, name, content,
     assert json.loads(row)["label"] == "long" and list(json.loads(row).values())[0] == "x"
 
 
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_predictions_begin_with_a_byte_order_mark_if_the_table_does(exports, capsys, tmp_path, mark):
+    (tmp_path / "a.csv").write_bytes(mark + "text\nM\u00fcller\n".encode())
+    for name in ("b.csv", "b.tsv"):
+        answers(capsys, exports["single"], "--file", tmp_path / "a.csv", "--output", tmp_path / name)
+        header = b"text,label," if name == "b.csv" else b"text\tlabel\t"
+        assert (tmp_path / name).read_bytes().startswith((mark if name == "b.csv" else b"") + header)
+    again = ["--file", tmp_path / "b.csv", "--text_columns=text", "--json"]
+    assert json.loads(answers(capsys, exports["single"], *again)[0])["text"] == "M\u00fcller"
+
+
 def test_pairs_for_a_model_of_single_texts_are_an_error(exports, capsys, tmp_path):
     (tmp_path / "a.csv").write_text("text_a,text_b\n12,123\n")
     command = ["predict", str(exports["single"]), "--file", str(tmp_path / "a.csv"), "--json"]

@@ -29,7 +29,7 @@ from typing import Any
 from bert_tf.cli import bulk_files, shared_flags
 from bert_tf.cli.text_progress import report_texts
 from bert_tf.config.flag_parsers import comma_separated
-from bert_tf.data import tables
+from bert_tf.data import tables, text_lines
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text, leave_out, listed
 from bert_tf.export import engine_predictor, loaded_model, prediction_inputs, quick_export, tagged_words, zero_shot
@@ -170,7 +170,8 @@ def _tagged(
 def _write(arguments: argparse.Namespace, predicted: Iterator[Answered]) -> None:
     rows = report_texts(predicted, name="predicting", file=arguments.file, output=arguments.output)
     if arguments.output:
-        prediction_files.write_rows(arguments.output, rows)
+        has_mark = arguments.file is not None and text_lines.has_mark(arguments.file)
+        prediction_files.write_rows(arguments.output, rows, has_mark=has_mark)
         print(f"The predictions are in {arguments.output}.")
         return
     has_one = arguments.file is None

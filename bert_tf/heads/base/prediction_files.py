@@ -92,14 +92,17 @@ def write(folder: str, name: str, rows: Iterable[Answered]) -> str:
     return path
 
 
-def write_rows(path: str, rows: Iterable[Answered], *, shared: bool = False) -> None:
+def write_rows(path: str, rows: Iterable[Answered], *, shared: bool = False, has_mark: bool = False) -> None:
     """Writes rows as they come, as the name of the file says (JSON lines by default), whole or not at all.
 
-    shared: whether other processes may write the same file at the same time.
+    shared: whether other processes may write the same file at the same time. has_mark: whether a .csv begins with a
+    byte order mark, without which Excel does not read it as UTF-8.
     """
     extension = os.path.splitext(path)[1].lower()
     if extension not in TABLES:
-        write_lines(path, LINES.get(extension, json_lines)(rows), shared=shared)
+        lines = LINES.get(extension, json_lines)(rows)
+        mark = ["\ufeff"] if has_mark and extension == ".csv" else []
+        write_lines(path, itertools.chain(mark, lines), shared=shared)
         return
     with atomic_write(path, shared=shared) as partial:
         TABLES[extension](partial, rows)
