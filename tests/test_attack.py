@@ -9,13 +9,15 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks/attack"))
 import properties  # noqa: E402
 
 EXAMPLES = 12
+OPTIONAL = {"about.json"}  # without which an export works, so that most damage is ignored
 
 
 @pytest.mark.parametrize("name", [*properties.READERS, "tf_index"])
 def test_malformed_files_are_user_errors_that_leave_nothing(name):
     reader = properties.READERS[name] if name in properties.READERS else properties.tf_index()
     counts = properties.run(reader, EXAMPLES, derandomize=True)
-    assert counts.refused and counts.read + counts.refused >= EXAMPLES // 2
+    assert counts.refused or name in OPTIONAL
+    assert counts.read + counts.refused >= EXAMPLES // 2
 
 
 def test_defects_are_found():

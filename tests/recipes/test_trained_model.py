@@ -97,16 +97,9 @@ def test_comparison_texts_exist_for_every_input_form():
     [([], None), (["run_squad.py", "--null_score_diff_threshold=0"], 0.0), (["--null_score_diff_threshold", "0"], 0.0)],
 )
 def test_recorded_threshold_counts_only_if_given(command, threshold):
-    recorded = {"null_score_diff_threshold": 0.0, "version_2_with_negative": True, "recompute": True}
+    recorded = {"null_score_diff_threshold": 0.0, "version_2_with_negative": True, "gradient_checkpointing": True}
     options = trained_model._options({"name": "squad/v2.0", "flags": recorded, "command": command}, "run.json")
     assert (options.null_score_diff_threshold, options.training.gradient_checkpointing) == (threshold, True)
-
-
-def test_earlier_label_types_are_upgraded():
-    options = trained_model._options(
-        {"name": "table", "flags": {"task_name": "table", "label_type": "multi_label"}}, "run.json"
-    )
-    assert options.label_type == "multi_label"
 
 
 def test_the_step_of_an_export_is_that_of_its_weights(tmp_path):
