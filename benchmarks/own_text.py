@@ -3,10 +3,10 @@
   python benchmarks/own_text.py run CORPORA cells.jsonl --megabytes=0.4,2,100 --minutes=3
   python benchmarks/own_text.py table cells.jsonl
 
-CORPORA has a folder of text files for each corpus. Each cell pre-trains on files in a random order up to so many
+CORPORA has a folder of text files for each corpus. Each cell pre-trains on files in a random order, up to that many
 megabytes. The recipes share the size of the model and the vocabulary that the default chose, and score the same
-held-out text, so that they differ in the training only. The table has the masked LM loss after the budget, below it how
-far that is below the loss of guessing by frequency. A cell that cells.jsonl has is not run again.
+held-out text, so they differ only in training. The table has the masked LM loss after the budget, and in parentheses
+how far it is below the loss of guessing by frequency. Cells that are already in cells.jsonl are not run again.
 """
 
 import argparse
@@ -24,7 +24,7 @@ RECIPES = ("default", "google", "budget")
 
 
 def sample(corpus: pathlib.Path, folder: pathlib.Path, size: int) -> None:
-    """Copies files in a random order up to so many characters."""
+    """Copies files in a random order, up to that many characters."""
     files = sorted(path for path in corpus.iterdir() if path.is_file())
     random.Random(0).shuffle(files)
     for path in files:

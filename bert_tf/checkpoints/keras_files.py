@@ -85,8 +85,10 @@ def _shards(path: str) -> list[str]:
     """The files that Keras has split a `.weights.h5` into, which its index names; [] without one."""
     index = f"{path.removesuffix('.h5')}.json"
     places = read_settings(index).inside("weight_map")
-    names = sorted({name for each in places.values() for name in (each if isinstance(each, list) else [each])}, key=str)
-    shards = [os.path.join(os.path.dirname(path), os.path.basename(str(name))) for name in names]
+    names = [name for each in places.values() for name in (each if isinstance(each, list) else [each])]
+    if any(not isinstance(name, str) or os.path.basename(name) != name for name in names):
+        raise UserError(f"{index} has no weight_map from names to files in its folder: fetch the folder again.")
+    shards = [os.path.join(os.path.dirname(path), name) for name in sorted(set(names))]
     missing = [shard for shard in shards if not files.is_file(shard)]
     if missing:
         raise UserError(f"{index} names {len(shards)} files, and {missing[0]} is missing: fetch the folder again.")

@@ -250,7 +250,7 @@ class ByteBpe:
         counts = tf.tensor_scatter_nd_update(tf.ones_like(place, tf.int64), others[:, None], merged.row_lengths())
         splits = tf.concat([[0], tf.cumsum(counts)], 0)
         of_whole, of_others = tf.gather(splits, whole), ragged_rows(splits, others).values
-        total = tf.reshape(splits[-1], [1])
+        total = tf.reshape(splits[-1], [1])  # of a static shape, unlike splits[-1:], so that results have a rank
 
         def joined(one: tf.Tensor, many: tf.Tensor) -> tf.Tensor:
             return tf.tensor_scatter_nd_update(tf.scatter_nd(of_whole[:, None], one, total), of_others[:, None], many)

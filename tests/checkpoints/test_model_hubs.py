@@ -229,6 +229,13 @@ def test_preset_in_shards_is_read(tmp_path):
     model = heads.BertModel(found.config)
     weights.assign(model, found.weights)
     assert_same_answers(backbone, model)
+    index = tmp_path / "p" / "model.weights.json"
+    content = index.read_text()
+    for damaged in ("../other.h5", ["a/b.h5"], {"a": 1}, [[]], None):
+        index.write_text(json.dumps({"weight_map": {"/layers/a/vars": damaged}}))
+        with pytest.raises(UserError, match=r"weights.json has no weight_map from names to files in its folder"):
+            formats.read(str(tmp_path / "p"))
+    index.write_text(content)
     (tmp_path / "p" / shards[1]).unlink()
     with pytest.raises(UserError, match=f"names {len(shards)} files, and .*{shards[1]} is missing"):
         formats.read(str(tmp_path / "p"))
