@@ -131,7 +131,7 @@ class FineTuneOptions(Options, total=False):
     tag_head: Literal["linear", "crf"]  # Tagging: label each word by itself, or the words of a sentence as a chain.
     tag_scheme: Literal["auto", "iob1", "iob2", "bioes", "plain"]  # Tagging: scheme of the tags; plain: each tag stands for itself.
     task_name: str  # Task: MRPC or another GLUE task, swag, xnli/de, table, ner/conll2003, pairs, or my_package.module/name.
-    temperature: str  # Divide logits by this number before they become probabilities, in predictions and export; best: by the one that fits the development set (classes, choices and questions).
+    temperature: str  # Divide logits by this number before they become probabilities, in predictions and export; best: by the one that fits the development set (classes, labels, choices and questions).
     tfds_dir: StrPath  # Folder of tensorflow-datasets. Default: ~/tensorflow_datasets.
     tfds_name: str  # Dataset of tensorflow-datasets as a table, such as ag_news_subset; its features are the columns.
     train_batch_size_grid: str  # Batch sizes to try, such as 16,32; replaces train_batch_size.

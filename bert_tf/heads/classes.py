@@ -179,7 +179,11 @@ class Classes(TextHead):
 
     def confidence(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, Any]:
         prior = confidence.FEW_ROWS if self.fits_temperature else None
-        return confidence.report(predictions["logits"], labels[:, None], prior)
+        return confidence.report(*self._choices(predictions["logits"], labels), prior)
+
+    def _choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Logits [m, C] of m choices between C outputs, and the number of the right output of each [m, 1]."""
+        return logits, labels[:, None]
 
     def calibrated(self, predictions: Mapping[str, np.ndarray], split: Any) -> tuple[Self, str]:
         """With the temperature that fits labelled predictions best, if it is to be found."""

@@ -99,10 +99,11 @@ class MultiLabel(Classes):
     def from_about(cls, about: Mapping[str, Any]) -> Self:
         labels = [str(label) for label in about["labels"]]
         reads = about.get("reads") or {}  # which a checkpoint from elsewhere has not
-        return cls(labels, reads.get("label_separator", ","), about.get("thresholds"))
+        head = cls(labels, reads.get("label_separator", ","), about.get("thresholds"))
+        return head.with_temperature(about.get("temperature", 1.0))
 
     def about(self) -> dict[str, Any]:
-        return {"thresholds": self.thresholds.tolist()}
+        return {"thresholds": self.thresholds.tolist(), **super().about()}
 
     def encode(self, examples: Sequence[Example]) -> np.ndarray:
         """1 where a label holds, float32 [n, C]."""
@@ -173,20 +174,20 @@ class MultiLabel(Classes):
 
     def correct(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor | None:
         """1 where all labels are as predicted, float32 [B]."""
-        holds = tf.cast(tf.sigmoid(outputs["logits"]) > self.thresholds, tf.float32)
+        holds = tf.cast(self.predictions(outputs)["probabilities"] > self.thresholds, tf.float32)
         return tf.cast(tf.reduce_all(tf.equal(holds, labels), -1), tf.float32)
 
     def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Batch | None = None) -> dict[str, tf.Tensor]:
         """Logits and probabilities of each label by itself, [B, C]."""
-        return {"logits": outputs["logits"], "probabilities": tf.sigmoid(outputs["logits"])}
+        return {"logits": outputs["logits"], "probabilities": tf.sigmoid(outputs["logits"] / self.temperature)}
 
     def predicted(self, predictions: Mapping[str, np.ndarray]) -> np.ndarray:
         """1 where a label holds, int32 [n, C]."""
-        return (predictions["probabilities"] > self.thresholds).astype(np.int32)
+        return (self._shares(predictions["logits"]) > self.thresholds).astype(np.int32)
 
     def probabilities(self, predictions: Mapping[str, np.ndarray], rows: int | slice = slice(None)) -> np.ndarray:
         """Of each label by itself, [n, C] or of one row [C]."""
-        return np.asarray(predictions["probabilities"][rows], np.float64)
+        return np.asarray(self._shares(predictions["logits"][rows]), np.float64)
 
     def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
         """The mean over the labels."""
@@ -206,36 +207,37 @@ class MultiLabel(Classes):
         return {"label": tf.strings.regex_replace(repeated, ends, "")}
 
     def _shares(self, logits: np.ndarray) -> np.ndarray:
-        return sigmoid(logits)
+        return sigmoid(logits / self.temperature)
+
+    def _choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Each label of each example is a choice of two outputs: it applies, whose logit is given, or not, with 0."""
+        pairs = np.stack([logits, np.zeros_like(logits)], -1).reshape(-1, 2)
+        return pairs, np.where(labels > 0, 0, 1).reshape(-1, 1)
 
     def calibrated(self, predictions: Mapping[str, np.ndarray], split: Any) -> tuple[Self, str]:
-        """With the threshold of each label that gives the best F1, if they are to be found."""
+        """With the temperature that fits best, then the thresholds with the best F1, as far as they are to be found."""
+        head, sentence = super().calibrated(predictions, split)
         if not self.finds_best:
-            return self, ""
+            return head, sentence
         labels = self.compare(predictions, split)[0]
-        best = self._with_thresholds(metrics.best_thresholds(labels, predictions["probabilities"]))
-        shown = ", ".join(f"{label} {value:.2f}" for label, value in list(best.calibration.items())[:MAX_SHOWN])
-        more = " ..." * (self.size > MAX_SHOWN)
-        return best, f"Labels hold above {shown}{more}; with {THRESHOLD} for all of them"
-
-    def with_temperature(self, temperature: float | None) -> Self:
-        """Raises UserError unless it is 1."""
-        return super(Classes, self).with_temperature(temperature)
-
-    def confidence(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, Any]:
-        """Nothing: labels have thresholds."""
-        return {}
+        best = head._with_thresholds(metrics.best_thresholds(labels, head._shares(predictions["logits"])))
+        thresholds = list(zip(self.labels, best.thresholds.tolist(), strict=True))
+        shown = ", ".join(f"{label} {value:.2f}" for label, value in thresholds[:MAX_SHOWN])
+        found = f"Thresholds: {shown}{' ...' * (self.size > MAX_SHOWN)}; with {THRESHOLD} for all of them"
+        return best, f"{sentence}\n{found}".strip()
 
     @property
-    def calibration(self) -> dict[str, float]:
-        """{label: threshold}."""
-        return dict(zip(self.labels, self.thresholds.tolist(), strict=True))
+    def calibration(self) -> dict[str, Any]:
+        """{"temperature"}, and {"thresholds": {label: threshold}} if they are to be found."""
+        thresholds = dict(zip(self.labels, self.thresholds.tolist(), strict=True))
+        return {**super().calibration, **({"thresholds": thresholds} if self.finds_best else {})}
 
-    def with_calibration(self, stored: Mapping[str, float]) -> Self:
-        """With stored thresholds of the same labels, unless a flag set one."""
-        if self.is_fixed or stored.keys() != set(self.labels):
-            return self
-        return self._with_thresholds([stored[label] for label in self.labels])
+    def with_calibration(self, stored: Mapping[str, Any]) -> Self:
+        """With stored thresholds of the same labels, unless a flag set one, and the stored temperature."""
+        head, thresholds = super().with_calibration(stored), stored.get("thresholds") or {}
+        if self.is_fixed or thresholds.keys() != set(self.labels):
+            return head
+        return head._with_thresholds([thresholds[label] for label in self.labels])
 
     def _with_thresholds(self, thresholds: npt.ArrayLike) -> Self:
         head = copy.copy(self)
@@ -245,7 +247,7 @@ class MultiLabel(Classes):
 
 def sigmoid(logits: np.ndarray) -> np.ndarray:
     """The sigmoid, float32."""
-    return (0.5 * (1 + np.tanh(0.5 * logits.astype(np.float64)))).astype(np.float32)
+    return (0.5 * (1 + np.tanh(0.5 * np.asarray(logits, np.float64)))).astype(np.float32)
 
 
 def split_labels(label: Any, separator: str) -> list[str | None]:

@@ -46,9 +46,9 @@ def parse_temperature(text: str) -> float | None:
     return value
 
 
-def softmax(logits: ArrayLike, temperature: float = 1.0) -> np.ndarray:
+def softmax(logits: ArrayLike, temperature: ArrayLike = 1.0) -> np.ndarray:
     """The softmax of logits / temperature along the last axis, float64."""
-    scaled = np.asarray(logits, np.float64) / temperature
+    scaled = np.asarray(logits, np.float64) / np.asarray(temperature, np.float64)
     shares = np.exp(scaled - scaled.max(-1, keepdims=True))
     return shares / shares.sum(-1, keepdims=True)
 
@@ -142,12 +142,9 @@ def report(logits: Rows, right: Rows, prior: Prior | None = None) -> dict[str, A
     temperature = fit_temperature(logits, right, prior)
     is_proposed = len(logits) >= FEWEST and temperature != 1
     halves = [fit_temperature(logits[1 - half :: 2], right[1 - half :: 2], prior) for half in (0, 1)]  # of other rows
-    best = [int(np.argmax(values)) for values in logits]
-    is_right = [float(index in numbers) for numbers, index in zip(right, best, strict=True)]
-    plain = [softmax(values)[index] for values, index in zip(logits, best, strict=True)]
-    scaled = [
-        softmax(values, halves[row % 2])[index] for row, (values, index) in enumerate(zip(logits, best, strict=True))
-    ]
+    others = np.resize(halves, len(logits))
+    columns = [_predicted(logits[rows], right[rows], others[rows]) for rows in _slices(logits)]
+    is_right, plain, scaled = np.concatenate([np.zeros((3, 0)), *columns], 1)
     return {
         "expected_calibration_error": expected_calibration_error(plain, is_right),
         "temperature": temperature,
@@ -155,6 +152,17 @@ def report(logits: Rows, right: Rows, prior: Prior | None = None) -> dict[str, A
         "is_used": prior is not None,
         "bins": reliability(plain, is_right),
     }
+
+
+def _predicted(logits: Rows, right: Rows, temperatures: np.ndarray) -> np.ndarray:
+    """Of the largest logit of each example: whether it is right, its probability, and that with a temperature, [3, n].
+
+    temperatures: of each example, [n].
+    """
+    table, rows, columns = _block(logits, right)
+    best, every = table.argmax(1), np.arange(len(table))
+    is_right = np.bincount(rows, best[rows] == columns, minlength=len(table))
+    return np.stack([is_right, softmax(table)[every, best], softmax(table, temperatures[:, None])[every, best]])
 
 
 def log_losses(logits: np.ndarray, labels: np.ndarray, temperature: float = 1.0) -> np.ndarray:

@@ -45,7 +45,7 @@ GOALS = {  # goal, texts, options
     "pairs": (Classes(LABELS), 2, {"truncation": "only_second"}),
     "windows": (Classes(LABELS), 1, {"windows": Windows(stride=3, most=3)}),
     "windows_max": (Classes(LABELS), 1, {"windows": Windows(stride=3, most=3, pooling="max")}),
-    "multi_label": (MultiLabel(LABELS, thresholds=[0.4, 0.5, 0.6]), 1, {}),
+    "multi_label": (MultiLabel(LABELS, thresholds=[0.4, 0.5, 0.6]), 1, {"temperature": "1.7"}),
     "regression": (Regression(), 2, {}),
     "choice": (MultipleChoice(2), 3, {}),
 }

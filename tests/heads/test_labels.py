@@ -264,10 +264,28 @@ def test_temperature_is_fitted_only_on_request_and_refused_without_softmax():
     lower, _ = plain.with_temperature(None).calibrated(predictions, all_right)
     assert confidence.BOUNDS[0] < lower.temperature < 1.5  # many rows outweigh what fits other tables
     assert fitted.confidence({"logits": logits}, labels)["expected_calibration_error"] == pytest.approx(0.243, abs=1e-3)
-    for goal in (Regression(), MultiLabel(["a", "b"])):
-        assert goal.with_temperature(1.0) is goal and goal.confidence({}, labels) == {}
-        with pytest.raises(UserError, match="temperature needs one class for each text, a choice, or questions"):
-            goal.with_temperature(None)
+    number = Regression()
+    assert number.with_temperature(1.0) is number and number.confidence({}, labels) == {}
+    with pytest.raises(UserError, match="temperature needs classes, labels, choices or questions"):
+        number.with_temperature(None)
+
+
+def test_each_of_several_labels_is_a_choice_that_the_temperature_is_fitted_on():
+    """Three in four answers with a logit of 5 or -5 are right; thresholds are of the probabilities that it makes."""
+    logits = np.array([[5.0, -5.0], [-5.0, 5.0], [5.0, -5.0], [5.0, 5.0]] * 500, np.float32)
+    labels = np.array([[1, 0], [0, 1], [0, 0], [1, 0]] * 500, np.float32)
+    plain, split = MultiLabel(["a", "b"], finds_best=True), types.SimpleNamespace(labels=labels)
+    predictions = {"logits": logits, "probabilities": 1 / (1 + np.exp(-logits)), "row_numbers": np.arange(2000)}
+    fitted, sentence = plain.with_temperature(None).calibrated(predictions, split)
+    assert fitted.temperature == pytest.approx(5 / np.log(3), rel=3e-3)
+    np.testing.assert_allclose(fitted.probabilities(predictions), np.where(logits > 0, 0.75, 0.25), atol=1e-3)
+    graph = fitted.predictions({"logits": tf.constant(logits)})["probabilities"]
+    np.testing.assert_allclose(graph, fitted.from_logits(logits)["probabilities"], rtol=1e-6)
+    assert (fitted.predicted(predictions) == (logits > 0)).all() and "\nThresholds: a 0.5" in sentence
+    again = plain.with_temperature(None).with_calibration(fitted.calibration)
+    assert again.about() == fitted.about() == MultiLabel.from_about({"labels": ["a", "b"], **fitted.about()}).about()
+    assert fitted.confidence(predictions, labels)["expected_calibration_error"] == pytest.approx(0.243, abs=1e-3)
+    assert plain.calibrated(predictions, split)[0].temperature == 1, "it was not asked for"
 
 
 RANKED = np.array([[2.0, 0.5, -1.0], [0.0, 1.0, 3.0]], np.float32)  # scores; below losses of sentence-transformers

@@ -228,9 +228,9 @@ def test_scores_and_details_cover_the_whole_split():
     assert [(row["label"], row["count"]) for row in actual["per_class"]] == [("cat", 2), ("dog", 1)]
     assert Regression().tables(np.zeros(2), np.ones(2)) == {"values": [[0, 1], [0, 1]]}
     task = task_of("several")
-    several, split = task.head.with_calibration({"fox": 0.25, "mat": 0.75}), task.split("dev")
-    answers = {"probabilities": np.array([[0.3, 0.7]]), "row_numbers": np.array([1])}
-    told = several.details({**answers, "logits": np.array([[-1.0, 1.0]])}, split)
+    several, split = task.head.with_calibration({"thresholds": {"fox": 0.25, "mat": 0.75}}), task.split("dev")
+    answers = {"logits": np.log([[0.3 / 0.7, 0.7 / 0.3]]), "row_numbers": np.array([1])}
+    told = several.details(answers, split)
     assert [row["threshold"] for row in told["per_class"]] == [0.25, 0.75] and "confusion" not in told
     assert several.compare(answers, split)[1].tolist() == [[1, 0]]
 

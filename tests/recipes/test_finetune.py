@@ -113,8 +113,8 @@ def test_label_thresholds_are_calibrated_per_label(tmp_path, capsys):
     flags = {**TINY, "data_dir": tmp_path, "output_dir": run, "label_type": "multi_label"}
     code, stdout, stderr = script(**flags, label_threshold="best", do_predict=True, predict_file=tmp_path / "dev.csv")
     assert code == 0, stderr
-    actual = json.loads((run / "label_thresholds.json").read_text())
-    assert list(actual) == ["cat", "dog", "fox"] and "Labels hold above cat 0." in stdout
+    actual = json.loads((run / "label_thresholds.json").read_text())["thresholds"]
+    assert list(actual) == ["cat", "dog", "fox"] and "Thresholds: cat 0." in stdout
     predicted = [json.loads(line) for line in (run / "predictions.jsonl").read_text().splitlines()]
     for row in predicted:
         assert row["label"] == ",".join(name for name, share in row["probabilities"].items() if share > actual[name])

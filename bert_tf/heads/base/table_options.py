@@ -73,7 +73,7 @@ class ProbabilityOptions(TaskOptions):
     temperature: str = flag(
         "1",
         "Divide logits by this number before they become probabilities, in predictions and export; best: by the one "
-        "that fits the development set (classes, choices and questions).",
+        "that fits the development set (classes, labels, choices and questions).",
         free=True,
     )
 

@@ -353,7 +353,7 @@ class TextHead(TunedHead):
         Raises UserError if there is no softmax, unless it is 1.
         """
         if temperature != 1:
-            raise leave_out("temperature needs one class for each text, a choice, or questions")
+            raise leave_out("temperature needs classes, labels, choices or questions")
         return self
 
     def confidence(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def recipe(
         chosen["start"] = "best"
     if is_uneven:
         chosen |= {"class_weights": "balanced", "criterion": "macro_f1"}
-    if label_type == Classes.kind and is_scored and not folds:
+    if label_type in (Classes.kind, MultiLabel.kind) and is_scored and not folds:
         chosen["temperature"] = confidence.BEST
     is_one = not folds and all(given.get(name, value) == value for name, value in sweep.ONE_RUN.items())
     if fraction and is_one and count < REFIT_BELOW:

@@ -54,6 +54,7 @@ def test_flags_win(table, capsys):
         "eval_steps": 5,
         "early_stop_patience": 0,
         "refit": False,
+        "temperature": "1",
     }
     assert table_choice.defaults(table(), options) == {"task_name": "table", **options}
     assert capsys.readouterr().out.endswith("the run is here, from scratch, with rows of 32 tokens.\n")
