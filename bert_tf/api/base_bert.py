@@ -16,12 +16,9 @@ from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, loaded_model, tagged_words
-from bert_tf.export.batches import Predictor, predict_in_order
-from bert_tf.export.static_signature import static_signatures
+from bert_tf.export.batches import BatchFunction, predict_in_order
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.answers import BaseAnswer, Entities, Prediction
-from bert_tf.heads.base.staged_signature import stages_of
-from bert_tf.heads.base.text_head import TextHead
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.masked_lm import MaskedLm
 from bert_tf.heads.vectors import Vectors
@@ -72,7 +69,7 @@ class BaseBert:
         self.kind = loaded.kind
         self.sentence_vectors = loaded.sentence_vectors
         self.report = loaded.report
-        self._extractors: dict[VectorChoice, Predictor] = {}  # each traces a graph once
+        self._extractors: dict[VectorChoice, BatchFunction] = {}  # each traces a graph once
 
     def __repr__(self) -> str:
         config, labels = self.config, self.labels or ()
@@ -114,14 +111,12 @@ class BaseBert:
     def _check_process(self) -> None:
         processes.check()
 
-    def _extractor(self, choice: VectorChoice) -> Predictor:
+    def _extractor(self, choice: VectorChoice) -> BatchFunction:
         """A predictor of "vectors" of single texts."""
-        from bert_tf.heads.vectors.extraction import Extractor
+        from bert_tf.export import live_model
 
         if choice not in self._extractors:
-            self._extractors[choice] = Extractor(
-                self.model, self._loaded.require_tokenizer(self.path), choice, splits_pairs=False
-            )
+            self._extractors[choice] = live_model.vectors_of(self.path, self._loaded, choice)
         return self._extractors[choice]
 
     def _each(self, read: Texts, kind: type[Found], batch_size: int) -> list[Found]:
@@ -205,26 +200,19 @@ class BaseBert:
         return attribution_signature.signature(self.model, self._loaded.require_tokenizer(self.path))
 
     @functools.cached_property
-    def _predictor_of(self) -> Callable[[int | None], loaded_model.Signature]:
-        """Number of texts of an example -> the default signature of the model's task, on the weights of `model`.
+    def _predictor_of(self) -> Callable[[int | None], loaded_model.TextFunction]:
+        """Number of texts of an example, None if nobody says it -> the predictor of the model's task.
 
         Only checkpoints from elsewhere take any number that their head can.
         """
-        return functools.cache(
-            lambda texts: loaded_model.Signature(self._signatures_of(texts)["serving_default"], self.path)
-        )
+        return functools.cache(self._new_predictor)
 
-    @functools.cached_property
-    def _signatures_of(self) -> Callable[..., Any]:
-        """Number of texts of an example, None if nobody says it -> the signatures of the model's task."""
-        return functools.cache(self._new_signatures)
+    def _new_predictor(self, texts: int | None) -> loaded_model.TextFunction:
+        """The predictor of the model's task, on the weights that `model` has when it is asked."""
+        from bert_tf.export import live_model
 
-    def _new_signatures(self, texts: int | None = None) -> Any:
-        """{name: function on strings} of the model's task, in static shapes where these are faster."""
         with plugins.trusting(everything=self.trust_code):
-            signatures = live_signatures(self.path, self._loaded, texts)
-        stages = {name: each._asdict() for name, each in stages_of(signatures).items()}
-        return static_signatures(signatures, stages, "auto")
+            return live_model.predictor_of(self.path, self._loaded, task_of(self.path, self._loaded, texts))
 
     def _tagged_sentences(self, sentences: Any, batch_size: int) -> list[Entities]:
         self._expect("entities")
@@ -233,27 +221,22 @@ class BaseBert:
             Example(str(number), tuple(words), None, f"sentence {number}")
             for number, words in enumerate([sentences] if is_words(sentences) else sentences)
         ]
-        outputs = predict_in_order(self._word_tagger, examples, batch_size=batch_size, window=WINDOW)
+        tagger = self._predictor_of(None).word_tagger
+        assert tagger is not None
+        outputs = predict_in_order(tagger, examples, batch_size=batch_size, window=WINDOW)
         answers = (tagged_words.answered(*pair, tuple(self.labels or ())).answer for pair in outputs)
         return [answer for answer in answers if isinstance(answer, Entities)]
 
-    @property
-    def _word_tagger(self) -> Any:
-        return tagged_words.WordTagger(self._signatures_of()[tagged_words.SIGNATURE])
 
-
-def live_signatures(path: str, loaded: Checkpoint, texts: int | None) -> Any:
-    """{name: tf.function on strings} of a model: of its run where the path is one, else of the kind of its head."""
+def task_of(path: str, loaded: Checkpoint, texts: int | None) -> Any:
+    """The task of a model: of its run if the path is one, else of the kind of its head."""
     from bert_tf.export import live_model
     from bert_tf.recipes import trained_model
 
     is_of_run = not loaded.new_head and files.exists(os.path.join(path, "run.json"))
     if live_model.kind_of(loaded) == MaskedLm.kind or not is_of_run:
-        return live_model.signatures_of(path, loaded, texts)
-    task = trained_model.read_task(path)
-    if isinstance(task.head, TextHead) and task.head.windows:
-        loaded.model.window_pooling = task.head.windows.pooling
-    return task.signatures(loaded.model, loaded.require_tokenizer(path))
+        return live_model.task_of(path, loaded, texts)
+    return trained_model.read_task(path)
 
 
 def examples_of(read: Texts) -> list[Example]:

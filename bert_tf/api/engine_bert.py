@@ -11,6 +11,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor, loaded_model
+from bert_tf.export.predictor import Predictor
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime import files
 
@@ -25,7 +26,7 @@ class EngineBert(Bert):
 
     _is_made_here = True  # type: ignore[assignment]  # it is an export
 
-    def __init__(self, predictor: engine_predictor.EnginePredictor) -> None:
+    def __init__(self, predictor: Predictor) -> None:
         self.path, self.engine, self._predictor, self.trust_code = predictor.folder, predictor.engine, predictor, False
         self.labels, self.kind = list(predictor.labels) or None, predictor.head.kind if predictor.head else None
 
@@ -60,16 +61,14 @@ class EngineBert(Bert):
     @property
     def config(self) -> BertConfig:  # type: ignore[override]
         """The configuration of the encoder."""
-        return self._predictor.config
+        return engine_predictor.config_of(self.path)
 
     @property
     def sentence_vectors(self) -> SentenceVectors | None:  # type: ignore[override]
         """The settings of its vectors, as the export records them."""
-        return self._predictor.sentence_vectors
+        return engine_predictor.sentence_vectors_of(self.path)
 
     def _extractor(self, choice: VectorChoice) -> Any:
-        if not self._predictor.makes_vectors:
-            raise UserError(f"{self.path} makes no vectors by {self.engine}: load it without engine.")
         return self._predictor.extractor(choice)
 
     @property
@@ -77,13 +76,8 @@ class EngineBert(Bert):
         return lambda texts: self._predictor
 
     @property
-    def _word_tagger(self) -> Any:
-        return self._predictor.word_tagger
-
-    def _new_signatures(self, texts: int | None = None) -> Any:
+    def _explainer(self) -> Any:  # type: ignore[override]
         raise UserError(f"{self.engine} has no such method: load {self.path} without engine.")
-
-    _explainer = property(_new_signatures)  # type: ignore[assignment]
 
 
 def load(path: str | os.PathLike[str], engine: str, format_name: str | None = None) -> EngineBert | None:

@@ -11,7 +11,8 @@ from bert_tf.config.segments import SEGMENTS
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.heads.tags import Tags
-from bert_tf.text import tokenizer_kinds
+from bert_tf.text import host_tokenizer_kinds, tokenizer_kinds
+from bert_tf.text.host_tokenizer import HostTokenizer
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.vocabulary import has_capitals, settings_of, with_settings
 
@@ -67,6 +68,13 @@ class Checkpoint:
         if self.tokenizer is None:
             raise UserError(f"{path} has no vocab.txt next to it, without which it takes no strings.")
         return self.tokenizer
+
+    @functools.cached_property
+    def host_tokenizer(self) -> HostTokenizer:
+        """The same tokens without TensorFlow; of a checkpoint with a vocabulary."""
+        return host_tokenizer_kinds.create(
+            self.vocabulary or (), self.lowers_case, special_tokens_in_strings=self.special_tokens
+        )
 
     def with_segments(self, segments: str) -> "Checkpoint":
         """The same checkpoint with "one" segment for both texts of a pair, or "two"; UserError for other values."""

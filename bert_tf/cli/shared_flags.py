@@ -11,7 +11,8 @@ from bert_tf.config.flag_groups import XLA_CACHE_HELP
 from bert_tf.config.train_config import JIT_CHOICES
 from bert_tf.errors import UserError, leave_out
 from bert_tf.export import engine_predictor
-from bert_tf.export.engine_predictor import AUTO, CHOICES, TENSORFLOW, EnginePredictor
+from bert_tf.export.engine_predictor import AUTO, CHOICES, TENSORFLOW
+from bert_tf.export.predictor import Predictor
 from bert_tf.runtime import accelerators, process, tensorflow_startup, xla_options
 from bert_tf.text import special_tokens, vocabulary
 
@@ -97,7 +98,7 @@ def say_engine(arguments: argparse.Namespace, name: str) -> None:
         print(f"Computed by {name}; --engine={TENSORFLOW} uses TensorFlow.", file=sys.stderr)
 
 
-def load_engine(arguments: argparse.Namespace, folder: str) -> EnginePredictor | None:
+def load_engine(arguments: argparse.Namespace, folder: str) -> Predictor | None:
     """The export by the engine that the flag names, see `chosen_engine`; None for TensorFlow."""
     return engine_predictor.load(folder, chosen_engine(arguments, folder))
 

@@ -16,7 +16,7 @@ CHARACTERS_PER_TEXT = 4096  # of a batch, on average: bounds the memory for long
 MAX_PARALLEL_BATCHES = 4  # on as many cores; measured with two
 
 
-class Predictor(Protocol):
+class BatchFunction(Protocol):
     """Anything that computes outputs for a batch of examples."""
 
     def predict(self, examples: Sequence[Example]) -> dict[str, Any]:
@@ -24,7 +24,7 @@ class Predictor(Protocol):
 
 
 def predict_in_order(
-    predictor: Predictor, examples: Iterable[Example], *, batch_size: int, window: int
+    predictor: BatchFunction, examples: Iterable[Example], *, batch_size: int, window: int
 ) -> Iterator[tuple[Example, dict[str, Any]]]:
     """Yields (example, {name: its value of the output}) in the order of the examples.
 

@@ -15,7 +15,7 @@ from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor, engines, host, row_blocks
-from bert_tf.export.engine_predictor import FOLDER, SETTINGS, EnginePredictor, sample
+from bert_tf.export.engine_predictor import FOLDER, SETTINGS, EngineNetwork, sample
 from bert_tf.export.host import Row
 from bert_tf.export.row_blocks import inputs_of
 from bert_tf.model import functional_bert, weights
@@ -94,11 +94,10 @@ def write(
         engine, _, quantize = name.partition("_")
         files.make_folder(os.path.join(path, name))
         engines.write_network(engine, live, os.path.join(path, name), quantize=quantize or None, samples=samples)
-        predictor = EnginePredictor(folder, name, exact=True)
-        outputs[name] = predictor.outputs(texts)
-        predictor = EnginePredictor(folder, name)
-        settings["seconds"][name] = _seconds(predictor, rows)
-        if _is_faster_shared(predictor, checked[-1], settings["max_positions"]):
+        outputs[name] = engine_predictor.predictor_of(folder, name, exact=True).outputs(texts)
+        network = EngineNetwork(folder, name)
+        settings["seconds"][name] = _seconds(network, rows)
+        if _is_faster_shared(network, checked[-1], settings["max_positions"]):
             settings[row_blocks.SHARED].append(name)
         write_json(os.path.join(path, SETTINGS), settings)
     return outputs
@@ -126,20 +125,20 @@ def _checked(live: functional_bert.CheckpointModel, rows: Sequence[Row], setting
     return {"rows": [row._asdict() for row in rows], "numbers": numbers}
 
 
-def _seconds(predictor: EnginePredictor, rows: Sequence[Row]) -> float:
+def _seconds(network: EngineNetwork, rows: Sequence[Row]) -> float:
     """The median time of a row of TIMED_TOKENS, or of as many as the longest row has."""
     longest = max(rows, key=lambda row: len(row.ids))
     row = Row(longest.ids[:TIMED_TOKENS], longest.segments[:TIMED_TOKENS], [0])
-    return round(statistics.median(_call_seconds(lambda: predictor.numbers([row])) for _ in range(TIMED_CALLS)), 6)
+    return round(statistics.median(_call_seconds(lambda: network.numbers([row])) for _ in range(TIMED_CALLS)), 6)
 
 
-def _is_faster_shared(predictor: EnginePredictor, row: Row, longest: int) -> bool:
+def _is_faster_shared(network: EngineNetwork, row: Row, longest: int) -> bool:
     """Returns whether short texts that share rows take less time than padded ones. row: an example of one."""
     lengths = np.random.default_rng(0).integers(*TIMED_LENGTHS, TIMED_TEXTS).clip(max=longest).tolist()
     rows = [Row((row.ids * length)[:length], [0] * length, [0]) for length in lengths]
     plans = [row_blocks.plan(lengths, shares_rows=shares_rows) for shares_rows in (False, True)]
     times = [
-        [_call_seconds(functools.partial(predictor.compute_blocks, rows, blocks)) for blocks in plans]
+        [_call_seconds(functools.partial(network.compute_blocks, rows, blocks)) for blocks in plans]
         for _ in range(TIMED_CALLS)
     ]
     padded, shared = np.min(times[1:], 0)  # the first call of a shape takes longer

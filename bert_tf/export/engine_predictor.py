@@ -1,14 +1,13 @@
-"""An export answered by another engine than TensorFlow, which is not even imported: rows and answers by the host.
+"""The network of an export by another engine than TensorFlow, which is not even imported.
 
-B examples, R rows.
+R rows.
 """
 
 import contextlib
-import functools
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, get_args
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
 
@@ -16,15 +15,15 @@ from bert_tf.checkpoints import sentence_transformers
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.config.sentence_vectors import SentenceVectors
-from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import about_file, engines, host, loaded_model, row_blocks
 from bert_tf.export.about_file import EXTRA
 from bert_tf.export.host import Row
-from bert_tf.export.loaded_model import TextFunction
-from bert_tf.heads.vectors.text_vectors import TextVectors
+from bert_tf.export.predictor import Predictor
+from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.model.static_shapes import Placement
 from bert_tf.runtime import accelerators, files, json_files, stopping
+from bert_tf.runtime.tensorflow_startup import ensure_started
 from bert_tf.text import host_tokenizer_kinds, special_tokens, vocabulary
 from bert_tf.text.host_tokenizer import HostTokenizer
 
@@ -38,109 +37,41 @@ CHECKED = 2  # rows whose numbers are stored with a model, and compared where it
 FAR = {"float32": 1e-3, "bfloat16": 0.2, "int8": 0.5}  # how far they may be on another machine
 
 
-class EnginePredictor(TextFunction):
-    """The default signature of an export, computed by an engine.
+class EngineNetwork:
+    """A `predictor.Network`: the engine's model of an export.
 
     Attributes:
-        folder, labels, task, head: as those of an `Export`.
-        engine: its name.
-        signatures: none can be called as functions of TensorFlow, {}.
+        name: of the engine.
+        settings: the content of host.json.
     """
 
-    signatures: Mapping[str, Any] = {}
-
     def __init__(self, folder: str, engine: str, *, exact: bool = False) -> None:
-        """Loads the engine's model of an export.
+        """Loads the model.
 
-        exact: compute in float32 even if the export has a lower precision. Raises UserError where there is no such
-        model, the engine is not installed, a file is damaged, or the engine gives other numbers than it should.
+        exact: compute in float32 even if the export has a lower precision. Raises UserError if there is no such model,
+        the engine is not installed, or a file is damaged.
         """
-        self.source, self.folder, self.engine = folder, folder, engine
+        self.name, self._folder = engine, folder
         if engine not in available(folder):
             raise UserError(
                 f"{folder} has no model for {engine}: `bert-tf export RUN --engine={engine} --overwrite` writes it."
             )
-        about, self._settings = about_file.read(folder), settings_of(folder)
-        self._tokenizer = tokenizer_of(folder)
+        self.settings = settings_of(folder)
         with _refusing_damage(folder):
-            self._shares_rows = engine in self._settings.get(row_blocks.SHARED, ())  # older exports have no such entry
-            self._stages = host.stages(self._settings, about, self._tokenizer)
-        self.inputs, self.has_order = self._stages.inputs, True
-        self.labels, self.task = tuple(about.get("labels") or ()), str(about.get("task") or "")
-        self.head = loaded_model.head_of(folder, getattr(self._stages, "outputs", ()))
+            self._shares_rows = engine in self.settings.get(row_blocks.SHARED, ())  # older exports have no such entry
         self._lock = threading.Lock()
-        self._network = _load(folder, engine, exact=exact or self._settings["precision"] == "float32")
-        with _refusing_damage(folder):
-            self._check()
-        self.word_tagger = _WordTagger(self) if hasattr(self._stages, "read_words") else None
+        self._function = _load(folder, engine, exact=exact or self.settings["precision"] == "float32")
 
-    def predict(self, examples: Sequence[Example]) -> dict[str, np.ndarray]:
-        for example in examples:
-            example.encode()  # raises for half a surrogate pair
-        return self.outputs([example.texts for example in examples])
-
-    @property
-    def makes_vectors(self) -> bool:
-        """Returns whether its answers are vectors of texts."""
-        return bool(self._settings["stages"] == "vectors")
-
-    @functools.cached_property
-    def config(self) -> BertConfig:
-        """The configuration of the encoder."""
-        return BertConfig.from_json_file(os.path.join(self.source, EXTRA, "bert_config.json"))
-
-    @functools.cached_property
-    def sentence_vectors(self) -> SentenceVectors | None:
-        """The settings of its vectors, as the export records them."""
-        extra = os.path.join(self.source, EXTRA)
-        return sentence_transformers.read(extra, self.config.max_position_embeddings, has_length=False)
-
-    def extractor(self, choice: Any, *, splits_pairs: bool = False) -> "_Vectors":
-        """A predictor of other vectors of the same network. choice: a VectorChoice. splits_pairs: as of `Extractor`.
-
-        Raises UserError where the host has no such vectors.
-        """
-        settings = choice.host_settings()
-        if settings is None:
-            raise UserError(f"{self.engine} has the last layer alone: leave layers out, or use --engine={TENSORFLOW}.")
-        return _Vectors(self, host.stages({**settings, "splits_pairs": splits_pairs}, {}, self._tokenizer))
-
-    @property
-    def signature_def(self) -> dict[str, Any]:
-        """The SignatureDef of the signature as JSON, with all fields."""
-        found: dict[str, Any] = self._settings["signature_def"]
-        return found
-
-    def compute(self, **columns: list) -> dict[str, np.ndarray]:
-        """The outputs for UTF-8 texts, {input: bytes of each example, or a list of them}."""
-        return self._run(columns)
-
-    def _run(self, columns: dict[str, list]) -> dict[str, np.ndarray]:
-        counts = [count or 1 for count in self.inputs.values()]
-        rows = zip(*(columns[name] for name in self.inputs), strict=True)
-        texts = [
-            [text for value, count in zip(row, counts, strict=True) for text in ([value] if count == 1 else value)]
-            for row in rows
-        ]
-        return self.outputs([[text.decode("utf-8", "ignore") for text in each] for each in texts])
-
-    def tagged(self, sentences: Sequence[Sequence[str]]) -> list[tuple[list[str], list[float]]]:
-        """The tag of each word of sentences, and its probability; of a tagger."""
-        rows, rest = self._stages.read_words(sentences)
-        found: list[tuple[list[str], list[float]]] = self._stages.tags(self.numbers(rows), rest)
-        return found
-
-    def outputs(self, examples: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
-        """The outputs of the signature for the texts of examples, {name: array [B, ...]}."""
-        rows, rest = self._stages.read(examples)
-        answers: dict[str, np.ndarray] = self._stages.answer(self.numbers(rows), rest)
-        return answers
+    def of_vectors(self, choice: VectorChoice) -> Self:
+        """See `predictor.Network`."""
+        if self.settings["stages"] != "vectors":
+            raise UserError(f"{self._folder} makes no vectors by {self.name}: load it without engine.")
+        if not choice.is_of_last_layer:
+            raise UserError(f"{self.name} has the last layer alone: leave layers out, or use --engine={TENSORFLOW}.")
+        return self
 
     def numbers(self, rows: Sequence[Row]) -> host.Numbers:
-        """Outputs of the network for rows: {output: R arrays}, those of tokens without padding.
-
-        Raises UserError where the engine cannot compute them.
-        """
+        """See `predictor.Network`. Raises UserError if the engine cannot compute them."""
         lengths = [len(row.ids) for row in rows]
         return self.compute_blocks(rows, row_blocks.plan(lengths, shares_rows=self._shares_rows))
 
@@ -151,66 +82,62 @@ class EnginePredictor(TextFunction):
             stopping.check()
             try:
                 with self._lock:
-                    outputs = self._network(row_blocks.inputs_of(rows, self._settings, block))
+                    outputs = self._function(row_blocks.inputs_of(rows, self.settings, block))
             except RuntimeError as error:
-                raise UserError(f"{self.engine} cannot compute {self.source} ({reason_of(error)}).") from None
+                raise UserError(f"{self.name} cannot compute {self._folder} ({reason_of(error)}).") from None
             for name, values in outputs.items():
-                of_tokens = name in self._settings["token_outputs"]
+                of_tokens = name in self.settings["token_outputs"]
                 places = found.setdefault(name, [None] * len(rows))
                 for number, value in zip(block.indices, values, strict=True):
                     places[number] = value[: len(rows[number].ids)] if of_tokens else value
         return found
 
-    def _check(self) -> None:
-        """Raises UserError unless the numbers of some rows are as stored."""
-        self._stages.read([[""] * sum(count or 1 for count in self.inputs.values())])  # raises for damaged settings
-        stored = self._settings["check"]
+    def check(self, stages: Any, labels: Sequence[str]) -> None:
+        """Raises UserError unless the numbers of some rows are as stored, and are of these labels."""
+        stages.read([[""] * sum(count or 1 for count in stages.inputs.values())])  # raises for damaged settings
+        stored = self.settings["check"]
         rows = [Row(**row) for row in stored["rows"]]
         lengths = [len(row.ids) for row in rows]
-        block = row_blocks.in_one_row(lengths) if row_blocks.SHARED in self._settings else row_blocks.alone(lengths)
+        block = row_blocks.in_one_row(lengths) if row_blocks.SHARED in self.settings else row_blocks.alone(lengths)
         numbers = self.compute_blocks(rows, [block])
-        size = self._stages.labels_of(numbers) if hasattr(self._stages, "labels_of") else None
-        if size is not None and size != len(self.labels):
+        size = stages.labels_of(numbers) if hasattr(stages, "labels_of") else None
+        if size is not None and size != len(labels):
             raise UserError(
-                f"{self.source} names {len(self.labels)} labels in about.json for the {size} numbers of its model: "
+                f"{self._folder} names {len(labels)} labels in about.json for the {size} numbers of its model: "
                 "export it again."
             )
         for name, expected in stored["numbers"].items():
             for right, value in zip(expected, numbers[name], strict=True):
                 far = difference(np.array(right), sample(value))
-                if not far <= FAR["int8" if self.engine.endswith(INT8) else self._settings["precision"]]:
+                if not far <= FAR["int8" if self.name.endswith(INT8) else self.settings["precision"]]:
                     raise UserError(
-                        f"{self.engine} gives other numbers for {self.source} here than TensorFlow gave: {name} "
+                        f"{self.name} gives other numbers for {self._folder} here than TensorFlow gave: {name} "
                         f"differs by {far:.2g} of the largest value; use --engine={TENSORFLOW}, or export it here."
                     )
 
 
-class _Vectors:
-    """A `batches.Predictor` of vectors, as `heads.vectors.extraction.Extractor`."""
+def predictor_of(folder: str, engine: str, *, exact: bool = False) -> Predictor:
+    """The predictor of an export by an engine, without TensorFlow.
 
-    def __init__(self, predictor: EnginePredictor, stages: Any) -> None:
-        self._predictor, self._stages = predictor, stages
+    exact: see EngineNetwork. Raises UserError as that does, and if the engine gives other numbers than it should.
+    """
+    network, about = EngineNetwork(folder, engine, exact=exact), about_file.read(folder)
+    with _refusing_damage(folder):
+        found = Predictor(folder, network, network.settings, about, tokenizer_of(folder))
+        found.head = loaded_model.head_of(folder, found.outputs_told)
+        network.check(found.stages, found.labels)
+    return found
 
-    def predict(self, examples: Sequence[Example]) -> dict[str, list[TextVectors]]:
-        """{"vectors": TextVectors of each example}."""
-        for example in examples:
-            example.encode()  # raises for half a surrogate pair
-        rows, rest = self._stages.read([example.texts for example in examples])
-        return {"vectors": self._stages.vectors(self._predictor.numbers(rows), rest)}
+
+def config_of(folder: str) -> BertConfig:
+    """The configuration of the encoder of an export."""
+    return BertConfig.from_json_file(os.path.join(folder, EXTRA, "bert_config.json"))
 
 
-class _WordTagger:
-    """A `batches.Predictor` of sentences that are split into words, as `tagged_words.WordTagger`."""
-
-    def __init__(self, predictor: EnginePredictor) -> None:
-        self._predictor = predictor
-
-    def predict(self, examples: Sequence[Example]) -> dict[str, Any]:
-        """{"tags": list of str, "scores": list of probabilities} of the words of each sentence."""
-        for example in examples:
-            example.encode()  # raises for half a surrogate pair
-        tags, scores = zip(*self._predictor.tagged([example.texts for example in examples]), strict=True)
-        return {"tags": tags, "scores": scores}
+def sentence_vectors_of(folder: str) -> SentenceVectors | None:
+    """The settings of the vectors of an export, as it records them."""
+    positions = config_of(folder).max_position_embeddings
+    return sentence_transformers.read(os.path.join(folder, EXTRA), positions, has_length=False)
 
 
 @contextlib.contextmanager
@@ -225,13 +152,32 @@ def _refusing_damage(folder: str) -> Iterator[None]:
         raise UserError(f"{path} or about.json is damaged ({error!r}): export it again with --engine.") from None
 
 
-def load(folder: str, engine: str = AUTO) -> EnginePredictor | None:
+def load(folder: str, engine: str = AUTO) -> Predictor | None:
     """The export by an engine: one of CHOICES; None for TensorFlow. See `choose`."""
     chosen = choose(folder, engine)
-    return None if chosen == TENSORFLOW else EnginePredictor(folder, chosen)
+    return None if chosen == TENSORFLOW else predictor_of(folder, chosen)
 
 
-def load_for_vectors(path: str, engine: str = AUTO) -> EnginePredictor | None:
+def open_model(
+    folder: str, engine: str = AUTO, *, jit_compile: str = "auto", texts: int | None = None
+) -> loaded_model.TextFunction:
+    """What answers with the model in a folder that `loaded_model.find` returned: an export or a checkpoint.
+
+    engine: see `choose`. jit_compile: of TensorFlow, see `loaded_model.signatures`. texts: of a checkpoint, see
+    `live_model.task_of`.
+    """
+    found = load(folder, engine)
+    if found is not None:
+        return found
+    if loaded_model.is_export(folder):
+        return loaded_model.Export(folder, jit_compile=jit_compile)
+    ensure_started()
+    from bert_tf.export import live_model
+
+    return live_model.predictor_at(folder, texts, jit_compile=jit_compile)
+
+
+def load_for_vectors(path: str, engine: str = AUTO) -> Predictor | None:
     """The export at a path, or that of the run there, by an engine that makes vectors of texts; None for TensorFlow.
 
     Raises UserError where the engine is named and makes none.
@@ -239,7 +185,7 @@ def load_for_vectors(path: str, engine: str = AUTO) -> EnginePredictor | None:
     folder = next((each for each in (path, os.path.join(path, "export")) if loaded_model.is_export(each)), "")
     chosen = choose(folder, engine) if folder else TENSORFLOW
     if chosen != TENSORFLOW and (not available(folder) or settings_of(folder)["stages"] == "vectors"):
-        return EnginePredictor(folder, chosen)
+        return predictor_of(folder, chosen)
     if engine not in (AUTO, TENSORFLOW):
         raise UserError(
             f"{path} makes no vectors by {engine}: pass an export of vectors that `bert-tf export --engine` wrote."

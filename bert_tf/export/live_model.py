@@ -1,4 +1,4 @@
-"""A checkpoint with a head, used like an export: functions on strings, and what about.json would say of them.
+"""A checkpoint with a head, used like an export: a predictor of it, and what about.json would say.
 
 A checkpoint does not say how many texts an example has: its caller does, or it is one, or a pair where labels or the
 configuration are those of a model of pairs.
@@ -16,7 +16,12 @@ from bert_tf.config import segments
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
-from bert_tf.export import about_file
+from bert_tf.export import about_file, loaded_model, tagged_words
+from bert_tf.export.keras_network import KerasNetwork
+from bert_tf.export.loaded_model import Signature, TextFunction
+from bert_tf.export.predictor import Predictor, VectorExtractor
+from bert_tf.export.static_signature import static_signatures
+from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.masked_lm import MaskedLm, mask_filling
@@ -29,8 +34,9 @@ from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.heads.vectors import Vectors, sentence_choice
 from bert_tf.heads.vectors.extraction import Features
+from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.model.heads import Pretrainer
-from bert_tf.runtime import plugins
+from bert_tf.runtime import backend, plugins
 from bert_tf.runtime.atomic_files import StrPath
 from bert_tf.runtime.settings import read_settings
 from bert_tf.tasks import catalog
@@ -77,6 +83,66 @@ def kind_of(loaded: Checkpoint) -> str | None:
     if loaded.report.loaded and {"classifier/bias", "span/bias"} & set(loaded.report.loaded):
         return loaded.kind or Classes.kind
     return Vectors.kind if loaded.sentence_vectors else None
+
+
+def predictor_at(path: str, texts: int | None = None, *, jit_compile: str = "auto") -> TextFunction:
+    """The predictor of the checkpoint at a path.
+
+    texts: see `task_of`. jit_compile: whether XLA compiles it, in static shapes: "true", "false", or "auto", on
+    accelerators.
+    """
+    loaded = load(path)
+    return predictor_of(path, loaded, task_of(path, loaded, texts), jit_compile=jit_compile)
+
+
+def predictor_of(path: str, loaded: Checkpoint, task: Any, *, jit_compile: str = "auto") -> TextFunction:
+    """The predictor of a loaded model, with the weights that it has when it is asked; task: says what it answers."""
+    model, own, kind = loaded.model, task.host_settings, kind_of(loaded)
+    about = {**about_of(path, loaded), **(task.about() if isinstance(task, FineTuningTask) else {})}
+    is_static = backend.should_jit(jit_compile)
+    batch_size = loaded_model.STATIC_BATCH_SIZE if is_static else loaded_model.BATCH_SIZE
+    if own is None or "." in (kind or ""):  # answers of heads from outside are TensorFlow's
+        return _by_signatures(path, task.signatures(model, loaded.require_tokenizer(path)), kind, about, jit_compile)
+    settings = settings_of(loaded, own)
+    network = KerasNetwork(model, path, settings, jit_compile, task.choice if isinstance(task, Features) else None)
+    return Predictor(path, network, settings, about, loaded.host_tokenizer, heads.get(kind or ""), batch_size)
+
+
+def settings_of(loaded: Checkpoint, own: Mapping[str, Any]) -> dict[str, Any]:
+    """What the stages of `export.host` and a KerasNetwork need of a loaded model. own: `host_settings` of its task."""
+    return {
+        **own,
+        "max_positions": loaded.config.max_position_embeddings,
+        "pad_id": loaded.host_tokenizer.pad_id,
+        "last_layer": lambda: {name: getattr(loaded.model.classifier, name).numpy() for name in ("kernel", "bias")},
+    }
+
+
+def vectors_of(
+    path: str, loaded: Checkpoint, choice: VectorChoice, *, splits_pairs: bool = False, jit_compile: str = "false"
+) -> VectorExtractor:
+    """A predictor of vectors of a loaded model, which needs no head.
+
+    splits_pairs, jit_compile: see VectorExtractor and KerasNetwork. Raises UserError if it has no vocabulary.
+    """
+    loaded.require_tokenizer(path)
+    settings = {**settings_of(loaded, {}), "max_positions": choice.max_seq_length}
+    network = KerasNetwork(loaded.model, path, settings, jit_compile, choice)
+    return VectorExtractor(network, choice, loaded.host_tokenizer, splits_pairs=splits_pairs)
+
+
+def _by_signatures(
+    path: str, functions: dict[str, Any], kind: str | None, about: Mapping[str, Any], jit_compile: str
+) -> TextFunction:
+    """A model whose task answers by TensorFlow only, with functions on strings."""
+    stages = {name: each._asdict() for name, each in stages_of(functions).items()}
+    functions = static_signatures(functions, stages, jit_compile)
+    found = Signature(functions["serving_default"], path)
+    if tagged_words.SIGNATURE in functions:
+        found.word_tagger = tagged_words.WordTagger(functions[tagged_words.SIGNATURE])
+    found.labels, found.task = tuple(about.get("labels") or ()), str(about["task"])
+    found.head = heads.get(kind) if kind else None
+    return found
 
 
 def signatures(path: str, texts: int | None = None) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from bert_tf.config import segments
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import about_file, graph_operations
-from bert_tf.export.batches import Predictor
+from bert_tf.export.batches import BatchFunction
 from bert_tf.export.static_signature import StaticSignature, static_signatures
 from bert_tf.export.tagged_words import SIGNATURE, WordTagger
 from bert_tf.heads.base.head import Head
@@ -88,13 +88,19 @@ class TextFunction(abc.ABC):
         has_order: whether that order is known; otherwise it is that of names, and texts must be given by name.
         batch_size: how many texts to compute at once if nobody says.
         word_tagger: of sentences that are split into words; None if the model is no tagger.
+        labels: names of the classes, () without.
+        task: its name, "" without.
+        head: what it answers; None if that is of no kind.
     """
 
     source: str
     inputs: dict[str, int | None]
     has_order: bool
     batch_size: int = BATCH_SIZE
-    word_tagger: Predictor | None = None
+    word_tagger: BatchFunction | None = None
+    labels: tuple[str, ...] = ()
+    task: str = ""
+    head: type[Head] | None = None
 
     def predict(self, examples: Sequence[Example]) -> "dict[str, np.ndarray]":
         """{name: array [B, ...]} of the outputs for B examples. Raises UserError if memory does not suffice."""
@@ -151,20 +157,15 @@ class Export(Signature):
     Attributes:
         folder: the folder of the SavedModel.
         signatures: {name: function} of all its signatures.
-        labels: names of the classes from `about.json`, () without.
-        task: its name from `about.json`, "" without.
-        head: what it answers; None if that is of no kind.
     """
 
-    def __init__(
-        self, folder: str, signature: str = "serving_default", *, jit_compile: str = "auto", texts: int | None = None
-    ) -> None:
-        """Loads the folder, or what `find` returns instead; starts TensorFlow. jit_compile, texts: see `signatures`.
+    def __init__(self, folder: str, signature: str = "serving_default", *, jit_compile: str = "auto") -> None:
+        """Loads the folder; starts TensorFlow. jit_compile: see `signatures`.
 
         Raises:
             UserError: the folder is damaged, lacks the signature, or the signature takes something but strings.
         """
-        self.signatures = signatures(folder, jit_compile=jit_compile, texts=texts)
+        self.signatures = signatures(folder, jit_compile=jit_compile)
         if signature not in self.signatures:
             has = ", ".join(self.signatures) or "none"
             raise UserError(f"The export {folder} has no signature {signature!r}; it has {has}.")

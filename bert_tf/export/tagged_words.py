@@ -18,7 +18,7 @@ SIGNATURE = "words"
 
 
 class WordTagger:
-    """A `batches.Predictor`. function: the signature, of an export or of a live model."""
+    """A `batches.BatchFunction`. function: the signature, of an export or of a live model."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function

@@ -10,7 +10,6 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.export import about_file, engine_predictor, host, loaded_model
 from bert_tf.heads.vectors import sentence_choice
 from bert_tf.runtime import files
-from bert_tf.text import host_tokenizer_kinds
 
 ENDLESS = 1 << 30  # tokens, or windows
 Cuts = Callable[[Sequence[str]], bool]  # of the texts of an example
@@ -44,9 +43,7 @@ def of(folder: str, prompt: str | None = None) -> Cuts | None:
         loaded = live_model.load(folder)
         about, settings = live_model.about(folder), live_model.task_of(folder, loaded).host_settings or {}
         config, recorded = loaded.config, loaded.sentence_vectors
-        tokenizer = host_tokenizer_kinds.create(
-            loaded.vocabulary or (), loaded.lowers_case, special_tokens_in_strings=loaded.special_tokens
-        )
+        tokenizer = loaded.host_tokenizer
     if recorded is None:
         is_of_texts = settings.get("stages") == "texts" and settings["max_seq_length"]
         return _cuts(settings, about, tokenizer) if is_of_texts else None

@@ -222,7 +222,7 @@ def _exported(
 
 
 def _score_export(found: Deployment, folder: str, engine: str, rows: Rows, count: int, row: Mapping[str, Any]) -> None:
-    export: Any = engine_predictor.load(folder, engine) or loaded_model.Export(folder)
+    export = engine_predictor.open_model(folder, engine)
     task = rows.task
     if isinstance(task, FineTuningTask):
         example = task.head.demo_examples(task.split(rows.split), 1)[0]

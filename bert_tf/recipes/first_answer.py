@@ -11,11 +11,10 @@ STARTS = 3
 CODE = """
 import pathlib, sys
 from bert_tf.data.examples import Example
-from bert_tf.export import engine_predictor, loaded_model
+from bert_tf.export import engine_predictor
 
 folder, engine, *texts = sys.argv[1:]
-export = engine_predictor.load(folder, engine) or loaded_model.Export(folder)
-export.predict([Example("0", tuple(texts))])
+engine_predictor.open_model(folder, engine).predict([Example("0", tuple(texts))])
 status = pathlib.Path("/proc/self/status")  # getrusage has the memory of the process that started this one
 print(1024 * int(status.read_text().split("VmHWM:")[1].split()[0]) if status.exists() else 0)
 """

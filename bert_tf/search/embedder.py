@@ -15,7 +15,7 @@ from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, leave_out
 from bert_tf.export import engine_predictor
-from bert_tf.export.batches import Predictor, predict_in_order
+from bert_tf.export.batches import BatchFunction, predict_in_order
 from bert_tf.heads.vectors import sentence_choice
 from bert_tf.heads.vectors.sentence_choice import DOCUMENT, QUERY, SentenceOptions
 from bert_tf.heads.vectors.vector_choice import VectorChoice
@@ -30,7 +30,7 @@ class Model(NamedTuple):
 
     recorded: SentenceVectors | None
     config: BertConfig
-    extractor: Callable[[VectorChoice], Predictor]
+    extractor: Callable[[VectorChoice], BatchFunction]
 
 
 class Embedder:
@@ -105,12 +105,12 @@ class Embedder:
         """Vectors of queries, float32 [n, E]."""
         return self._stacked(self._queries, texts)
 
-    def _in_order(self, extractor: Predictor, examples: Iterable[Example]) -> Iterator[tuple[Example, np.ndarray]]:
+    def _in_order(self, extractor: BatchFunction, examples: Iterable[Example]) -> Iterator[tuple[Example, np.ndarray]]:
         first = (Example(each.id, each.texts[:1], None, each.location, each.other) for each in examples)
         rows = predict_in_order(extractor, first, batch_size=self.batch_size, window=WINDOW)
         return ((example, values["vectors"].vectors.reshape(-1)) for example, values in rows)
 
-    def _stacked(self, extractor: Predictor, texts: Iterable[str]) -> np.ndarray:
+    def _stacked(self, extractor: BatchFunction, texts: Iterable[str]) -> np.ndarray:
         examples = (Example(str(number), (text,), None, f"text {number}") for number, text in enumerate(texts))
         vectors = [vector for _, vector in self._in_order(extractor, examples)]
         return np.stack(vectors) if vectors else np.zeros([0, self.dimensions], np.float32)
@@ -127,13 +127,13 @@ def _model(path: str, engine: str, segments: str | None) -> Model:
     if predictor:
         if segments:
             raise leave_out(f"segments={segments} has no effect on {path}, which keeps its own")
-        return Model(predictor.sentence_vectors, predictor.config, predictor.extractor)
+        folder = predictor.folder
+        recorded, config = engine_predictor.sentence_vectors_of(folder), engine_predictor.config_of(folder)
+        return Model(recorded, config, predictor.extractor)
     ensure_started()
     from bert_tf.checkpoints import pretrained
-    from bert_tf.heads.vectors.extraction import Extractor
+    from bert_tf.export import live_model
 
     loaded = pretrained.load(path, segments=segments)
-    if loaded.tokenizer is None:
-        raise UserError(f"{path} has no vocab.txt next to it, without which it takes no strings.")
-    extractor = functools.partial(Extractor, loaded.model, loaded.tokenizer, splits_pairs=False)
-    return Model(loaded.sentence_vectors, loaded.config, extractor)
+    loaded.require_tokenizer(path)
+    return Model(loaded.sentence_vectors, loaded.config, functools.partial(live_model.vectors_of, path, loaded))

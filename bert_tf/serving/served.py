@@ -15,7 +15,8 @@ import numpy as np
 from google.protobuf import json_format
 
 from bert_tf.errors import UserError
-from bert_tf.export import engine_predictor, loaded_model, whole_texts
+from bert_tf.export import loaded_model, whole_texts
+from bert_tf.export.predictor import Predictor
 from bert_tf.export.static_signature import StaticSignature
 from bert_tf.heads.base.answering import answer_of
 from bert_tf.runtime import files, machine_memory
@@ -127,7 +128,7 @@ class Served:
         version: str = VERSION,
         jit_compile: str = "auto",
         texts: int | None = None,
-        predictor: engine_predictor.EnginePredictor | None = None,
+        predictor: Predictor | None = None,
     ) -> None:
         """Loads it; raises UserError if it is neither an export nor a checkpoint, or does not fit into free memory.
 
@@ -139,7 +140,7 @@ class Served:
         is_export = loaded_model.is_export(self.folder)
         self.signatures: dict[str, Signature]
         if predictor:
-            stored = predictor.signature_def
+            stored = predictor.signature_def or {}
             inputs_and_outputs = (_specs_of_def(stored[side]) for side in ("inputs", "outputs"))
             self.signatures = {"serving_default": EngineSignature(predictor.compute, *inputs_and_outputs)}
             self._signature_defs: Mapping[str, Any] = {"serving_default": stored}

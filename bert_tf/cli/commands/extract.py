@@ -36,8 +36,9 @@ from bert_tf.config.sentence_vectors import NORMALIZE
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text
 from bert_tf.export import engine_predictor, prediction_inputs
-from bert_tf.export.batches import Predictor, predict_in_order
-from bert_tf.export.engine_predictor import AUTO, TENSORFLOW, EnginePredictor
+from bert_tf.export.batches import BatchFunction, predict_in_order
+from bert_tf.export.engine_predictor import AUTO, TENSORFLOW
+from bert_tf.export.predictor import Predictor
 from bert_tf.heads.vectors.text_vectors import Shape
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime import json_files, process
@@ -74,7 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
     write(arguments, checkpoint, choice, examples, predictor)
 
 
-def _engine(arguments: argparse.Namespace) -> EnginePredictor | None:
+def _engine(arguments: argparse.Namespace) -> Predictor | None:
     """The export by the engine of the flags; None for TensorFlow, which alone has some of them."""
     others = dict.fromkeys(
         ("layer_weights", "vocab_file", "do_lower_case", "special_tokens_in_strings", "segments"), ("", None)
@@ -91,10 +92,13 @@ def _engine(arguments: argparse.Namespace) -> EnginePredictor | None:
     return predictor
 
 
-def _checkpoint(arguments: argparse.Namespace, predictor: EnginePredictor | None) -> Checkpoint:
+def _checkpoint(arguments: argparse.Namespace, predictor: Predictor | None) -> Checkpoint:
     """The checkpoint of the flags; of an engine what it says of its vectors."""
     if predictor:
-        return Checkpoint(config=predictor.config, sentence_vectors=predictor.sentence_vectors)
+        folder = predictor.folder
+        return Checkpoint(
+            config=engine_predictor.config_of(folder), sentence_vectors=engine_predictor.sentence_vectors_of(folder)
+        )
     return shared_flags.complete_checkpoint(formats.read(arguments.source), arguments)
 
 
@@ -110,7 +114,7 @@ def answer_file(arguments: argparse.Namespace) -> None:
 
 
 @functools.lru_cache(maxsize=1)
-def _ready(settings: str) -> tuple[Checkpoint, VectorChoice, Predictor]:
+def _ready(settings: str) -> tuple[Checkpoint, VectorChoice, BatchFunction]:
     """The model of the flags, kept for the next file of this process."""
     arguments = argparse.Namespace(**json_files.parse(settings))
     predictor = _engine(arguments)
@@ -130,7 +134,7 @@ def write(
     checkpoint: Checkpoint,
     choice: VectorChoice,
     examples: Iterator[Example],
-    predictor: EnginePredictor | None = None,
+    predictor: Predictor | None = None,
 ) -> None:
     """Writes the embeddings of the texts, in order."""
     shape = _shape(arguments, checkpoint, choice)
@@ -162,7 +166,11 @@ def _shape(arguments: argparse.Namespace, checkpoint: Checkpoint, choice: Vector
 
 
 def _vectors(
-    arguments: argparse.Namespace, choice: VectorChoice, shape: Shape, extractor: Predictor, examples: Iterator[Example]
+    arguments: argparse.Namespace,
+    choice: VectorChoice,
+    shape: Shape,
+    extractor: BatchFunction,
+    examples: Iterator[Example],
 ) -> Iterator[tuple[int, Any, str]]:
     """Yields (number, embeddings, id) of each text, in order."""
     window, batch_size = _sizes(arguments, choice, shape)
@@ -179,14 +187,15 @@ def _sizes(arguments: argparse.Namespace, choice: VectorChoice, shape: Shape) ->
 
 
 def _extractor(
-    arguments: argparse.Namespace, checkpoint: Checkpoint, choice: VectorChoice, predictor: EnginePredictor | None
-) -> Predictor:
+    arguments: argparse.Namespace, checkpoint: Checkpoint, choice: VectorChoice, predictor: Predictor | None
+) -> BatchFunction:
     if predictor:
         return predictor.extractor(choice, splits_pairs=True)
-    from bert_tf.heads.vectors.extraction import Extractor
+    from bert_tf.export import live_model
 
-    model, tokenizer = _model_and_tokenizer(arguments, checkpoint, choice)
-    return Extractor(model, tokenizer, choice, jit_compile=arguments.jit_compile)
+    model, _ = _model_and_tokenizer(arguments, checkpoint, choice)
+    loaded = dataclasses.replace(checkpoint, model=model)
+    return live_model.vectors_of(arguments.source, loaded, choice, splits_pairs=True, jit_compile=arguments.jit_compile)
 
 
 def _model_and_tokenizer(

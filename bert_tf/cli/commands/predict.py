@@ -33,7 +33,7 @@ from bert_tf.data import tables, text_lines
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text, leave_out, listed
 from bert_tf.export import engine_predictor, loaded_model, prediction_inputs, quick_export, tagged_words, zero_shot
-from bert_tf.export.batches import Predictor, predict_in_order
+from bert_tf.export.batches import BatchFunction, predict_in_order
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import Answered, answered
 from bert_tf.runtime import files
@@ -43,7 +43,7 @@ OUTPUTS = prediction_files.EXTENSIONS
 OTHER_TEXTS = ("text_b", "question", "choice")
 log = logging.getLogger("bert_tf")
 
-TextExport = loaded_model.Export | quick_export.QuickExport | engine_predictor.EnginePredictor | zero_shot.ZeroShot
+TextExport = loaded_model.TextFunction
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,14 +109,16 @@ def _load(arguments: argparse.Namespace, folder: str) -> TextExport:
         found = quick_export.load(folder)
     if not found:
         jit_compile = "false" if is_single else arguments.jit_compile
-        found = loaded_model.Export(folder, jit_compile=jit_compile, texts=_number_of_texts(arguments, folder))
+        found = engine_predictor.open_model(
+            folder, engine_predictor.TENSORFLOW, jit_compile=jit_compile, texts=_number_of_texts(arguments, folder)
+        )
     return _by_labels(arguments, found)
 
 
 @functools.lru_cache(maxsize=1)
 def _kept_export(folder: str, engine: str, jit_compile: str, texts: int | None) -> TextExport:
     """The export, kept for the next file of this process."""
-    return engine_predictor.load(folder, engine) or loaded_model.Export(folder, jit_compile=jit_compile, texts=texts)
+    return engine_predictor.open_model(folder, engine, jit_compile=jit_compile, texts=texts)
 
 
 def _by_labels(arguments: argparse.Namespace, export: Any) -> TextExport:
@@ -154,7 +156,7 @@ def _rows(arguments: argparse.Namespace, export: TextExport) -> Iterator[Answere
 
 
 def _tagged(
-    arguments: argparse.Namespace, export: TextExport, tagger: Predictor, batch_size: int
+    arguments: argparse.Namespace, export: TextExport, tagger: BatchFunction, batch_size: int
 ) -> Iterator[Answered]:
     """Yields the rows of sentences that are split into words, of a tagger."""
     if arguments.file is None:

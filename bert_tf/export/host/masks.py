@@ -11,8 +11,16 @@ import numpy as np
 from bert_tf.export.host import Numbers, Row
 
 
+def output_positions(lm_kind: str, positions: Sequence[int]) -> list[int]:
+    """The outputs that predict the tokens at these positions: `mask_filling.output_positions`."""
+    if lm_kind == "masked":
+        return list(positions)
+    before = [max(position - 1, 0) for position in positions]
+    return before if lm_kind == "left_to_right" else [2 * position for position in before]
+
+
 class Stages:
-    """See `export.host`. settings: "max_positions", "is_causal", "predictions" (K)."""
+    """See `export.host`. settings: "max_positions", "lm_kind" of `mask_filling`, "predictions" (K)."""
 
     inputs: dict[str, int | None] = {"text": None}
     outputs = ("pieces", "scores")
@@ -30,8 +38,7 @@ class Stages:
             start = min(max(middle - room // 2, 0), max(len(ids) - room, 0))
             ids = [self._tokenizer.cls_id, *ids[start : start + room], self._tokenizer.sep_id]
             places = [place for place, number in enumerate(ids) if number == mask]
-            shown = [max(place - 1, 0) for place in places] if self._settings["is_causal"] else places
-            found.append(Row(ids, [0] * len(ids), shown))
+            found.append(Row(ids, [0] * len(ids), output_positions(self._settings["lm_kind"], places)))
             counts.append(len(places))
         return found, counts
 

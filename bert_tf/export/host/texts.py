@@ -3,6 +3,7 @@
 B examples, R rows of them, C outputs of the network.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,13 +18,15 @@ from bert_tf.text.truncation import LONGEST_FIRST
 class Stages:
     """See `export.host`.
 
-    settings: "max_seq_length", "texts", "truncation", "windows" as of TextHead, and "last_layer" for their maximum.
+    settings: "max_seq_length", "texts", "truncation", "windows" as of TextHead, and for their maximum "last_layer":
+    the weights after it as JSON, or a function that returns those of a live model.
     """
 
     def __init__(self, settings: dict[str, Any], about: dict[str, Any], tokenizer: Any) -> None:
         self._tokenizer, self._head = tokenizer, heads.of_texts(about["kind"]).from_about(about)
         self._length, self._truncation = settings["max_seq_length"], settings.get("truncation", LONGEST_FIRST)
-        self._windows, self._last = settings.get("windows"), json_arrays.from_json(settings.get("last_layer", {}))
+        self._windows, last = settings.get("windows"), settings.get("last_layer", {})
+        self._last = last if callable(last) else functools.cache(lambda: json_arrays.from_json(last))
         shapes = self._head.input_shapes(settings["texts"])
         self.inputs = {name: shape[0] if shape else None for name, shape in shapes.items()}
 
@@ -62,7 +65,7 @@ class Stages:
         """How many labels numbers are of; None for a head without names."""
         if not self._head.is_labelled:
             return None
-        return len(self._last["bias"] if self._last else numbers["logits"][0])
+        return len(self._last()["bias"] if self._last() else numbers["logits"][0])
 
     def answer(self, numbers: Numbers, counts: list[int]) -> dict[str, np.ndarray]:
         """The outputs of the signature; the logits of windows are averaged, as their vectors are before the head.
@@ -72,7 +75,7 @@ class Stages:
         firsts = np.cumsum([0, *counts[:-1]])
         if self._windows and self._windows["pooling"] == "max":
             vectors = np.maximum.reduceat(np.stack(numbers["pooled"]), firsts)
-            return self._head.from_logits(vectors @ self._last["kernel"] + self._last["bias"])
+            return self._head.from_logits(vectors @ self._last()["kernel"] + self._last()["bias"])
         logits = np.stack(numbers["logits"])  # [R, C]
         if self._head.rows_per_example > 1:
             logits = logits.reshape(len(counts), -1)

@@ -1,6 +1,6 @@
-"""Texts to vectors of texts, words or tokens: `heads.vectors.extraction` in NumPy, of the last layer.
+"""Texts to vectors of texts, words or tokens, in NumPy.
 
-n tokens of a text, D hidden size, E numbers of a vector.
+n tokens of a text, K vectors of a token, one for each layer, E numbers of a vector.
 """
 
 import math
@@ -94,8 +94,9 @@ class Stages:
         return found, Read(parts, len(found), places, Tokens.joined(framed), numbers)
 
     def answer(self, numbers: Numbers, texts: Sequence[Read]) -> dict[str, np.ndarray]:
-        """The outputs of the signature."""
-        return {"vectors": np.stack([each.vectors[0, 0] for each in self.vectors(numbers, texts)])}
+        """The outputs of the signature: [B, E], or [B, K, E] of several layers."""
+        vectors = np.stack([each.vectors[0] for each in self.vectors(numbers, texts)])
+        return {"vectors": vectors[:, 0] if vectors.shape[1] == 1 else vectors}
 
     def vectors(self, numbers: Numbers, texts: Sequence[Read]) -> list[TextVectors]:
         """The vectors of each text, of its words or of its tokens."""
@@ -106,21 +107,21 @@ class Stages:
             else:
                 own = numbers["tokens"][first : first + read.rows]
                 states = own[0] if read.rows == 1 else np.stack([own[row][position] for row, position in read.places])
-            found.append(self._of_unit(states, read))
+            found.append(self._of_unit(states.reshape(len(states), -1, states.shape[-1]), read))
             first += read.rows
         return found
 
     def _of_unit(self, states: np.ndarray, read: Read) -> TextVectors:
-        """States of the tokens of a text [n, D] -> its vectors."""
+        """States of the tokens of a text [n, K, E] -> its vectors."""
         unit = self._settings["unit"]
         ids, starts, ends, segments = (np.array(column, np.int32) for column in (*read.tokens, read.segments))
         finish = _unit if self._settings["is_normalized_last"] else np.asarray
         if unit == "sentence":
-            vector = _through_layers(self._pooled(states), self._after)[: self._settings["truncate_dim"]]
-            return TextVectors(finish(vector)[None, None])
+            vector = _through_layers(self._pooled(states), self._after)[..., : self._settings["truncate_dim"]]
+            return TextVectors(finish(vector)[None])
         if unit == "token":
             names = np.array(self._tokenizer.vocabulary, object)[ids]
-            return TextVectors(finish(states)[:, None], names, starts, ends, segments)
+            return TextVectors(finish(states), names, starts, ends, segments)
         in_text = starts != NO_OFFSET
         begins = in_text & ~self._tokenizer.continues_word(read.tokens)
         if self._settings["words"] == "spaces":
@@ -131,18 +132,18 @@ class Stages:
         vectors = states[firsts]
         if self._settings["word_vectors"] == "mean" and firsts.size:
             places = np.flatnonzero(begins[in_text])
-            counts = np.diff(places, append=in_text.sum())[:, None].astype(np.float32)
+            counts = np.diff(places, append=in_text.sum())[:, None, None].astype(np.float32)
             vectors = np.add.reduceat(states[in_text], places) / counts
         offsets = starts[firsts], ends[lasts], segments[firsts]
-        return words_of(read.parts, finish(vectors)[:, None], *offsets)
+        return words_of(read.parts, finish(vectors), *offsets)
 
     def _pooled(self, tokens: np.ndarray) -> np.ndarray:
-        """Tokens [n, D] -> one vector of all poolings, [E]."""
+        """Tokens [n, K, E] -> one vector of all poolings for each layer, [K, E]."""
         if self._settings["pooling"] == "pooled":
             return tokens[0]
         skipped = min(self._skipped, len(tokens) - 1)
         pools = self._settings["pooling"].replace("mean_max", "mean+max").split("+")
-        return np.concatenate([_pooled(tokens[skipped:], name, skipped) for name in pools])
+        return np.concatenate([_pooled(tokens[skipped:], name, skipped) for name in pools], -1)
 
 
 def split_pair(text: str) -> list[str]:
@@ -152,10 +153,10 @@ def split_pair(text: str) -> list[str]:
 
 
 def _pooled(tokens: np.ndarray, pooling: str, before: int) -> np.ndarray:
-    """Tokens [n, D] -> one vector [D]. before: tokens of the text before these."""
+    """Tokens [n, K, E] -> one vector for each layer [K, E]. before: tokens of the text before these."""
     if pooling == "weighted_mean":
         ranks = np.arange(before + 1, before + 1 + len(tokens), dtype=np.float32)
-        return (tokens * ranks[:, None]).sum(0) / ranks.sum()
+        return (tokens * ranks[:, None, None]).sum(0) / ranks.sum()
     if pooling == "mean_sqrt_len":
         return tokens.sum(0) / np.sqrt(np.float32(len(tokens)))
     if pooling in ("cls", "last"):
@@ -164,13 +165,14 @@ def _pooled(tokens: np.ndarray, pooling: str, before: int) -> np.ndarray:
 
 
 def _through_layers(vector: np.ndarray, layers: Sequence[VectorLayer]) -> np.ndarray:
-    """`heads.vectors.features.through_layers` of one vector."""
+    """`heads.vectors.features.through_layers` of vectors [K, E]."""
     for layer in layers:
         arrays: Mapping[str, np.ndarray] = layer.arrays
         if layer.kind == "normalize":
             vector = _unit(vector)
         elif layer.kind == "layer_norm":
-            vector = (vector - vector.mean()) / np.sqrt(vector.var() + np.float32(EPSILON))
+            variance = vector.var(-1, keepdims=True) + np.float32(EPSILON)
+            vector = (vector - vector.mean(-1, keepdims=True)) / np.sqrt(variance)
             vector = vector * arrays["gamma"] + arrays["beta"]
         else:
             output = ACTIVATIONS[layer.activation](vector @ arrays["kernel"] + arrays.get("bias", np.float32(0)))

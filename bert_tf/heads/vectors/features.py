@@ -5,12 +5,14 @@ vector.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
 from bert_tf.config.sentence_vectors import VectorLayer
-from bert_tf.heads.vectors.vector_choice import EPSILON, SMALLEST, LayerChoice
+from bert_tf.heads.vectors.vector_choice import EPSILON, SMALLEST, LayerChoice, VectorChoice
+from bert_tf.model.heads import BertModel
+from bert_tf.model.sequence_packing import PackingSpec
 
 ACTIVATIONS = {
     "identity": tf.identity,
@@ -31,6 +33,18 @@ def layer_vectors(hidden_states: Sequence[tf.Tensor], choice: LayerChoice) -> tf
         weighted = [state * weight for state, weight in zip(states, choice.weights, strict=True)]
         return tf.add_n(weighted)[:, :, None]
     return tf.stack(states, 2)
+
+
+def of_rows(
+    model: BertModel, rows: Mapping[str, tf.Tensor], choice: VectorChoice, packing: PackingSpec
+) -> dict[str, tf.Tensor]:
+    """Rows of a model -> "tokens" [B, T, K, E], or for texts with pooling="pooled" the vectors "pooled" [B, D]."""
+    encoded = model.encoder(rows, return_hidden_states=True, packing=packing)
+    if choice.is_of_pooler:
+        return {"pooled": tf.cast(encoded["pooled"], tf.float32)}
+    vectors = layer_vectors(encoded["hidden_states"], choice.layers)
+    padding = tf.shape(rows["token_ids"])[1] - tf.shape(vectors)[1]  # positions that no row uses
+    return {"tokens": tf.pad(vectors, [[0, 0], [0, padding], [0, 0], [0, 0]])}
 
 
 def text_vectors(

@@ -173,10 +173,18 @@ class VectorChoice:
             width = after
         return min(width, self.truncate_dim or width)
 
-    def host_settings(self) -> dict[str, Any] | None:
-        """See `export.host.vectors`; None for other layers than the last, all that engines return."""
-        if self.layers.names not in ((-1,), ("last",)):
-            return None
+    @property
+    def is_of_last_layer(self) -> bool:
+        """Returns whether they are made of the last layer, the only one that engines return."""
+        return self.layers.names in ((-1,), ("last",))
+
+    @property
+    def is_of_pooler(self) -> bool:
+        """Returns whether they are the pooled vectors of the encoder."""
+        return self.unit == "sentence" and self.pooling == "pooled"
+
+    def host_settings(self) -> dict[str, Any]:
+        """See `export.host.vectors`."""
         names = ("unit", "pooling", "word_vectors", "words", "max_seq_length", "stride", "truncate_dim")
         of_texts = self.unit == "sentence"
         return {

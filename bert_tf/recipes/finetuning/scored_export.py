@@ -95,8 +95,7 @@ def score(
     know.
     """
     kind = heads.get(about["kind"])
-    by_engine = engine_predictor.load(folder, engine)
-    export: Any = by_engine or loaded_model.Export(folder, jit_compile=jit_compile, texts=texts)
+    export = engine_predictor.open_model(folder, engine, jit_compile=jit_compile, texts=texts)
     if issubclass(kind, Vectors) and len(comma_separated(about["reads"].get("text_columns"))) < 2:
         raise UserError(f"{folder} was trained on single texts, which nothing scores: evaluate it in training.")
     layout = _glue_layout(about)

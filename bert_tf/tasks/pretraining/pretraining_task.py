@@ -166,11 +166,8 @@ class PretrainingTask(Task):
 
     @property
     def host_settings(self) -> dict[str, Any] | None:  # type: ignore[override]
-        """See `export.host.masks`; None for two language models."""
-        if self.lm_kind == "both_ways":
-            return None
-        is_causal = self.lm_kind == "left_to_right"
-        return {"stages": "masks", "is_causal": is_causal, "predictions": mask_filling.PREDICTIONS}
+        """See `export.host.masks`."""
+        return {"stages": "masks", "lm_kind": self.lm_kind, "predictions": mask_filling.PREDICTIONS}
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         return mask_filling.signatures(model, tokenizer, next_sentence=NextSentence in self.heads)
