@@ -21,10 +21,10 @@ def main():
     folder = workload.with_name(f"{arguments.work['kind']}_{arguments.size}_{arguments.precision}")
     if not folder.exists():
         subprocess.run([sys.executable, __file__, *sys.argv[1:], f"--write={folder}"], check=True)
-    from bert_tf.export.engine_predictor import EnginePredictor
+    from bert_tf.export.engine_predictor import predictor_of
     from bert_tf.export.host import Row
 
-    predictor, texts = EnginePredictor(str(folder), arguments.precision.partition("-")[0]), arguments.work["texts"]
+    predictor, texts = predictor_of(str(folder), arguments.precision.partition("-")[0]), arguments.work["texts"]
     rows = [Row(text, [0] * len(text), [0]) for text in texts]
     is_encoding = arguments.work["kind"] == "encode"
     turns.serve(lambda: predictor.numbers(rows) if is_encoding else predictor.outputs([[text] for text in texts]))

@@ -1,6 +1,5 @@
 """A loaded model that takes strings: `bert_tf.load`."""
 
-import dataclasses
 import functools
 import itertools
 import os
@@ -395,8 +394,6 @@ class Bert(SavedBert):
         questions = self._read(question, ["question"], is_split_into_words, name="question")
         texts = self._read(text, ["context"], is_split_into_words)
         pairs = given_texts.paired(questions, texts)
-        if next(iter(self._predictor_of(None).inputs)) != "question":  # texts have the order of the inputs
-            pairs = dataclasses.replace(pairs, rows=[(text, question) for question, text in pairs.rows])
         results = self._each(pairs, Answer, 32)
         if as_frame:
             return frames.of_records(results, pairs.index, Answer)

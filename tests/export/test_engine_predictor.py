@@ -72,7 +72,7 @@ def classifier(tmp_path_factory):
 
 
 def assert_same_answers(folder, name):
-    expected, actual = loaded_model.Export(folder), engine_predictor.EnginePredictor(folder, name)
+    expected, actual = loaded_model.Export(folder), engine_predictor.predictor_of(folder, name)
     assert (actual.inputs, list(actual.inputs), actual.labels, actual.task, actual.head) == (
         expected.inputs,
         list(expected.inputs),
@@ -135,8 +135,7 @@ def test_other_heads_are_answered_as_by_the_saved_model(kind, tmp_path, capsys):
     )
     texts = [Example(str(number), row) for number, row in enumerate(rows)]
     right, outputs = (
-        each.predict(texts)
-        for each in (loaded_model.Export(folder), engine_predictor.EnginePredictor(folder, "openvino"))
+        each.predict(texts) for each in (loaded_model.Export(folder), engine_predictor.predictor_of(folder, "openvino"))
     )
     assert_same_outputs(outputs, right)
     if kind == "tags":
@@ -210,7 +209,7 @@ def test_command_answers_without_tensorflow(classifier):
     assert done.returncode == 0, done.stderr
     assert done.stderr == "Computed by openvino; --engine=tensorflow uses TensorFlow.\n"
     assert_same_answers(classifier, "openvino")
-    outputs = engine_predictor.EnginePredictor(classifier, "openvino").predict([Example("0", ("The fox ran.",))])
+    outputs = engine_predictor.predictor_of(classifier, "openvino").predict([Example("0", ("The fox ran.",))])
     answer, label = done.stdout.splitlines()
     assert label == outputs["label"][0] == json.loads(answer)["label"]
     assert json.loads(answer)["probabilities"] == dict(zip(LABELS, outputs["probabilities"][0].tolist(), strict=True))
@@ -315,6 +314,6 @@ def test_damage_that_openvino_finds_is_told_with_its_cause(classifier, tmp_path)
     shutil.copytree(classifier, folder)
     next(folder.rglob("model.xml")).write_text("<net")
     with pytest.raises(UserError, match="cannot be loaded") as error:
-        engine_predictor.EnginePredictor(str(folder), "openvino")
+        engine_predictor.predictor_of(str(folder), "openvino")
     assert "Exception from" not in str(error.value)
     assert "model.xml" in str(error.value).partition("cannot be loaded")[2]

@@ -13,7 +13,6 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.config.sentence_vectors import NORMALIZE, VectorLayer
-from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.export import host
 from bert_tf.export.host.vectors import split_pair
@@ -24,7 +23,7 @@ from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.span.spans import Search
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
-from bert_tf.heads.vectors.extraction import Extractor, Features
+from bert_tf.heads.vectors.extraction import Features
 from bert_tf.heads.vectors.feature_windows import split_pairs
 from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
 from bert_tf.model import weights
@@ -110,13 +109,13 @@ def test_tags(crf):
         np.testing.assert_allclose(scores, expected["scores"][number][:size], rtol=1e-4)
 
 
-@pytest.mark.parametrize("is_causal", [False, True])
-def test_masks(is_causal):
-    config = dataclasses.replace(CONFIG, is_causal=is_causal)
+@pytest.mark.parametrize("lm_kind", ["masked", "left_to_right"])
+def test_masks(lm_kind):
+    config = dataclasses.replace(CONFIG, is_causal=lm_kind == "left_to_right")
     model, _ = tiny.pretrainer(config)
 
     class Task:
-        host_settings = {"stages": "masks", "is_causal": is_causal, "predictions": 10}
+        host_settings = {"stages": "masks", "lm_kind": lm_kind, "predictions": 10}
 
         def create_model(self, config):
             return model
@@ -145,19 +144,54 @@ def test_masks(is_causal):
 def test_vectors(options):
     layers = choose_layers("last", CONFIG.num_hidden_layers)
     choice = VectorChoice(**{"layers": layers, "unit": "sentence", "max_seq_length": 9, "stride": 3, **options})
-
+    task = Features(choice)
     if choice.unit == "sentence":
-        check(Features(choice), CONFIG, [(text,) for text in TEXTS])
-    model = Features(choice).create_model(CONFIG)
+        check(task, CONFIG, [(text,) for text in [*TEXTS, "the fox ||| dog ran & sat", "who ||| "]])
+        return
+    model = task.create_model(CONFIG)
     weights.assign(model, tiny.random_weights(model))
     for texts in ([[text] for text in TEXTS], [["the fox", "dog ran & sat"], ["who", ""]]):
-        expected = Extractor(model, TOKENIZER, choice).predict([Example("", tuple(each)) for each in texts])["vectors"]
-        stages = host.stages(choice.host_settings(), {}, create(TOKENIZER.vocabulary))
-        rows, rest = stages.read(texts)
-        for vectors, right in zip(stages.vectors(numbers_of(model, rows), rest), expected, strict=True):
-            np.testing.assert_allclose(vectors.vectors, right.vectors, rtol=1e-4, atol=1e-5)
-            for name in ("names", "starts", "ends", "segments"):
-                assert np.array_equal(getattr(vectors, name), getattr(right, name)), name
+        plain = dataclasses.replace(choice, unit="token", normalize=choice.normalize and ("token",))
+        found = vectors_of(model, plain, texts)
+        outputs = Features(plain).signatures(model, TOKENIZER)["tokens"](tf.constant([" ||| ".join(x) for x in texts]))
+        expected = {name: values.numpy() for name, values in outputs.items()}
+        if texts[-1] == ["who", ""]:  # which no text says
+            found = found[:-1]
+        for number, (vectors, count) in enumerate(zip(found, expected["counts"], strict=False)):
+            assert [token.decode() for token in expected["tokens"][number, :count]] == vectors.names.tolist()
+            np.testing.assert_allclose(vectors.vectors[:, 0], expected["vectors"][number, :count], rtol=1e-4, atol=1e-5)
+            for name in ("starts", "ends", "segments"):
+                assert getattr(vectors, name).tolist() == expected[name][number, :count].tolist(), name
+        if choice.unit == "word":
+            check_words(model, choice, texts)
+
+
+def vectors_of(model, choice, texts):
+    stages = host.stages(choice.host_settings(), {}, create(TOKENIZER.vocabulary))
+    rows, rest = stages.read(texts)
+    return stages.vectors(numbers_of(model, rows), rest)
+
+
+def check_words(model, choice, texts):
+    """That the vectors of words are those of their tokens."""
+    of_tokens = vectors_of(model, dataclasses.replace(choice, unit="token", normalize=()), texts)
+    for text, tokens, words in zip(texts, of_tokens, vectors_of(model, choice, texts), strict=True):
+        groups = []  # of tokens in the text, by word
+        for number, (name, start) in enumerate(zip(tokens.names, tokens.starts, strict=True)):
+            if start < 0:
+                continue
+            begins = not name.startswith("##")
+            if choice.words == "spaces" and groups and tokens.segments[groups[-1][-1]] == tokens.segments[number]:
+                begins = begins and start > tokens.ends[groups[-1][-1]]
+            groups += [[number]] if begins else []
+            groups[-1] += [] if begins else [number]
+        is_mean = choice.word_vectors == "mean"
+        expected = [tokens.vectors[x, 0].mean(0) if is_mean else tokens.vectors[x[0], 0] for x in groups]
+        expected = [x / np.linalg.norm(x) if choice.normalize else x for x in expected]
+        parts = text if len(text) > 1 else split_pair(text[0])
+        shown = [parts[tokens.segments[x[0]]][tokens.starts[x[0]] : tokens.ends[x[-1]]] for x in groups]
+        assert list(words.names) == shown
+        np.testing.assert_allclose(words.vectors[:, 0], np.reshape(expected, words.vectors[:, 0].shape), rtol=1e-4)
 
 
 def test_pairs_are_those_of_the_graph():
@@ -188,7 +222,7 @@ STAGES = {
         "windows": {"max_seq_length": 64, "doc_stride": 32, "max_query_length": 8},
         "search": vars(Search(n_best_size=4, max_answer_length=5, has_null=True, threshold=0.0, temperature=1.0)),
     },
-    "masks": {"stages": "masks", "max_positions": 64, "is_causal": False, "predictions": 3},
+    "masks": {"stages": "masks", "max_positions": 64, "lm_kind": "masked", "predictions": 3},
     "words": VECTORS,
     "tokens": {**VECTORS, "unit": "token"},
     "sentences": {**VECTORS, "unit": "sentence"},

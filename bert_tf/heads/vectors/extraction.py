@@ -63,7 +63,10 @@ class Extractor:
     def states(self, rows: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Rows -> the vectors of every position, float32 [W, S, K, E]; for "pooled" those of [CLS] only."""
         found = features.of_rows(self.model, rows, self.choice, PackingSpec.dynamic())
-        return found["tokens"] if "tokens" in found else found["pooled"][:, None, None, :]  # [W, 1, 1, D]
+        if "tokens" in found:
+            return found["tokens"]
+        others = tf.shape(rows["token_ids"])[1] - 1
+        return tf.pad(found["pooled"][:, None, None, :], [[0, 0], [0, others], [0, 0], [0, 0]])
 
     def of_tokens(self, rows: Mapping[str, tf.Tensor], tokens: Tokens) -> tf.Tensor:
         """Rows and tokens -> the vectors of all tokens [M, K, E]; rows pass the encoder in blocks."""
