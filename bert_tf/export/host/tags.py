@@ -1,4 +1,4 @@
-"""Texts of any length to entities, and words to tags: `tasks.token_classification` in NumPy, of a text at a time.
+"""Texts of any length to entities, and words to tags, in NumPy, of a text at a time.
 
 N words of a text, P tokens of it, C labels, E entities.
 """
@@ -11,12 +11,12 @@ import numpy as np
 
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.export.host import Numbers, Row, rows
+from bert_tf.heads.tags.decoding import decode
 from bert_tf.text import byte_level
 from bert_tf.text.characters import is_cjk
 from bert_tf.text.host_tokenizer import Tokens
 
 WITHIN_WORDS = "-./&_@"  # marks that do not separate letters and digits on both sides of them
-ILLEGAL = -1e4  # the potential of labels that the scheme does not write in this order
 
 
 class Read(NamedTuple):
@@ -148,38 +148,7 @@ class Stages:
                 is_shown = np.array([place is not None for place in read.places])
                 logits = np.stack([numbers["logits"][first + row][position] for row, position in shown])
                 potentials = numbers["potentials"][first] if "potentials" in numbers else None
-                labels[is_shown], shares[is_shown] = self._decode(logits, potentials)
+                labels[is_shown], shares[is_shown] = decode(self._tag_set, logits, potentials)
             first += read.rows
             found.append((labels, shares))
         return found
-
-    def _decode(self, logits: np.ndarray, potentials: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """The labels of words, and the probabilities of all labels; see `tag_decoding.decode`."""
-        if potentials is None:
-            return logits.argmax(-1), _softmax(logits)
-        legal = potentials + np.where(np.array(self._tag_set.legal_transitions()), 0, np.float32(ILLEGAL))
-        size = logits.shape[-1]
-        transitions, start, end = legal[:size], legal[size], legal[size + 1]
-        forward, best, back = [start + logits[0]], start + logits[0], []
-        for emission in logits[1:]:
-            scores = best[:, None] + transitions
-            back.append(scores.argmax(0))
-            best = scores.max(0) + emission
-            forward.append(_log_sum(forward[-1][:, None] + transitions) + emission)
-        backward = [end]
-        for emission in logits[:0:-1]:
-            backward.append(_log_sum((transitions + (emission + backward[-1])[None, :]).T))
-        labels = [int((best + end).argmax())]
-        for pointers in reversed(back):
-            labels.append(int(pointers[labels[-1]]))
-        return np.array(labels[::-1]), _softmax(np.stack(forward) + np.stack(backward[::-1]))
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    shares = np.exp(logits - logits.max(-1, keepdims=True))
-    return (shares / shares.sum(-1, keepdims=True)).astype(np.float32)
-
-
-def _log_sum(scores: np.ndarray) -> np.ndarray:  # [C, C] -> [C], over the first
-    largest = scores.max(0)
-    return largest + np.log(np.exp(scores - largest).sum(0))

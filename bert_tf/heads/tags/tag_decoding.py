@@ -1,4 +1,4 @@
-"""From the logits of words to labels and their probabilities: of each word by itself, or of sentences by a CRF.
+"""`decoding` as a graph, for exports on strings: the logits of the words of texts to labels and probabilities.
 
 N words, C labels, B texts.
 """
@@ -7,12 +7,12 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.tag_schemes import TagSet
+from bert_tf.heads.tags.decoding import ILLEGAL
 from bert_tf.model import crf
 from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.text.ragged_scan import from_row_numbers
 
 TEXTS_AT_ONCE = 64
-ILLEGAL = -1e4  # the potential of labels that the scheme does not write in this order
 
 
 def decode(

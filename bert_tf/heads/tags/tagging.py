@@ -4,7 +4,6 @@ B rows of a batch, T positions in a row, C labels, N words of a split, R rows of
 """
 
 import collections
-import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
@@ -21,7 +20,8 @@ from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base.prediction_files import json_line
 from bert_tf.heads.base.tuned_head import Batch, Predictions, TunedHead
-from bert_tf.heads.tags import Tags, entity_scores, tag_decoding, tag_serving
+from bert_tf.heads.tags import Tags, entity_scores, tag_serving
+from bert_tf.heads.tags.decoding import decode
 from bert_tf.heads.tags.tag_rows import UNKNOWN, TagRows, entities_in_text, format_entities, label_numbers
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.model import crf
@@ -239,21 +239,10 @@ class Tagging(Tags, TunedHead):
         if not len(words):
             return np.zeros(0, np.int32), np.zeros(0, np.float32)
         logits = predictions["logits"][data.rows[words], data.positions[words]]
-        owners, potentials = data.owners[words], predictions["potentials"][0]
-        labels, probabilities = self._decode(logits, owners, owners[-1] + 1, potentials)
-        return labels.numpy(), tf.gather(probabilities, labels, batch_dims=1).numpy()
-
-    @functools.cached_property
-    def _decode(self) -> Any:
-        """`tag_decoding.decode` for this task."""
-        size = self.size
-        specs = [
-            tf.TensorSpec([None, size], tf.float32),
-            tf.TensorSpec([None], tf.int32),
-            tf.TensorSpec([], tf.int32),
-            tf.TensorSpec([size + 2, size], tf.float32),
-        ]
-        return tf.function(functools.partial(tag_decoding.decode, self.tag_set), specs, autograph=False)
+        sentences = np.split(logits, np.flatnonzero(np.diff(data.owners[words])) + 1)
+        found = [decode(self.tag_set, each, predictions["potentials"][0]) for each in sentences]
+        labels = np.concatenate([each for each, _ in found])
+        return labels, np.concatenate([shares for _, shares in found])[np.arange(len(labels)), labels]
 
     def sentence_predictions(self, predictions: Predictions, split: TagRows) -> list[dict[str, Any]]:
         """The predicted entities of each sentence: "id", "text", "entities" and, where they are known, "truth".

@@ -1,0 +1,51 @@
+"""From the logits of the words of a text to labels and their probabilities: of each word by itself, or by a CRF.
+
+N words, C labels. `tag_decoding` is the same as a graph, for exports on strings.
+"""
+
+import numpy as np
+
+from bert_tf.data.tag_schemes import TagSet
+
+ILLEGAL = -1e4  # the potential of labels that the scheme does not write in this order
+
+
+def decode(tag_set: TagSet, logits: np.ndarray, potentials: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The labels of words, int [N], and the probabilities of all labels, float32 [N, C].
+
+    With the potentials of a CRF they are the most probable ones of the whole text that the scheme can write (Viterbi
+    1967), and the marginal probabilities of those, by forward-backward.
+
+    Args:
+        tag_set: what the labels mean.
+        logits: float32 [N, C], N >= 1.
+        potentials: float32 [C + 2, C], see `model.crf`; None without a CRF.
+    """
+    if potentials is None:
+        return logits.argmax(-1), _softmax(logits)
+    legal = potentials + np.where(np.array(tag_set.legal_transitions()), 0, np.float32(ILLEGAL))
+    size = logits.shape[-1]
+    transitions, start, end = legal[:size], legal[size], legal[size + 1]
+    forward, best, back = [start + logits[0]], start + logits[0], []
+    for emission in logits[1:]:
+        scores = best[:, None] + transitions
+        back.append(scores.argmax(0))
+        best = scores.max(0) + emission
+        forward.append(_log_sum(forward[-1][:, None] + transitions) + emission)
+    backward = [end]
+    for emission in logits[:0:-1]:
+        backward.append(_log_sum((transitions + (emission + backward[-1])[None, :]).T))
+    labels = [int((best + end).argmax())]
+    for pointers in reversed(back):
+        labels.append(int(pointers[labels[-1]]))
+    return np.array(labels[::-1]), _softmax(np.stack(forward) + np.stack(backward[::-1]))
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    shares = np.exp(logits - logits.max(-1, keepdims=True))
+    return (shares / shares.sum(-1, keepdims=True)).astype(np.float32)
+
+
+def _log_sum(scores: np.ndarray) -> np.ndarray:  # [C, C] -> [C], over the first
+    largest = scores.max(0)
+    return largest + np.log(np.exp(scores - largest).sum(0))
