@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from bert_tf.heads.base.staged_signature import staged_signature
 from bert_tf.heads.span.question_windows import QuestionWindows
-from bert_tf.heads.span.spans import CANDIDATES, Search
+from bert_tf.heads.span.search import Search
+from bert_tf.heads.span.spans import CANDIDATES, GraphSearch
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.text.tokenizer import Tokenizer
 
@@ -25,6 +26,7 @@ def signature(model: keras.Model, tokenizer: Tokenizer, windows: QuestionWindows
     slice; "score" float32 [Q], its probability among the n best; "null_score" float32 [Q], the sum of the scores
     of [CLS]. "answers", "starts", "ends", "probabilities" [Q, n] (n + 1 with "no answer"), best first.
     """
+    graph = GraphSearch.of(search)
 
     def read(question: tf.Tensor, context: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
         rows = windows.all_rows(tokenizer, question, context)
@@ -32,10 +34,10 @@ def signature(model: keras.Model, tokenizer: Tokenizer, windows: QuestionWindows
 
     def compute(rows: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         outputs = model(rows, packing=PackingSpec.dynamic())
-        return search.candidates(outputs["start_logits"], outputs["end_logits"], rows, windows)
+        return graph.candidates(outputs["start_logits"], outputs["end_logits"], rows, windows)
 
     def answer(candidates: dict[str, tf.Tensor], rest: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        answers = search.answers(candidates, rest["owners"], rest["contexts"])
+        answers = graph.answers(candidates, rest["owners"], rest["contexts"])
         fields = {"answer": "texts", "start": "starts", "end": "ends", "score": "probabilities"}
         best = {name: tf.gather(answers[field], answers["chosen"], batch_dims=1) for name, field in fields.items()}
         n_best = {name: answers[name] for name in ("starts", "ends", "probabilities")}

@@ -31,9 +31,9 @@ from bert_tf.heads.span import (
     squad_files,
     squad_scores,
 )
-from bert_tf.heads.span.question_rows import QUESTIONS_AT_ONCE, QuestionRows
+from bert_tf.heads.span.question_rows import QuestionRows
 from bert_tf.heads.span.question_windows import QuestionWindows
-from bert_tf.heads.span.spans import CANDIDATES, Search
+from bert_tf.heads.span.search import Search
 from bert_tf.model.heads import without_padding
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import confidence
@@ -83,7 +83,6 @@ class Answering(SpanHead, TunedHead):
     def _search_by(self, search: Search) -> None:
         self.search = search
         self._last: tuple[Predictions, list[Prediction]] | None = None
-        self._traced_answers = tf.function(search.answers, autograph=False, reduce_retracing=True)
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         return self.model(config, self.size, {}, dtype=dtype)
@@ -122,9 +121,11 @@ class Answering(SpanHead, TunedHead):
         }
 
     def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
-        """The candidates of each window, see `Search.candidates`; float32 is exact for contexts below 16 million."""
-        candidates = self.search.candidates(outputs["start_logits"], outputs["end_logits"], batch, self.windows)
-        return {name: tf.cast(x, tf.float32) for name, x in candidates.items()}
+        """The logits of each window, float32 [B, T]."""
+        width = self.max_seq_length
+        logits = {name: outputs[name] for name in ("start_logits", "end_logits")}
+        padded = {name: tf.pad(x, [[0, 0], [0, width - tf.shape(x)[1]]]) for name, x in logits.items()}
+        return {name: tf.ensure_shape(x, [None, width]) for name, x in padded.items()}
 
     def scores(self, predictions: Predictions, split: QuestionRows) -> dict[str, float]:
         """The official scores of the questions whose windows were all predicted; {} without known answers."""
@@ -140,17 +141,15 @@ class Answering(SpanHead, TunedHead):
     def _best_answers(self, predictions: Predictions, split: QuestionRows) -> list[Prediction]:
         count = len(predictions["row_numbers"])
         complete = int(split.owners[count]) if count < len(split.owners) else len(split.questions)
-        firsts = np.searchsorted(split.owners, np.arange(len(split.questions) + 1))
+        firsts, sizes = np.searchsorted(split.owners, np.arange(len(split.questions) + 1)), split.window_sizes()
         answers = []
-        for first in range(0, complete, QUESTIONS_AT_ONCE):
-            last = min(first + QUESTIONS_AT_ONCE, complete)
-            windows = slice(firsts[first], firsts[last])
-            candidates = {name: tf.constant(predictions[name][windows]) for name in CANDIDATES}
-            candidates |= {name: tf.cast(candidates[name], tf.int32) for name in ("starts", "ends")}
-            contexts = tf.constant(split.contexts[split.context_numbers[first:last]])
-            found = self._traced_answers(candidates, tf.constant(split.owners[windows] - first), contexts)
-            arrays = {name: x.numpy() for name, x in found.items()}
-            answers += [spans.to_prediction(arrays, row, has_null=self.search.has_null) for row in range(last - first)]
+        for number, asked in enumerate(split.asked(complete)):
+            windows = range(firsts[number], firsts[number + 1])
+            logits = (
+                [predictions[name][row, : sizes[row]] for row in windows] for name in ("start_logits", "end_logits")
+            )
+            best = self.search.best(*logits, asked, self.windows)
+            answers.append(best.prediction(has_null=self.search.has_null))
         if self._is_aligned:
             return original_alignment.align_predictions(answers, split.questions, split.tokenizer)
         return answers

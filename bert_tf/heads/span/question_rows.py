@@ -4,7 +4,7 @@ Q questions, C contexts, W windows of all questions, B rows of a batch.
 """
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,10 @@ from bert_tf.errors import count_text
 from bert_tf.heads.base import text_lengths
 from bert_tf.heads.base.rows import Rows
 from bert_tf.heads.span.question_windows import QuestionWindows
+from bert_tf.heads.span.search import Asked
 from bert_tf.text.tokenizer import Tokenizer
 
-QUESTIONS_AT_ONCE = 256  # tokenized, or answered, together outside of batches
+QUESTIONS_AT_ONCE = 256  # tokenized together outside of batches
 
 
 class QuestionRows(Rows):
@@ -96,6 +97,16 @@ class QuestionRows(Rows):
         questions, contexts = questions[self.owners], contexts[self.context_numbers][self.owners]  # [W]
         rest = contexts - self.numbers * self.windows.stride(questions).numpy()
         return np.minimum(rest + questions + 2 + self.windows.separators, self.windows.max_seq_length)
+
+    def asked(self, count: int) -> Iterator[Asked]:
+        """Yields the first questions as `Search.best` reads them."""
+        starts, ends = (self.tokens[name].values.numpy() for name in ("starts", "ends"))
+        splits = self.tokens["contexts"].row_splits.numpy()
+        sizes, windows = self.tokens["questions"].row_lengths().numpy(), np.bincount(self.owners)
+        for number, question in enumerate(self.questions[:count]):
+            context = slice(*splits[self.context_numbers[number] :][:2])
+            offsets = starts[context], ends[context]
+            yield Asked(int(sizes[number]), *offsets, int(windows[number]), question.context)
 
     def batches(self, batch_size: int, *, seed: int | None = None, by_length: bool = False) -> tf.data.Dataset:
         """See `Rows`: windows, with a seed those whose answers are known.

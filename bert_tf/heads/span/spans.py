@@ -1,4 +1,4 @@
-"""From start and end logits to answers: valid spans, the best of all windows, their texts.
+"""`search` as a graph, for exports on strings: valid spans, the best of all windows, their texts.
 
 B rows, T positions in a row, n = n_best_size, W windows, Q questions, M candidates of a window.
 """
@@ -7,13 +7,13 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
-import numpy as np
 import tensorflow as tf
 
-from bert_tf.data.questions import Answer, Prediction, no_answer
+from bert_tf.data.questions import Answer, Prediction
 from bert_tf.heads.span.question_windows import QuestionWindows
+from bert_tf.heads.span.search import SPARE, Search
 from bert_tf.model.heads import IMPOSSIBLE
 from bert_tf.text.ragged_scan import from_row_numbers
 from bert_tf.text.wordpiece import substrings
@@ -21,24 +21,17 @@ from bert_tf.text.wordpiece import substrings
 CANDIDATES = ("start_scores", "end_scores", "starts", "ends", "null_scores")
 CHARACTERS_AT_ONCE = 1 << 18  # of answers whose texts are cut at once, which is faster and takes 60 bytes for each
 UNLIKELY = 1e-38  # stands for probabilities that are too small for a float32
-SPARE = 5  # candidates considered for each answer that is returned: some have the same text
 
 Tensors = dict[str, tf.Tensor]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Search:
-    """Which answers are valid, and how many to return (google-research/bert `run_squad.py: write_predictions`).
+class GraphSearch(Search):
+    """The search as a graph."""
 
-    has_null: "no answer" is an answer, chosen where its score is above the best other by more than `threshold`.
-    temperature: scores are divided by it before they become probabilities.
-    """
-
-    n_best_size: int = 20
-    max_answer_length: int = 30
-    has_null: bool = False
-    threshold: float = 0.0
-    temperature: float = 1.0
+    @classmethod
+    def of(cls, search: Search) -> Self:
+        """The same search."""
+        return cls(**dataclasses.asdict(search))
 
     def candidates(
         self, start_logits: tf.Tensor, end_logits: tf.Tensor, rows: Mapping[str, tf.Tensor], windows: QuestionWindows
@@ -214,26 +207,6 @@ def _where(is_kept: tf.Tensor, answers: Tensors) -> Tensors:
     """The answers [Q, n], with padding in place of those that are not kept."""
     padding = {"texts": "", "starts": 0, "ends": 0, "start_scores": IMPOSSIBLE, "end_scores": IMPOSSIBLE}
     return {name: tf.where(is_kept, x, tf.constant(padding[name], x.dtype)) for name, x in answers.items()}
-
-
-def to_prediction(arrays: Mapping[str, np.ndarray], row: int, *, has_null: bool) -> Prediction:
-    """The Prediction of a question, from what `Search.answers` returned, as NumPy arrays."""
-    valid = np.flatnonzero(arrays["probabilities"][row] > 0)
-    answers: list[Answer] = [
-        {
-            "text": arrays["texts"][row, index].decode("utf-8", "replace"),
-            "start": int(arrays["starts"][row, index]),
-            "end": int(arrays["ends"][row, index]),
-            "probability": float(arrays["probabilities"][row, index]),
-            "start_logit": float(arrays["start_scores"][row, index]),
-            "end_logit": float(arrays["end_scores"][row, index]),
-        }
-        for index in valid
-    ]
-    chosen = int(arrays["chosen"][row])
-    best = next((answer for answer, index in zip(answers, valid, strict=True) if index == chosen), None)
-    odds = float(arrays["score_differences"][row]) if has_null else None
-    return Prediction(best or no_answer(), answers, odds)
 
 
 def from_outputs(outputs: Mapping[str, Any], *, has_null: bool) -> Prediction:

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.heads.span.question_windows import QuestionWindows
-from bert_tf.heads.span.spans import Search
+from bert_tf.heads.span.spans import GraphSearch
 from bert_tf.text.tokenizer import Tokenizer
 
 LETTERS = "abcdefg"
@@ -59,7 +59,7 @@ def test_answers_match_the_original(has_null, n_best_size, max_answer_length):
     options["threshold"] = 5.0
     for seed in range(3):
         rows, start_logits, end_logits = scored(seed, contexts)
-        search = Search(**options)
+        search = GraphSearch(**options)
         answers = search.answers(
             search.candidates(start_logits, end_logits, rows, WINDOWS), rows["owners"], tf.constant(contexts)
         )
@@ -79,7 +79,7 @@ def test_answers_match_the_original(has_null, n_best_size, max_answer_length):
 def test_answer_is_an_exact_slice_of_the_context():
     contexts = ["a 😀 é\u0301b, c", "d"]
     rows, start_logits, end_logits = scored(0, contexts)
-    search = Search()
+    search = GraphSearch()
     answers = search.answers(
         search.candidates(start_logits, end_logits, rows, WINDOWS), rows["owners"], tf.constant(contexts)
     )
@@ -96,7 +96,7 @@ def test_memory_of_answers_in_long_words_is_not_that_of_their_bytes_one_by_one(w
     answers = []
 
     def find():
-        search = Search()
+        search = GraphSearch()
         candidates = search.candidates(start_logits, end_logits, rows, WINDOWS)
         answers.append(search.answers(candidates, rows["owners"], tf.constant([context])))
 
@@ -110,7 +110,7 @@ def test_memory_of_answers_in_long_words_is_not_that_of_their_bytes_one_by_one(w
 def test_question_without_candidates_gets_an_empty_answer(has_null):
     contexts = ["", "a b"]
     rows, start_logits, end_logits = scored(1, contexts)
-    search = Search(has_null=has_null)
+    search = GraphSearch(has_null=has_null)
     answers = search.answers(
         search.candidates(start_logits, end_logits, rows, WINDOWS), rows["owners"], tf.constant(contexts)
     )
@@ -125,7 +125,7 @@ def test_rows_trimmed_to_the_longest_give_the_same_answers():
     rows, start_logits, end_logits = scored(2, contexts)
     longest = int(tf.reduce_max(rows["lengths"]))
     short = {name: x[:, :longest] if len(x.shape) == 2 else x for name, x in rows.items()}
-    search = Search(has_null=True)
+    search = GraphSearch(has_null=True)
     whole = search.candidates(start_logits, end_logits, rows, WINDOWS)
     cut = search.candidates(start_logits[:, :longest], end_logits[:, :longest], short, WINDOWS)
     for name, x in whole.items():
@@ -137,7 +137,7 @@ def test_probabilities_are_those_of_scores_divided_by_the_temperature():
     rows, start_logits, end_logits = scored(0, contexts)
     found = {}
     for temperature in (1.0, 40.0):
-        search = Search(n_best_size=5, max_answer_length=3, temperature=temperature)
+        search = GraphSearch(n_best_size=5, max_answer_length=3, temperature=temperature)
         candidates = search.candidates(start_logits, end_logits, rows, WINDOWS)
         found[temperature] = search.answers(candidates, rows["owners"], tf.constant(contexts))
     answers = found[40.0]
