@@ -56,19 +56,21 @@ class KerasNetwork:
         stages = "vectors" if choice else settings["stages"]
         has_masks, self._has_tokens = stages == "masks", stages in STAGES_OF_TOKENS
         self._settings = {"pad_id": settings["pad_id"], "has_masks": has_masks}
-        compute = backend.only_values()(self._compute_of(model, settings))
         names = ("token_ids", "segment_ids", *([MASKS] if has_masks else []))
         specs = {name: tf.TensorSpec([None, None], tf.int32) for name in names}
         specs["lengths"] = tf.TensorSpec([None], tf.int32)
-        self._function = tf.function(compute, input_signature=[specs], autograph=False)
+        packing = PackingSpec.dynamic(local_costs())
+        computes = [backend.only_values()(self._compute_of(model, settings, how)) for how in (packing, None)]
+        self._packed, self._alone = (tf.function(each, input_signature=[specs], autograph=False) for each in computes)
         self._static: StaticRows | None = None
         if backend.should_jit(jit_compile) and model.encoder.takes_row_tables and not has_masks:
             texts = TOKEN_TEXTS if self._has_tokens else POOLED_TEXTS
-            self._static = StaticRows(compute, Ladder(settings["max_positions"], texts_per_row=texts))
+            self._static = StaticRows(computes[0], Ladder(settings["max_positions"], texts_per_row=texts))
 
-    def _compute_of(self, model: BertModel, settings: dict[str, Any]) -> Callable[[Tensors], Tensors]:
+    def _compute_of(
+        self, model: BertModel, settings: dict[str, Any], packing: PackingSpec | None
+    ) -> Callable[[Tensors], Tensors]:
         """Rows [R, T] -> numbers [R, ...], float32."""
-        packing = PackingSpec.dynamic(local_costs())
         how = Pass(None, packing, None)
         if self._choice is not None:
             choice = self._choice
@@ -111,7 +113,8 @@ class KerasNetwork:
         if self._static is not None:
             return self._static(inputs)
         try:
-            outputs = self._function({name: tf.constant(x) for name, x in inputs.items()})
+            function = self._packed if len(inputs["lengths"]) > 1 else self._alone  # which has nothing to pack
+            outputs = function({name: tf.constant(x) for name, x in inputs.items()})
             return {name: x.numpy() for name, x in outputs.items()}
         except tf.errors.ResourceExhaustedError:
             raise UserError(

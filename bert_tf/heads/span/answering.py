@@ -145,10 +145,10 @@ class Answering(SpanHead, TunedHead):
         answers = []
         for number, asked in enumerate(split.asked(complete)):
             windows = range(firsts[number], firsts[number + 1])
-            logits = (
+            starts, ends = (
                 [predictions[name][row, : sizes[row]] for row in windows] for name in ("start_logits", "end_logits")
             )
-            best = self.search.best(*logits, asked, self.windows)
+            best = self.search.best(starts, ends, asked, self.windows)
             answers.append(best.prediction(has_null=self.search.has_null))
         if self._is_aligned:
             return original_alignment.align_predictions(answers, split.questions, split.tokenizer)

@@ -113,12 +113,10 @@ class Search:
             asked: the question.
             windows: how its context is cut.
         """
-        found = [
-            self._candidates(number, *pair, asked, windows)
-            for number, pair in enumerate(zip(starts, ends, strict=True))
-        ]
+        pairs = list(zip(starts, ends, strict=True))
+        found = [self._candidates(number, *pair, asked, windows) for number, pair in enumerate(pairs)]
         start_scores, end_scores, begins, stops = (np.concatenate(column) for column in zip(*found, strict=True))
-        null = min(((x[0], y[0]) for x, y in zip(starts, ends, strict=True)), key=lambda pair: pair[0] + pair[1])
+        null = min(((x[0], y[0]) for x, y in pairs), key=lambda pair: pair[0] + pair[1])
         totals, texts, chosen = start_scores + end_scores, set[str](), list[Candidate]()
         for index in np.argsort(-totals, kind="stable")[: SPARE * self.n_best_size]:
             text = asked.context[begins[index] : stops[index]]
@@ -175,11 +173,10 @@ class Search:
         start_scores, end_scores = start_logits[first[x]], end_logits[last[y]]
         most = min(self.n_best_size**2, SPARE * self.n_best_size)
         order = np.argsort(-(start_scores + end_scores), kind="stable")[:most]
-        places = [(positions[order] - before + begin).tolist() for positions in (first[x], last[y])]
-        offsets = (
-            [side[place] for place in each] for side, each in zip((asked.starts, asked.ends), places, strict=True)
-        )
-        return start_scores[order], end_scores[order], *(np.array(each, np.int64) for each in offsets)
+        firsts, lasts = ((positions[order] - before + begin).tolist() for positions in (first[x], last[y]))
+        begins = np.array([asked.starts[place] for place in firsts], np.int64)
+        ends = np.array([asked.ends[place] for place in lasts], np.int64)
+        return start_scores[order], end_scores[order], begins, ends
 
 
 def room_and_stride(windows: Windows, size: int) -> tuple[int, int]:

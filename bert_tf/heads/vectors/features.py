@@ -36,7 +36,7 @@ def layer_vectors(hidden_states: Sequence[tf.Tensor], choice: LayerChoice) -> tf
 
 
 def of_rows(
-    model: BertModel, rows: Mapping[str, tf.Tensor], choice: VectorChoice, packing: PackingSpec
+    model: BertModel, rows: Mapping[str, tf.Tensor], choice: VectorChoice, packing: PackingSpec | None
 ) -> dict[str, tf.Tensor]:
     """Rows of a model -> "tokens" [B, T, K, E], or for texts with pooling="pooled" the vectors "pooled" [B, D]."""
     encoded = model.encoder(rows, return_hidden_states=True, packing=packing)
