@@ -79,7 +79,7 @@ def pooling(work, config, policy, strategy):
 def labelling(work, config, policy, strategy):
     """From strings to the names of two classes, as `bert-tf predict` does on an export."""
     from bert_tf.data.examples import Example
-    from bert_tf.export import loaded_model, static_signature
+    from bert_tf.export import static_signature, text_function
     from bert_tf.export.batches import predict_in_order
     from bert_tf.heads.base.staged_signature import stages_of
     from bert_tf.heads.classes import Classes
@@ -92,7 +92,7 @@ def labelling(work, config, policy, strategy):
     signatures = task.signatures(task.create_model(config, dtype=policy), tokenizer)
     stages = {name: each._asdict() for name, each in stages_of(signatures).items()}
     static = static_signature.static_signatures(signatures, stages, work["jit_compile"])
-    predictor = loaded_model.Signature(static["serving_default"], "the race")
+    predictor = text_function.Signature(static["serving_default"], "the race")
     examples = [Example(str(number), (text,), None, "") for number, text in enumerate(work["texts"])]
     options = {"batch_size": predictor.batch_size, "window": 4096}
     return lambda: [row["label"] for _, row in predict_in_order(predictor, examples, **options)]

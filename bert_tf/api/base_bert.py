@@ -17,6 +17,7 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, loaded_model, tagged_words
 from bert_tf.export.batches import BatchFunction, predict_in_order
+from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.answers import BaseAnswer, Entities, Prediction
 from bert_tf.heads.choice import MultipleChoice
@@ -200,14 +201,14 @@ class BaseBert:
         return attribution_signature.signature(self.model, self._loaded.require_tokenizer(self.path))
 
     @functools.cached_property
-    def _predictor_of(self) -> Callable[[int | None], loaded_model.TextFunction]:
+    def _predictor_of(self) -> Callable[[int | None], TextFunction]:
         """Number of texts of an example, None if nobody says it -> the predictor of the model's task.
 
         Only checkpoints from elsewhere take any number that their head can.
         """
         return functools.cache(self._new_predictor)
 
-    def _new_predictor(self, texts: int | None) -> loaded_model.TextFunction:
+    def _new_predictor(self, texts: int | None) -> TextFunction:
         """The predictor of the model's task, on the weights that `model` has when it is asked."""
         from bert_tf.export import live_model
 

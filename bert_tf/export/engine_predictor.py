@@ -20,6 +20,7 @@ from bert_tf.export import about_file, engines, host, loaded_model, row_blocks
 from bert_tf.export.about_file import EXTRA
 from bert_tf.export.host import Row
 from bert_tf.export.predictor import Predictor
+from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.model.static_shapes import Placement
 from bert_tf.runtime import accelerators, files, json_files, stopping
@@ -158,9 +159,7 @@ def load(folder: str, engine: str = AUTO) -> Predictor | None:
     return None if chosen == TENSORFLOW else predictor_of(folder, chosen)
 
 
-def open_model(
-    folder: str, engine: str = AUTO, *, jit_compile: str = "auto", texts: int | None = None
-) -> loaded_model.TextFunction:
+def open_model(folder: str, engine: str = AUTO, *, jit_compile: str = "auto", texts: int | None = None) -> TextFunction:
     """What answers with the model in a folder that `loaded_model.find` returned: an export or a checkpoint.
 
     engine: see `choose`. jit_compile: of TensorFlow, see `loaded_model.signatures`. texts: of a checkpoint, see

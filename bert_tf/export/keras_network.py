@@ -26,7 +26,7 @@ from bert_tf.runtime import backend, stopping
 POSITIONS_AT_ONCE = 8192  # of rows that are computed together: bounds memory, and is enough for all cores
 STATIC_POSITIONS = 4 * MAX_POSITIONS  # the same where they fill compiled calls
 TOKENS, MASKS = ("tokens", "logits", "start_logits", "end_logits"), "masked_lm_positions"
-STAGES_OF_TOKENS = ("tags", "questions", "vectors")
+STAGES_OF_TOKENS = ("tags", "questions")
 Tensors = dict[str, tf.Tensor]
 
 
@@ -36,7 +36,7 @@ class KerasNetwork:
     Args:
         model: the model.
         source: its folder, for messages.
-        settings: "stages", see `export.host`, "pad_id", and "max_positions", the longest row.
+        settings: "stages" of its head, see `export.host`, "pad_id", and "max_positions", the longest row.
         jit_compile: whether XLA compiles it, in static shapes: "true", "false", or "auto", on accelerators.
         choice: the vectors to return; None for the numbers of its head.
     """
@@ -53,8 +53,9 @@ class KerasNetwork:
     ) -> None:
         self._arguments = model, source, settings, jit_compile
         self._source, self._choice = source, choice
-        stages = "vectors" if choice else settings["stages"]
-        has_masks, self._has_tokens = stages == "masks", stages in STAGES_OF_TOKENS
+        stages = settings.get("stages")
+        has_masks = choice is None and stages == "masks"
+        self._has_tokens = choice is not None or stages in STAGES_OF_TOKENS
         self._settings = {"pad_id": settings["pad_id"], "has_masks": has_masks}
         names = ("token_ids", "segment_ids", *([MASKS] if has_masks else []))
         specs = {name: tf.TensorSpec([None, None], tf.int32) for name in names}

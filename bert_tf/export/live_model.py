@@ -16,11 +16,11 @@ from bert_tf.config import segments
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
-from bert_tf.export import about_file, loaded_model, tagged_words
+from bert_tf.export import about_file, tagged_words, text_function
 from bert_tf.export.keras_network import KerasNetwork
-from bert_tf.export.loaded_model import Signature, TextFunction
 from bert_tf.export.predictor import Predictor, VectorExtractor
 from bert_tf.export.static_signature import static_signatures
+from bert_tf.export.text_function import Signature, TextFunction
 from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
@@ -100,7 +100,7 @@ def predictor_of(path: str, loaded: Checkpoint, task: Any, *, jit_compile: str =
     model, own, kind = loaded.model, task.host_settings, kind_of(loaded)
     about = {**about_of(path, loaded), **(task.about() if isinstance(task, FineTuningTask) else {})}
     is_static = backend.should_jit(jit_compile)
-    batch_size = loaded_model.STATIC_BATCH_SIZE if is_static else loaded_model.BATCH_SIZE
+    batch_size = text_function.STATIC_BATCH_SIZE if is_static else text_function.BATCH_SIZE
     if own is None or "." in (kind or ""):  # answers of heads from outside are TensorFlow's
         return _by_signatures(path, task.signatures(model, loaded.require_tokenizer(path)), kind, about, jit_compile)
     settings = settings_of(loaded, own)

@@ -3,26 +3,22 @@
 B texts in a batch.
 """
 
-import abc
 import contextlib
 import glob
 import importlib.util
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from typing import Any
-
-import numpy as np
 
 from bert_tf import heads
 from bert_tf.checkpoints import formats, tensorflow_weights
 from bert_tf.config import segments
-from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import about_file, graph_operations
-from bert_tf.export.batches import BatchFunction
-from bert_tf.export.static_signature import StaticSignature, static_signatures
+from bert_tf.export.static_signature import static_signatures
 from bert_tf.export.tagged_words import SIGNATURE, WordTagger
+from bert_tf.export.text_function import Signature
 from bert_tf.heads.base.head import Head
 from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.runtime import atomic_files, files
@@ -30,9 +26,6 @@ from bert_tf.runtime.lazy import tf
 from bert_tf.runtime.tensorflow_startup import ensure_started
 
 SAVED_MODEL = "saved_model.pb"
-BATCH_SIZE, STATIC_BATCH_SIZE = 32, 2048  # texts that fill all cores, and those that fill the rows of an accelerator
-# The orders of inputs that exports without `inputs` in about.json may have.
-ORDERS = (("question", "context"), ("text_a", "text_b"), ("text_a", "choices"))
 
 
 def check_free(target: str, *, overwrite: bool) -> None:
@@ -77,78 +70,6 @@ def is_export(folder: str) -> bool:
 
 def _is_checkpoint(path: str) -> bool:
     return formats.is_checkpoint(path)
-
-
-class TextFunction(abc.ABC):
-    """A function on texts that says by name what it takes and returns.
-
-    Attributes:
-        source: the path of the model, for messages.
-        inputs: {name: None, or the number of texts of an example that it takes}, in the order of an example's texts.
-        has_order: whether that order is known; otherwise it is that of names, and texts must be given by name.
-        batch_size: how many texts to compute at once if nobody says.
-        word_tagger: of sentences that are split into words; None if the model is no tagger.
-        labels: names of the classes, () without.
-        task: its name, "" without.
-        head: what it answers; None if that is of no kind.
-    """
-
-    source: str
-    inputs: dict[str, int | None]
-    has_order: bool
-    batch_size: int = BATCH_SIZE
-    word_tagger: BatchFunction | None = None
-    labels: tuple[str, ...] = ()
-    task: str = ""
-    head: type[Head] | None = None
-
-    def predict(self, examples: Sequence[Example]) -> "dict[str, np.ndarray]":
-        """{name: array [B, ...]} of the outputs for B examples. Raises UserError if memory does not suffice."""
-        columns, first = {}, 0
-        for name, count in self.inputs.items():
-            texts = [example.encode()[first : first + (count or 1)] for example in examples]
-            columns[name] = texts if count else [text for (text,) in texts]
-            first += count or 1
-        try:
-            return self._run(columns)
-        except MemoryError:
-            raise UserError(f"Memory ran out for {len(examples)} texts at once: lower batch_size.") from None
-
-    def check_order(self) -> None:
-        """Raises UserError if the order of the inputs is unknown, so that no text has a place."""
-        if not self.has_order:
-            raise UserError(
-                f"{self.source} does not say in which order it takes {' and '.join(self.inputs)}: pass a table with "
-                "columns of these names, without text_columns."
-            )
-
-    @abc.abstractmethod
-    def _run(self, columns: dict[str, list]) -> "dict[str, np.ndarray]":
-        """The outputs for the inputs; raises MemoryError, or UserError if it fails otherwise."""
-
-
-class Signature(TextFunction):
-    """A function on strings, of a SavedModel or of a live model."""
-
-    def __init__(self, function: Any, source: str, declared: Sequence[str] = ()) -> None:
-        """Takes a tf.function with an input signature, or one of `signatures`; UserError if it takes no strings.
-
-        declared: the inputs in order, of one of `signatures`, which holds them by name.
-        """
-        self.source = source
-        self._function = function.get_concrete_function() if hasattr(function, "get_concrete_function") else function
-        self.inputs, self.has_order = _inputs_of(source, self._function, declared)
-        if isinstance(self._function, StaticSignature):
-            self.batch_size = STATIC_BATCH_SIZE
-
-    def _run(self, columns: dict[str, list]) -> "dict[str, np.ndarray]":
-        inputs = {name: tf.constant(texts, tf.string) for name, texts in columns.items()}
-        try:
-            return {name: _array(tensor) for name, tensor in self._function(**inputs).items()}
-        except tf.errors.ResourceExhaustedError:
-            raise MemoryError from None
-        except tf.errors.OpError as error:
-            raise UserError(f"The export {self.source} failed: {reason_of(error)}.") from None
 
 
 class Export(Signature):
@@ -227,37 +148,6 @@ def text_operations() -> list[str]:
     package = importlib.util.find_spec("tensorflow_text")
     folder = os.path.dirname(str(package and package.origin))
     return sorted(glob.glob(os.path.join(folder, "python", "ops", "_*.so")))
-
-
-def _array(tensor: Any) -> "np.ndarray":
-    """A tensor as an array; bfloat16, which NumPy does not have, as float32."""
-    array: np.ndarray = tensor.numpy()
-    return array.astype("float32") if tensor.dtype.name == "bfloat16" else array
-
-
-def _inputs_of(source: str, signature: Any, declared: Sequence[str]) -> tuple[dict[str, int | None], bool]:
-    positional, named = signature.structured_input_signature  # positional ones of functions that are not loaded
-    specs = {**{spec.name: spec for spec in positional}, **named}
-    for name, spec in specs.items():
-        if spec.dtype != tf.string or spec.shape.rank not in (1, 2):
-            raise UserError(f"The export {source} takes {name} of {spec.dtype.name} {spec.shape}; expected strings.")
-    shapes = {name: spec.shape.as_list() for name, spec in specs.items()}
-    return inputs_in_order(shapes, [spec.name for spec in positional] or declared)
-
-
-def inputs_in_order(
-    shapes: Mapping[str, Sequence[int | None]], declared: Sequence[str]
-) -> tuple[dict[str, int | None], bool]:
-    """`TextFunction.inputs` and `has_order`.
-
-    Args:
-        shapes: {name: shape} of the inputs, in any order: a SavedModel has none.
-        declared: their names in order, as an export says; anything else counts as unsaid.
-    """
-    orders = (tuple(declared), *ORDERS, tuple(shapes)[:1])
-    order = next((order for order in orders if set(order) == shapes.keys()), None)
-    names = order or sorted(shapes)
-    return {name: shapes[name][1] if len(shapes[name]) == 2 else None for name in names}, order is not None
 
 
 def declared_inputs(folder: str) -> list[str]:

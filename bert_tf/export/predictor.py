@@ -11,7 +11,7 @@ import numpy as np
 from bert_tf.data.examples import Example
 from bert_tf.export import host
 from bert_tf.export.host import Row
-from bert_tf.export.loaded_model import TextFunction
+from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base.head import Head
 from bert_tf.heads.vectors.text_vectors import TextVectors
 from bert_tf.heads.vectors.vector_choice import VectorChoice
@@ -42,7 +42,6 @@ class Predictor(TextFunction):
     Attributes:
         folder, source: of the model, for messages.
         network, tokenizer, stages: its parts, see `export.host`.
-        engine: the name of its network.
         labels, task, head: names of the classes, () without; name of the task; kind of the answers, None if unknown.
         signature_def: the SignatureDef of an export's default signature as JSON; None for other models.
     """
@@ -75,11 +74,11 @@ class Predictor(TextFunction):
         self.labels, self.task = tuple(about.get("labels") or ()), str(about.get("task") or "")
         self.word_tagger = WordTagger(network, self.stages) if hasattr(self.stages, "read_words") else None
         self.batch_size = batch_size or self.batch_size
-        self.makes_vectors = settings["stages"] == "vectors"
         self.signature_def: dict[str, Any] | None = settings.get("signature_def")
 
     @property
     def engine(self) -> str:
+        """The name of its network."""
         return self.network.name
 
     @property

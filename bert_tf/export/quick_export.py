@@ -8,8 +8,9 @@ import contextlib
 import numpy as np
 
 from bert_tf.errors import UserError, reason_of
-from bert_tf.export import graph_operations, loaded_model
-from bert_tf.export.loaded_model import Export, TextFunction
+from bert_tf.export import graph_operations, loaded_model, text_function
+from bert_tf.export.loaded_model import Export
+from bert_tf.export.text_function import TextFunction
 from bert_tf.runtime import files, tensorflow_c, tensorflow_startup
 
 
@@ -41,7 +42,7 @@ class QuickExport(TextFunction):
         self._spec = self._session.signatures["serving_default"]
         shapes = {name: spec.shape for name, spec in self._spec.inputs.items() if spec.is_string and spec.shape}
         shapes = {name: shapes[name] for name in self._spec.inputs}
-        self.inputs, self.has_order = loaded_model.inputs_in_order(shapes, loaded_model.declared_inputs(folder))
+        self.inputs, self.has_order = text_function.inputs_in_order(shapes, loaded_model.declared_inputs(folder))
         self.labels, self.task = loaded_model.labels_and_task(folder)
         self.head = loaded_model.head_of(folder, self._spec.outputs)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bert_tf.errors import UserError
-from bert_tf.export.loaded_model import TextFunction
+from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import THRESHOLD
 

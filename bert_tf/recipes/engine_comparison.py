@@ -18,7 +18,7 @@ from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data.examples import Example
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError, reason_of
-from bert_tf.export import engine_parity, engine_predictor, engines, loaded_model, prediction_inputs
+from bert_tf.export import engine_parity, engine_predictor, engines, loaded_model, prediction_inputs, text_function
 from bert_tf.recipes import first_answer, trained_model
 from bert_tf.recipes.finetuning import scored_export
 from bert_tf.recipes.trained_model import TrainedModel
@@ -143,7 +143,7 @@ def _labelled(file: str, task: Any, reads: Mapping[str, Any]) -> Any:
     if task.head.labelled_file:
         return task.head.content(file, reads)
     shapes = task.head.input_shapes(task.head.texts)
-    inputs, _ = loaded_model.inputs_in_order(shapes, list(shapes))
+    inputs, _ = text_function.inputs_in_order(shapes, list(shapes))
     columns = comma_separated(reads.get("text_columns"))
     return list(prediction_inputs.read(file, inputs, columns=columns, label=reads.get("label_column") or "label"))
 

@@ -9,6 +9,7 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import engine_predictor, loaded_model
 from bert_tf.export.batches import predict_in_order
+from bert_tf.export.text_function import TextFunction
 
 POSITIVE = ("1", "true", "yes", "positive", "relevant", "entailment", "equivalent", "duplicate", "paraphrase")
 
@@ -22,7 +23,7 @@ class Reranker:
         label: the class whose probability ranks texts; "" for the one of POSITIVE, or the number.
     """
 
-    def __init__(self, pairs: loaded_model.TextFunction, labels: Sequence[str] = (), label: str = "") -> None:
+    def __init__(self, pairs: TextFunction, labels: Sequence[str] = (), label: str = "") -> None:
         """Raises UserError if the model takes no pairs, or it is not clear which class means a match."""
         if list(pairs.inputs) != ["text_a", "text_b"]:
             raise UserError(

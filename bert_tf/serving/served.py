@@ -15,7 +15,7 @@ import numpy as np
 from google.protobuf import json_format
 
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model, whole_texts
+from bert_tf.export import loaded_model, text_function, whole_texts
 from bert_tf.export.predictor import Predictor
 from bert_tf.export.static_signature import StaticSignature
 from bert_tf.heads.base.answering import answer_of
@@ -49,7 +49,7 @@ class Signature:
         declared: inputs in order, as an export says; a SavedModel itself has none.
         """
         inputs, outputs = _specs(_inputs_of(function)), _specs(function.structured_outputs)
-        order, _ = loaded_model.inputs_in_order({name: shape or () for name, (_, shape) in inputs.items()}, declared)
+        order, _ = text_function.inputs_in_order({name: shape or () for name, (_, shape) in inputs.items()}, declared)
         return cls(function, {name: inputs[name] for name in order}, dict(sorted(outputs.items())))
 
     def __call__(self, arrays: Arrays) -> Arrays:

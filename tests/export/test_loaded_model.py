@@ -11,7 +11,7 @@ import tiny
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model
+from bert_tf.export import loaded_model, text_function
 from bert_tf.export.batches import predict_in_order
 from bert_tf.export.saved_model import export
 from bert_tf.heads.base.answering import answered
@@ -156,7 +156,7 @@ def test_invalid_unicode_is_refused_with_its_location(exported):
     ],
 )
 def test_inputs_have_the_order_that_an_export_declares(shapes, declared, expected, has_order):
-    inputs, is_known = loaded_model.inputs_in_order(shapes, declared)
+    inputs, is_known = text_function.inputs_in_order(shapes, declared)
     assert (list(inputs), is_known) == (expected, has_order)
     assert all(inputs[name] == (shape[1] if len(shape) == 2 else None) for name, shape in shapes.items())
 

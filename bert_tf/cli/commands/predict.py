@@ -34,6 +34,7 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text, leave_out, listed
 from bert_tf.export import engine_predictor, loaded_model, prediction_inputs, quick_export, tagged_words, zero_shot
 from bert_tf.export.batches import BatchFunction, predict_in_order
+from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import Answered, answered
 from bert_tf.runtime import files
@@ -42,8 +43,6 @@ WINDOW = 4096  # texts that are sorted by length before batching
 OUTPUTS = prediction_files.EXTENSIONS
 OTHER_TEXTS = ("text_b", "question", "choice")
 log = logging.getLogger("bert_tf")
-
-TextExport = loaded_model.TextFunction
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -101,7 +100,7 @@ def answer_file(arguments: argparse.Namespace) -> None:
     prediction_files.write_rows(arguments.output, rows, shared=True)
 
 
-def _load(arguments: argparse.Namespace, folder: str) -> TextExport:
+def _load(arguments: argparse.Namespace, folder: str) -> TextFunction:
     """The export; for a single text, compiling would take longer than it saves, and so would TensorFlow's start."""
     found: Any = shared_flags.load_engine(arguments, folder)
     is_single = arguments.file is None and arguments.jit_compile == "auto"
@@ -116,12 +115,12 @@ def _load(arguments: argparse.Namespace, folder: str) -> TextExport:
 
 
 @functools.lru_cache(maxsize=1)
-def _kept_export(folder: str, engine: str, jit_compile: str, texts: int | None) -> TextExport:
+def _kept_export(folder: str, engine: str, jit_compile: str, texts: int | None) -> TextFunction:
     """The export, kept for the next file of this process."""
     return engine_predictor.open_model(folder, engine, jit_compile=jit_compile, texts=texts)
 
 
-def _by_labels(arguments: argparse.Namespace, export: Any) -> TextExport:
+def _by_labels(arguments: argparse.Namespace, export: Any) -> TextFunction:
     """The export, or with --labels what classifies by them."""
     if arguments.labels is None:
         return export
@@ -145,7 +144,7 @@ def _number_of_texts(arguments: argparse.Namespace, folder: str) -> int | None:
     return prediction_inputs.number_of_texts(arguments.file, arguments.text_columns)
 
 
-def _rows(arguments: argparse.Namespace, export: TextExport) -> Iterator[Answered]:
+def _rows(arguments: argparse.Namespace, export: TextFunction) -> Iterator[Answered]:
     batch_size = arguments.batch_size or export.batch_size
     if arguments.is_split_into_words and export.word_tagger:
         return _tagged(arguments, export, export.word_tagger, batch_size)
@@ -156,7 +155,7 @@ def _rows(arguments: argparse.Namespace, export: TextExport) -> Iterator[Answere
 
 
 def _tagged(
-    arguments: argparse.Namespace, export: TextExport, tagger: BatchFunction, batch_size: int
+    arguments: argparse.Namespace, export: TextFunction, tagger: BatchFunction, batch_size: int
 ) -> Iterator[Answered]:
     """Yields the rows of sentences that are split into words, of a tagger."""
     if arguments.file is None:
@@ -211,7 +210,7 @@ def check(arguments: argparse.Namespace, *, has_folder: bool = False) -> None:
         raise UserError(f"output and file are both {output}: pass the predictions another name.")
 
 
-def _single(arguments: argparse.Namespace, export: TextExport) -> list[Example]:
+def _single(arguments: argparse.Namespace, export: TextFunction) -> list[Example]:
     """The text of the flags as one Example; raises UserError if the export takes more or fewer texts."""
     values = {"text": [arguments.text], "text_b": [arguments.text_b], "question": [arguments.question]}
     values["choice"] = arguments.choice or [None]
@@ -228,7 +227,7 @@ def _single(arguments: argparse.Namespace, export: TextExport) -> list[Example]:
     return [Example("0", texts, None, "the flags")]
 
 
-def _flags_of(path: str, export: TextExport) -> list[str]:
+def _flags_of(path: str, export: TextFunction) -> list[str]:
     """The flags with the texts of the inputs, in their order; UserError if it is unknown which is whose."""
     export.check_order()
     singles = [name for name, count in export.inputs.items() if not count]
@@ -241,7 +240,7 @@ def _flags_of(path: str, export: TextExport) -> list[str]:
     return [flags[name] for name in export.inputs]
 
 
-def _from_file(arguments: argparse.Namespace, export: TextExport) -> Iterator[Example]:
+def _from_file(arguments: argparse.Namespace, export: TextFunction) -> Iterator[Example]:
     columns = comma_separated(arguments.text_columns)
     columns = columns or _columns_of_training(arguments.file, export)
     if columns:
@@ -262,7 +261,7 @@ def _naming_blank(examples: Iterable[Example]) -> Iterator[Example]:
         log.warning("%s without text%s: what is predicted there means nothing.", count_text(count, "row"), where)
 
 
-def _columns_of_training(path: str, export: TextExport) -> list[str]:
+def _columns_of_training(path: str, export: TextFunction) -> list[str]:
     """The text columns of the table that the model was trained on, if the file has them."""
     is_table = path != prediction_inputs.STANDARD_INPUT and tables.is_table(path)
     if not is_table or isinstance(export, zero_shot.ZeroShot):

@@ -56,6 +56,7 @@ class Candidate(NamedTuple):
 
     @property
     def total(self) -> np.float32:
+        """The score of the answer."""
         return np.float32(self.start_score + self.end_score)
 
 

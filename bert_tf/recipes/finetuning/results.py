@@ -4,7 +4,8 @@ import logging
 from typing import Any
 
 from bert_tf.export import engine_predictor
-from bert_tf.export.loaded_model import Signature, declared_inputs
+from bert_tf.export.loaded_model import declared_inputs
+from bert_tf.export.text_function import Signature
 from bert_tf.heads.base.answering import answered, texts_by_input
 from bert_tf.recipes.finetuning import baselines, starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags

@@ -14,9 +14,9 @@ from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import bad_rows, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import about_file, engine_predictor, loaded_model, prediction_inputs, tagged_words
+from bert_tf.export import about_file, engine_predictor, loaded_model, prediction_inputs, tagged_words, text_function
 from bert_tf.export.batches import predict_in_order
-from bert_tf.export.loaded_model import TextFunction
+from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base.tuned_head import TunedHead
 from bert_tf.heads.vectors import Vectors
 from bert_tf.recipes.finetuning import trained_texts
@@ -136,7 +136,7 @@ def _evaluate(
             kept.append(head.kept(item))
             yield from head.asked(item, export.inputs)
 
-    size = batch_size or (loaded_model.BATCH_SIZE if is_of_words else export.batch_size)
+    size = batch_size or (text_function.BATCH_SIZE if is_of_words else export.batch_size)
     window = max(WINDOW // size, 1) * size
     rows = report(predict_in_order(predictor, asked(), batch_size=size, window=window))
     scores, details = head.evaluate(kept, (outputs for _, outputs in rows))

@@ -10,7 +10,7 @@ from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.examples import Example
 from bert_tf.data.questions import Question
 from bert_tf.export import tagged_words
-from bert_tf.export.loaded_model import Signature
+from bert_tf.export.text_function import Signature
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
