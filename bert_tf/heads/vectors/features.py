@@ -102,16 +102,6 @@ def through_layers(vectors: tf.Tensor, layers: Sequence[VectorLayer]) -> tf.Tens
     return vectors
 
 
-def word_vectors(vectors: tf.Tensor, is_first: tf.Tensor, kind: str) -> tf.Tensor:
-    """Vectors of tokens -> one for each word: [M, K, E] -> [words, K, E].
-
-    is_first: whether a token begins a word, bool [M], true for the first. kind: the "first" token, or the "mean".
-    """
-    if kind == "first":
-        return tf.boolean_mask(vectors, is_first)
-    return tf.math.segment_mean(vectors, tf.cumsum(tf.cast(is_first, tf.int32)) - 1)
-
-
 def normalize(vectors: tf.Tensor) -> tf.Tensor:
     """Vectors [..., E] divided by their lengths; a vector of zeros stays one."""
     return vectors / tf.maximum(tf.norm(vectors, axis=-1, keepdims=True), SMALLEST)
