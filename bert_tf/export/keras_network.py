@@ -5,6 +5,7 @@ R rows, T positions in a row, P masked positions.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -62,7 +63,13 @@ class KerasNetwork:
         specs["lengths"] = tf.TensorSpec([None], tf.int32)
         packing = PackingSpec.dynamic(local_costs())
         computes = [backend.only_values()(self._compute_of(model, settings, how)) for how in (packing, None)]
-        self._packed, self._alone = (tf.function(each, input_signature=[specs], autograph=False) for each in computes)
+        (
+            self._packed,
+            self._alone,
+        ) = (  # traced when first used; concrete, as TensorFlow warns of many functions that are
+            functools.cache(tf.function(each, input_signature=[specs], autograph=False).get_concrete_function)
+            for each in computes
+        )
         self._static: StaticRows | None = None
         if backend.should_jit(jit_compile) and model.encoder.takes_row_tables and not has_masks:
             texts = TOKEN_TEXTS if self._has_tokens else POOLED_TEXTS
@@ -115,7 +122,7 @@ class KerasNetwork:
             return self._static(inputs)
         try:
             function = self._packed if len(inputs["lengths"]) > 1 else self._alone  # which has nothing to pack
-            outputs = function({name: tf.constant(x) for name, x in inputs.items()})
+            outputs = function()({name: tf.constant(x) for name, x in inputs.items()})
             return {name: x.numpy() for name, x in outputs.items()}
         except tf.errors.ResourceExhaustedError:
             raise UserError(

@@ -89,7 +89,7 @@ def test_memory_that_does_not_suffice_is_one_sentence(monkeypatch):
     def fail(_):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
-    monkeypatch.setattr(found, "_packed", fail)
+    monkeypatch.setattr(found, "_packed", lambda: fail)
     with pytest.raises(UserError, match="5 rows of 16 tokens.*batch_size"):
         found.numbers(ROWS)
 
