@@ -32,7 +32,7 @@ from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import tables, text_lines
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text, leave_out, listed
-from bert_tf.export import engine_predictor, loaded_model, prediction_inputs, quick_export, tagged_words, zero_shot
+from bert_tf.export import engine_predictor, loaded_model, prediction_inputs, tagged_words, zero_shot
 from bert_tf.export.batches import Predictor, predict_in_order
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import Answered, answered
@@ -43,7 +43,7 @@ OUTPUTS = prediction_files.EXTENSIONS
 OTHER_TEXTS = ("text_b", "question", "choice")
 log = logging.getLogger("bert_tf")
 
-TextExport = loaded_model.Export | quick_export.QuickExport | engine_predictor.EnginePredictor | zero_shot.ZeroShot
+TextExport = loaded_model.Export | engine_predictor.EnginePredictor | zero_shot.ZeroShot
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,12 +102,10 @@ def answer_file(arguments: argparse.Namespace) -> None:
 
 
 def _load(arguments: argparse.Namespace, folder: str) -> TextExport:
-    """The export; for a single text, compiling would take longer than it saves, and so would TensorFlow's start."""
+    """The export; for a single text, compiling would take longer than it saves."""
     found: Any = shared_flags.load_engine(arguments, folder)
-    is_single = arguments.file is None and arguments.jit_compile == "auto"
-    if not found and is_single and loaded_model.is_export(folder) and not arguments.is_split_into_words:
-        found = quick_export.load(folder)
     if not found:
+        is_single = arguments.file is None and arguments.jit_compile == "auto"
         jit_compile = "false" if is_single else arguments.jit_compile
         found = loaded_model.Export(folder, jit_compile=jit_compile, texts=_number_of_texts(arguments, folder))
     return _by_labels(arguments, found)
