@@ -36,7 +36,7 @@ from bert_tf.export import engine_predictor, loaded_model, prediction_inputs, ta
 from bert_tf.export.batches import Predictor, predict_in_order
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import Answered, answered
-from bert_tf.runtime import files
+from bert_tf.runtime import accelerators, files
 
 WINDOW = 4096  # texts that are sorted by length before batching
 OUTPUTS = prediction_files.EXTENSIONS
@@ -107,8 +107,21 @@ def _load(arguments: argparse.Namespace, folder: str) -> TextExport:
     if not found:
         is_single = arguments.file is None and arguments.jit_compile == "auto"
         jit_compile = "false" if is_single else arguments.jit_compile
+        if is_single and arguments.engine == engine_predictor.AUTO:
+            _say_how_to_start_sooner(folder)
         found = loaded_model.Export(folder, jit_compile=jit_compile, texts=_number_of_texts(arguments, folder))
     return _by_labels(arguments, found)
+
+
+def _say_how_to_start_sooner(folder: str) -> None:
+    """Prints how an export of this package gets a model for an engine, if it has none."""
+    is_ours = loaded_model.is_export(folder) and loaded_model.about(folder).get("inputs")
+    if is_ours and not engine_predictor.available(folder) and not accelerators.are_there():
+        print(
+            "Computed by TensorFlow, which takes seconds to start; `bert-tf export RUN --overwrite` adds a model for "
+            'OpenVINO, which starts sooner (pip install "bert-tf[openvino]").',
+            file=sys.stderr,
+        )
 
 
 @functools.lru_cache(maxsize=1)
