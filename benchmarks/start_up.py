@@ -5,7 +5,7 @@
 
 Runs each command --rounds times, in turns, and writes the table to benchmarks/README.md. With --export it prints how
 long an answer takes by TensorFlow and by each engine that the export has a model for: the first of a server, with its
-memory, the first in Python, and one from the shell; for TensorFlow also without its C library.
+memory, the first in Python, and one from the shell.
 """
 
 import argparse
@@ -67,8 +67,7 @@ def compare_engines(export, rounds):
         print(f"| {name} | {first:.2f} | {memory:.0f} | {python:.2f} |", flush=True)
     if not export_makes_vectors(export):
         predict = ["predict", export, "--text=A text."]
-        commands = [[*predict, f"--engine={name}"] for name in names]
-        print(table(timed([*commands, [*commands[0], "--jit_compile=false"]], rounds)))
+        print(table(timed([[*predict, f"--engine={name}"] for name in names], rounds)))
 
 
 def export_makes_vectors(export):

@@ -152,6 +152,14 @@ def leave_out(reason: str) -> UserError:
     return UserError(f"{reason}: leave it out.")
 
 
+class NoEngine(UserError):
+    """An engine cannot answer with a model. reason: the sentence without its end."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason}: leave engine out; nothing was written.")
+        self.reason = reason
+
+
 class MachineError(UserError):
     """The machine failed, such as a full disk; what was complete is kept."""
 

@@ -35,7 +35,7 @@ LOCAL_PATHS = {
     "runtime/files.py": "the one room",
     "runtime/atomic_files.py": "local paths are renamed, those of stores go to runtime/files.py",
     "runtime/backend.py": "/proc/cpuinfo",
-    "runtime/tensorflow_c.py": "TensorFlow's own library",
+    "runtime/tensorflow_startup.py": "TensorFlow's own library",
     "runtime/accelerators.py": "devices",
     "runtime/machine_memory.py": "control groups",
     "recipes/ablation/ablation.py": "the log that a process writes to",

@@ -122,7 +122,7 @@ def test_export_has_the_scores_of_its_run(folder, run, capsys):
 def test_run_is_exported_again_and_predicts_the_same(folder, tmp_path, capsys):
     run = tmp_path / "classifier"
     shutil.copytree(folder / "runs" / "classifier", run, ignore=shutil.ignore_patterns("export"))
-    assert main.main(["export", str(run)]) == 0
+    assert main.main(["export", str(run), "--engine=none"]) == 0
     capsys.readouterr()
     assert main.main(["predict", str(run), "--file", str(folder / "texts.csv"), "--json"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

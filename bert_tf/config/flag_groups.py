@@ -102,8 +102,9 @@ class RunOptions(Options):
         free=True,
     )
     export_engines: str = flag(
-        "",
-        "Engines whose models the export holds too, comma-separated: openvino, onnx; see docs/serving.md.",
+        "auto",
+        "Engines whose models the export holds too: none, or openvino, onnx, comma-separated; auto: the first of these "
+        "that is installed, if it can run the model; see docs/serving.md.",
         free=True,
     )
     max_seq_length: int = flag(128, "Tokens per row, including [CLS] and [SEP].")

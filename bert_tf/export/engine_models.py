@@ -13,8 +13,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.errors import UserError
-from bert_tf.export import engine_predictor, engines, host, row_blocks
+from bert_tf.errors import NoEngine
+from bert_tf.export import engine_predictor, engines, host, row_blocks, tf_examples
 from bert_tf.export.engine_predictor import FOLDER, SETTINGS, EngineNetwork, sample
 from bert_tf.export.host import Row
 from bert_tf.export.row_blocks import inputs_of
@@ -57,7 +57,7 @@ def write(
     """
     settings = task.host_settings
     if settings is None:
-        raise UserError(f"{task.name} is answered by TensorFlow alone: leave engine out.")
+        raise NoEngine(f"{task.name} is answered by TensorFlow alone")
     tokenizer = engine_predictor.tokenizer_of(folder)
     settings = {**settings, "max_positions": model.config.max_position_embeddings, "precision": precision}
     stages = host.stages(settings, dict(about), tokenizer)
@@ -72,7 +72,7 @@ def write(
         last = {name.removeprefix("classifier/"): x for name, x in arrays.items() if name.startswith("classifier/")}
         settings["last_layer"] = json_arrays.as_json(last)
     live = functional_bert.CheckpointModel(checkpoint, functional_bert.sharing_rows(form))
-    rows = _rows(stages, texts)
+    rows, signatures = _rows(stages, texts), _signature_defs(folder)
     settings = {
         **settings,
         "pad_id": tokenizer.pad_id,
@@ -80,7 +80,8 @@ def write(
         "has_masks": "masked_lm_positions" in live.head.inputs,
         row_blocks.SHARED: [],
         "seconds": {},
-        "signature_def": _signature_def(folder),
+        "signature_def": signatures["serving_default"],
+        "other_signatures": sorted(signatures.keys() - {"serving_default", tf_examples.NAME}),
         "check": {"rows": [], "numbers": {}},
     }
     checked = sorted(rows, key=lambda row: len(row.ids))[-engine_predictor.CHECKED :]
@@ -103,12 +104,12 @@ def write(
     return outputs
 
 
-def _signature_def(folder: str) -> dict[str, Any]:
-    """The SignatureDef of the default signature of a SavedModel as JSON, with all fields."""
+def _signature_defs(folder: str) -> dict[str, dict[str, Any]]:
+    """The SignatureDefs of a SavedModel as JSON, with all fields."""
     with files.open_binary(os.path.join(folder, "saved_model.pb")) as file:
         (graph,) = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs
     options = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
-    return json_format.MessageToDict(graph.signature_def["serving_default"], **options)
+    return {name: json_format.MessageToDict(each, **options) for name, each in graph.signature_def.items()}
 
 
 def _rows(stages: Any, texts: Iterable[Sequence[str]]) -> list[Row]:

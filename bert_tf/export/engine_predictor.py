@@ -30,12 +30,13 @@ from bert_tf.text.host_tokenizer import HostTokenizer
 
 FOLDER, SETTINGS = "engines", "host.json"
 AUTO: Final = "auto"
+NONE: Final = "none"
 TENSORFLOW: Final = "tensorflow"
 Engine = Literal["auto", "tensorflow", "openvino", "onnx", "openvino_int8", "onnx_int8"]
 CHOICES: tuple[str, ...] = get_args(Engine)
 INT8 = "_int8"  # how the names of models with weights of 8 bits end
 CHECKED = 2  # rows whose numbers are stored with a model, and compared where it is loaded
-FAR = {"float32": 1e-3, "bfloat16": 0.2, "int8": 0.5}  # how far they may be on another machine
+FAR = {"float32": 1e-3, "bfloat16": 0.2, "float16": 0.2, "int8": 0.5}  # how far they may be on another machine
 
 
 class EngineNetwork:
@@ -276,12 +277,24 @@ def are_calibrated(names: Sequence[str]) -> bool:
 def names_of(text: str) -> list[str]:
     """The engines that a flag of `bert-tf export` or of a training command names, separated by commas.
 
+    [AUTO] for "auto", which `default_names` decides when the export is written; [] for "none".
     Raises UserError for an unknown one, and where what writes its models is not installed.
     """
     names = comma_separated(text)
+    if names in ([AUTO], [NONE]):
+        return names if names == [AUTO] else []
     for name in names:
         if name not in CHOICES[2:]:
-            raise UserError(f"engine is {name!r}; expected some of {', '.join(CHOICES[2:])}.")
+            raise UserError(f"engine is {name!r}; expected {AUTO}, {NONE}, or some of {', '.join(CHOICES[2:])}.")
         engine, _, quantize = name.partition("_")
         engines.engine_of(engine, quantize or None)
     return names
+
+
+def default_names() -> list[str]:
+    """The engines whose models an export gets by "auto": the first whose models can be written and run here, if any."""
+    for name in CHOICES[2:]:
+        with contextlib.suppress(UserError):
+            if not name.endswith(INT8) and engines.engine_of(name):
+                return [name]
+    return []

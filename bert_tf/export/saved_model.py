@@ -4,6 +4,8 @@ It loads without this package: with `tf.saved_model.load` after `import tensorfl
 It is also a checkpoint, which `checkpoints.formats.saved_model` reads with the configuration in `assets.extra`.
 """
 
+import logging
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,7 +16,7 @@ import tensorflow as tf
 from bert_tf.checkpoints import sentence_transformers
 from bert_tf.checkpoints.checkpoint_files import MAX_LENGTH
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.errors import TrainingError, UserError, reason_of
+from bert_tf.errors import NoEngine, TrainingError, UserError, listed, reason_of
 from bert_tf.export import (
     about_file,
     attention_signature,
@@ -28,7 +30,7 @@ from bert_tf.export.about_file import EXTRA
 from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.model import attribution, weights
 from bert_tf.model.heads import BertModel
-from bert_tf.runtime import backend, files, tensorflow_startup
+from bert_tf.runtime import backend, files, machine_memory, tensorflow_startup
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
 from bert_tf.text import special_tokens, vocabulary
 from bert_tf.text.tokenizer import Tokenizer
@@ -37,12 +39,16 @@ from bert_tf.training.task import Servable
 # Largest difference between outputs, relative to the largest value of an output.
 TOLERANCES = {"float32": 1e-4, "bfloat16": 0.1, "float16": 2e-2, "int8": 0.5}
 
+CONVERSION_FACTOR = 10  # memory that converting a model takes, relative to the size of its weights in float32
+
 TEXTS = (  # that other engines are compared on
     "The [MASK] is on the table.",
     "Ann Smith moved from Paris to New York in 1998, and works at Acme Inc. there, as her brother did before her.",
     "Who sings in Ulm?",
     "",
 )
+
+log = logging.getLogger("bert_tf")
 
 Signatures = Mapping[str, tf.types.experimental.PolymorphicFunction]
 Functions = Mapping[str, Callable[..., dict[str, tf.Tensor]]]
@@ -74,7 +80,8 @@ def export(
         precision: of the weights and the computation; 16 bits need a device with instructions for them to be fast.
         with_attention: whether to add the signatures of `attention_signature` and, where the model has a prediction
             to explain, of `attribution_signature`.
-        engine_names: other engines that get a model of their own in the export, see `engine_models.write`.
+        engine_names: other engines that get a model of their own in the export, see `engine_models.write`; with
+            [AUTO] the one of `engine_predictor.default_names`, unless that is not possible, which is logged.
         calibration: see there.
 
     Returns:
@@ -111,18 +118,11 @@ def export(
             _compare(exported, signatures, own_examples, TOLERANCES[precision])
             live = {name: signature.python_function for name, signature in live_signatures.items()}  # not traced again
             _compare(exported, live, examples, max(TOLERANCES[precision], TOLERANCES[live_precision]))
-            if engine_names:
-                tokenizer_parity.check(tokenizer, engine_predictor.tokenizer_of(partial))
-                _add_engines(
-                    partial,
-                    exported,
-                    engine_names,
-                    task=task,
-                    model=copy,
-                    about=about,
-                    precision=precision,
-                    calibration=calibration,
-                )
+            options = {"task": task, "model": copy, "about": about, "precision": precision, "calibration": calibration}
+            if list(engine_names) == [engine_predictor.AUTO]:
+                _add_default_engine(folder, partial, exported, tokenizer, **options)
+            elif engine_names:
+                _add_engines(partial, exported, tokenizer, engine_names, **options)
             return exported
     except (tf.errors.OpError, OSError) as error:
         raise TrainingError(
@@ -131,8 +131,35 @@ def export(
         ) from None
 
 
-def _add_engines(partial: str, exported: Any, names: Sequence[str], *, precision: str, **options: Any) -> None:
-    """Adds models for other engines; UserError if their answers differ from those of the SavedModel."""
+def _check_fits(folder: StrPath, model: BertModel) -> None:
+    """Raises NoEngine for a folder in a store, and where converting the model may need more memory than is free."""
+    if files.is_remote(folder):
+        raise NoEngine("engines read models from disks, not from stores")
+    weights_size = 4 * sum(math.prod(variable.shape) for variable in weights.variables_by_name(model).values())
+    needed, (_, free) = CONVERSION_FACTOR * weights_size, machine_memory.machine_memory()
+    if needed > free:
+        raise NoEngine(f"converting it needs about {needed / 2**30:.1f} GiB of memory, and {free / 2**30:.1f} are free")
+
+
+def _add_default_engine(folder: StrPath, partial: str, exported: Any, tokenizer: Tokenizer, **options: Any) -> None:
+    """Adds a model for the engine of "auto", if there is one; where that fails, the export is whole without it."""
+    names = engine_predictor.default_names()
+    if not names:
+        return
+    try:
+        _check_fits(folder, options["model"])
+        _add_engines(partial, exported, tokenizer, names, **options)
+    except Exception as error:  # converters raise many types
+        files.remove(os.path.join(partial, engine_predictor.FOLDER))
+        reason = error.reason if isinstance(error, NoEngine) else reason_of(error).rstrip(".")
+        log.warning("The export has no model for %s: %s.", listed(names), reason)
+
+
+def _add_engines(
+    partial: str, exported: Any, tokenizer: Tokenizer, names: Sequence[str], *, precision: str, **options: Any
+) -> None:
+    """Adds models for other engines; NoEngine if their tokens or answers differ from those of the SavedModel."""
+    tokenizer_parity.check(tokenizer, engine_predictor.tokenizer_of(partial))
     inputs = options["about"]["inputs"]
     count = sum(each or 1 for each in inputs.values())
     texts = [[TEXTS[(number + place) % len(TEXTS)] for place in range(count)] for number in range(len(TEXTS))]
@@ -148,9 +175,9 @@ def _add_engines(partial: str, exported: Any, names: Sequence[str], *, precision
         for name, values in outputs.items():
             difference = _difference(expected[name].numpy(), values, tolerance)
             if not difference <= tolerance:
-                raise UserError(
-                    f"The answers of {engine} differ from TensorFlow's: output {name!r} by {difference:.2g} of its "
-                    f"largest value, expected at most {tolerance:.2g}; nothing was written."
+                raise NoEngine(
+                    f"The answers of {engine} differ from TensorFlow's (output {name!r} by {difference:.2g} of its "
+                    f"largest value, expected at most {tolerance:.2g})"
                 )
 
 

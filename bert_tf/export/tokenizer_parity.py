@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bert_tf.errors import UserError
+from bert_tf.errors import NoEngine
 from bert_tf.text.byte_level import spaces_for_blanks
 from bert_tf.text.host_tokenizer import HostTokenizer
 from bert_tf.text.tokenizer import Tokenizer
@@ -47,15 +47,15 @@ TEXTS = (
 
 
 def check(graph: Tokenizer, host: HostTokenizer) -> None:
-    """Raises UserError unless both have the same tokens, at the same places."""
+    """Raises NoEngine unless both have the same tokens, at the same places."""
     texts = hard_texts(graph.special_tokens)
     expected = zip(*(column.to_list() for column in graph.with_offsets(texts)), strict=True)
     for text, right in zip(texts, expected, strict=True):
         found = host.with_offsets(text)
         if list(found) != list(right):
-            raise UserError(
+            raise NoEngine(
                 f"Without TensorFlow {text!r} would have the tokens {_names(host, found.ids)} instead of "
-                f"{_names(host, right[0])}: export without another engine; nothing was written."
+                f"{_names(host, right[0])}"
             )
 
 

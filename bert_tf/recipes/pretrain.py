@@ -14,7 +14,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.pretraining import records
 from bert_tf.data.pretraining.record_input import explain_damage
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, listed
 from bert_tf.export import engine_predictor, loaded_model
 from bert_tf.heads.base import text_lengths
 from bert_tf.heads.masked_lm.mask_filling import lm_kind, task_name
@@ -260,6 +260,8 @@ def export_and_demo(
     )
     outputs = exported.signatures["serving_default"](text=tf.constant(sentences))
     filled = []
+    if engines := engine_predictor.available(folder.file("export")):
+        print(f"The export has a model for {listed(engines)} too.")
     print("The export fills masks:")
     for sentence, tokens, scores in zip(sentences, outputs["pieces"].numpy(), outputs["scores"].numpy(), strict=True):
         best = [{"piece": t.decode(), "score": float(s)} for t, s in zip(tokens[0][:5], scores[0][:5], strict=True)]

@@ -5,6 +5,7 @@ TensorFlow starts without Keras, too.
 """
 
 import contextlib
+import glob
 import importlib.util
 import logging
 import os
@@ -62,16 +63,25 @@ def start_tensorflow() -> None:
     TF_CPP_MIN_LOG_LEVEL=0 shows everything.
     """
     check_installed()
-    from bert_tf.runtime import tensorflow_c  # imports NumPy, which --help does without
-
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
         return
     if "keras" not in sys.modules:
         keras_import.within(lambda _: _without(*EXTRAS_OF_KERAS))
     with _without(PART_OF_KERAS), no_messages():
-        if library := tensorflow_c.library_path():  # `import` would block all other threads for a second or more
-            tensorflow_c.open_library(library, os.RTLD_NOW)
+        _open_library()
         backend.gpu_count()  # loads the drivers
+
+
+def _open_library() -> None:
+    """Loads TensorFlow's C++ library, on Linux: `import` would block all other threads for a second or more."""
+    package = importlib.util.find_spec("tensorflow")
+    paths = glob.glob(os.path.join(os.path.dirname(str(package and package.origin)), "libtensorflow_cc.so.*"))
+    if "tensorflow" not in sys.modules and sys.platform == "linux" and paths:
+        import ctypes
+
+        dlopen = ctypes.CDLL(None).dlopen  # unlike ctypes.CDLL(path) it lets other threads run meanwhile
+        dlopen.restype = ctypes.c_void_p
+        dlopen(min(paths).encode(), os.RTLD_NOW)
 
 
 def check_installed() -> None:

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pathlib
+import shutil
 import sys
 import threading
 import time
@@ -14,6 +15,7 @@ import quick_exports
 import tensorflow as tf
 
 from bert_tf.cli import main, text_progress
+from bert_tf.cli.commands import predict
 from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
@@ -356,3 +358,18 @@ def test_columns_of_questions_are_named_in_the_order_of_the_inputs(exports, caps
     (tmp_path / "a.csv").write_text("q,passage\nWho?,Ann sings\n")
     flags = "--file", tmp_path / "a.csv", "--text_columns=q,passage", "--json"
     assert json.loads(answers(capsys, exports["question"], *flags)[0])["answer"] == "Ann"
+
+
+def test_exports_without_a_model_for_an_engine_say_how_to_start_sooner(exports, tmp_path, capsys):
+    export = tmp_path / "export"
+    shutil.copytree(exports["single"], export)
+    about = {**json.loads((export / "about.json").read_text()), "inputs": {"text_a": None}}
+    (export / "about.json").write_text(json.dumps(about))
+    for flags, count in (([], 1), (["--engine=tensorflow"], 0), (["--jit_compile=false"], 0)):
+        assert main.main(["predict", str(export), "--text=a", *flags]) == 0
+        assert capsys.readouterr().err.count("`bert-tf export RUN --overwrite`") == count
+    (export / "engines").mkdir()
+    for name in ("host.json", "other"):
+        (export / "engines" / name).write_text("{}")
+    predict._say_how_to_start_sooner(str(export))
+    assert capsys.readouterr().err == ""

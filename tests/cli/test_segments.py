@@ -66,7 +66,7 @@ def test_models_answer_with_the_segments_of_the_flag(folder, expected, tmp_path,
         assert main.main(["evaluate", folder, f"--file={path}", f"--segments={segments}", "--json", *columns]) == 0
         assert (json.loads(capsys.readouterr().out)["scores"]["accuracy"] == 1) == (segments == "one")
     export = str(tmp_path / "export")
-    assert main.main(["export", folder, export, "--segments=one", "--num_texts=2"]) == 0
+    assert main.main(["export", folder, export, "--segments=one", "--num_texts=2", "--engine=none"]) == 0
     assert labels(export, rows) == expected["one"]
     capsys.readouterr()
     assert main.main(["predict", export, f"--file={rows}", "--segments=two"]) == 2

@@ -1,8 +1,10 @@
 """Exports answered by other engines: the SavedModel's answers without TensorFlow, and what is refused."""
 
+import argparse
 import dataclasses
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -13,10 +15,11 @@ import tiny
 
 import bert_tf
 from bert_tf.cli import main
+from bert_tf.cli.commands import serve
 from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
-from bert_tf.errors import UserError
-from bert_tf.export import engine_predictor, engines, loaded_model, row_blocks
+from bert_tf.errors import NoEngine, UserError
+from bert_tf.export import engine_predictor, engines, loaded_model, row_blocks, saved_model
 from bert_tf.export.saved_model import export
 from bert_tf.heads.base.text_windows import Windows
 from bert_tf.heads.choice import MultipleChoice
@@ -68,7 +71,7 @@ def examples(count):
 
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory):
-    return make("classes", tmp_path_factory.mktemp("engines") / "export", ["openvino"])
+    return make("classes", tmp_path_factory.mktemp("engines") / "export", engine_predictor.names_of("auto"))
 
 
 def assert_same_answers(folder, name):
@@ -185,6 +188,7 @@ CODE = """
 import sys
 import bert_tf
 from bert_tf.cli import main
+from bert_tf.cli.commands import serve
 
 code = main.main(["predict", sys.argv[1], "--text=The fox ran.", "--json"])
 print(bert_tf.load(sys.argv[1], engine="auto").predict("The fox ran.").label)
@@ -196,6 +200,7 @@ sys.exit(code)
 EXTRACT = """
 import sys
 from bert_tf.cli import main
+from bert_tf.cli.commands import serve
 
 assert main.main(sys.argv[1:]) == 0
 assert not {"tensorflow", "keras"} & set(sys.modules)
@@ -246,6 +251,63 @@ def test_engine_is_chosen_by_what_is_there_and_mistakes_are_one_sentence(classif
     assert engine_predictor.choose(classifier) == "tensorflow"
     with pytest.raises(UserError, match=r'no_such_package is missing: pip install "bert-tf\[openvino\]"'):
         engine_predictor.load(classifier, "openvino")
+
+
+def test_default_is_the_first_engine_whose_models_can_be_written(monkeypatch):
+    assert engine_predictor.names_of("auto") == ["auto"] and engine_predictor.default_names() == ["openvino"]
+    assert engine_predictor.names_of("none") == engine_predictor.names_of("") == []
+    assert engine_predictor.names_of("onnx,openvino") == ["onnx", "openvino"]
+    for wrong in ("auto,onnx", "none,onnx", "tensorflow"):
+        with pytest.raises(UserError, match="expected auto, none, or some of openvino, onnx"):
+            engine_predictor.names_of(wrong)
+    monkeypatch.setitem(engines.engine_of("openvino").PACKAGES, None, ("no_such_package",))
+    assert engine_predictor.default_names() == ["onnx"]
+    monkeypatch.setitem(engines.engine_of("onnx").PACKAGES, None, ("onnxruntime", "no_such_package"))
+    assert engine_predictor.default_names() == [] and engine_predictor.names_of("auto") == ["auto"]
+    with pytest.raises(UserError, match=r'no_such_package is missing: pip install "bert-tf\[onnx\]"'):
+        engine_predictor.names_of("onnx")
+
+
+def failing(*_, **__):
+    raise MemoryError("no room")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda patch: patch.setattr(engines, "write_network", failing), "no room"),
+        (lambda patch: patch.setattr(saved_model, "CONVERSION_FACTOR", 1e12), "converting it needs about .* GiB"),
+        (lambda patch: patch.setattr(saved_model, "_difference", lambda *_: 1.0), "The answers of openvino differ"),
+    ],
+)
+def test_export_that_the_default_engine_cannot_hold_is_whole_without(tmp_path, monkeypatch, caplog, spoil, reason):
+    spoil(monkeypatch)
+    folder = make("classes", tmp_path / "export", ["auto"])
+    assert re.fullmatch(f"The export has no model for openvino: {reason}.*\\.", caplog.messages[-1])
+    assert not (tmp_path / "export" / "engines").exists() and engine_predictor.choose(folder) == "tensorflow"
+    assert loaded_model.is_export(folder)
+
+
+def test_stores_and_named_engines_have_no_default(tmp_path, monkeypatch):
+    with pytest.raises(NoEngine, match="engines read models from disks"):
+        saved_model._check_fits("gs://bucket/export", None)
+    monkeypatch.setattr(engines, "write_network", failing)
+    with pytest.raises(MemoryError):
+        make("classes", tmp_path / "export", ["openvino"])
+    assert not (tmp_path / "export").exists()
+
+
+def test_server_takes_tensorflow_for_signatures_that_engines_lack(classifier, tmp_path, capsys):
+    folder = tmp_path / "export"
+    shutil.copytree(classifier, folder)
+    arguments = argparse.Namespace(engine="auto", jit_compile="auto")
+    assert serve._engine(arguments, str(folder)).engine == "openvino"
+    settings = json.loads((folder / "engines" / "host.json").read_text())
+    assert settings["other_signatures"] == []
+    (folder / "engines" / "host.json").write_text(json.dumps({**settings, "other_signatures": ["attention"]}))
+    assert serve._engine(arguments, str(folder)) is None
+    arguments.engine = "openvino"
+    assert serve._engine(arguments, str(folder)).engine == "openvino"
 
 
 @pytest.mark.parametrize("kind", ["classes", "multi_label"])

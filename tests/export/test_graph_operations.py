@@ -10,7 +10,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.client import pywrap_tf_session
 
 from bert_tf.errors import UserError
-from bert_tf.export import graph_operations, loaded_model, quick_export
+from bert_tf.export import graph_operations, loaded_model
 
 TEXT = ("text", tf.string, ())
 # What the words below find of TensorFlow's operations, though these only compute or cannot run outside of their place.
@@ -91,7 +91,7 @@ BAD = {
 def test_operations_that_do_more_than_compute_are_refused(tmp_path, monkeypatch, operation):
     monkeypatch.chdir(tmp_path)
     folder = saved(tmp_path / "export", BAD[operation])
-    for load in (loaded_model.Export, quick_export.load, loaded_model.signatures):
+    for load in (loaded_model.Export, loaded_model.signatures):
         with pytest.raises(UserError, match=rf"export holds the operation {operation}\w*, which may read"):
             load(folder)
     assert not (tmp_path / "written").exists()

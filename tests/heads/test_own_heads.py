@@ -90,6 +90,7 @@ def test_custom_goal_and_metric_make_a_task(stars):
 def test_custom_head_is_trained_scored_exported_predicted_served_and_shown(stars, tmp_path, capsys):
     rows = [(example.texts[0], example.label) for example in ROWS]
     options = {"model_size": "tiny", "vocab_size": 60, "max_seq_length": 8, "precision": "float32", "label_type": stars}
+    options["export_engines"] = "none"
     run = bert_tf.fine_tune(rows * 4, eval_data=rows, output_dir=tmp_path / "run", num_train_epochs=1.0, **options)
     assert {"pearson", "spearman", "mean_squared_error"} < set(run.scores)
     assert "*" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")

@@ -6,26 +6,13 @@ import pickle
 import subprocess
 import sys
 
-import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-CODE = """
-import pickle, sys
 import numpy as np
-from bert_tf.export import loaded_model
-from bert_tf.runtime import tensorflow_c
+import pytest
+import tensorflow as tf
 
-folder, name, texts, outputs = pickle.load(sys.stdin.buffer)
-session = tensorflow_c.Session(tensorflow_c.library_path(), folder, loaded_model.text_operations())
-signature = session.signatures[name]
-as_bytes = np.vectorize(lambda text: text if isinstance(text, bytes) else text.encode(), otypes=[object])
-feeds = {signature.inputs[each]: as_bytes(np.array(values, object)).tolist() for each, values in texts.items()}
-arrays = session.run(feeds, [signature.outputs[each] for each in outputs])
-as_text = np.vectorize(lambda text: text.decode("utf-8", "surrogateescape"), otypes=[object])
-assert "tensorflow" not in sys.modules
-found = {each: (as_text(x) if x.dtype == object else x).tolist() for each, x in zip(outputs, arrays)}
-pickle.dump(found, sys.stdout.buffer)
-"""
+from bert_tf.export import loaded_model
+
+PROGRAM = pathlib.Path(__file__).with_name("c_session.py")
 
 
 def run_in_c(saved_model_folder, signature_inputs, outputs, *, signature="serving_default"):
@@ -35,12 +22,22 @@ def run_in_c(saved_model_folder, signature_inputs, outputs, *, signature="servin
     """
     if sys.platform != "linux":
         pytest.skip("the C library is used on Linux alone")
-    given = pickle.dumps((os.fspath(saved_model_folder), signature, signature_inputs, outputs))
+    as_bytes = np.vectorize(lambda text: text if isinstance(text, bytes) else text.encode(), otypes=[object])
+    as_text = np.vectorize(lambda text: text.decode("utf-8", "surrogateescape"), otypes=[object])
+    definition = read_signature(saved_model_folder, signature)
+    feeds = {
+        definition.inputs[name].name: as_bytes(np.array(values, object)).tolist()
+        for name, values in signature_inputs.items()
+    }
+    fetches = [definition.outputs[name].name for name in outputs]
+    (library,) = pathlib.Path(tf.__file__).parent.glob("libtensorflow_cc.so.*")
+    given = str(library), loaded_model.text_operations(), os.fspath(saved_model_folder), feeds, fetches
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-    command = [sys.executable, "-c", CODE]
-    done = subprocess.run(command, input=given, capture_output=True, env=os.environ | quiet, cwd=ROOT, check=False)
+    command = [sys.executable, PROGRAM]
+    done = subprocess.run(command, input=pickle.dumps(given), capture_output=True, env=os.environ | quiet, check=False)
     assert not done.returncode, done.stderr.decode(errors="replace")
-    return pickle.loads(done.stdout)
+    arrays = zip(outputs, pickle.loads(done.stdout), strict=True)
+    return {name: (as_text(x) if x.dtype == object else x).tolist() for name, x in arrays}
 
 
 def read_signature(saved_model_folder, signature):

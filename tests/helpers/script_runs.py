@@ -7,10 +7,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = {
     "task_name": "table", "text_columns": "text", "label_column": "kind", "model_size": "tiny", "vocab_size": 60,
     "max_seq_length": 12, "train_batch_size": 4, "num_train_epochs": 2, "precision": "float32",
+    "export_engines": "none",
 }  # fmt: skip
 SMALL_TRAINING = (
     "--model_size=tiny --vocab_size=60 --max_seq_length=16 --train_batch_size=4 --eval_batch_size=8 "
-    "--precision=float32 --dropout_prob=0"
+    "--precision=float32 --dropout_prob=0 --export_engines=none"
 ).split()
 WORDS = "red blue green small large cat dog bird runs sleeps eats here there now".split()
 

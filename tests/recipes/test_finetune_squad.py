@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = {
     "model_size": "tiny", "vocab_size": 60, "max_seq_length": 24, "doc_stride": 8, "max_query_length": 6,
     "train_batch_size": 4, "num_train_epochs": 2, "precision": "float32", "version_2_with_negative": True,
+    "export_engines": "none",
 }  # fmt: skip
 ANIMALS = ("cat", "dog", "fox", "cow")
 

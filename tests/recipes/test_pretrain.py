@@ -27,6 +27,7 @@ TINY = {
     "num_warmup_steps": 1,
     "save_checkpoints_steps": 2,
     "precision": "float32",
+    "export_engines": "none",
 }
 SENTENCES = ("The fox runs over the hill.", "A dog sleeps in the sun.", "Rain falls on the old house.", "Birds sing.")
 MEASURES = {"loss", "masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss", "next_sentence_accuracy"}

@@ -32,7 +32,7 @@ def run(tmp_path_factory):
 
 @pytest.mark.slow
 def test_pretraining_export_has_its_weights_and_overwrites_on_request(run, capsys):
-    assert main.main(["export", str(run), "--json"]) == 0
+    assert main.main(["export", str(run), "--engine=none", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "export": str(run / "export"), "task": "pretraining/mlm_nsp", "step": 0
     }  # fmt: skip

@@ -35,10 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--precision", choices=EXPORT_PRECISIONS, default="float32", help="of weights (float32)")
     parser.add_argument(
         "--engine",
-        default="",
+        default=engine_predictor.AUTO,
         metavar="NAMES",
-        help="add models for these engines, comma-separated: openvino, onnx, and with weights of 8 bits openvino_int8, "
-        "onnx_int8; they answer without TensorFlow",
+        help="add models for these engines, which answer without TensorFlow, comma-separated: openvino, onnx, and with "
+        "weights of 8 bits openvino_int8, onnx_int8; none; auto: the first of openvino and onnx that is installed, if "
+        "it can run the model",
     )
     shared_flags.add_num_texts(parser)
     shared_flags.add_segments(parser)
@@ -70,5 +71,6 @@ def run(arguments: argparse.Namespace) -> None:
         print(json.dumps({"export": target, "task": trained.task.name, "step": step}))
         return
     how = f", {training}," if training else ""
-    engines = f" {listed(engine_names)} gave the answers of TensorFlow." if engine_names else ""
+    found = engine_predictor.available(target)
+    engines = f" {listed(found)} gave the answers of TensorFlow." if found else ""
     print(f"Exported {folder}{how} to {target}.{engines}")

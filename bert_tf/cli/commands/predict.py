@@ -32,12 +32,12 @@ from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import tables, text_lines
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text, leave_out, listed
-from bert_tf.export import engine_predictor, loaded_model, prediction_inputs, quick_export, tagged_words, zero_shot
+from bert_tf.export import engine_predictor, loaded_model, prediction_inputs, tagged_words, zero_shot
 from bert_tf.export.batches import BatchFunction, predict_in_order
 from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import Answered, answered
-from bert_tf.runtime import files
+from bert_tf.runtime import accelerators, files
 
 WINDOW = 4096  # texts that are sorted by length before batching
 OUTPUTS = prediction_files.EXTENSIONS
@@ -101,17 +101,28 @@ def answer_file(arguments: argparse.Namespace) -> None:
 
 
 def _load(arguments: argparse.Namespace, folder: str) -> TextFunction:
-    """The export; for a single text, compiling would take longer than it saves, and so would TensorFlow's start."""
+    """The export; for a single text, compiling would take longer than it saves."""
     found: Any = shared_flags.load_engine(arguments, folder)
-    is_single = arguments.file is None and arguments.jit_compile == "auto"
-    if not found and is_single and loaded_model.is_export(folder) and not arguments.is_split_into_words:
-        found = quick_export.load(folder)
     if not found:
+        is_single = arguments.file is None and arguments.jit_compile == "auto"
         jit_compile = "false" if is_single else arguments.jit_compile
+        if is_single and arguments.engine == engine_predictor.AUTO:
+            _say_how_to_start_sooner(folder)
         found = engine_predictor.open_model(
             folder, engine_predictor.TENSORFLOW, jit_compile=jit_compile, texts=_number_of_texts(arguments, folder)
         )
     return _by_labels(arguments, found)
+
+
+def _say_how_to_start_sooner(folder: str) -> None:
+    """Prints how an export of this package gets a model for an engine, if it has none."""
+    is_ours = loaded_model.is_export(folder) and loaded_model.about(folder).get("inputs")
+    if is_ours and not engine_predictor.available(folder) and not accelerators.are_there():
+        print(
+            "Computed by TensorFlow, which takes seconds to start; `bert-tf export RUN --overwrite` adds a model for "
+            'OpenVINO, which starts sooner (pip install "bert-tf[openvino]").',
+            file=sys.stderr,
+        )
 
 
 @functools.lru_cache(maxsize=1)

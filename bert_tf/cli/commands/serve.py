@@ -14,6 +14,7 @@ An export is a program: serve only what you trust. Those that read or write file
 
 import argparse
 import functools
+import importlib.util
 import ipaddress
 import math
 import os
@@ -29,7 +30,9 @@ import prometheus_client
 from bert_tf.cli import shared_flags
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.errors import UserError, leave_out, reason_of
-from bert_tf.export import loaded_model
+from bert_tf.export import engine_predictor, loaded_model
+from bert_tf.export.engine_predictor import AUTO
+from bert_tf.export.predictor import Predictor
 from bert_tf.runtime import access_token, files, process
 from bert_tf.search.index import Index
 from bert_tf.search.index_files import IndexFiles, is_index
@@ -137,7 +140,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _load(arguments: argparse.Namespace, name: str, path: str, version: str, *, is_index: bool) -> Any:
     if not is_index:
         loaded_model.forget_checkpoints()
-        predictor = shared_flags.load_engine(arguments, loaded_model.find(path))
+        predictor = _engine(arguments, loaded_model.find(path))
         texts = arguments.num_texts
         model = Served(name, path, version=version, jit_compile=arguments.jit_compile, texts=texts, predictor=predictor)
         model.signatures |= zero_shot_signature.added(model)
@@ -145,6 +148,15 @@ def _load(arguments: argparse.Namespace, name: str, path: str, version: str, *, 
     options = {"reranker": arguments.reranker, "reranker_label": arguments.reranker_label}
     index = Index(path, **options, engine=arguments.engine)
     return ServedIndex(name, index, version)
+
+
+def _engine(arguments: argparse.Namespace, folder: str) -> Predictor | None:
+    """The export by the engine of the flags; None for TensorFlow, which "auto" is if it has more signatures."""
+    is_auto, has_settings = arguments.engine == AUTO, bool(engine_predictor.available(folder))
+    others = is_auto and has_settings and engine_predictor.settings_of(folder).get("other_signatures")
+    if others and importlib.util.find_spec("tensorflow") is not None:
+        return None
+    return shared_flags.load_engine(arguments, folder)
 
 
 def _check_folders(folders: Mapping[str, str], reranker: str) -> set[str]:

@@ -17,7 +17,7 @@ import numpy as np
 from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.data.preprocessed_examples import ReadyRows
-from bert_tf.errors import UserError, count_text, leave_out
+from bert_tf.errors import NoEngine, UserError, count_text, leave_out
 from bert_tf.heads.base import prediction_files, text_serving
 from bert_tf.heads.base.answers import BaseAnswer
 from bert_tf.heads.base.label_texts import single_label
@@ -341,9 +341,9 @@ class TextHead(TunedHead):
     def from_logits(self, logits: np.ndarray) -> dict[str, np.ndarray]:
         """Outputs of the export, in NumPy: [B, ...] of float32 [B, size], or of the logits of choices [B, C].
 
-        Raises UserError for a head that does not have it, for which TensorFlow alone answers.
+        Raises NoEngine for a head that does not have it, for which TensorFlow alone answers.
         """
-        raise UserError(f"A head of the kind {self.kind} is answered by TensorFlow alone: leave engine out.")
+        raise NoEngine(f"A head of the kind {self.kind} is answered by TensorFlow alone")
 
     # Confidence
 

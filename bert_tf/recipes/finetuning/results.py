@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+from bert_tf.errors import listed
 from bert_tf.export import engine_predictor
 from bert_tf.export.loaded_model import declared_inputs
 from bert_tf.export.text_function import Signature
@@ -125,7 +126,9 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
         with_attention=options.export_attention,
         engine_names=engine_predictor.names_of(options.export_engines),
     )
-    print(f"Export {path} verified against the model. Examples:")
+    engines = engine_predictor.available(path)
+    added = f", with a model for {listed(engines)}" if engines else ""
+    print(f"Export {path} verified against the model{added}. Examples:")
     exported = Signature(loaded.signatures["serving_default"], path, declared_inputs(path))
     examples = task.head.demo_examples(task.split(split))
     outputs = exported.predict(examples)

@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 TINY = {
     "task_name": "ner/table", "model_size": "tiny", "dropout_prob": 0.0, "vocab_size": 60, "max_seq_length": 16,
     "train_batch_size": 4, "num_train_epochs": 3, "learning_rate": 0.002, "precision": "float32",
+    "export_engines": "none",
 }  # fmt: skip
 NAMES = ("Ann B-PER", "Paris B-LOC", "Bob B-PER", "Rome B-LOC")
 SENTENCES = [f"{name}\nsaw O\n{NAMES[i // 4]}\n. O\n" for i, name in enumerate(NAMES * 4)]
