@@ -1,4 +1,4 @@
-"""What `mkdocs build` adds: a page of all flags, and the arguments of everything in the reference."""
+"""What `mkdocs build` adds: a page of all flags, the arguments of everything in the reference, a page not searched."""
 
 import argparse
 from collections.abc import Iterator
@@ -56,7 +56,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Adds the arguments to the reference."""
+    """Adds the arguments to the reference, and keeps the history of all measurements out of the search."""
+    if page.file.src_uri == "results_history.md":
+        page.meta["search"] = {"exclude": True}
     return markdown + REFERENCE if page.file.src_uri == "api.md" else markdown
 
 

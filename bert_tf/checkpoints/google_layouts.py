@@ -8,39 +8,32 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from bert_tf.checkpoints.name_tables import TENSORFLOW, Names, layers, module
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model.weights import expand
 
 LAYER = "bert/encoder/layer_{i}/"
-NAMES: dict[str, str | tuple[str, ...]] = {
+NAMES: Names = {
     "encoder/embeddings/token_table": "bert/embeddings/word_embeddings",
     "encoder/embeddings/position_table": "bert/embeddings/position_embeddings",
     "encoder/embeddings/segment_table": "bert/embeddings/token_type_embeddings",
-    "encoder/embeddings/norm/gamma": "bert/embeddings/LayerNorm/gamma",
-    "encoder/embeddings/norm/beta": "bert/embeddings/LayerNorm/beta",
-    "encoder/layers/{i}/attention/query_key_value/kernel": tuple(
-        LAYER + f"attention/self/{part}/kernel" for part in ("query", "key", "value")
+    **module("encoder/embeddings/norm", "bert/embeddings/LayerNorm", endings=TENSORFLOW),
+    **layers(
+        "bert/encoder/layer_{i}",
+        TENSORFLOW,
+        query="attention/self/query",
+        key="attention/self/key",
+        value="attention/self/value",
+        project_out="attention/output/dense",
+        attention_norm="attention/output/LayerNorm",
+        expand="intermediate/dense",
+        contract="output/dense",
+        feed_forward_norm="output/LayerNorm",
     ),
-    "encoder/layers/{i}/attention/query_key_value/bias": tuple(
-        LAYER + f"attention/self/{part}/bias" for part in ("query", "key", "value")
-    ),
-    "encoder/layers/{i}/attention/project_out/kernel": LAYER + "attention/output/dense/kernel",
-    "encoder/layers/{i}/attention/project_out/bias": LAYER + "attention/output/dense/bias",
-    "encoder/layers/{i}/attention_norm/gamma": LAYER + "attention/output/LayerNorm/gamma",
-    "encoder/layers/{i}/attention_norm/beta": LAYER + "attention/output/LayerNorm/beta",
-    "encoder/layers/{i}/feed_forward/expand/kernel": LAYER + "intermediate/dense/kernel",
-    "encoder/layers/{i}/feed_forward/expand/bias": LAYER + "intermediate/dense/bias",
-    "encoder/layers/{i}/feed_forward/contract/kernel": LAYER + "output/dense/kernel",
-    "encoder/layers/{i}/feed_forward/contract/bias": LAYER + "output/dense/bias",
-    "encoder/layers/{i}/feed_forward_norm/gamma": LAYER + "output/LayerNorm/gamma",
-    "encoder/layers/{i}/feed_forward_norm/beta": LAYER + "output/LayerNorm/beta",
-    "encoder/pooler/kernel": "bert/pooler/dense/kernel",
-    "encoder/pooler/bias": "bert/pooler/dense/bias",
-    "masked_lm/transform/kernel": "cls/predictions/transform/dense/kernel",
-    "masked_lm/transform/bias": "cls/predictions/transform/dense/bias",
-    "masked_lm/norm/gamma": "cls/predictions/transform/LayerNorm/gamma",
-    "masked_lm/norm/beta": "cls/predictions/transform/LayerNorm/beta",
+    **module("encoder/pooler", "bert/pooler/dense", endings=TENSORFLOW),
+    **module("masked_lm/transform", "cls/predictions/transform/dense", endings=TENSORFLOW),
+    **module("masked_lm/norm", "cls/predictions/transform/LayerNorm", endings=TENSORFLOW),
     "masked_lm/output_bias": "cls/predictions/output_bias",
     "next_sentence/kernel": "cls/seq_relationship/output_weights",
     "next_sentence/bias": "cls/seq_relationship/output_bias",
@@ -62,15 +55,11 @@ ALBERT_PARTS = {
 }
 # What the others call `masked_lm` and the heads of pre-training.
 ELECTRA_HEADS = {
-    "masked_lm/transform/kernel": "generator_predictions/dense/kernel",
-    "masked_lm/transform/bias": "generator_predictions/dense/bias",
-    "masked_lm/norm/gamma": "generator_predictions/LayerNorm/gamma",
-    "masked_lm/norm/beta": "generator_predictions/LayerNorm/beta",
+    **module("masked_lm/transform", "generator_predictions/dense", endings=TENSORFLOW),
+    **module("masked_lm/norm", "generator_predictions/LayerNorm", endings=TENSORFLOW),
     "masked_lm/output_bias": "generator_predictions/output_bias",
-    "replaced_token/transform/kernel": "discriminator_predictions/dense/kernel",
-    "replaced_token/transform/bias": "discriminator_predictions/dense/bias",
-    "replaced_token/output_layer/kernel": "discriminator_predictions/dense_1/kernel",
-    "replaced_token/output_layer/bias": "discriminator_predictions/dense_1/bias",
+    **module("replaced_token/transform", "discriminator_predictions/dense", endings=TENSORFLOW),
+    **module("replaced_token/output_layer", "discriminator_predictions/dense_1", endings=TENSORFLOW),
 }
 ELECTRA_TABLE = "electra/embeddings/word_embeddings"
 ELECTRA_HEAD_SIZE = 64  # google-research/electra `get_bert_config`
@@ -124,15 +113,14 @@ def electra_config(arrays: Mapping[str, np.ndarray]) -> BertConfig:
     )
 
 
-def _electra_names() -> dict[str, str | tuple[str, ...]]:
-    names: dict[str, str | tuple[str, ...]] = {}
+def _electra_names() -> Names:
+    names: Names = {}
     for ours, theirs in NAMES.items():
         names[ours] = _in_scope("electra/", theirs)
         if ours.startswith(("encoder/layers/", "encoder/pooler/")):  # poolers are ours alone
             names[ours.replace("encoder/", "generator/", 1)] = _in_scope("generator/", theirs)
     for ours, scope in (("encoder", "electra"), ("generator", "generator")):
-        for part in ("kernel", "bias"):
-            names[f"{ours}/embeddings/projection/{part}"] = f"{scope}/embeddings_project/{part}"
+        names |= module(f"{ours}/embeddings/projection", f"{scope}/embeddings_project", endings=TENSORFLOW)
     return names | ELECTRA_HEADS
 
 
@@ -142,11 +130,8 @@ def _in_scope(scope: str, theirs: str | tuple[str, ...]) -> str | tuple[str, ...
     return tuple(scope + name.removeprefix("bert/") for name in theirs)
 
 
-def _albert_names() -> dict[str, str | tuple[str, ...]]:
-    names: dict[str, str | tuple[str, ...]] = {
-        "encoder/embeddings/projection/kernel": "bert/encoder/embedding_hidden_mapping_in/kernel",
-        "encoder/embeddings/projection/bias": "bert/encoder/embedding_hidden_mapping_in/bias",
-    }
+def _albert_names() -> Names:
+    names = module("encoder/embeddings/projection", "bert/encoder/embedding_hidden_mapping_in", endings=TENSORFLOW)
     for ours, theirs in NAMES.items():
         names[ours] = _in_albert(theirs) if isinstance(theirs, str) else tuple(map(_in_albert, theirs))
     return names

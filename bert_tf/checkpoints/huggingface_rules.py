@@ -162,11 +162,9 @@ def content_of(token: Any) -> Any:
     return token.get("content") if isinstance(token, dict) else token
 
 
-def _is_token(value: Any) -> bool:
-    return isinstance(content_of(value), str)
-
-
-TOKEN: Kind[Any] = Kind("a token, a text or an object with its content", _is_token)
+TOKEN: Kind[Any] = Kind(
+    "a token, a text or an object with its content", lambda value: isinstance(content_of(value), str)
+)
 
 
 def model_of(path: str) -> str | None:

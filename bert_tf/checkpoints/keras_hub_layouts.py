@@ -4,16 +4,17 @@ Paths are those of `keras_files`, with a number for every layer; those in a task
 """
 
 import dataclasses
+import functools
 import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from bert_tf.checkpoints import name_tables
+from bert_tf.checkpoints.name_tables import KERAS_FILE, Names, layers
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.weights import expand
-
-Names = dict[str, str | tuple[str, ...]]
 
 TASK, BACKBONE = "task/", "Backbone"
 CLASSIFIERS = ("TextClassifier", "Classifier")  # the second is that of older presets
@@ -69,31 +70,27 @@ class Layout:
         return expand(names, config.layers_with_weights)
 
 
-def module(ours: str, theirs: str) -> Names:
-    """The paths of the weight and the bias of a dense layer or, if its name says so, of a LayerNorm."""
-    parts = ("gamma", "beta") if ours.endswith("norm") else ("kernel", "bias")
-    return {f"{ours}/{part}": f"{theirs}/vars/{number}" for number, part in enumerate(parts)}
+module = functools.partial(name_tables.module, endings=KERAS_FILE)
 
 
 def _backbone(tokens: str, positions: str, layer: str = "transformer_encoder") -> Names:
     """The paths in all backbones. tokens, positions: of their tables, "" for no positions."""
-    layer = f"layers/{layer}_{{i}}"
-    ours, attention = "encoder/layers/{i}", f"{layer}/self_attention_layer"
-    projections = [module("", f"{attention}/{part}_dense") for part in ("query", "key", "value")]
-    joined: Names = {
-        f"{ours}/attention/query_key_value/{part}": tuple(str(each[f"/{part}"]) for each in projections)
-        for part in ("kernel", "bias")
-    }
     return {
         "encoder/embeddings/token_table": f"layers/{tokens}/vars/0",
         **({"encoder/embeddings/position_table": f"layers/{positions}/vars/0"} if positions else {}),
         **module("encoder/embeddings/norm", "layers/layer_normalization"),
-        **joined,
-        **module(f"{ours}/attention/project_out", f"{attention}/output_dense"),
-        **module(f"{ours}/attention_norm", f"{layer}/self_attention_layer_norm"),
-        **module(f"{ours}/feed_forward/expand", f"{layer}/feedforward_intermediate_dense"),
-        **module(f"{ours}/feed_forward/contract", f"{layer}/feedforward_output_dense"),
-        **module(f"{ours}/feed_forward_norm", f"{layer}/feedforward_layer_norm"),
+        **layers(
+            f"layers/{layer}_{{i}}",
+            KERAS_FILE,
+            query="self_attention_layer/query_dense",
+            key="self_attention_layer/key_dense",
+            value="self_attention_layer/value_dense",
+            project_out="self_attention_layer/output_dense",
+            attention_norm="self_attention_layer_norm",
+            expand="feedforward_intermediate_dense",
+            contract="feedforward_output_dense",
+            feed_forward_norm="feedforward_layer_norm",
+        ),
     }
 
 

@@ -13,52 +13,41 @@ import numpy as np
 from bert_tf import heads
 from bert_tf.checkpoints import tensorflow_weights
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.name_tables import TENSORFLOW, Names, layers, module
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.heads.tags import Tags
 from bert_tf.model.weights import expand, to_canonical_names
-from bert_tf.runtime import files
-from bert_tf.runtime.lazy import module
+from bert_tf.runtime import files, lazy
 from bert_tf.runtime.settings import Settings, read_settings, shortened
 
-yaml = module("yaml")
-LAYER = "transformer/layer_{i}/"
+yaml = lazy.module("yaml")
+LAYER = "transformer/layer_{i}"
 TOKENS = "word_embeddings/embeddings"
-NAMES: dict[str, str | tuple[str, ...]] = {
+NAMES: Names = {
     "encoder/embeddings/token_table": TOKENS,
     "encoder/embeddings/position_table": "position_embedding/embeddings",
     "encoder/embeddings/segment_table": "type_embeddings/embeddings",
-    "encoder/embeddings/norm/gamma": "embeddings/layer_norm/gamma",
-    "encoder/embeddings/norm/beta": "embeddings/layer_norm/beta",
-    "encoder/layers/{i}/attention/query_key_value/kernel": tuple(
-        LAYER + f"self_attention/{part}/kernel" for part in ("query", "key", "value")
+    **module("encoder/embeddings/norm", "embeddings/layer_norm", endings=TENSORFLOW),
+    **layers(
+        LAYER,
+        TENSORFLOW,
+        query="self_attention/query",
+        key="self_attention/key",
+        value="self_attention/value",
+        project_out="self_attention/attention_output",
+        attention_norm="self_attention_layer_norm",
+        expand="intermediate",
+        contract="output",
+        feed_forward_norm="output_layer_norm",
     ),
-    "encoder/layers/{i}/attention/query_key_value/bias": tuple(
-        LAYER + f"self_attention/{part}/bias" for part in ("query", "key", "value")
-    ),
-    "encoder/layers/{i}/attention/project_out/kernel": LAYER + "self_attention/attention_output/kernel",
-    "encoder/layers/{i}/attention/project_out/bias": LAYER + "self_attention/attention_output/bias",
-    "encoder/layers/{i}/attention_norm/gamma": LAYER + "self_attention_layer_norm/gamma",
-    "encoder/layers/{i}/attention_norm/beta": LAYER + "self_attention_layer_norm/beta",
-    "encoder/layers/{i}/feed_forward/expand/kernel": LAYER + "intermediate/kernel",
-    "encoder/layers/{i}/feed_forward/expand/bias": LAYER + "intermediate/bias",
-    "encoder/layers/{i}/feed_forward/contract/kernel": LAYER + "output/kernel",
-    "encoder/layers/{i}/feed_forward/contract/bias": LAYER + "output/bias",
-    "encoder/layers/{i}/feed_forward_norm/gamma": LAYER + "output_layer_norm/gamma",
-    "encoder/layers/{i}/feed_forward_norm/beta": LAYER + "output_layer_norm/beta",
-    "encoder/pooler/kernel": "pooler_transform/kernel",
-    "encoder/pooler/bias": "pooler_transform/bias",
-    "masked_lm/transform/kernel": "cls/predictions/transform/dense/kernel",
-    "masked_lm/transform/bias": "cls/predictions/transform/dense/bias",
-    "masked_lm/norm/gamma": "cls/predictions/transform/LayerNorm/gamma",
-    "masked_lm/norm/beta": "cls/predictions/transform/LayerNorm/beta",
+    **module("encoder/pooler", "pooler_transform", endings=TENSORFLOW),
+    **module("masked_lm/transform", "cls/predictions/transform/dense", endings=TENSORFLOW),
+    **module("masked_lm/norm", "cls/predictions/transform/LayerNorm", endings=TENSORFLOW),
     "masked_lm/output_bias": "cls/predictions/output_bias/bias",
-    "next_sentence/kernel": "next_sentence/logits/kernel",
-    "next_sentence/bias": "next_sentence/logits/bias",
-    "classifier/kernel": "classifier/logits/kernel",
-    "classifier/bias": "classifier/logits/bias",
-    "span/kernel": "span_labeling/logits/kernel",
-    "span/bias": "span_labeling/logits/bias",
+    **module("next_sentence", "next_sentence/logits", endings=TENSORFLOW),
+    **module("classifier", "classifier/logits", endings=TENSORFLOW),
+    **module("span", "span_labeling/logits", endings=TENSORFLOW),
 }
 # The beginning of a name in this table; before it, names may have those of models around.
 BEGIN = re.compile(
@@ -157,7 +146,7 @@ def _flat(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _config(arrays: Mapping[str, np.ndarray], folder: str, prefix: str) -> BertConfig:
-    query, expand_kernel = LAYER + "self_attention/query/kernel", LAYER + "intermediate/kernel"
+    query, expand_kernel = f"{LAYER}/self_attention/query/kernel", f"{LAYER}/intermediate/kernel"
     expected = {
         TOKENS: 2,
         "position_embedding/embeddings": 2,

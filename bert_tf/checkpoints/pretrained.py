@@ -63,7 +63,9 @@ def load(
     report = weights.assign(model, checkpoint.weights)
     _check_complete(os.fspath(path), model, report, is_new=bool(checkpoint.new_head))
     if special_tokens_in_strings is True:
-        special_tokens_in_strings = special_tokens.parse(special_tokens.ALL, checkpoint)
+        special_tokens_in_strings = special_tokens.parse(
+            special_tokens.ALL, checkpoint.special_tokens, checkpoint.added_tokens
+        )
     if special_tokens_in_strings is not None:
         checkpoint = dataclasses.replace(checkpoint, special_tokens=tuple(special_tokens_in_strings or ()))
     loaded = dataclasses.replace(checkpoint, weights={}, report=report)

@@ -2,9 +2,8 @@
 
 import difflib
 import os
+import re
 from typing import NamedTuple
-
-from bert_tf.checkpoints import other_architectures
 
 
 class Published(NamedTuple):
@@ -85,6 +84,30 @@ PUBLISHED = {
     "scibert_scivocab_uncased": Published("allenai", "", "scientific articles"),
     "biobert-v1.1": Published("dmis-lab", "", "biomedical articles, with case"),
 }
+# Supported checkpoint -> architectures that are not, for which it is the nearest: how the names of their checkpoints
+# begin, or with a colon their model_type. docs/encoders.md names them.
+NEAREST = {
+    "bert-base-cased": "fnet",
+    "bert-base-chinese": "ernie|nezha|roc-bert|roformer",
+    "bert-base-uncased": "layoutlm|layoutlmv2|tapas",
+    "bert-large-uncased": "bert-generation",
+    "bert-large-uncased-whole-word-masking": "splinter",
+    "bge-m3": "arctic-embed-m-v2|bge-multilingual-gemma2|gemma-?2|gte:|gte-qwen2|jina-embeddings-v3|lfm2|mistral|"
+    "qwen[23]|stella-en-1",
+    "camembert-base": "flaubert",
+    "deberta-v3-base": "deberta:|deberta-(base|large|xlarge)",
+    "distilbert-base-uncased": "squeezebert",
+    "electra-base-discriminator": "conv-?bert|funnel:|funnel-transformer",
+    "gte-modernbert-base": "gte-[a-z]+-en-v1.5|gte-multilingual|jina-bert|jina-embeddings-v2|new:|stella-en-400m",
+    "mdeberta-v3-base": "u?mt5",
+    "MiniLM-L12-H384-uncased": "mobilebert",
+    "ModernBERT-base": "big-?bird|dnabert|esm[12c:]|ettin-decoder|gpt-neox|llama|long-?t5|longformer|"
+    "modernbert-decoder|modernvbert|mosaic-bert|mra|neobert|nystromformer|phi-?3|pythia|reformer|ultrabert|yoso",
+    "multilingual-e5-base": "embedding-?gemma|gemma3-text|nomic-embed-text-v2-moe",
+    "roberta-base": "bart|data2vec-text|efficient-mlm|gpt2|ibert|layoutlmv3|luke|markuplm|roberta-prelayernorm|t5\\b",
+    "xlm-roberta-base": "bertweet|canine|ernie-m|eurobert|lilt|mmbert|phobert|xlm:|xlm-(mlm|clm)|xmod",
+    "xlm-roberta-large": "rembert|xlm-roberta-xl",
+}
 _LOWER = {name.lower(): name for name in PUBLISHED}
 
 
@@ -102,10 +125,21 @@ def license_of(name: str) -> str | None:
     return PUBLISHED[published].license or None
 
 
+def nearest(name: str) -> str | None:
+    """The checkpoint to use instead of one whose architecture is not supported; None if that is unknown.
+
+    name: of the checkpoint, or its model_type and a colon.
+    """
+    plain = name.lower().replace("_", "-")
+    found = {near: re.search(f"(^|[/-])({words})", plain) for near, words in NEAREST.items()}
+    lengths = {near: len(match[2]) for near, match in found.items() if match}
+    return max(lengths, key=lambda near: lengths[near]) if lengths else None
+
+
 def suggestion(path: str) -> str:
     """Suggestion for a path that does not exist: a sentence that begins with a space, or ""."""
-    if advice := other_architectures.advice_for_name(path):
-        return f" {advice}."
+    if near := nearest(path):
+        return f" Its architecture is not supported; the nearest supported checkpoint is {near}."
     if close := difflib.get_close_matches(path.lower(), _LOWER, n=3):
         return f" Did you mean {' or '.join(_LOWER[name] for name in close)}?"
     parts = path.split("/")

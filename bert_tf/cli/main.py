@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> None:
     command = None
     if words and not words[0].startswith("-"):
-        command = _load(words[0])
+        command = plugins.member(COMMANDS, words[0], kind="command")
         if recipe_flags.is_recipe(command):
             recipe_flags.run(command, words)
             return
@@ -69,15 +69,6 @@ def _run(words: list[str]) -> None:
     except UserError as error:
         error.args = (entry_point.as_flags(str(error), vars(arguments)), *error.args[1:])
         raise
-
-
-def _load(name: str) -> ModuleType:
-    """Imports a command of the package, or one from outside by its dotted name."""
-    command = plugins.load(COMMANDS, name, kind="command")
-    for needed in ("Flags", "main"), ("add_arguments", "run"):
-        if all(hasattr(command, attribute) for attribute in needed):
-            return command
-    raise UserError(f"{name} is not a command: it needs add_arguments(parser) and run(arguments), or Flags and main().")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -102,16 +93,15 @@ class _Parser(argparse.ArgumentParser):
 def parser(loaded: dict[str, ModuleType] | None = None) -> argparse.ArgumentParser:
     """Returns the parser with all commands; only those in `loaded`, by default all, have their flags.
 
-    Importing every command takes longer than an error message should. `loaded` may have commands from outside the
-    package, which no list contains.
+    Importing every command takes longer than an error message should.
     """
     names = plugins.names(COMMANDS)
     if loaded is None:
-        loaded = {name: plugins.load(COMMANDS, name) for name in names}
+        loaded = {name: plugins.member(COMMANDS, name, kind="command") for name in names}
     top = _Parser(prog="bert-tf", description=bert_tf.__doc__.partition("\n")[0], allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"%(prog)s {bert_tf.__version__}")
     subparsers = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for name in dict.fromkeys([*names, *loaded]):
+    for name in names:
         module = loaded.get(name)
         description = (module.__doc__ if module else _docstring(name)) or name
         command = subparsers.add_parser(

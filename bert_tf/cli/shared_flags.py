@@ -139,7 +139,9 @@ def complete_checkpoint(checkpoint: Checkpoint, arguments: argparse.Namespace) -
         checkpoint = dataclasses.replace(checkpoint, lower_case=lower_case)
     elif checkpoint.vocabulary is not None:
         checkpoint = dataclasses.replace(checkpoint, lower_case=checkpoint.lowers_case)
-    chosen = special_tokens.parse(arguments.special_tokens_in_strings, checkpoint)
+    chosen = special_tokens.parse(
+        arguments.special_tokens_in_strings, checkpoint.special_tokens, checkpoint.added_tokens
+    )
     recognized = special_tokens.choose(chosen, checkpoint.vocabulary or ())
     checkpoint = dataclasses.replace(checkpoint, special_tokens=recognized)
     own, expected = checkpoint.vocabulary, checkpoint.config.vocab_size

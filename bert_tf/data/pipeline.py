@@ -145,17 +145,13 @@ def batch_dataset(dataset: tf.data.Dataset, size: int, *, pad_rows: bool = False
 
     def pad(tensor: tf.Tensor) -> tf.Tensor:
         missing = size - tf.shape(tensor)[0]
-        filler = tf.fill(tf.concat([[missing], tf.shape(tensor)[1:]], 0), _zero(tensor.dtype))
+        filler = tf.fill(tf.concat([[missing], tf.shape(tensor)[1:]], 0), tf.zeros([], tensor.dtype))
         return tf.ensure_shape(tf.concat([tensor, filler], 0), [size, *tensor.shape[1:]])
 
     def pad_batch(*batch: Any) -> Any:
         return tf.nest.map_structure(pad, batch if len(batch) > 1 else batch[0])
 
     return dataset.batch(size).map(no_autograph(pad_batch))
-
-
-def _zero(dtype: tf.DType) -> tf.Tensor:
-    return tf.constant("" if dtype == tf.string else 0, dtype) if dtype != tf.bool else tf.constant(False)
 
 
 def iterate(dataset: tf.data.Dataset) -> Iterator[Any]:

@@ -38,19 +38,15 @@ def words_first(is_word: tf.Tensor, *values: tf.Tensor) -> tuple[list[tf.Tensor]
 
 
 def row_losses(
-    logits: tf.Tensor,
-    labels: tf.Tensor,
-    is_word: tf.Tensor,
-    potentials: tf.Tensor,
-    begins: tf.Tensor | None = None,
-    ends: tf.Tensor | None = None,
+    logits: tf.Tensor, labels: tf.Tensor, is_word: tf.Tensor, potentials: tf.Tensor, *edges: tf.Tensor | None
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The negative log likelihood of each row divided by its words, and their number: float32 [B] each.
 
-    Labels [B, T] are a chain from word to word; other positions (not is_word, [B, T]) have no effect.
+    Labels [B, T] are a chain from word to word; other positions (not is_word, [B, T]) have no effect. edges: `begins`
+    and `ends` of `log_likelihood`.
     """
     (logits, labels), lengths = words_first(is_word, logits, labels)
-    likelihood = log_likelihood(logits, labels, lengths, potentials, begins, ends)
+    likelihood = log_likelihood(logits, labels, lengths, potentials, *edges)
     counts = tf.cast(lengths, tf.float32)
     return -likelihood / tf.maximum(counts, 1.0), counts
 

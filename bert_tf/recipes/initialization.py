@@ -91,9 +91,10 @@ def resolve(run: RunOptions, *, left_to_right: bool = False, trains: bool = True
     if tokens:
         _check_padding(config, tokens)
         config = dataclasses.replace(config, vocab_size=len(tokens))
-    recognized = special_tokens.parse(options.special_tokens_in_strings, checkpoint)
+    start = checkpoint or Checkpoint(config=config)
+    recognized = special_tokens.parse(options.special_tokens_in_strings, start.special_tokens, start.added_tokens)
     return dataclasses.replace(
-        checkpoint or Checkpoint(config=config),
+        start,
         config=config,
         vocabulary=tokens,
         special_tokens=special_tokens.choose(recognized, tokens) if tokens else recognized,

@@ -1,4 +1,4 @@
-"""Open sets: each module in a folder is a member, and so is any module from outside, by its dotted name.
+"""Sets of modules: each in a folder is a member; in an open set so is any module from outside, by its dotted name.
 
 Flags and arguments may name a module from outside; a file may not, unless the call names it too, or trusts files.
 """
@@ -67,13 +67,16 @@ def load(package: str, name: str, *, kind: str = "module") -> ModuleType:
     kind: the word for a member in the error, such as "task".
     Raises UserError for an unknown name; errors while the member itself is imported pass through.
     """
-    if name in names(package):
-        return importlib.import_module(f"{package}.{name}")
-    module = import_outside(name) if "." in name else None
-    if module is None:
-        known = names(package)
+    outside = import_outside(name) if "." in name else None
+    return outside or member(package, name, kind=kind)
+
+
+def member(package: str, name: str, *, kind: str) -> ModuleType:
+    """The same for a closed set, without modules from outside."""
+    known = names(package)
+    if name not in known:
         raise UserError(f"There is no {kind} {name!r}.{meant(name, known)} Known: {', '.join(known)}.")
-    return module
+    return importlib.import_module(f"{package}.{name}")
 
 
 def import_outside(name: str) -> ModuleType | None:

@@ -5,7 +5,7 @@ wherever they occur in exactly this spelling, before anything is lower-cased.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.text.tokenizer_settings import AddedToken
@@ -14,18 +14,6 @@ from bert_tf.text.vocabulary import MPNET, SPECIAL_TOKENS, WORDPIECE, kind_of, s
 MASK = "[MASK]"  # in texts for any tokenizer
 SETTING = "special_tokens_in_strings"  # KerasHub's name, in tokenizer_config.json
 ALL, NONE = "all", "none"  # values of the flag special_tokens_in_strings
-
-
-class Recorded(Protocol):
-    """Special tokens of a checkpoint: the special tokens that its tokenizer recognizes, and those besides the five."""
-
-    @property
-    def special_tokens(self) -> tuple[str, ...]:
-        """See `checkpoints.checkpoint.Checkpoint`."""
-
-    @property
-    def added_tokens(self) -> tuple[str, ...]:
-        """See `checkpoints.checkpoint.Checkpoint`."""
 
 
 def choose(given: bool | Iterable[str], vocabulary: Collection[str]) -> tuple[str, ...]:
@@ -60,21 +48,22 @@ def unrecognized_mask(vocabulary: Collection[str]) -> AddedToken:
     return AddedToken(content=special_tokens(vocabulary)[-1], lstrip=kind_of(vocabulary) not in (WORDPIECE, MPNET))
 
 
-def parse(flag: str, checkpoint: Recorded | None) -> tuple[str, ...]:
+def parse(flag: str, recognized: tuple[str, ...] = (), added: tuple[str, ...] = ()) -> tuple[str, ...]:
     """The value of the flag as tokens for `choose`.
 
     Args:
-        flag: "": as in the checkpoint; "none"; "all": the five and those that the checkpoint adds; or tokens with
-            commas between them.
-        checkpoint: None if there is none.
+        flag: "": as in the checkpoint; "none"; "all": the five and those that the checkpoint adds; or comma-separated
+            tokens.
+        recognized: `special_tokens` of the checkpoint, if there is one.
+        added: its `added_tokens`.
     """
     if not flag:
-        return checkpoint.special_tokens if checkpoint else ()
+        return recognized
     if flag == NONE:
         return ()
     given = [token.strip() for token in flag.split(",") if token.strip()]
     if flag == ALL:
-        given = [*checkpoint.added_tokens, *checkpoint.special_tokens] if checkpoint else []
+        given = [*added, *recognized]
     return tuple(dict.fromkeys([*SPECIAL_TOKENS, *given]))
 
 

@@ -103,10 +103,11 @@ def find(train_step: TrainStep, batch: Batch, step: int) -> Cause:
     for name, variable in train_step.variables.items():
         if not _is_finite(variable):
             return Cause("weight", name)
-    with _eagerly(), watching(train_step.model) as cause:
+    with watching(train_step.model) as cause:
         metrics, gradients = train_step.replay(batch, step)
     if cause.kind == "layer":
-        cause.rows = list(itertools.islice(faulty_rows(train_step.model, batch), MAX_ROWS))
+        rows = faulty_rows(train_step.model, batch, range(len(next(iter(batch.values())))))
+        cause.rows = list(itertools.islice(rows, MAX_ROWS))
         return cause
     for name in train_step.task.objectives:
         if not _is_finite(metrics[name]):
@@ -116,21 +117,22 @@ def find(train_step: TrainStep, batch: Batch, step: int) -> Cause:
 
 def _cause_among(gradients: Mapping[str, tf.Tensor | None]) -> Cause:
     """The gradient that is not finite and is computed first, which is that of the last layer; or the largest."""
-    norms = {name: float(tf.norm(gradient)) for name, gradient in gradients.items() if gradient is not None}
+    computed = {name: gradient for name, gradient in gradients.items() if gradient is not None}
+    if np.isfinite(float(tf.linalg.global_norm(list(computed.values())))):
+        return Cause()
+    norms = {name: float(tf.norm(gradient)) for name, gradient in computed.items()}
     faulty = [name for name, norm in norms.items() if not np.isfinite(norm)]
-    if faulty:
-        return Cause("gradient", faulty[-1])
-    total = float(tf.linalg.global_norm([gradient for gradient in gradients.values() if gradient is not None]))
-    return Cause() if np.isfinite(total) else Cause("gradient", max(norms, key=lambda name: norms[name]))
+    return Cause("gradient", faulty[-1] if faulty else max(norms, key=lambda name: norms[name]))
 
 
 @contextlib.contextmanager
 def watching(model: keras.Model) -> Iterator[Cause]:
     """Yields a Cause that becomes the first layer whose output is not finite while its inputs are.
 
-    For eager execution.
+    Functions run eagerly meanwhile.
     """
-    cause, watched = Cause(), []
+    cause, is_eager, watched = Cause(), tf.config.functions_run_eagerly(), []
+    tf.config.run_functions_eagerly(True)
     try:
         for name, layer in weights.layers_by_name(model).items():
             object.__setattr__(layer, "call", _watched(layer.call, name, cause))  # past Keras, which tracks attributes
@@ -139,6 +141,7 @@ def watching(model: keras.Model) -> Iterator[Cause]:
     finally:
         for layer in watched:
             object.__delattr__(layer, "call")
+        tf.config.run_functions_eagerly(is_eager)
 
 
 def _watched(call: Callable[..., Any], name: str, cause: Cause) -> Callable[..., Any]:
@@ -162,26 +165,17 @@ def _is_finite(values: Any) -> bool:
     return all(bool(tf.reduce_all(tf.math.is_finite(tensor))) for tensor in _numbers(values))
 
 
-def faulty_rows(model: keras.Model, batch: Batch, first: int = 0) -> Iterator[int]:
-    """Yields the rows of a batch, counted from `first`, whose outputs are not finite when computed without the others.
+def faulty_rows(model: keras.Model, batch: Batch, rows: range) -> Iterator[int]:
+    """Yields those of the rows whose outputs are not finite when computed without the others.
 
     By bisection: rows that are computed together may share a packed row, and with it what is not finite.
     """
-    if _is_finite(model(batch, packing=PackingSpec.dynamic(local_costs()))):
+    part = {name: x[rows.start : rows.stop] for name, x in batch.items()}
+    if _is_finite(model(part, packing=PackingSpec.dynamic(local_costs()))):
         return
-    size = len(next(iter(batch.values())))
-    if size == 1:
-        yield first
+    if len(rows) == 1:
+        yield rows.start
         return
-    for start, end in ((0, size // 2), (size // 2, size)):
-        yield from faulty_rows(model, {name: x[start:end] for name, x in batch.items()}, first + start)
-
-
-@contextlib.contextmanager
-def _eagerly() -> Iterator[None]:
-    before = tf.config.functions_run_eagerly()
-    tf.config.run_functions_eagerly(True)
-    try:
-        yield
-    finally:
-        tf.config.run_functions_eagerly(before)
+    middle = len(rows) // 2
+    yield from faulty_rows(model, batch, rows[:middle])
+    yield from faulty_rows(model, batch, rows[middle:])

@@ -5,6 +5,7 @@ V vocabulary, D hidden size, H heads, T tokens per row.
 
 import dataclasses
 import logging
+from typing import NamedTuple
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.flag_groups import DeviceOptions
@@ -39,38 +40,27 @@ class Step:
     def minimum_bytes(self) -> float:
         """The bytes that a step needs in one process: a lower bound, as a false warning is worse than none."""
         config, training = self.config, self.training
+        required: float = config.num_weights * BYTES_PER_FROZEN_WEIGHT
+        if training.freeze == "encoder":
+            return required
+        layers = config.num_hidden_layers - training.num_frozen_layers
+        layer = STORED_PER_WIDTH * config.hidden_size
+        layer += STORED_PER_TOKEN * config.num_attention_heads * self.max_seq_length
+        stored = layers * layer
+        if training.gradient_checkpointing:  # the input of each layer, and all of one
+            stored = min(layers, 1) * layer + layers * config.hidden_size
         parts = training.num_accumulation_steps or training.train_batch_size / self.processes
         rows = training.train_batch_size * self.rows_per_example / parts / self.processes
-        width = 4 if training.precision == "float32" else 2
-        activations = rows * self.max_seq_length * self._stored_per_token * width
-        logits = rows * self.predicted * config.vocab_size * 4 * STORED_LOGITS
-        if self.has_adapters or training.freeze == "encoder":
-            frozen = BYTES_PER_FROZEN_WEIGHT * config.num_weights
-            return frozen + (activations if training.freeze == "none" else 0)
-        return _bytes_of_weights(config, training.num_frozen_layers) + activations + logits
-
-    @property
-    def _stored_per_token(self) -> float:
-        """Numbers per token that all layers store for the backward pass."""
-        layers = self.config.num_hidden_layers - self.training.num_frozen_layers
-        layer = STORED_PER_WIDTH * self.config.hidden_size
-        layer += STORED_PER_TOKEN * self.config.num_attention_heads * self.max_seq_length
-        if self.training.gradient_checkpointing:  # the input of each layer, and all of one
-            return (layer if layers else 0) + layers * self.config.hidden_size
-        return layers * layer
+        required += rows * self.max_seq_length * stored * (4 if training.precision == "float32" else 2)
+        if not self.has_adapters:
+            trained = dataclasses.replace(config, num_hidden_layers=layers).num_weights
+            trained -= config.num_embeddings if training.num_frozen_layers else 0
+            required += trained * (BYTES_PER_WEIGHT - BYTES_PER_FROZEN_WEIGHT)
+            required += rows * self.predicted * config.vocab_size * 4 * STORED_LOGITS
+        return required
 
 
-def _bytes_of_weights(config: BertConfig, num_frozen_layers: int) -> int:
-    total = config.num_weights
-    if not num_frozen_layers:
-        return BYTES_PER_WEIGHT * total
-    without = dataclasses.replace(config, num_hidden_layers=config.num_hidden_layers - num_frozen_layers)
-    trained = without.num_weights - without.num_embeddings
-    return BYTES_PER_WEIGHT * trained + BYTES_PER_FROZEN_WEIGHT * (total - trained)
-
-
-@dataclasses.dataclass(frozen=True)
-class Room:
+class Room(NamedTuple):
     """Memory of a device, and how many such devices share a batch in this process. total, free: bytes."""
 
     owner: str
@@ -88,23 +78,20 @@ def check(step: Step, devices: DeviceOptions) -> None:
     if room is None:
         return
     required = dataclasses.replace(step, processes=step.processes * room.devices).minimum_bytes
-    if required <= room.free:
-        return
-    training = step.training
-    sentence = (
+    training, gib = step.training, 2**30
+    needs = (
         f"train_batch_size {training.train_batch_size} with max_seq_length {step.max_seq_length} and "
-        f"num_accumulation_steps {training.num_accumulation_steps or 'auto'} needs at least {required / 2**30:,.1f} "
-        "GiB of memory "
+        f"num_accumulation_steps {training.num_accumulation_steps or 'auto'} needs at least {required / gib:,.1f} "
+        "GiB of memory"
     )
     advice = (
         "raise num_accumulation_steps or use gradient_checkpointing (same result), or lower train_batch_size, "
         "max_seq_length or the size of the model."
     )
     if required > room.total:
-        raise UserError(f"{sentence}and {room.owner} has {room.total / 2**30:,.1f} GiB: {advice}")
-    logging.getLogger("bert_tf").warning(
-        "%s", f"{sentence}and {room.free / 2**30:,.1f} GiB are free: if it fails, {advice}"
-    )
+        raise UserError(f"{needs} and {room.owner} has {room.total / gib:,.1f} GiB: {advice}")
+    if required > room.free:
+        logging.getLogger("bert_tf").warning(f"{needs} and {room.free / gib:,.1f} GiB are free: if it fails, {advice}")
 
 
 def _room(devices: DeviceOptions) -> Room | None:
@@ -114,10 +101,9 @@ def _room(devices: DeviceOptions) -> Room | None:
     gpus = accelerators.gpus()
     if not gpus or devices.distribution_strategy == "tpu":
         return None
-    smallest = min(gpus, key=lambda gpu: gpu.total)
-    free, parts = min(gpu.free for gpu in gpus), devices.num_logical_devices
-    if parts > 1:
-        limit = devices.gpu_memory_limit << 20 or smallest.total
-        owner = f"a part of {smallest.name}"
-        return Room(owner, min(limit, smallest.total), min(limit, free), parts * len(gpus))
-    return Room(smallest.name, smallest.total, free, 1 if devices.distribution_strategy == "one_device" else len(gpus))
+    smallest, free = min(gpus, key=lambda gpu: gpu.total), min(gpu.free for gpu in gpus)
+    sharing = 1 if devices.distribution_strategy == "one_device" else len(gpus)
+    if devices.num_logical_devices <= 1:
+        return Room(smallest.name, smallest.total, free, sharing)
+    limit, parts = devices.gpu_memory_limit << 20 or smallest.total, devices.num_logical_devices * len(gpus)
+    return Room(f"a part of {smallest.name}", min(limit, smallest.total), min(limit, free), parts)

@@ -206,7 +206,7 @@ def test_missing_shard_is_reported(tmp_path, arrays):
     [
         (
             {"model_type": "funnel"},
-            "a model of type 'funnel': Funnel Transformer is not supported, and electra-base-discriminator is the",
+            "a model of type 'funnel', which is not supported: the nearest supported checkpoint is electra-base-d",
         ),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'; expected 'absolute'"),
         ({"hidden_size": 15}, "hidden_size 15 cannot be split among"),

@@ -1,69 +1,34 @@
-"""The command line itself: its version, unknown commands, and commands from outside the package."""
-
-import importlib
+"""The command line itself: its version, unknown commands, and how failures end."""
 
 import pytest
 import tensorflow as tf
 
 import bert_tf
 from bert_tf.cli import main
+from bert_tf.cli.commands import report
 from bert_tf.config import entry_point
 from bert_tf.config.options import Options
 
 ABORTED = "Collective ops is aborted by: Error reported from /job:worker/task:1: The following tasks are unhealthy"
-COUNT = '''"""Counts words.
-
-  bert-tf my_lab.count WORD...
-"""
-
-
-def add_arguments(parser):
-    parser.add_argument("words", nargs="+", help="words to count")
-
-
-def run(arguments):
-    print(len(arguments.words))
-'''
-
-
-@pytest.fixture
-def my_lab(tmp_path, monkeypatch):
-    """A package with a command."""
-    (tmp_path / "my_lab").mkdir()
-    (tmp_path / "my_lab" / "count.py").write_text(COUNT)
-    (tmp_path / "my_lab" / "notes.py").write_text('"""No command."""\n')
-    monkeypatch.syspath_prepend(tmp_path)
-
-
-def test_outside_command_is_called_by_its_dotted_name(my_lab, capsys):
-    assert main.main(["my_lab.count", "a", "b"]) == 0
-    assert capsys.readouterr().out == "2\n"
-    with pytest.raises(SystemExit) as ended:
-        main.main(["my_lab.count", "--help"])
-    stdout = capsys.readouterr().out
-    assert ended.value.code == 0 and "bert-tf my_lab.count WORD..." in stdout and "words to count" in stdout
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
         ("cuont", "There is no command 'cuont'. Did you mean convert? Known: ablate, "),
-        ("my_lab.cuont", "There is no command 'my_lab.cuont'. Known: ablate, "),
-        ("my_lab.notes", "my_lab.notes is not a command: it needs add_arguments(parser) and run(arguments), or "),
+        ("json.tool", "There is no command 'json.tool'. Known: ablate, "),
     ],
 )
-def test_invalid_command_is_refused_in_one_line(name, expected, my_lab, capsys):
+def test_invalid_command_is_refused_in_one_line(name, expected, capsys):
     assert main.main([name]) == 2
     stderr = capsys.readouterr().err
     assert stderr.startswith(f"bert-tf: {expected}") and stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("kind", [MemoryError, type("ResourceExhaustedError", (Exception,), {})])
-def test_memory_that_runs_out_is_one_sentence(kind, my_lab, monkeypatch, capsys):
-    monkeypatch.setattr(
-        importlib.import_module("my_lab.count"), "run", lambda _: exec("raise kind('OOM')", {"kind": kind})
-    )
-    assert main.main(["my_lab.count", "a"]) == 1
+def test_memory_that_runs_out_is_one_sentence(kind, monkeypatch, capsys):
+    monkeypatch.setattr(report, "run", lambda _: exec("raise kind('OOM')", {"kind": kind}))
+    assert main.main(["report", "a"]) == 1
     assert capsys.readouterr().err == "bert-tf: memory ran out (OOM): lower batch_size, or give it more memory.\n"
 
 
@@ -129,7 +94,7 @@ def test_bugs_keep_their_traceback(monkeypatch):
         main.main(["x"])
 
 
-def test_name_that_is_not_utf8_is_one_sentence(my_lab, monkeypatch, capsys):
+def test_name_that_is_not_utf8_is_one_sentence(monkeypatch, capsys):
     def fail(_):
         "caf\udce9/model".encode()
 

@@ -194,8 +194,8 @@ def test_layers_that_share_weights_drop_other_numbers():
 @pytest.mark.parametrize(
     "kind, message",
     [
-        ("longformer", "ModernBERT-base is the nearest"),
-        ("jina_bert", "JinaBERT .*nearest"),
+        ("longformer", "nearest supported checkpoint is ModernBERT-base"),
+        ("jina_bert", "nearest supported checkpoint is gte-modernbert-base"),
         ("other", "expected one of albert, .*roberta"),
     ],
 )
@@ -203,7 +203,7 @@ def test_unknown_architecture_names_the_nearest_or_those_that_are_known(kind, me
     jina = {"model_type": "bert", "architectures": ["JinaBertForMaskedLM"]}
     (tmp_path / "config.json").write_text(json.dumps(jina if kind == "jina_bert" else {"model_type": kind}))
     save_file({"a": np.zeros(2, np.float32)}, tmp_path / "model.safetensors")
-    with pytest.raises(UserError, match=f"a model of type '{kind}': .*{message}"):
+    with pytest.raises(UserError, match=f"a model of type '{kind}', which is not supported: .*{message}"):
         formats.read(tmp_path)
 
 

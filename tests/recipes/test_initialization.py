@@ -1,7 +1,6 @@
 """What a demonstration of fine-tuning starts from, and which encoders fit which."""
 
 import dataclasses
-import types
 
 import pytest
 import tiny
@@ -96,9 +95,8 @@ def test_encoder_that_sees_its_targets_is_refused(monkeypatch):
     ],
 )
 def test_special_tokens_come_from_the_flag_or_the_checkpoint(flag, recognized):
-    checkpoint = types.SimpleNamespace(special_tokens=("[E1]", "[MASK]"), added_tokens=("[E2]",))
-    assert set(special_tokens.parse(flag, checkpoint)) == set(recognized)
-    assert special_tokens.parse("", None) == () and len(special_tokens.parse("all", None)) == 5
+    assert set(special_tokens.parse(flag, ("[E1]", "[MASK]"), ("[E2]",))) == set(recognized)
+    assert special_tokens.parse("") == () and len(special_tokens.parse("all")) == 5
 
 
 @pytest.mark.parametrize("lowers", [True, False])

@@ -53,6 +53,12 @@ def test_unknown_name_error_lists_known_names(tools, name):
     assert str(error.value) == f"There is no tool {name!r}. {hint}Known: broken, hammer."
 
 
+def test_closed_set_has_no_modules_from_outside(tools):
+    assert plugins.member("toolbox", "hammer", kind="tool").USE == "nails"
+    with pytest.raises(UserError, match="There is no tool 'my_lab.saw'"):
+        plugins.member("toolbox", "my_lab.saw", kind="tool")
+
+
 @pytest.mark.parametrize("name, missing", [("broken", "a_package"), ("my_lab.broken", "my_lab.part")])
 def test_import_error_inside_a_member_is_not_an_unknown_name(tools, name, missing):
     with pytest.raises(ModuleNotFoundError, match=missing):

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from bert_tf.checkpoints import other_architectures
+from bert_tf.checkpoints import published
 from bert_tf.checkpoints.huggingface_layouts.base.layout import CLASSES, Layout
 from bert_tf.errors import UserError
 from bert_tf.runtime import plugins
@@ -49,6 +49,9 @@ def encoder_of(values: Settings) -> str:
     if written_by.startswith("JinaBert"):  # whose model_type is bert
         kind = "jina_bert"
     if kind not in BY_TYPE:
-        known = other_architectures.advice(kind) or f"expected one of {', '.join(BY_TYPE)}"
-        raise UserError(f"{values.source} describes a model of type {shortened(kind)}: {known}.")
+        near = published.nearest(f"{kind}:")
+        known = f"the nearest supported checkpoint is {near}" if near else f"expected one of {', '.join(BY_TYPE)}"
+        raise UserError(
+            f"{values.source} describes a model of type {shortened(kind)}, which is not supported: {known}."
+        )
     return BY_TYPE[kind]

@@ -1,6 +1,7 @@
 """ALBERT."""
 
-from bert_tf.checkpoints.huggingface_layouts.base.layout import TABLES, TASK_HEADS, Layout, layers, module
+from bert_tf.checkpoints.huggingface_layouts.base.layout import TABLES, TASK_HEADS, Layout
+from bert_tf.checkpoints.name_tables import layers, module
 
 LAYOUT = Layout(
     model_type="albert",

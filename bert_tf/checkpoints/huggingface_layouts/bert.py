@@ -1,6 +1,7 @@
 """BERT."""
 
 from bert_tf.checkpoints.huggingface_layouts.base import layout as base
+from bert_tf.checkpoints.name_tables import layers, module
 
 LAYOUT = base.Layout(
     model_type="bert",
@@ -8,9 +9,9 @@ LAYOUT = base.Layout(
     prefix="bert.",
     names={
         **base.TABLES,
-        **base.module("encoder/embeddings/norm", "embeddings.LayerNorm"),
-        **base.layers("encoder.layer.{i}", **base.BERT_LAYER),
-        **base.module("encoder/pooler", "pooler.dense"),
+        **module("encoder/embeddings/norm", "embeddings.LayerNorm"),
+        **layers("encoder.layer.{i}", **base.BERT_LAYER),
+        **module("encoder/pooler", "pooler.dense"),
         **base.BERT_HEADS,
         **base.TASK_HEADS,
     },

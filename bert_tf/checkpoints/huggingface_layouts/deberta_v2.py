@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bert_tf.checkpoints.huggingface_layouts.base import layout as base
+from bert_tf.checkpoints.name_tables import layers, module
 from bert_tf.config.bert_config import ALIASES, BertConfig
 from bert_tf.runtime.settings import TEXT, Settings, whole
 
@@ -73,22 +74,22 @@ LAYOUT = base.Layout(
     prefix="deberta.",
     names={
         **{ours: theirs for ours, theirs in base.TABLES.items() if "segment" not in ours},
-        **base.module("encoder/embeddings/norm", "embeddings.LayerNorm"),
+        **module("encoder/embeddings/norm", "embeddings.LayerNorm"),
         "encoder/relative_table": "encoder.rel_embeddings.weight",
-        **base.module("encoder/relative_norm", "encoder.LayerNorm"),
-        **base.layers(
+        **module("encoder/relative_norm", "encoder.LayerNorm"),
+        **layers(
             "encoder.layer.{i}",
             **base.BERT_LAYER | {part: f"attention.self.{part}_proj" for part in ("query", "key", "value")},
         ),
-        **base.module("encoder/layers/{i}/attention/position_query", "encoder.layer.{i}.attention.self.pos_query_proj"),
-        **base.module("encoder/layers/{i}/attention/position_key", "encoder.layer.{i}.attention.self.pos_key_proj"),
-        **base.module("encoder/convolution", "encoder.conv.conv"),
-        **base.module("encoder/convolution/norm", "encoder.conv.LayerNorm"),
-        **base.module("encoder/pooler", "pooler.dense"),
+        **module("encoder/layers/{i}/attention/position_query", "encoder.layer.{i}.attention.self.pos_query_proj"),
+        **module("encoder/layers/{i}/attention/position_key", "encoder.layer.{i}.attention.self.pos_key_proj"),
+        **module("encoder/convolution", "encoder.conv.conv"),
+        **module("encoder/convolution/norm", "encoder.conv.LayerNorm"),
+        **module("encoder/pooler", "pooler.dense"),
         **{ours: theirs for ours, theirs in base.BERT_HEADS.items() if "masked_lm" in ours},
-        **base.module("replaced_token/norm", "mask_predictions.LayerNorm"),
-        **base.module("replaced_token/transform", "mask_predictions.dense"),
-        **base.module("replaced_token/output_layer", "mask_predictions.classifier"),
+        **module("replaced_token/norm", "mask_predictions.LayerNorm"),
+        **module("replaced_token/transform", "mask_predictions.dense"),
+        **module("replaced_token/output_layer", "mask_predictions.classifier"),
         **base.TASK_HEADS,
     },
     outside=("pooler.", "mask_predictions.", *base.OUTSIDE),

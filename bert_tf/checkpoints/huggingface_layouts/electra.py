@@ -1,6 +1,7 @@
 """ELECTRA."""
 
-from bert_tf.checkpoints.huggingface_layouts.base.layout import BERT_LAYER, TABLES, TASK_HEADS, Layout, layers, module
+from bert_tf.checkpoints.huggingface_layouts.base.layout import BERT_LAYER, TABLES, TASK_HEADS, Layout
+from bert_tf.checkpoints.name_tables import layers, module
 
 LAYOUT = Layout(
     model_type="electra",

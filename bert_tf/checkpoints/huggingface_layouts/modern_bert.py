@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from bert_tf.checkpoints.huggingface_layouts.base.layout import NARROW, Layout, module, not_supported
+from bert_tf.checkpoints.huggingface_layouts.base.layout import NARROW, Layout, not_supported
 from bert_tf.checkpoints.huggingface_layouts.base.rotary_settings import check_no_scaling, check_same, theta_of
+from bert_tf.checkpoints.name_tables import module
 from bert_tf.runtime.settings import TEXTS, Settings, whole
 
 KINDS = ("full_attention", "sliding_attention")  # of the layers of a ModernBERT

@@ -1,7 +1,8 @@
 """MPNet."""
 
 from bert_tf.checkpoints.huggingface_layouts import roberta
-from bert_tf.checkpoints.huggingface_layouts.base.layout import BERT_LAYER, NARROW, Layout, layers
+from bert_tf.checkpoints.huggingface_layouts.base.layout import BERT_LAYER, NARROW, Layout
+from bert_tf.checkpoints.name_tables import layers
 
 LAYOUT = Layout(
     model_type="mpnet",

@@ -7,6 +7,7 @@ import numpy as np
 
 from bert_tf.checkpoints.huggingface_layouts.base import layout as base
 from bert_tf.checkpoints.huggingface_layouts.base.rotary_settings import check_no_scaling, theta_of
+from bert_tf.checkpoints.name_tables import module
 from bert_tf.runtime.settings import Settings, whole
 
 NAMES = {
@@ -75,19 +76,19 @@ LAYOUT = base.Layout(
     names={
         "encoder/embeddings/token_table": "embeddings.word_embeddings.weight",
         "encoder/embeddings/segment_table": "embeddings.token_type_embeddings.weight",
-        **base.module("encoder/embeddings/norm", "emb_ln"),
+        **module("encoder/embeddings/norm", "emb_ln"),
         "encoder/layers/{i}/attention/query_key_value/kernel": "encoder.layers.{i}.attn.Wqkv.weight",
         "encoder/layers/{i}/attention/project_out/kernel": "encoder.layers.{i}.attn.out_proj.weight",
-        **base.module("encoder/layers/{i}/attention_norm", "encoder.layers.{i}.norm1"),
+        **module("encoder/layers/{i}/attention_norm", "encoder.layers.{i}.norm1"),
         "encoder/layers/{i}/feed_forward/expand/kernel": (
             "encoder.layers.{i}.mlp.fc12.weight",
             "encoder.layers.{i}.mlp.fc11.weight",
         ),
         "encoder/layers/{i}/feed_forward/contract/kernel": "encoder.layers.{i}.mlp.fc2.weight",
-        **base.module("encoder/layers/{i}/feed_forward_norm", "encoder.layers.{i}.norm2"),
-        **base.module("encoder/pooler", "pooler.dense"),
-        **base.module("masked_lm/transform", "cls.predictions.transform.dense"),
-        **base.module("masked_lm/norm", "cls.predictions.transform.layer_norm"),
+        **module("encoder/layers/{i}/feed_forward_norm", "encoder.layers.{i}.norm2"),
+        **module("encoder/pooler", "pooler.dense"),
+        **module("masked_lm/transform", "cls.predictions.transform.dense"),
+        **module("masked_lm/norm", "cls.predictions.transform.layer_norm"),
         "masked_lm/output_bias": "cls.predictions.bias",
         **base.TASK_HEADS,
     },

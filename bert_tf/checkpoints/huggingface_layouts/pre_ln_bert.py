@@ -1,6 +1,7 @@
 """Megatron-BERT, which is BERT with LayerNorm before attention and feed-forward."""
 
 from bert_tf.checkpoints.huggingface_layouts.base import layout as base
+from bert_tf.checkpoints.name_tables import layers, module
 
 LAYOUT = base.Layout(
     model_type="megatron-bert",
@@ -8,11 +9,11 @@ LAYOUT = base.Layout(
     prefix="bert.",
     names={
         **base.TABLES,
-        **base.layers(
+        **layers(
             "encoder.layer.{i}", **base.BERT_LAYER | {"attention_norm": "attention.ln", "feed_forward_norm": "ln"}
         ),
-        **base.module("encoder/norm", "encoder.ln"),
-        **base.module("encoder/pooler", "pooler.dense"),
+        **module("encoder/norm", "encoder.ln"),
+        **module("encoder/pooler", "pooler.dense"),
         **base.BERT_HEADS,
         **base.TASK_HEADS,
     },

@@ -1,6 +1,7 @@
 """RoBERTa."""
 
 from bert_tf.checkpoints.huggingface_layouts.base import layout as base
+from bert_tf.checkpoints.name_tables import layers, module
 
 LAYOUT = base.Layout(
     model_type="roberta",
@@ -8,15 +9,15 @@ LAYOUT = base.Layout(
     prefix="roberta.",
     names={
         **base.TABLES,
-        **base.module("encoder/embeddings/norm", "embeddings.LayerNorm"),
-        **base.layers("encoder.layer.{i}", **base.BERT_LAYER),
-        **base.module("encoder/pooler", "pooler.dense"),
-        **base.module("masked_lm/transform", "lm_head.dense"),
-        **base.module("masked_lm/norm", "lm_head.layer_norm"),
+        **module("encoder/embeddings/norm", "embeddings.LayerNorm"),
+        **layers("encoder.layer.{i}", **base.BERT_LAYER),
+        **module("encoder/pooler", "pooler.dense"),
+        **module("masked_lm/transform", "lm_head.dense"),
+        **module("masked_lm/norm", "lm_head.layer_norm"),
         "masked_lm/output_bias": "lm_head.bias",
         **base.TASK_HEADS,
     },
-    of_texts={**base.module("encoder/pooler", "classifier.dense"), **base.module("classifier", "classifier.out_proj")},
+    of_texts={**module("encoder/pooler", "classifier.dense"), **module("classifier", "classifier.out_proj")},
     outside=("lm_head.", "classifier.", "qa_outputs."),
     constants={"pad_token_id": 1},
     written={"bos_token_id": 0, "eos_token_id": 2},

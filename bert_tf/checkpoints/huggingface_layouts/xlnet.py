@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.checkpoints.huggingface_layouts.base import layout as base
+from bert_tf.checkpoints.name_tables import module
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.runtime.settings import Settings, whole
 
@@ -80,16 +81,16 @@ LAYOUT = base.Layout(
         f"{ATTENTION}/position_bias": f"{LAYER}.rel_attn.r_r_bias",
         f"{ATTENTION}/segment_bias": f"{LAYER}.rel_attn.r_s_bias",
         f"{ATTENTION}/segment_table": f"{LAYER}.rel_attn.seg_embed",
-        **base.module("encoder/layers/{i}/attention_norm", f"{LAYER}.rel_attn.layer_norm"),
-        **base.module("encoder/layers/{i}/feed_forward/expand", f"{LAYER}.ff.layer_1"),
-        **base.module("encoder/layers/{i}/feed_forward/contract", f"{LAYER}.ff.layer_2"),
-        **base.module("encoder/layers/{i}/feed_forward_norm", f"{LAYER}.ff.layer_norm"),
-        **base.module("encoder/pooler", "sequence_summary.summary"),
+        **module("encoder/layers/{i}/attention_norm", f"{LAYER}.rel_attn.layer_norm"),
+        **module("encoder/layers/{i}/feed_forward/expand", f"{LAYER}.ff.layer_1"),
+        **module("encoder/layers/{i}/feed_forward/contract", f"{LAYER}.ff.layer_2"),
+        **module("encoder/layers/{i}/feed_forward_norm", f"{LAYER}.ff.layer_norm"),
+        **module("encoder/pooler", "sequence_summary.summary"),
         "permutation_lm/output_bias": "lm_loss.bias",
         "beam_search/start": "start_logits.dense.weight",
         **base.TASK_HEADS,
     },
-    of_texts=base.module("classifier", "logits_proj"),
+    of_texts=module("classifier", "logits_proj"),
     has_choices_of_texts=True,
     outside=("sequence_summary.", "logits_proj.", "classifier.", "qa_outputs.", "crf."),
     renamed=RENAMED,

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
-    if not words or not recipe_flags.is_recipe(plugins.load(COMMANDS, words[0], kind="command")):
+    if not words or not recipe_flags.is_recipe(plugins.member(COMMANDS, words[0], kind="command")):
         raise UserError(
             f"{' '.join(words[:1]) or 'Nothing'} cannot be launched: pass pretrain, finetune or squad after --."
         )

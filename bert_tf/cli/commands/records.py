@@ -81,6 +81,6 @@ def _options(arguments: argparse.Namespace) -> RecordOptions:
     for field in dataclasses.fields(RecordOptions):
         value = getattr(arguments, CHOSEN.get(field.name, field.name))
         values[field.name] = value == "true" if value in BOOLEANS else value
-    tokens = special_tokens.parse(values["special_tokens_in_strings"], None)
+    tokens = special_tokens.parse(values["special_tokens_in_strings"])
     chosen = special_tokens.choose(tokens, vocabulary.read(arguments.vocab_file)) if tokens else ()
     return RecordOptions(**values | {"special_tokens_in_strings": chosen})

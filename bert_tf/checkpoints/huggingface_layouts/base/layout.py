@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from bert_tf.checkpoints.name_tables import module
 from bert_tf.config.bert_config import MASKED_LM, BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model.weights import expand
@@ -125,30 +126,6 @@ class Layout:
             max_position_embeddings=config.max_position_embeddings - offset,
             embedding_size=None if config.embedding_size == config.hidden_size else config.embedding_size,
         )
-
-
-def layers(layer: str, **parts: str) -> dict[str, str | tuple[str, ...]]:
-    """The names of the weights of a layer, all of whose parts are modules with a weight and a bias."""
-    modules = {
-        "attention/query_key_value": tuple(parts.pop(part) for part in ("query", "key", "value")),
-        "attention/project_out": (parts.pop("project_out"),),
-        "attention_norm": (parts.pop("attention_norm"),),
-        "feed_forward/expand": (parts.pop("expand"),),
-        "feed_forward/contract": (parts.pop("contract"),),
-        "feed_forward_norm": (parts.pop("feed_forward_norm"),),
-    }
-    names: dict[str, str | tuple[str, ...]] = {}
-    for ours, theirs in modules.items():
-        weight, bias = ("gamma", "beta") if ours.endswith("norm") else ("kernel", "bias")
-        names[f"encoder/layers/{{i}}/{ours}/{weight}"] = tuple(f"{layer}.{part}.weight" for part in theirs)
-        names[f"encoder/layers/{{i}}/{ours}/{bias}"] = tuple(f"{layer}.{part}.bias" for part in theirs)
-    return names
-
-
-def module(ours: str, theirs: str) -> dict[str, str]:
-    """The names of the weight and the bias of a dense layer or, if its name says so, of a LayerNorm."""
-    weight, bias = ("gamma", "beta") if ours.endswith("norm") else ("kernel", "bias")
-    return {f"{ours}/{weight}": f"{theirs}.weight", f"{ours}/{bias}": f"{theirs}.bias"}
 
 
 BERT_LAYER = {
