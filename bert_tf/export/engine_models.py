@@ -105,11 +105,12 @@ def write(
 
 
 def _signature_defs(folder: str) -> dict[str, dict[str, Any]]:
-    """The SignatureDefs of a SavedModel as JSON, with all fields."""
+    """The SignatureDefs of a SavedModel as JSON, with all fields, but for TensorFlow's own."""
     with files.open_binary(os.path.join(folder, "saved_model.pb")) as file:
         (graph,) = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs
     options = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
-    return {name: json_format.MessageToDict(each, **options) for name, each in graph.signature_def.items()}
+    defs = graph.signature_def.items()
+    return {name: json_format.MessageToDict(each, **options) for name, each in defs if not name.startswith("__")}
 
 
 def _rows(stages: Any, texts: Iterable[Sequence[str]]) -> list[Row]:

@@ -22,6 +22,7 @@ An export is a program: load only what you trust. Those that read or write files
 import argparse
 import functools
 import logging
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -32,7 +33,7 @@ from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import tables, text_lines
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text, leave_out, listed
-from bert_tf.export import engine_predictor, loaded_model, prediction_inputs, tagged_words, zero_shot
+from bert_tf.export import about_file, engine_predictor, loaded_model, prediction_inputs, tagged_words, zero_shot
 from bert_tf.export.batches import BatchFunction, predict_in_order
 from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base import prediction_files
@@ -116,7 +117,7 @@ def _load(arguments: argparse.Namespace, folder: str) -> TextFunction:
 
 def _say_how_to_start_sooner(folder: str) -> None:
     """Prints how an export of this package gets a model for an engine, if it has none."""
-    is_ours = loaded_model.is_export(folder) and loaded_model.about(folder).get("inputs")
+    is_ours = files.is_file(os.path.join(folder, about_file.EXTRA, "bert_config.json"))
     if is_ours and not engine_predictor.available(folder) and not accelerators.are_there():
         print(
             "Computed by TensorFlow, which takes seconds to start; `bert-tf export RUN --overwrite` adds a model for "
