@@ -363,8 +363,8 @@ def test_columns_of_questions_are_named_in_the_order_of_the_inputs(exports, caps
 def test_exports_without_a_model_for_an_engine_say_how_to_start_sooner(exports, tmp_path, capsys):
     export = tmp_path / "export"
     shutil.copytree(exports["single"], export)
-    about = {**json.loads((export / "about.json").read_text()), "inputs": {"text_a": None}}
-    (export / "about.json").write_text(json.dumps(about))
+    (export / "assets.extra").mkdir(exist_ok=True)
+    (export / "assets.extra" / "bert_config.json").write_text("{}")
     for flags, count in (([], 1), (["--engine=tensorflow"], 0), (["--jit_compile=false"], 0)):
         assert main.main(["predict", str(export), "--text=a", *flags]) == 0
         assert capsys.readouterr().err.count("`bert-tf export RUN --overwrite`") == count

@@ -46,6 +46,7 @@ def test_rows_have_tags_and_whole_words_as_entities():
 def test_predict_tags_the_words_of_files(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(loaded_model, "Export", Tagger)
     monkeypatch.setattr(loaded_model, "find", lambda path: path)
+    monkeypatch.setattr(loaded_model, "is_export", lambda path: True)
     (tmp_path / "a.jsonl").write_text('{"text": ["do", "n\'t", "Rome"], "n": 1}\n{"text": "in Ulm"}\n')
     (tmp_path / "a.txt").write_text("in Ulm\n\n")
     for name, expected in (("a.jsonl", [["O", "O", "I-LOC"], ["O", "I-LOC"]]), ("a.txt", [["O", "I-LOC"], []])):

@@ -36,8 +36,8 @@ def test_hardest_examples_have_the_least_probability_of_the_true_label():
 
 
 def test_hardest_multi_label_uses_mean_loss_and_regression_squared_error():
-    probabilities = [[0.9, 0.1], [0.5, 0.8]]
-    rows = hardest(MultiLabel(["red", "blue"]), ["red", "red"], probabilities=probabilities)
+    logits = np.log([[0.9 / 0.1, 0.1 / 0.9], [0.5 / 0.5, 0.8 / 0.2]])
+    rows = hardest(MultiLabel(["red", "blue"]), ["red", "red"], logits=logits)
     assert rows == [("n1", "blue", "red", pytest.approx(1.1513)), ("n0", "red", "red", pytest.approx(0.1054))]
     rows = hardest(Regression(), ["1", "2"], values=[3.0, 2.5])
     assert rows == [("n0", "3.000", "1.000", 4.0), ("n1", "2.500", "2.000", 0.25)]
