@@ -36,6 +36,7 @@ def write(
     precision: str,
     texts: Sequence[Sequence[str]],
     calibration: Sequence[Sequence[str]] = (),
+    by_default: bool = False,
 ) -> dict[str, dict[str, np.ndarray]]:
     """Adds models of these engines to the export in a folder that nobody uses yet.
 
@@ -48,6 +49,8 @@ def write(
         precision: that of the export, above which an engine need not compute.
         texts: of the examples to compare on.
         calibration: texts of examples from which engines learn the ranges of numbers in 8 bits.
+        by_default: whether nobody named an engine: of an export with other signatures, which engines do not have, the
+            server then takes TensorFlow.
 
     Returns:
         {engine: outputs for the texts}, to be compared with those of the SavedModel.
@@ -81,7 +84,7 @@ def write(
         row_blocks.SHARED: [],
         "seconds": {},
         "signature_def": signatures["serving_default"],
-        "other_signatures": sorted(signatures.keys() - {"serving_default", tf_examples.NAME}),
+        "other_signatures": sorted(signatures.keys() - {"serving_default", tf_examples.NAME}) if by_default else [],
         "check": {"rows": [], "numbers": {}},
     }
     checked = sorted(rows, key=lambda row: len(row.ids))[-engine_predictor.CHECKED :]

@@ -148,7 +148,7 @@ def _add_default_engine(folder: StrPath, partial: str, exported: Any, tokenizer:
         return
     try:
         _check_fits(folder, options["model"])
-        _add_engines(partial, exported, tokenizer, names, **options)
+        _add_engines(partial, exported, tokenizer, names, by_default=True, **options)
     except Exception as error:  # converters raise many types
         files.remove(os.path.join(partial, engine_predictor.FOLDER))
         reason = error.reason if isinstance(error, NoEngine) else reason_of(error).rstrip(".")

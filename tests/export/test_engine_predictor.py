@@ -304,6 +304,12 @@ def test_server_takes_tensorflow_for_signatures_that_engines_lack(classifier, tm
     assert serve._engine(arguments, str(folder)).engine == "openvino"
     settings = json.loads((folder / "engines" / "host.json").read_text())
     assert settings["other_signatures"] == []
+    task = FineTuningTask("tiny", {}, OTHERS["tags"][0], TOKENIZER, test_splits=())
+    model = task.create_model(dataclasses.replace(tiny.CONFIG, vocab_size=TOKENIZER.size))
+    for names, others in ((["auto"], ["words"]), (["openvino"], [])):  # one that was named answers
+        made = tmp_path / "tags" / "engines" / "host.json"
+        export(task, model, TOKENIZER, str(tmp_path / "tags"), examples={}, about=task.about(), engine_names=names)
+        assert json.loads(made.read_text())["other_signatures"] == others
     (folder / "engines" / "host.json").write_text(json.dumps({**settings, "other_signatures": ["attention"]}))
     assert serve._engine(arguments, str(folder)) is None
     arguments.engine = "openvino"
