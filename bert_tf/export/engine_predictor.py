@@ -1,4 +1,4 @@
-"""The network of an export by another engine than TensorFlow, which is not even imported.
+"""The network of an export computed by OpenVINO or ONNX Runtime, without importing TensorFlow.
 
 R rows.
 """
@@ -161,7 +161,7 @@ def load(folder: str, engine: str = AUTO) -> Predictor | None:
 
 
 def open_model(folder: str, engine: str = AUTO, *, jit_compile: str = "auto", texts: int | None = None) -> TextFunction:
-    """What answers with the model in a folder that `loaded_model.find` returned: an export or a checkpoint.
+    """Opens the model in a folder that `loaded_model.find` returned: an export or a checkpoint.
 
     engine: see `choose`. jit_compile: of TensorFlow, see `loaded_model.signatures`. texts: of a checkpoint, see
     `live_model.task_of`.

@@ -24,8 +24,8 @@ from bert_tf.model.static_rows import StaticRows
 from bert_tf.model.static_shapes import MAX_POSITIONS, POOLED_TEXTS, TOKEN_TEXTS, Ladder
 from bert_tf.runtime import backend, stopping
 
-POSITIONS_AT_ONCE = 8192  # of rows that are computed together: bounds memory, and is enough for all cores
-STATIC_POSITIONS = 4 * MAX_POSITIONS  # the same where they fill compiled calls
+POSITIONS_AT_ONCE = 8192  # per call: bounds memory, and is enough for all cores
+STATIC_POSITIONS = 4 * MAX_POSITIONS  # the same for compiled calls
 TOKENS, MASKS = ("tokens", "logits", "start_logits", "end_logits"), "masked_lm_positions"
 STAGES_OF_TOKENS = ("tags", "questions")
 Tensors = dict[str, tf.Tensor]
@@ -107,7 +107,7 @@ class KerasNetwork:
         return found
 
     def _blocks(self, lengths: Sequence[int]) -> Iterator[slice]:
-        """Rows that are computed together, one at least."""
+        """The rows of each call, at least one."""
         most, begin, longest = STATIC_POSITIONS if self._static else POSITIONS_AT_ONCE, 0, 0
         for number, length in enumerate(lengths):
             longest = max(longest, length)

@@ -1,4 +1,4 @@
-"""A checkpoint with a head, used like an export: a predictor of it, and what about.json would say.
+"""A checkpoint with a head, used like an export: its predictor, and the content of an about.json.
 
 A checkpoint does not say how many texts an example has: its caller does, or it is one, or a pair where labels or the
 configuration are those of a model of pairs.
@@ -96,7 +96,7 @@ def predictor_at(path: str, texts: int | None = None, *, jit_compile: str = "aut
 
 
 def predictor_of(path: str, loaded: Checkpoint, task: Any, *, jit_compile: str = "auto") -> TextFunction:
-    """The predictor of a loaded model, with the weights that it has when it is asked; task: says what it answers."""
+    """The predictor of a loaded model, with its current weights; task: what it was trained for."""
     model, own, kind = loaded.model, task.host_settings, kind_of(loaded)
     about = {**about_of(path, loaded), **(task.about() if isinstance(task, FineTuningTask) else {})}
     is_static = backend.should_jit(jit_compile)
@@ -109,7 +109,7 @@ def predictor_of(path: str, loaded: Checkpoint, task: Any, *, jit_compile: str =
 
 
 def settings_of(loaded: Checkpoint, own: Mapping[str, Any]) -> dict[str, Any]:
-    """What the stages of `export.host` and a KerasNetwork need of a loaded model. own: `host_settings` of its task."""
+    """Settings for the stages of `export.host` and a KerasNetwork. own: `host_settings` of the task."""
     return {
         **own,
         "max_positions": loaded.config.max_position_embeddings,
@@ -134,7 +134,7 @@ def vectors_of(
 def _by_signatures(
     path: str, functions: dict[str, Any], kind: str | None, about: Mapping[str, Any], jit_compile: str
 ) -> TextFunction:
-    """A model whose task answers by TensorFlow only, with functions on strings."""
+    """A model whose task has functions on strings only."""
     stages = {name: each._asdict() for name, each in stages_of(functions).items()}
     functions = static_signatures(functions, stages, jit_compile)
     found = Signature(functions["serving_default"], path)

@@ -1,4 +1,4 @@
-"""Predictor: texts to answers with any network. The host makes rows of texts, and answers of the network's numbers.
+"""Predictor: texts to rows on the host, rows to numbers by any network, numbers to answers on the host.
 
 B examples, R rows.
 """
@@ -18,10 +18,10 @@ from bert_tf.heads.vectors.vector_choice import VectorChoice
 
 
 class Network(Protocol):
-    """What computes the numbers of rows: a Keras model, or the model of an engine.
+    """A Keras model or the model of an engine.
 
     Attributes:
-        name: of what computes: "tensorflow", or an engine.
+        name: "tensorflow" or the name of the engine.
     """
 
     name: str
@@ -60,12 +60,12 @@ class Predictor(TextFunction):
 
         Args:
             source: the folder of the model.
-            network: what computes.
-            settings: the `host_settings` of its task, and what the stages need besides, see `export.host`.
+            network: a Keras model or the model of an engine.
+            settings: the `host_settings` of its task and further settings of the stages, see `export.host`.
             about: content of about.json.
             tokenizer: a HostTokenizer.
             head: kind of the answers.
-            batch_size: texts to compute at once if nobody says.
+            batch_size: texts per batch; None: the default.
         """
         self.source = self.folder = source
         self.network, self.tokenizer, self.head = network, tokenizer, head
@@ -118,7 +118,7 @@ class Predictor(TextFunction):
 
 
 class VectorExtractor:
-    """A `batches.BatchFunction` of the vectors of texts, of their words or of their tokens."""
+    """A `batches.BatchFunction` that returns vectors: one per text, word or token."""
 
     def __init__(self, network: Network, choice: VectorChoice, tokenizer: Any, *, splits_pairs: bool = False) -> None:
         """network: of `Network.of_vectors`. splits_pairs: whether a single text "first ||| second" is a pair."""

@@ -1,4 +1,4 @@
-"""Functions on texts that say by name what they take and return: base class of what answers, and signatures.
+"""Functions on texts with named inputs and outputs: the base class of predictors, and signatures.
 
 B texts in a batch.
 """
@@ -22,13 +22,13 @@ ORDERS = (("question", "context"), ("text_a", "text_b"), ("text_a", "choices"))
 
 
 class TextFunction(abc.ABC):
-    """A function on texts that says by name what it takes and returns.
+    """A function on texts with named inputs and outputs.
 
     Attributes:
         source: the path of the model, for messages.
         inputs: {name: None, or the number of texts of an example that it takes}, in the order of an example's texts.
         has_order: whether that order is known; otherwise it is that of names, and texts must be given by name.
-        batch_size: how many texts to compute at once if nobody says.
+        batch_size: texts per batch by default.
         word_tagger: of sentences that are split into words; None if the model is no tagger.
         labels: names of the classes, () without.
         task: its name, "" without.

@@ -11,8 +11,8 @@ import numpy as np
 
 from bert_tf.data.questions import Answer, Prediction, no_answer
 
-IMPOSSIBLE = np.float32(-1e9)  # the score of what cannot be chosen
-SPARE = 5  # candidates considered for each answer that is returned: some have the same text
+IMPOSSIBLE = np.float32(-1e9)  # the score of an invalid answer
+SPARE = 5  # candidates per returned answer: some have the same text
 
 
 class Windows(Protocol):
@@ -61,9 +61,9 @@ class Candidate(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The answers to a question, best first; some may be empty, with probability 0, as there are always n.
+    """The answers to a question, best first; padded to n with empty ones of probability 0.
 
-    chosen: the place of the answer to give. null_score, difference: the score of "no answer", and by how much it is
+    chosen: the index of the answer. null_score, difference: the score of "no answer", and by how much it is
     above that of the best other.
     """
 
@@ -143,7 +143,7 @@ class Search:
         return np.where(is_answer, shares / shares.sum(), 0).astype(np.float32)
 
     def _choose(self, answers: Sequence[Candidate], difference: np.float32) -> int:
-        """The place of the answer to give.
+        """The index of the answer.
 
         The first; with has_null the first that is not null, or null itself if that is above it by more than the
         threshold, or if there is no other.

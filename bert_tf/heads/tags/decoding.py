@@ -1,4 +1,4 @@
-"""From the logits of the words of a text to labels and their probabilities: of each word by itself, or by a CRF.
+"""From the logits of the words of a text to labels and their probabilities: independently for each word, or by a CRF.
 
 N words, C labels. `tag_decoding` is the same as a graph, for exports on strings.
 """
@@ -17,7 +17,7 @@ def decode(tag_set: TagSet, logits: np.ndarray, potentials: np.ndarray | None = 
     1967), and the marginal probabilities of those, by forward-backward.
 
     Args:
-        tag_set: what the labels mean.
+        tag_set: the labels.
         logits: float32 [N, C], N >= 1.
         potentials: float32 [C + 2, C], see `model.crf`; None without a CRF.
     """
