@@ -98,14 +98,17 @@ def predictor_at(path: str, texts: int | None = None, *, jit_compile: str = "aut
 def predictor_of(path: str, loaded: Checkpoint, task: Any, *, jit_compile: str = "auto") -> TextFunction:
     """The predictor of a loaded model, with its current weights; task: what it was trained for."""
     model, own, kind = loaded.model, task.host_settings, kind_of(loaded)
-    about = {**about_of(path, loaded), **(task.about() if isinstance(task, FineTuningTask) else {})}
+    own_about = about_of(path, loaded)
+    about = {**own_about, **(task.about() if isinstance(task, FineTuningTask) else {})}
     is_static = backend.should_jit(jit_compile)
     batch_size = text_function.STATIC_BATCH_SIZE if is_static else text_function.BATCH_SIZE
     if own is None or "." in (kind or ""):  # answers of heads from outside are TensorFlow's
         return _by_signatures(path, task.signatures(model, loaded.require_tokenizer(path)), kind, about, jit_compile)
     settings = settings_of(loaded, own)
     network = KerasNetwork(model, path, settings, jit_compile, task.choice if isinstance(task, Features) else None)
-    return Predictor(path, network, settings, about, loaded.host_tokenizer, heads.get(kind or ""), batch_size)
+    found = Predictor(path, network, settings, about, loaded.host_tokenizer, heads.get(kind or ""), batch_size)
+    found.labels = tuple(own_about.get("labels") or ())  # () of choices, which have numbers
+    return found
 
 
 def settings_of(loaded: Checkpoint, own: Mapping[str, Any]) -> dict[str, Any]:

@@ -227,7 +227,8 @@ def test_export_takes_a_checkpoint(folders, capsys, tmp_path):
     assert list(export.inputs) == ["text_a", "text_b"]
     assert main.main(["export", folders["masks"], str(tmp_path / "masks"), "--engine=none"]) == 0
     capsys.readouterr()
-    (row,) = printed(capsys, "predict", tmp_path / "out", "--text=a b", "--text_b=c", "--json")
+    flags = ["--text=a b", "--text_b=c", "--json", "--engine=tensorflow"]
+    (row,) = printed(capsys, "predict", tmp_path / "out", *flags)
     assert row["value"] == pytest.approx(float(logits_of(folders["number"], "a b", "c")), abs=1e-5)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 import tensorflow as tf
 
 from bert_tf.data.questions import Answer, Prediction
+from bert_tf.heads.base.head import as_text
 from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.span.search import SPARE, Search
 from bert_tf.model.heads import IMPOSSIBLE
@@ -213,11 +214,11 @@ def from_outputs(outputs: Mapping[str, Any], *, has_null: bool) -> Prediction:
     """The Prediction of an export for a question; the odds are those of the probabilities."""
     columns = (outputs[name].tolist() for name in ("answers", "starts", "ends", "probabilities"))
     n_best: list[Answer] = [
-        {"text": text.decode("utf-8", "replace"), "start": start, "end": end, "probability": probability}
+        {"text": as_text(text), "start": start, "end": end, "probability": probability}
         for text, start, end, probability in zip(*columns, strict=True)
     ]
     answer: Answer = {
-        "text": outputs["answer"].decode("utf-8", "replace"),
+        "text": as_text(outputs["answer"]),
         "start": int(outputs["start"]),
         "end": int(outputs["end"]),
         "probability": float(outputs["score"]),
