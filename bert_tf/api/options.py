@@ -28,7 +28,7 @@ class Options(TypedDict, total=False):
     do_train: bool  # Train the model.
     eval_batch_size: int  # Rows per batch in evaluation and prediction.
     export_attention: bool  # Add signatures to the export that return attention weights and attributions; see docs/serving.md.
-    export_engines: str  # Engines whose models the export holds too: none, or openvino, onnx, comma-separated; auto: the first of these that is installed, if it can run the model; see docs/serving.md.
+    export_engines: str  # Engines to export models for too, comma-separated: openvino, onnx; none; auto: the first of these that is installed and can run the model; see docs/serving.md.
     gpu_memory_growth: bool  # Allocate GPU memory on demand; false: nearly all of it at the start.
     gpu_memory_limit: int  # MiB of each part of a GPU, with num_logical_devices.
     gradient_checkpointing: bool  # Recompute layers in the backward pass instead of storing their activations; less memory, same result.

@@ -78,8 +78,8 @@ class SavedBert(BaseBert):
             folder: a new folder.
             attention: whether it gets signatures that return attention weights and attributions.
             precision: its weights' precision, "float32" or "bfloat16".
-            engines: other engines that it gets models for: "openvino", "onnx", "openvino_int8", "onnx_int8"; "none";
-                "auto": the first of openvino and onnx that is installed, if it can run the model.
+            engines: engines to export models for too: "openvino", "onnx", "openvino_int8", "onnx_int8"; "none"; "auto":
+                the first of openvino and onnx that is installed and can run the model.
             num_texts: number of texts in an example if neither a run nor the labels determine it: 2 for pairs.
             overwrite: whether to replace an export.
 

@@ -103,8 +103,8 @@ class RunOptions(Options):
     )
     export_engines: str = flag(
         "auto",
-        "Engines whose models the export holds too: none, or openvino, onnx, comma-separated; auto: the first of these "
-        "that is installed, if it can run the model; see docs/serving.md.",
+        "Engines to export models for too, comma-separated: openvino, onnx; none; auto: the first of these that is "
+        "installed and can run the model; see docs/serving.md.",
         free=True,
     )
     max_seq_length: int = flag(128, "Tokens per row, including [CLS] and [SEP].")

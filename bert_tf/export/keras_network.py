@@ -1,4 +1,4 @@
-"""The network of a live model: rows to numbers, by TensorFlow, with the weights that the model has when it is asked.
+"""The network of a live model: rows to numbers, by TensorFlow, with the current weights of the model.
 
 R rows, T positions in a row, P masked positions.
 """
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, reason_of
 from bert_tf.export import host, row_blocks
 from bert_tf.export.host import Row
 from bert_tf.heads.vectors import features
@@ -62,18 +62,12 @@ class KerasNetwork:
         specs = {name: tf.TensorSpec([None, None], tf.int32) for name in names}
         specs["lengths"] = tf.TensorSpec([None], tf.int32)
         packing = PackingSpec.dynamic(local_costs())
-        computes = [backend.only_values()(self._compute_of(model, settings, how)) for how in (packing, None)]
-        (
-            self._packed,
-            self._alone,
-        ) = (  # traced when first used; concrete, as TensorFlow warns of many functions that are
-            functools.cache(tf.function(each, input_signature=[specs], autograph=False).get_concrete_function)
-            for each in computes
-        )
+        packed, alone = (backend.only_values()(self._compute_of(model, settings, how)) for how in (packing, None))
+        self._packed, self._alone = _traced(packed, specs), _traced(alone, specs)
         self._static: StaticRows | None = None
         if backend.should_jit(jit_compile) and model.encoder.takes_row_tables and not has_masks:
             texts = TOKEN_TEXTS if self._has_tokens else POOLED_TEXTS
-            self._static = StaticRows(computes[0], Ladder(settings["max_positions"], texts_per_row=texts))
+            self._static = StaticRows(packed, Ladder(settings["max_positions"], texts_per_row=texts))
 
     def _compute_of(
         self, model: BertModel, settings: dict[str, Any], packing: PackingSpec | None
@@ -118,9 +112,9 @@ class KerasNetwork:
             yield slice(begin, len(lengths))
 
     def _outputs(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        if self._static is not None:
-            return self._static(inputs)
         try:
+            if self._static is not None:
+                return self._static(inputs)
             function = self._packed if len(inputs["lengths"]) > 1 else self._alone  # which has nothing to pack
             outputs = function()({name: tf.constant(x) for name, x in inputs.items()})
             return {name: x.numpy() for name, x in outputs.items()}
@@ -129,6 +123,16 @@ class KerasNetwork:
                 f"Memory ran out for {len(inputs['lengths'])} rows of {inputs['token_ids'].shape[1]} tokens at once: "
                 "lower batch_size."
             ) from None
+        except tf.errors.OpError as error:
+            raise UserError(f"TensorFlow cannot compute {self._source} ({reason_of(error)}).") from None
+
+
+def _traced(compute: Callable[[Tensors], Tensors], specs: dict[str, tf.TensorSpec]) -> Callable[[], Any]:
+    """Returns the concrete function, which is traced when it is first needed.
+
+    TensorFlow warns of retracing if the tf.functions of several models are called.
+    """
+    return functools.cache(tf.function(compute, input_signature=[specs], autograph=False).get_concrete_function)
 
 
 def _float32(outputs: Tensors) -> Tensors:

@@ -18,9 +18,9 @@ from bert_tf.export import host
 from bert_tf.export.host.vectors import split_pair
 from bert_tf.export.row_blocks import inputs_of
 from bert_tf.heads.masked_lm import mask_filling
+from bert_tf.heads.span.answer_search import Search
 from bert_tf.heads.span.answering import Answering
 from bert_tf.heads.span.question_windows import QuestionWindows
-from bert_tf.heads.span.search import Search
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.heads.vectors.extraction import Features

@@ -83,14 +83,23 @@ def test_the_maximum_of_windows_is_of_vectors():
     np.testing.assert_allclose(np.stack(numbers["pooled"]) @ layer.kernel + layer.bias, np.stack(logits), atol=1e-5)
 
 
-def test_memory_that_does_not_suffice_is_one_sentence(monkeypatch):
-    found = network("texts")
+@pytest.mark.parametrize("jit_compile", ["false", "true"])
+@pytest.mark.parametrize(
+    "kind, message",
+    [
+        (tf.errors.ResourceExhaustedError, "5 rows of 16 tokens.*batch_size"),
+        (tf.errors.InternalError, r"TensorFlow cannot compute the model \(OOM"),
+    ],
+)
+def test_failures_of_tensorflow_are_one_sentence(monkeypatch, kind, message, jit_compile):
+    found = network("texts", jit_compile=jit_compile)
 
     def fail(_):
-        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+        raise kind(None, None, "OOM when allocating tensor")
 
     monkeypatch.setattr(found, "_packed", lambda: fail)
-    with pytest.raises(UserError, match="5 rows of 16 tokens.*batch_size"):
+    monkeypatch.setattr(found, "_static", found._static and fail)
+    with pytest.raises(UserError, match=message):
         found.numbers(ROWS)
 
 

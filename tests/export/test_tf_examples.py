@@ -11,9 +11,9 @@ from bert_tf.data.tag_schemes import TagSet
 from bert_tf.export import saved_model, tf_examples
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.masked_lm import mask_filling
+from bert_tf.heads.span.answer_search import Search
 from bert_tf.heads.span.answering import Answering
 from bert_tf.heads.span.question_windows import QuestionWindows
-from bert_tf.heads.span.search import Search
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.heads.vectors.extraction import Features

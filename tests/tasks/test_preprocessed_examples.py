@@ -20,9 +20,9 @@ from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.heads.regression import Regression
+from bert_tf.heads.span.answer_search import Search
 from bert_tf.heads.span.answering import Answering
 from bert_tf.heads.span.question_windows import QuestionWindows
-from bert_tf.heads.span.search import Search
 from bert_tf.heads.vectors.goals import Positives, Similarities, TwoDropouts
 from bert_tf.recipes.finetune import Flags
 from bert_tf.recipes.finetuning import preprocessed

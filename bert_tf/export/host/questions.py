@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.export.host import Numbers, Row, rows
-from bert_tf.heads.span.search import Asked, Search, outputs_of, room_and_stride
+from bert_tf.heads.span.answer_search import Asked, Search, outputs_of, room_and_stride
 
 
 class Stages:

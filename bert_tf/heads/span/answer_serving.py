@@ -10,8 +10,8 @@ import keras
 import tensorflow as tf
 
 from bert_tf.heads.base.staged_signature import staged_signature
+from bert_tf.heads.span.answer_search import Search
 from bert_tf.heads.span.question_windows import QuestionWindows
-from bert_tf.heads.span.search import Search
 from bert_tf.heads.span.spans import CANDIDATES, GraphSearch
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.text.tokenizer import Tokenizer

@@ -31,9 +31,9 @@ from bert_tf.heads.span import (
     squad_files,
     squad_scores,
 )
+from bert_tf.heads.span.answer_search import Search
 from bert_tf.heads.span.question_rows import QuestionRows
 from bert_tf.heads.span.question_windows import QuestionWindows
-from bert_tf.heads.span.search import Search
 from bert_tf.model.heads import without_padding
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import confidence

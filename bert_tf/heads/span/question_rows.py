@@ -16,8 +16,8 @@ from bert_tf.data.questions import Question, answer_span
 from bert_tf.errors import count_text
 from bert_tf.heads.base import text_lengths
 from bert_tf.heads.base.rows import Rows
+from bert_tf.heads.span.answer_search import Asked
 from bert_tf.heads.span.question_windows import QuestionWindows
-from bert_tf.heads.span.search import Asked
 from bert_tf.text.tokenizer import Tokenizer
 
 QUESTIONS_AT_ONCE = 256  # tokenized together outside of batches

@@ -1,4 +1,4 @@
-"""`search` as a graph, for exports on strings: valid spans, the best of all windows, their texts.
+"""`answer_search` as a graph, for exports on strings: valid spans, the best of all windows, their texts.
 
 B rows, T positions in a row, n = n_best_size, W windows, Q questions, M candidates of a window.
 """
@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from bert_tf.data.questions import Answer, Prediction
 from bert_tf.heads.base.head import as_text
+from bert_tf.heads.span.answer_search import SPARE, Search
 from bert_tf.heads.span.question_windows import QuestionWindows
-from bert_tf.heads.span.search import SPARE, Search
 from bert_tf.model.heads import IMPOSSIBLE
 from bert_tf.text.ragged_scan import from_row_numbers
 from bert_tf.text.wordpiece import substrings

@@ -1,6 +1,6 @@
 """From the logits of the words of a text to labels and their probabilities: independently for each word, or by a CRF.
 
-N words, C labels. `tag_decoding` is the same as a graph, for exports on strings.
+N words, C labels. `graph_decoding` is the same as a graph, for exports on strings.
 """
 
 import numpy as np

@@ -19,7 +19,7 @@ import tensorflow as tf
 from bert_tf.data.conll_files import Sentence
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.heads.base.staged_signature import OfRows, staged_signature, with_parameters
-from bert_tf.heads.tags import tag_decoding
+from bert_tf.heads.tags import graph_decoding
 from bert_tf.heads.tags.tag_windows import TagWindows, tokenize_words
 from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.model.sequence_packing import PackingSpec
@@ -174,7 +174,7 @@ class TagServing:
         potentials = self.model.crf.potentials.value if self.model.crf else None
         with_token = tf.where(words["has_token"])
         logits, owners = (tf.gather_nd(x, with_token) for x in (logits, words["owners"]))
-        labels, probabilities = tag_decoding.decode(self.tag_set, logits, owners, words["count"], potentials)
+        labels, probabilities = graph_decoding.decode(self.tag_set, logits, owners, words["count"], potentials)
         every = tf.fill([tf.size(words["owners"])], self.tag_set.outside)
         without = tf.one_hot(every, len(self.tag_set.labels))
         return (

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from bert_tf.data import questions
 from bert_tf.data.questions import Question
 from bert_tf.errors import UserError, leave_out
+from bert_tf.heads.span.answer_search import Search
 from bert_tf.heads.span.answering import Answering
 from bert_tf.heads.span.question_windows import QuestionWindows
-from bert_tf.heads.span.search import Search
 from bert_tf.tasks import demo_questions
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import QuestionOptions

@@ -19,7 +19,7 @@ from bert_tf.data.conll_files import ConllFile
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.heads.base.tuned_head import TunedHead
-from bert_tf.heads.tags import tag_decoding, tag_serving
+from bert_tf.heads.tags import graph_decoding, tag_serving
 from bert_tf.heads.tags.tag_rows import UNKNOWN, TagRows
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
@@ -190,4 +190,4 @@ class FeatureWordLogits(tag_serving.WordLogits):
             logits = model({"vectors": padded, "lengths": lengths})["logits"]  # [texts, words, C]
             return tf.boolean_mask(logits, tf.sequence_mask(lengths, tf.shape(logits)[1]))
 
-        return tag_decoding.concat_blocks(of_texts, count, model.classifier.bias.shape)
+        return graph_decoding.concat_blocks(of_texts, count, model.classifier.bias.shape)

@@ -15,9 +15,9 @@ from bert_tf.data.questions import Prediction, Question
 from bert_tf.export import loaded_model
 from bert_tf.export.saved_model import export
 from bert_tf.heads.span import answer_serving, original_alignment
+from bert_tf.heads.span.answer_search import Search
 from bert_tf.heads.span.answering import Answering
 from bert_tf.heads.span.question_windows import QuestionWindows
-from bert_tf.heads.span.search import Search
 from bert_tf.model import weights
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
