@@ -52,6 +52,7 @@ def fine_tune(
 ) -> Run:
     """Fine-tunes a model on labelled texts; see `bert_tf.fine_tune`."""
     processes.check()
+    _check_no_dry_run(options)
     given = finetune_recipe.Flags.of_program(options)  # wrong options are found before anything is written
     name = os.fspath(data) if isinstance(data, str | os.PathLike) else table.NAME
     folder = table_choice.run_folder(name) if output_dir is None else os.fspath(output_dir)
@@ -95,6 +96,7 @@ def pretrain(
 ) -> Run:
     """Pre-trains a model on raw text; see `bert_tf.pretrain`."""
     processes.check()
+    _check_no_dry_run(options)
     folder = os.fspath(output_dir)
     if (texts is None) == (not files):
         raise UserError("Pass either files or texts to train on.")
@@ -113,6 +115,14 @@ def pretrain(
             table.place(f"{source}.new", TEXTS, folder)
         pretrain_recipe.main(given)
     return _finished(folder)
+
+
+def _check_no_dry_run(options: Mapping[str, Any]) -> None:
+    if options.get("dry_run"):
+        raise UserError(
+            "dry_run=True is for commands, because functions return finished runs: `bert-tf finetune FILE --dry_run` "
+            "prints the plan."
+        )
 
 
 def _finished(folder: str) -> Run:

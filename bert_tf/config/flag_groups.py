@@ -96,6 +96,12 @@ class RunOptions(Options):
     do_train: bool = flag(True, "Train the model.", free=True)
     do_eval: bool = flag(True, "Evaluate on held-out data.", free=True)
     do_export: bool = flag(True, "Export a SavedModel that takes strings.", free=True)
+    dry_run: bool = flag(
+        False,
+        "Print the plan and stop: data, model, steps, rates, memory, time, and the reason for each flag that was "
+        "chosen. Writes nothing; a checkpoint with the name of a hub's model is downloaded.",
+        free=True,
+    )
     export_attention: bool = flag(
         False,
         "Add signatures to the export that return attention weights and attributions; see docs/serving.md.",

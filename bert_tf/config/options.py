@@ -142,7 +142,8 @@ class Options(Group):
     """All options of a script or of a function of the API.
 
     given: the names of those that the user gave. command: what the user typed, or for a program its call.
-    from_program: whether a program gave them.
+    from_program: whether a program gave them. reasons: {flag: why it has its value} of flags that were decided for the
+    user, see `with_defaults`.
     POSITIONAL: the flag that the first argument is without its name. MOST_USED: flags that --help shows first.
     WITH_POSITIONAL: {flag: what its default is if the first argument is given}, which --help shows.
     """
@@ -154,6 +155,7 @@ class Options(Group):
     given: frozenset[str] = dataclasses.field(default=frozenset(), compare=False)
     command: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     from_program: bool = dataclasses.field(default=False, compare=False)
+    reasons: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
     @classmethod
     def flags_of(cls, task_name: str) -> Collection[str]:
@@ -199,10 +201,21 @@ class Options(Group):
                 changes[name] = dataclasses.replace(getattr(self, name), **own)
         return dataclasses.replace(self, **values, **changes)
 
-    def with_defaults(self, values: Mapping[str, Any]) -> Self:
-        """The options with other defaults, for flags that are neither given nor set by `parity`; others are ignored."""
+    def decided(self, values: Mapping[str, Any], why: str | Mapping[str, str]) -> Self:
+        """The options with these values, which do not count as given.
+
+        why: the reason for all of them, or {flag: reason}.
+        """
+        reasons = why if isinstance(why, Mapping) else dict.fromkeys(values, why)
+        return self.replace(**values, reasons={**self.reasons, **{name: reasons.get(name, "") for name in values}})
+
+    def with_defaults(self, values: Mapping[str, Any], why: str | Mapping[str, str]) -> Self:
+        """The options with other defaults, for flags that are neither given nor set by `parity`; others are ignored.
+
+        why: see `decided`.
+        """
         open_flags = fields_of(type(self)).keys() - self._chosen()
-        return self.replace(**{name: value for name, value in values.items() if name in open_flags})
+        return self.decided({name: value for name, value in values.items() if name in open_flags}, why)
 
     def _chosen(self) -> set[str]:
         """The flags that are given or set by `parity`."""

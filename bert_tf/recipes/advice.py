@@ -1,6 +1,7 @@
 """Advice before and after a run: whether model, text and steps fit, whether anything was learned."""
 
 import math
+import os
 from typing import TYPE_CHECKING
 
 from bert_tf.config.bert_config import SIZES, BertConfig
@@ -15,6 +16,7 @@ MIN_STEPS, MAX_STEPS = 100, 100_000  # that are chosen, whatever the text
 LARGEST_BY_DEFAULT = "base"
 CLEARLY = 0.1  # nats below the loss of guessing by frequency, less of which is next to nothing
 TOO_LARGE = 10  # times the parameters that fit the text
+CPU_SPEED, GPU_SPEED = 2.5e10, 2e13  # operations per second that training reaches on a core and on a GPU, about
 
 
 def model_size(tokens: int, operations: float = math.inf) -> str:
@@ -25,16 +27,28 @@ def model_size(tokens: int, operations: float = math.inf) -> str:
     sizes = list(SIZES)
     fitting = "tiny"
     for size in sizes[: sizes.index(LARGEST_BY_DEFAULT) + 1]:
-        parameters = _layer_parameters(BertConfig.of_size(size, vocab_size=1))
-        is_affordable = operations_of(size, TOKENS_PER_PARAMETER * parameters) <= operations
+        config = BertConfig.of_size(size, vocab_size=1)
+        parameters = _layer_parameters(config)
+        is_affordable = _operations(config, TOKENS_PER_PARAMETER * parameters) <= operations
         if parameters <= _trainable_parameters(tokens) and is_affordable:
             fitting = size
     return fitting
 
 
-def operations_of(size: str, tokens: int) -> int:
-    """The floating-point operations of training the layers of a model on this many tokens: 6 for each weight."""
-    return 6 * _layer_parameters(BertConfig.of_size(size, vocab_size=1)) * tokens
+def training_seconds(config: BertConfig, tokens: float, *, gpus: int = 0) -> float:
+    """About the time of training the layers of a model on this many tokens, on so many GPUs or on all cores."""
+    return _operations(config, tokens) / speed(gpus)
+
+
+def speed(gpus: int = 0) -> float:
+    """Floating-point operations per second of training, about."""
+    return gpus * GPU_SPEED or (os.cpu_count() or 1) * CPU_SPEED
+
+
+def _operations(config: BertConfig, tokens: float) -> float:
+    """The floating-point operations of training the layers of a model: 6 for each weight and token."""
+    passes = config.num_hidden_layers / max(config.layers_with_weights, 1)  # ALBERT's layers share their weights
+    return 6 * _layer_parameters(config) * passes * tokens
 
 
 def number_of_steps(tokens: int, tokens_per_step: int) -> int:

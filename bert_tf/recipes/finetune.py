@@ -5,9 +5,8 @@ python run_classifier.py --task_name=MRPC --data_dir=glue/MRPC --init_checkpoint
 
 import contextlib
 import dataclasses
-import types
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from bert_tf import heads
 from bert_tf.checkpoints import sentence_transformers
@@ -17,15 +16,14 @@ from bert_tf.config.options import changed, fields_of, flag
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data import preprocessed_examples
 from bert_tf.errors import UserError, count_text, leave_out
-from bert_tf.export import engine_predictor
 from bert_tf.heads.base.table_options import TableOptions
 from bert_tf.model import weights
 from bert_tf.recipes import initialization, teacher
 from bert_tf.recipes.finetuning import (
     baselines,
-    few_examples,
     few_shot,
     folds,
+    planning,
     preprocessed,
     results,
     starting_point,
@@ -34,16 +32,17 @@ from bert_tf.recipes.finetuning import (
     trained_texts,
 )
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
+from bert_tf.recipes.finetuning.planning import Plan, Setup
 from bert_tf.reports import next_steps
-from bert_tf.runtime import files, log_notes, run_files, xla_options
+from bert_tf.runtime import files, run_files, xla_options
 from bert_tf.runtime.cluster import worker_number
-from bert_tf.runtime.lazy import keras, tf
+from bert_tf.runtime.lazy import keras
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import BY_FAMILY, GlueOptions, TagOptions, VectorOptions, of_task
 from bert_tf.text import special_tokens, vocabulary
 from bert_tf.training import precision, traced_gradients
 from bert_tf.training.evaluator import Evaluator
-from bert_tf.training.run_directory import RunFolder, recorded_flags
+from bert_tf.training.run_directory import RunFolder
 
 ADAPTER = "adapter"  # folder of the run with adapters alone
 # Defaults without flags that name data: which part of Python's manual a passage comes from.
@@ -81,20 +80,22 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
 
     MODEL: ClassVar[frozenset[str]] = frozenset(("task_name", "label_type", "document_context", "tag_head", "pooling"))
 
-    def computed_defaults(self) -> dict[str, Any]:
-        """The settings of the demonstration if no flag names data; those for a table if it alone is given."""
+    def computed_defaults(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """The settings of the demonstration if no flag names data; those for a table if only a table is given."""
         if preprocessed_examples.is_file_of_them(self.train_file):
             return preprocessed.default_flags(self.train_file)
         if "train_file" in self.given and "task_name" not in self.given:
             values = {name: value for name, value in self.values().items() if name in self.given}
             is_new = self.given & {"bert_config_file", "model_size", "vocab_file", "vocab_size", "encoder"}
-            return table_choice.defaults(self.train_file, {"init_checkpoint": "", **values} if is_new else values)
+            given = {"init_checkpoint": "", **values} if is_new else values
+            return table_choice.defaults(self.train_file, given), table_choice.REASONS
         if "tfds_name" in self.given and "task_name" not in self.given:
-            return {"task_name": "table"}
+            return {"task_name": "table"}, {"task_name": "tfds_name without a task"}
         if self.task_name == few_shot.NAME:
-            return few_shot.defaults(self.train_file, self.given)
+            values = few_shot.defaults(self.train_file, self.given)
+            return values, dict.fromkeys(values, "few labelled texts")
         if self.given & {"task_name", "data_dir", "train_file", "predict_file"}:
-            return {}
+            return {}, {}
         question = "Which part of it is a passage from?"
         return initialization.demo_settings(self, DEMONSTRATION, question, "runs/classifier")
 
@@ -116,125 +117,49 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
             raise leave_out("label_threshold needs label_type=multi_label")
 
 
-class Setup(NamedTuple):
-    """Values that all runs of a sweep share: checkpoint, task with its tokenizer, devices, and the teacher if any.
-
-    data: {"splits": lines on what they hold, "notes": what was warned of as they were read}, for the report.
-    rows: {"max_seq_length": value} if the model has fewer positions than the default.
-    """
-
-    start: Checkpoint
-    task: FineTuningTask
-    strategy: "tf.distribute.Strategy"
-    teacher: Checkpoint | None = None
-    data: Mapping[str, list[str]] = types.MappingProxyType({})
-    rows: Mapping[str, Any] = types.MappingProxyType({})
-
-
 def main(options: FineTuningFlags) -> None:
-    """Fine-tunes on texts, pairs, words or questions: options, data, then one run or several, and their report."""
-    # Options: defaults that depend on the data, which a run that goes on keeps; one set for each run of a sweep
-    computed = options.computed_defaults()
-    options = options.with_defaults(computed)
-    options = options.with_defaults(recorded_flags(options.output_dir, computed))
-    runs = folds.plan(options) if folds.number_of(options) else sweep.plan(options)
-    for each in runs.values():
-        each.check()
-    options, is_refitted = runs.get("", options), folds.is_refitted(options)
+    """Fine-tunes on texts, pairs, words or questions: a plan, then one run or several, and their report."""
+    options = planning.with_chosen_defaults(options)
     xla_options.set_up(options.devices.xla_cache)
     with contextlib.closing(RunFolder(options.output_dir, is_chief=worker_number() == 0)) as folder:
+        if options.dry_run:
+            planning.make(options, folder).show()
+            return
         folder.claim()
-        if options.do_train:
-            sweep.check_free(folder, several=len(runs) > 1)
-        options = starting_point.use_trained_model(options, folder)
-
-        # Data, checkpoint and devices; files are looked at before anything is fetched
-        starting_point.check_files(options)
-        setup = prepare(next(iter(runs.values())) if folds.number_of(options) else options, runs, folder)
-        length = {**few_examples.defaults(options, setup.task, computed), **setup.rows}
-        options = starting_point.with_selection(options.with_defaults(length), setup.task)
-        runs = {
-            name: starting_point.with_selection(each.with_defaults(length), setup.task) for name, each in runs.items()
-        }
-
-        # One run, or every run of a sweep that is not finished
-        if len(runs) == 1 and not is_refitted:
-            run(options, folder, setup)
-        elif is_refitted:
-            learned = setup.start.vocabulary or setup.task.tokenizer.vocabulary  # one for both models
-            known = setup._replace(start=dataclasses.replace(setup.start, vocabulary=learned))
-
-            def run_part(each: FineTuningFlags, own: RunFolder) -> None:
-                run(each, own, setup if own is folder else read_data(each, known, own, several=False))
-
-            folds.refit(options, folder, run_part, setup.task)
-        elif folds.number_of(options):
-            open_folder(folder, options)
-            sweep.begin(folder, runs)
-
-            def run_fold(each: FineTuningFlags, own: RunFolder) -> None:
-                is_read = each is next(iter(runs.values()))
-                run(each, own, setup if is_read else read_data(each, setup, own, several=False))
-
-            folds.run_all(options, runs, folder, run_fold, setup.task)
-        else:
-            open_folder(folder, options)
-            sweep.begin(folder, runs)
-            outcomes = sweep.run_all(runs, folder, lambda each, own: run(each, own, setup))
-            if folder.is_chief:
-                sweep.report_results(folder, runs, outcomes, setup.task)
-
-        # Report, model card, what to do next
+        plan = planning.make(options, folder)
+        execute(plan, folder)
         if folder.is_chief:
             next_steps.finish(folder, for_program=options.from_program)
 
 
-def prepare(options: FineTuningFlags, runs: Mapping[str, FineTuningFlags], folder: RunFolder) -> Setup:
-    """Reads checkpoint and data; errors in them are raised here, before anything is written."""
-    # Checkpoint and devices
-    engine_predictor.names_of(options.export_engines)  # raises for one that cannot be written
-    start = initialization.resolve(options)
-    rows = initialization.fitting_rows(options, start.config, may_be_shorter=True)
-    options, runs = options.with_defaults(rows), {name: each.with_defaults(rows) for name, each in runs.items()}
-    strategy = initialization.start_devices(options.devices)
-    if options.export_attention:
-        start.config.check_attention()
+def execute(plan: Plan, folder: RunFolder) -> None:
+    """Trains what a plan says: one run, or every run that is not finished."""
+    options, setup, runs = plan.options, plan.setup, plan.runs
+    if plan.series == planning.ONE:
+        run(options, folder, setup)
+    elif plan.series == planning.REFIT:
+        learned = setup.start.vocabulary or setup.task.tokenizer.vocabulary  # one for both models
+        known = setup._replace(start=dataclasses.replace(setup.start, vocabulary=learned))
 
-    # Task, its tokenizer and its data
-    preprocessed.check_vocabulary(options, start)
-    setup = read_data(options, Setup(start, None, strategy), folder, several=len(runs) > 1)  # type: ignore[arg-type]
-    start, task = setup.start, setup.task
-    if options.write_examples:
-        task.head.row_specs(task.tokenizer)  # raises for a task without preprocessed examples
+        def run_part(each: FineTuningFlags, own: RunFolder) -> None:
+            run(each, own, setup if own is folder else planning.read_data(each, known, own, several=False))
 
-    # What the checkpoint, the teacher and the memory are to the task
-    start = starting_point.match_head(options, start, task)
-    taught_by = teacher.read(options, start)
-    if taught_by is not None:
-        named = options.replace(init_checkpoint=options.distillation.teacher, do_train=False)
-        taught_by = starting_point.match_head(named, taught_by, task)
-    starting_point.check_memory(max(runs.values(), key=lambda each: each.training.train_batch_size), start, task)
-    return setup._replace(start=start, teacher=taught_by, rows=rows)
+        folds.refit(options, folder, run_part, setup.task)
+    elif plan.series == planning.FOLDS:
+        open_folder(folder, options)
+        sweep.begin(folder, runs)
 
+        def run_fold(each: FineTuningFlags, own: RunFolder) -> None:
+            is_read = each is next(iter(runs.values()))
+            run(each, own, setup if is_read else planning.read_data(each, setup, own, several=False))
 
-def read_data(options: FineTuningFlags, setup: Setup, folder: RunFolder, *, several: bool) -> Setup:
-    """A setup with the task that the flags name; says what its splits hold."""
-    with log_notes.kept() as notes:
-        start, task = create_task(options, setup.start, folder)
-        starting_point.check_evaluation(starting_point.with_selection(options, task), task, several=several)
-        splits = {name: task.split(name) for name in starting_point.requested_splits(options, task)}
-    lines = [line for name, split in splits.items() for line in split.describe(name)]
-    print(*lines, sep="\n", flush=True)
-    return setup._replace(start=start, task=task, data={"splits": lines, "notes": list(dict.fromkeys(notes))})
-
-
-def create_task(options: FineTuningFlags, start: Checkpoint, folder: RunFolder) -> tuple[Checkpoint, FineTuningTask]:
-    """The task that the flags name, and the starting point with the size of the vocabulary that it may have learned."""
-    task = starting_point.create_task(options, start, folder)
-    start = starting_point.with_pooling(options, start, task)
-    task = preprocessed.attach(task, options, start).replaced(groups_by_length=options.group_by_length)
-    config = dataclasses.replace(start.config, vocab_size=task.tokenizer.size)
-    return dataclasses.replace(start, config=config), task
+        folds.run_all(options, runs, folder, run_fold, setup.task)
+    else:
+        open_folder(folder, options)
+        sweep.begin(folder, runs)
+        outcomes = sweep.run_all(runs, folder, lambda each, own: run(each, own, setup))
+        if folder.is_chief:
+            sweep.report_results(folder, runs, outcomes, setup.task)
 
 
 @traced_gradients.forgotten()
@@ -246,9 +171,8 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
 
     # Length of training
     start, task, strategy, taught_by, data = setup[:5]
-    steps = number_of_steps(options, task)
-    examples = task.split("train").count if options.do_train else 0
-    config = options.train_config(examples, max(1, steps), new_head_rate=starting_point.new_head_rate(start, task))
+    config = planning.train_config(options, start, task)
+    steps = planning.number_of_steps(options, task)
 
     # Folder: flags, statistics, and what makes it a checkpoint
     open_folder(folder, options)
@@ -310,20 +234,6 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     if options.do_export and folder.is_chief:
         with folder.phase("export"):
             results.export_and_demo(options, task, model, folder)
-
-
-def number_of_steps(options: FineTuningFlags, task: FineTuningTask) -> int:
-    """Steps of training: examples / batch size * epochs; 0 without training.
-
-    For questions the windows count, so that an epoch has each of them once; the original's run_squad.py counts the
-    questions, and stops a little before its epochs are over.
-    """
-    if not options.do_train:
-        return 0
-    if not task.split("train").is_known:
-        raise UserError("The training data have no labels; pass a table with a column of them.")
-    training = options.training
-    return max(1, int(task.split("train").count / training.train_batch_size * training.num_train_epochs))
 
 
 def open_folder(folder: RunFolder, options: FineTuningFlags) -> None:

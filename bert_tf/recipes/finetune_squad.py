@@ -74,11 +74,11 @@ class Flags(FineTuningFlags, QuestionOptions):
         ("version_2_with_negative", "max_seq_length", "doc_stride", "max_query_length")
     )
 
-    def computed_defaults(self) -> dict[str, Any]:
+    def computed_defaults(self) -> tuple[dict[str, Any], dict[str, str]]:
         if preprocessed_examples.is_file_of_them(self.train_file):
             return preprocessed.default_flags(self.train_file)
         if self.given & {"train_file", "predict_file"}:
-            return {}
+            return {}, {}
         return initialization.demo_settings(self, DEMONSTRATION, "Which name was left out of a sentence?", "runs/squad")
 
     def check(self) -> None:

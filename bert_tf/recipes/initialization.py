@@ -21,6 +21,7 @@ from bert_tf.text import special_tokens, vocabulary
 from bert_tf.training import distribute
 from bert_tf.training.run_directory import RunFolder
 
+DEMONSTRATION = "the demonstration on Python's manual"
 PRETRAINING_RUN = "runs/pretraining"  # the default output_dir of `bert-tf pretrain`
 
 
@@ -41,24 +42,28 @@ def start_for_files(options: RunOptions, *, trains: bool = True) -> None:
         ensure_started()
 
 
-def demo_settings(options: Options, settings: Mapping[str, Any], question: str, folder: str) -> dict[str, Any]:
-    """Default flags of a fine-tuning demonstration, and what it starts from; prints both and the question.
+def demo_settings(
+    options: Options, settings: Mapping[str, Any], question: str, folder: str
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """({flag: value} of a fine-tuning demonstration, {flag: reason}); prints the question and the starting point.
 
     It starts from init_checkpoint if that is given, else from the encoder that run_pretraining.py left in its default
     folder, else from scratch: then in another folder, so that both can be compared.
     """
     print(f"No training data given: a demonstration on Python's manual. {question}", flush=True)
+    reasons = dict.fromkeys([*settings, "output_dir"], DEMONSTRATION)
     if "init_checkpoint" in options.given:
-        return dict(settings)
+        return dict(settings), reasons
     if RunFolder(PRETRAINING_RUN).last_step() and files.exists(os.path.join(PRETRAINING_RUN, "vocab.txt")):
         print(f"It starts from the encoder in {PRETRAINING_RUN}.", flush=True)
-        return {**settings, "init_checkpoint": PRETRAINING_RUN}
+        reasons["init_checkpoint"] = "the encoder that run_pretraining.py left there"
+        return {**settings, "init_checkpoint": PRETRAINING_RUN}, reasons
     print(
         f"It starts from scratch, as {PRETRAINING_RUN} holds no encoder: run_pretraining.py or bert-tf pretrain trains "
         "one.",
         flush=True,
     )
-    return {**settings, "output_dir": f"{folder}_from_scratch"}
+    return {**settings, "output_dir": f"{folder}_from_scratch"}, reasons
 
 
 def resolve(run: RunOptions, *, left_to_right: bool = False, trains: bool = True) -> Checkpoint:

@@ -20,16 +20,11 @@ from bert_tf.heads.base import text_lengths
 from bert_tf.heads.masked_lm.mask_filling import lm_kind, task_name
 from bert_tf.model import weights
 from bert_tf.recipes import advice, initialization, teacher
-from bert_tf.recipes.pretraining import named_recipes, own_text, preparation
-from bert_tf.recipes.pretraining.pretraining_flags import (
-    TEXT_FLAGS,
-    Flags,
-    with_computed_settings,
-    without_dropping,
-    without_pairs,
-)
+from bert_tf.recipes.pretraining import planning, preparation
+from bert_tf.recipes.pretraining.planning import Plan
+from bert_tf.recipes.pretraining.pretraining_flags import TEXT_FLAGS, Flags
 from bert_tf.reports import next_steps
-from bert_tf.runtime import files, terminal, xla_options
+from bert_tf.runtime import files, terminal
 from bert_tf.runtime.cluster import worker_number
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.tasks import catalog
@@ -38,14 +33,12 @@ from bert_tf.text import tokenizer_kinds
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import checkpointing, precision, traced_gradients
 from bert_tf.training.evaluator import Evaluator
-from bert_tf.training.run_directory import PRETRAINING, RunFolder, recorded_flags
+from bert_tf.training.run_directory import PRETRAINING, RunFolder
 from bert_tf.training.task import Task
 
 if TYPE_CHECKING:
     from bert_tf.model.heads import BertModel
 
-# From the text, the time and the machine: a resumed run keeps them.
-COMPUTED = ("num_train_steps", "save_checkpoints_steps", *own_text.FLAGS)
 DEMO_SENTENCES = (
     "Return True [MASK] the file exists.",
     "Raises an [MASK] if the value is not valid.",
@@ -55,34 +48,20 @@ DEMO_SENTENCES = (
 
 def main(given: Flags) -> None:
     """Runs all phases of the recipe in turn; each resumes, and does nothing once it is finished."""
-    phases = phases_of(given)
-    for options in phases[1:]:  # what is wrong in a later phase is an error before the first begins
-        lengths_only = options.replace(init_checkpoint=phases[0].model.init_checkpoint)
-        preparation.resolve(preparation.with_computed_defaults(lengths_only))
+    phases = planning.phases_of(given)
+    if given.dry_run:
+        for plan in planning.before_training(phases):
+            plan.show()
+        return
+    if len(phases) > 1:
+        planning.before_training(phases)  # a mistake in a later phase is an error before the first begins
     for options in phases:
-        run_phase(options)
+        run_phase(planning.make(options))
 
 
-def phases_of(given: Flags) -> list[Flags]:
-    """The flags of each phase: one, but for recipes that have several."""
-    settings = named_recipes.settings(given.recipe, given.recipe_scale)
-    return named_recipes.in_turn([with_computed_settings(given, phase) for phase in settings])
-
-
-def run_phase(options: Flags) -> None:
+def run_phase(plan: Plan) -> None:
     """Runs all stages: vocabulary and records, then task, training, evaluation and export, then the report."""
-    # Options, and what the model starts from
-    recorded = recorded_flags(options.output_dir)
-    is_begun = bool(RunFolder(options.output_dir).last_step())
-    keeps_warm_up = is_begun and recorded.get("warmup_proportion") == options.training.warmup_proportion
-    kept = recorded_flags(options.output_dir, (*COMPUTED, *["num_warmup_steps"] * keeps_warm_up))
-    options = options.with_defaults(kept)
-    options = preparation.with_computed_defaults(options)
-    xla_options.set_up(options.devices.xla_cache)
-    options.training.check()
-    start = preparation.resolve(options)
-    taught_by = teacher.read(options, start)
-    options = without_pairs(options, start.config)
+    options, start = plan.options, plan.start
     with contextlib.closing(RunFolder(options.output_dir, is_chief=worker_number() == 0)) as folder:
         # Vocabulary and records
         open_run(folder, options)
@@ -108,7 +87,7 @@ def run_phase(options: Flags) -> None:
                 print(line, flush=True)
 
         # Model, and the report on it
-        run_model(options, start, taught_by, manifest, folder)
+        run_model(options, start, plan.teacher, manifest, folder)
         if folder.is_chief:
             next_steps.finish(folder, for_program=options.from_program)
 
@@ -137,7 +116,7 @@ def run_model(
         if start.weights:
             print(weights.assign(model, start.weights))
     taught = teacher.taught(task, model, taught_by, options.distillation, strategy)
-    training = without_dropping(options, start.config).training
+    training = options.training
     evaluator = Evaluator(task, model, training, strategy)
     with explain_damage(task.shards):
         record_model(model, evaluator, options, folder)

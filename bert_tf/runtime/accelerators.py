@@ -26,6 +26,11 @@ class Gpu:
     free: int
 
 
+def number(device: str) -> int:
+    """The GPUs that training uses with this value of the flag `device`."""
+    return 0 if device == "cpu" else len(gpus())
+
+
 def are_there() -> bool:
     """Returns whether the operating system has an accelerator, whatever TensorFlow sees."""
     return any(glob.glob(pattern) for pattern in DEVICE_FILES)

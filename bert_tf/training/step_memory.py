@@ -69,6 +69,19 @@ class Room(NamedTuple):
     devices: int = 1
 
 
+def described(step: Step, devices: DeviceOptions) -> str:
+    """The memory that a step needs, and that the device has, as text."""
+    room, gib = _room(devices), 2**30
+    if room is None:
+        return f"at least {step.minimum_bytes / gib:,.1f} GiB for a step"
+    required = _required(step, room)
+    return f"at least {required / gib:,.1f} GiB for a step; {room.owner} has {room.free / gib:,.1f} GiB free"
+
+
+def _required(step: Step, room: "Room") -> float:
+    return dataclasses.replace(step, processes=step.processes * room.devices).minimum_bytes
+
+
 def check(step: Step, devices: DeviceOptions) -> None:
     """Raises UserError if a step cannot fit into the memory of a GPU, or of this machine; warns if it is not free.
 
@@ -77,8 +90,7 @@ def check(step: Step, devices: DeviceOptions) -> None:
     room = _room(devices)
     if room is None:
         return
-    required = dataclasses.replace(step, processes=step.processes * room.devices).minimum_bytes
-    training, gib = step.training, 2**30
+    required, training, gib = _required(step, room), step.training, 2**30
     needs = (
         f"train_batch_size {training.train_batch_size} with max_seq_length {step.max_seq_length} and "
         f"num_accumulation_steps {training.num_accumulation_steps or 'auto'} needs at least {required / gib:,.1f} "

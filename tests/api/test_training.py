@@ -13,6 +13,7 @@ from bert_tf.api import table
 from bert_tf.data.conll_files import ColumnLayout, ConllFile
 from bert_tf.errors import UserError
 from bert_tf.recipes import finetune, pretrain
+from bert_tf.recipes.finetuning import planning
 
 ROWS = [(f"the {'fox' if number % 2 else 'hound'} ran", ["dog", "fox"][number % 2]) for number in range(24)]
 SMALL = {"model_size": "tiny", "max_seq_length": 8, "vocab_size": 60, "do_export": False, "precision": "float32"}
@@ -192,11 +193,11 @@ def test_what_is_not_given_is_chosen_as_the_command_does_and_said(
     (tmp_path / "feedback.jsonl").write_text("".join(json.dumps(row) + "\n" for row in FEEDBACK))
     started = []
 
-    def prepare(options, *_):
+    def make(options, *_):
         started.append(options)
         raise UserError("so far")
 
-    monkeypatch.setattr(finetune, "prepare", prepare)
+    monkeypatch.setattr(planning, "make", make)
     with pytest.raises(UserError, match="so far"):
         bert_tf.fine_tune(data, **arguments)
     assert started[0].values().items() >= expected.items()

@@ -48,7 +48,7 @@ class Size(Options):
 
 
 def main(options):
-    options = options.with_defaults({"width": 9, "share": 0.25})
+    options = options.with_defaults({"width": 9, "share": 0.25}, "the room is small")
     ends = {
         1: UserError("The width is 1; expected 2 or more."),
         2: TrainingError("The loss is not a number."),

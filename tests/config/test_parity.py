@@ -14,8 +14,8 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "parity.md"
 
 
 def read(kind, instead=None, **given):
-    options = kind.of_program(given).with_defaults(instead or {})
-    return options.values(), options.with_defaults({"continuous_schedule": False}).values()
+    options = kind.of_program(given).with_defaults(instead or {}, "")
+    return options.values(), options.with_defaults({"continuous_schedule": False}, "").values()
 
 
 def test_docs_show_the_table_of_the_code():

@@ -25,14 +25,14 @@ from typing import Literal, TypedDict
 
 StrPath = str | os.PathLike[str]
 '''
-# Those that the functions have as arguments.
-OWN = {"output_dir", "train_file", "text_columns", "label_column"}
+# Those that the functions have as arguments, and one that only commands have.
+OWN = {"output_dir", "train_file", "text_columns", "label_column", "dry_run"}
 PATHS = ("_file", "_dir", "checkpoint", "teacher", "_cache", "write_examples")
 
 
 def render() -> str:
     """The text of the file."""
-    scripts = {"finetune": (finetune.Flags, OWN), "pretrain": (pretrain.Flags, {"output_dir", "input_file"})}
+    scripts = {"finetune": (finetune.Flags, OWN), "pretrain": (pretrain.Flags, {"output_dir", "input_file", "dry_run"})}
     lines = {
         command: {name: _line(name, field) for name, field in fields_of(kind).items() if name not in own}
         for command, (kind, own) in scripts.items()

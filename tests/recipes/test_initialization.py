@@ -31,7 +31,8 @@ def test_demonstration_starts_from_flag_or_existing_run(
     monkeypatch.chdir(tmp_path)
     options = Flags.of({"init_checkpoint": "there"} if is_given else {})
     monkeypatch.setattr(RunFolder, "last_step", lambda self: step)
-    assert initialization.demo_settings(options, {"vocab_size": 9}, "Which?", "runs/x") == expected
+    values, reasons = initialization.demo_settings(options, {"vocab_size": 9}, "Which?", "runs/x")
+    assert values == expected and all(reasons[name] for name in values)
     printed = capsys.readouterr().out
     assert "Which?" in printed and (output in printed if output else "starts" not in printed)
 

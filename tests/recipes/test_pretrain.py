@@ -11,7 +11,7 @@ import warm
 from bert_tf.checkpoints import formats
 from bert_tf.cli import main
 from bert_tf.errors import UserError
-from bert_tf.recipes import pretrain
+from bert_tf.recipes.pretraining import planning, preparation
 from bert_tf.recipes.pretraining.pretraining_flags import Flags
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -91,9 +91,9 @@ def test_a_run_that_goes_on_for_longer_keeps_its_warm_up(tmp_path, monkeypatch, 
         seen.append(options.training)
         raise UserError("so far")
 
-    monkeypatch.setattr(pretrain.preparation, "resolve", resolve)
+    monkeypatch.setattr(preparation, "resolve", resolve)
     with pytest.raises(UserError, match="so far"):
-        pretrain.run_phase(Flags.of_program({"num_train_steps": 1400, "output_dir": str(tmp_path), **changes}))
+        planning.make(Flags.of_program({"num_train_steps": 1400, "output_dir": str(tmp_path), **changes}))
     assert (seen[0].num_train_steps, seen[0].num_warmup_steps) == (1400, expected)
 
 

@@ -204,7 +204,7 @@ def test_files_of_other_vocabularies_tasks_and_lengths_are_refused_without_notes
     preprocessed.write(text_task("classes"), options_of(tmp_path), start_of(), ["train"])
     path = tmp_path / "train.tf_record"
     about = json.loads((tmp_path / "train.tf_record.json").read_text())
-    assert about["count"] == 7 and preprocessed.default_flags(str(path))["labels"] == ["cat", "dog"]
+    assert about["count"] == 7 and preprocessed.default_flags(str(path))[0]["labels"] == ["cat", "dog"]
     (tmp_path / "train.tf_record.json").write_text(json.dumps({**about, "vocabulary": "x"}))
     with pytest.raises(UserError, match="was written with another vocabulary"):
         preprocessed.attach(text_task("classes", {}), options_of(train_file=str(path)), start_of())

@@ -13,6 +13,12 @@ from bert_tf.tasks.task import FineTuningTask
 STEPS, MAX_EPOCHS, MIN_EPOCHS = 400, 60, 3
 BATCH_SIZES = ((200, 8), (2000, 16))  # (examples below which, rows of a step); else the default
 EVALUATIONS, PATIENCE, FEWEST_STEPS = 12, 4, 10  # in all, without improvement, and steps between two
+REASONS = {  # for the flags that `length` chooses
+    "train_batch_size": "number of training examples",
+    "num_train_epochs": f"about {STEPS} steps, {MAX_EPOCHS} epochs at most",
+    "eval_steps": f"{EVALUATIONS} evaluations at most",
+    "early_stop_patience": "training ends when it no longer improves",
+}
 TRAINED_PER_EVALUATED = 3  # examples that can be evaluated in the time of a training step on one
 
 
@@ -50,10 +56,10 @@ def length(
     return {name: value for name, value in chosen.items() if name not in given}, steps
 
 
-def defaults(options: FineTuningFlags, task: FineTuningTask, computed: Mapping[str, Any]) -> dict[str, Any]:
+def defaults(options: FineTuningFlags, task: FineTuningTask) -> dict[str, Any]:
     """{flag: value} of the length of training that few tagged sentences or questions need, which is printed.
 
-    computed: {flag: value} that was chosen before the data was read.
+    Flags with a reason were chosen before the data was read, and stay as they are.
     """
     if not (options.do_train and task.head.learns_in_steps) or options.parity:
         return {}
@@ -61,7 +67,7 @@ def defaults(options: FineTuningFlags, task: FineTuningTask, computed: Mapping[s
     if rows.stored or not 0 < rows.count < FEW_EXAMPLES:
         return {}
     values = options.values()
-    fixed = {**computed, **{name: values[name] for name in options.given}}
+    fixed = {name: values[name] for name in (*options.reasons, *options.given) if name in values}
     fixed |= {name.removesuffix("_grid"): None for name in options.given}  # each run has its own
     is_scored = starting_point.is_scored(options, task)
     evaluated = sum(task.split(split).count for split in task.eval_splits.values()) if is_scored else 0

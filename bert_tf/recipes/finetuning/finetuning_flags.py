@@ -85,9 +85,9 @@ class FineTuningFlags(TaskOptions):
         """The name of the task in `tasks.catalog`."""
         raise NotImplementedError
 
-    def computed_defaults(self) -> dict[str, Any]:
-        """{flag: value} that depend on other flags, as those of the demonstration if none says what to learn."""
-        return {}
+    def computed_defaults(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Returns {flag: value} that depend on other flags or the data, and {flag: reason}."""
+        return {}, {}
 
     def check(self) -> None:
         """Raises UserError for values that no run could work with."""

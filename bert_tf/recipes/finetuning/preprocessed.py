@@ -23,13 +23,13 @@ DECISIVE = (
 RECORDED = (*DECISIVE, "task_name", "text_columns", "label_column", "label_separator", "special_tokens_in_strings")
 
 
-def default_flags(path: str) -> dict[str, Any]:
-    """Flags that the rows of a file were made with, and its labels: the defaults of a run that reads it."""
+def default_flags(path: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns {flag: value} that the rows of a file were made with, and its labels, and {flag: reason}."""
     about = preprocessed_examples.about_of(path)
     values = dict(about.get("flags") or {})
     if about.get("names_labels"):
         values["labels"] = about.get("labels") or []
-    return values
+    return values, dict.fromkeys(values, f"the rows of {path} were made with it")
 
 
 def check_vocabulary(options: FineTuningFlags, start: Checkpoint) -> None:

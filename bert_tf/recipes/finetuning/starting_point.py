@@ -36,7 +36,7 @@ def use_trained_model(options: FineTuningFlags, folder: RunFolder) -> FineTuning
     if options.do_train:
         return options
     if is_trained(folder):
-        options = options.replace(init_checkpoint=folder.path)
+        options = options.decided({"init_checkpoint": folder.path}, "without training, the model of the run")
         is_refitted = bool(run_files.read_run(folder.path).get("refit"))
         if options.do_eval and is_refitted and not options.values().get("eval_file"):
             raise UserError(
@@ -46,7 +46,8 @@ def use_trained_model(options: FineTuningFlags, folder: RunFolder) -> FineTuning
     if not options.model.init_checkpoint:
         raise UserError(f"There is no checkpoint in {folder.path}: train first, or pass init_checkpoint.")
     if isinstance(options, LabelOptions) and not options.labels:
-        options = options.replace(labels=formats.labels(options.model.init_checkpoint) or "")
+        labels = formats.labels(options.model.init_checkpoint) or ""
+        options = options.decided({"labels": labels}, "the labels of the checkpoint")
     return options
 
 
@@ -189,15 +190,19 @@ def check_memory(options: FineTuningFlags, start: Checkpoint, task: FineTuningTa
     """Raises UserError if layers or memory do not suffice for a step of training."""
     check_layers(options.training.num_frozen_layers, start.config.layers_with_weights)
     if options.do_train:
-        step = step_memory.Step(
-            config=start.config,
-            training=options.training,
-            max_seq_length=options.max_seq_length,
-            has_adapters=bool(options.lora.lora_rank),
-            processes=max(1, number_of_workers()),
-            rows_per_example=task.head.rows_per_example,
-        )
-        step_memory.check(step, options.devices)
+        step_memory.check(step_of(options, start, task), options.devices)
+
+
+def step_of(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> step_memory.Step:
+    """A step of training, which needs memory."""
+    return step_memory.Step(
+        config=start.config,
+        training=options.training,
+        max_seq_length=options.max_seq_length,
+        has_adapters=bool(options.lora.lora_rank),
+        processes=max(1, number_of_workers()),
+        rows_per_example=task.head.rows_per_example,
+    )
 
 
 def assign_weights(model: Any, start: Checkpoint, options: FineTuningFlags) -> None:
@@ -239,7 +244,9 @@ def with_selection(options: FineTuningFlags, task: FineTuningTask) -> FineTuning
     """The flags without keep_best where it is only the default and there is nothing to select by."""
     if is_scored(options, task):
         return options
-    return options if "keep_best" in options.given else options.replace(keep_best=False)
+    if "keep_best" in options.given:
+        return options
+    return options.decided({"keep_best": False}, "there are no scores to select a checkpoint by")
 
 
 def check_files(options: FineTuningFlags) -> None:

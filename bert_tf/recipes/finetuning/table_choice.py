@@ -38,6 +38,23 @@ RECIPE = (  # flags that a small table has defaults of its own for
     "refit",
     "temperature",
 )
+REASONS = {  # for the flags that `defaults` chooses
+    **few_examples.REASONS,
+    "task_name": "train_file is a table",
+    "text_columns": "the column of the longest texts",
+    "label_column": "the column of few different values",
+    "label_separator": "cells contain several labels",
+    "label_type": "the values of the label column",
+    "output_dir": "the name of the table",
+    "init_checkpoint": "quick on a CPU, and nearly as good as BERT-base",
+    "max_seq_length": "nearly all texts fit",
+    "eval_fraction": "there are no other rows to evaluate on",
+    "class_weights": "one class is rare",
+    "criterion": "one class is rare",
+    "start": "the checkpoint makes sentence embeddings",
+    "refit": "so few rows that the held-out ones are worth another training",
+    "temperature": "so that probabilities are calibrated",
+}
 HELD_OUT = ((1000, 0.2),)  # (examples below which, part of them to evaluate on); else the default
 REFIT_BELOW = 1000  # examples of which the held-out ones are worth another training, on all
 UNEVEN = 0.5  # part of its even share below which a class is rare

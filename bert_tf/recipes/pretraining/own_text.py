@@ -5,17 +5,16 @@ small model that trains for minutes needs far larger updates.
 """
 
 import math
-import os
 from collections.abc import Mapping
 from typing import Any
 
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.recipes import advice
 
 MODEL_FLAGS = frozenset("model_size bert_config_file init_checkpoint recipe parity teacher".split())
 LENGTH_FLAGS = frozenset(("num_train_steps", "num_warmup_steps"))
 COFFEE_BREAK = 10.0  # minutes of training, unless the user has a different time
 FEWEST_MINUTES = 0.5
-CPU_SPEED, GPU_SPEED = 2.5e10, 2e13  # operations per second that training reaches on a core and on a GPU, about
 VOCABULARIES = ((2_000_000, 8_000), (20_000_000, 16_000))  # (tokens of text below which, size); else the default
 RECIPE = {
     "optimizer": "muon",
@@ -36,15 +35,15 @@ def defaults(tokens: int, given: Mapping[str, Any], *, gpus: int = 0, processes:
     """
     if MODEL_FLAGS & given.keys():
         return {}
-    speed = gpus * GPU_SPEED or (os.cpu_count() or 1) * CPU_SPEED
     counts_steps = processes > 1 or LENGTH_FLAGS & given.keys()
     minutes = math.inf if counts_steps else given.get("budget_minutes", COFFEE_BREAK) or math.inf
-    size = advice.model_size(tokens, operations=60 * minutes * speed)
+    size = advice.model_size(tokens, operations=60 * minutes * advice.speed(gpus))
     chosen = {"model_size": size, **RECIPE}
     if "records_dir" not in given:
         chosen |= ROWS | {"vocab_size": next((size for most, size in VOCABULARIES if tokens < most), 30522)}
     if minutes < math.inf:
-        needed = advice.operations_of(size, advice.PASSES * tokens) / speed / 60
+        config = BertConfig.of_size(size, vocab_size=1)
+        needed = advice.training_seconds(config, advice.PASSES * tokens, gpus=gpus) / 60
         chosen["budget_minutes"] = round(max(FEWEST_MINUTES, min(minutes, needed)), 1)
     return {name: value for name, value in chosen.items() if name not in given}
 

@@ -65,15 +65,19 @@ def resolve(options: Flags) -> Checkpoint:
             f"{options.max_seq_length} tokens of max_seq_length."
         )
     if options.do_train and not options.prepare_only:
-        step = step_memory.Step(
-            config=start.config,
-            training=options.training,
-            max_seq_length=options.max_seq_length,
-            predicted=options.max_seq_length if options.left_to_right else options.masking.max_predictions_per_seq,
-            processes=max(1, number_of_workers()),
-        )
-        step_memory.check(step, options.devices)
+        step_memory.check(step_of(options, start), options.devices)
     return start
+
+
+def step_of(options: Flags, start: Checkpoint) -> step_memory.Step:
+    """A step of training, which needs memory."""
+    return step_memory.Step(
+        config=start.config,
+        training=options.training,
+        max_seq_length=options.max_seq_length,
+        predicted=options.max_seq_length if options.left_to_right else options.masking.max_predictions_per_seq,
+        processes=max(1, number_of_workers()),
+    )
 
 
 def with_computed_defaults(options: Flags) -> Flags:
@@ -82,30 +86,29 @@ def with_computed_defaults(options: Flags) -> Flags:
         options = _for_own_text(options)
     if options.training.budget_minutes:
         _check_budget(options)
-    computed: dict[str, Any] = {}
     if options.training.num_train_steps == AUTO_STEPS:
         tokens_per_step = options.training.train_batch_size * options.max_seq_length
-        steps = advice.number_of_steps(_text_bytes(options) // BYTES_PER_TOKEN, tokens_per_step)
-        computed["num_train_steps"] = steps
-        if "save_checkpoints_steps" not in options.given:
-            computed["save_checkpoints_steps"] = min(options.training.save_checkpoints_steps, -(-steps // EVALUATIONS))
-        options = options.replace(**computed)
+        steps = advice.number_of_steps(text_tokens(options), tokens_per_step)
+        options = options.decided({"num_train_steps": steps}, f"about {advice.PASSES} passes over the text")
+        between = min(options.training.save_checkpoints_steps, -(-steps // EVALUATIONS))
+        options = options.with_defaults({"save_checkpoints_steps": between}, f"{EVALUATIONS} evaluations or more")
     if options.training.num_warmup_steps == BY_PROPORTION:  # run.json records the number
-        computed["num_warmup_steps"] = options.training.warmup_steps
+        steps = options.training.warmup_steps
+        options = options.decided({"num_warmup_steps": steps}, "warmup_proportion of the steps")
     if options.model.model_size == "auto":
-        computed["model_size"] = advice.model_size(_text_bytes(options) // BYTES_PER_TOKEN)
-    return options.replace(**computed)
+        options = options.decided({"model_size": advice.model_size(text_tokens(options))}, "the amount of text")
+    return options
 
 
 def _for_own_text(options: Flags) -> Flags:
     """The flags with a size and a recipe for the text, which are printed, if the user chose neither."""
-    tokens = _text_bytes(options) // BYTES_PER_TOKEN
-    gpus = 0 if options.devices.device == "cpu" else len(accelerators.gpus())
+    tokens = text_tokens(options)
+    gpus = accelerators.number(options.devices.device)
     given = {name: value for name, value in options.values().items() if name in options.given}
     chosen = own_text.defaults(tokens, given, gpus=gpus, processes=max(1, number_of_workers()))
     for line in own_text.lines(tokens, chosen) if chosen else ():
         terminal.say(line)
-    return options.with_defaults(chosen)
+    return options.with_defaults(chosen, f"for about {tokens:,} tokens of text")
 
 
 def _check_budget(options: Flags) -> None:
@@ -118,6 +121,11 @@ def _check_budget(options: Flags) -> None:
             )
     if number_of_workers() > 1:
         raise UserError("budget_minutes is for one process, as each has its own clock: pass num_train_steps.")
+
+
+def text_tokens(options: Flags) -> int:
+    """The tokens of the training text, about; 0 for Python's manual."""
+    return _text_bytes(options) // BYTES_PER_TOKEN
 
 
 def _text_bytes(options: Flags) -> int:

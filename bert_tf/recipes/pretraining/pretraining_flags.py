@@ -171,10 +171,11 @@ def with_computed_settings(options: Flags, settings: Mapping[str, Any] | None = 
 
     settings: defaults of a recipe.
     """
-    chosen = options.with_defaults(settings or {})
+    of_recipe, demonstration = f"--recipe={options.recipe}", "the demonstration on Python's manual"
+    chosen = options.with_defaults(settings or {}, of_recipe)
     folder = chosen.records_dir.partition(",")[0]
     if not ("input_file" in options.given or masked_records.find(folder)):
-        chosen = options.with_defaults({**DEMO_SETTINGS, **(settings or {})})
+        chosen = options.with_defaults(DEMO_SETTINGS, demonstration).with_defaults(settings or {}, of_recipe)
     return _with_passes(chosen)
 
 
@@ -190,7 +191,9 @@ def without_pairs(options: Flags, config: BertConfig) -> Flags:
             f"next_sentence_weight is {options.next_sentence_weight}, but the encoder {config.encoder} is pre-trained "
             "by masked LM alone"
         )
-    return _with_passes(options.replace(next_sentence_weight=0.0))
+    return _with_passes(
+        options.decided({"next_sentence_weight": 0.0}, f"the encoder {config.encoder} is pre-trained without pairs")
+    )
 
 
 def without_dropping(options: Flags, config: BertConfig) -> Flags:
@@ -208,7 +211,7 @@ def without_dropping(options: Flags, config: BertConfig) -> Flags:
             f"{config.num_hidden_layers} was given"
         )
         raise leave_out(f"token_dropping is {options.training.token_dropping:g}, but {reason}")
-    return options.replace(token_dropping=0.0)
+    return options.decided({"token_dropping": 0.0}, "a teacher, or too few layers")
 
 
 def _with_passes(options: Flags) -> Flags:
@@ -216,4 +219,4 @@ def _with_passes(options: Flags) -> Flags:
     has_pairs = options.next_sentence_weight or options.keep_pairs
     if has_pairs or options.masking.static_masking or "dupe_factor" in options.given:
         return options
-    return options.replace(dupe_factor=1)
+    return options.decided({"dupe_factor": 1}, "without pairs the rows of every pass would be the same")

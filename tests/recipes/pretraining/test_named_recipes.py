@@ -14,7 +14,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.config.options import fields_of
 from bert_tf.errors import UserError
 from bert_tf.recipes import pretrain
-from bert_tf.recipes.pretraining import named_recipes, pretraining_flags
+from bert_tf.recipes.pretraining import named_recipes, planning, pretraining_flags
 
 SENTENCES = "The fox runs.\nA dog sleeps.\nRain falls.\nBirds sing.\n\n"
 TINY = ["--model_size=tiny", "--vocab_size=120", "--max_seq_length=24", "--max_predictions_per_seq=3"]
@@ -23,7 +23,7 @@ TINY += ["--recipe=lamb_large_batch", "--recipe_scale=0.000123", "--save_checkpo
 
 
 def phases(**given):
-    return pretrain.phases_of(pretrain.Flags.of_program(given))
+    return planning.phases_of(pretrain.Flags.of_program(given))
 
 
 def test_phases_have_their_own_batches_rates_and_lengths_and_start_from_each_other():

@@ -3,7 +3,7 @@
 import pytest
 
 from bert_tf.recipes import pretrain
-from bert_tf.recipes.pretraining import own_text, preparation
+from bert_tf.recipes.pretraining import own_text, planning, preparation
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def text(tmp_path):
 
 
 def chosen(text, **given):
-    (options,) = pretrain.phases_of(pretrain.Flags.of_program({"input_file": text, **given}))
+    (options,) = planning.phases_of(pretrain.Flags.of_program({"input_file": text, **given}))
     return preparation.with_computed_defaults(options)
 
 

@@ -1,0 +1,214 @@
+"""The plan of fine-tuning: every decision, made before anything is written.
+
+Defaults that depend on the data come first, since they name the run folder; then checkpoint and data are read, and what
+follows from them is decided: the length of training, the runs, and whether memory suffices.
+"""
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config.train_config import TrainConfig
+from bert_tf.errors import UserError, count_text
+from bert_tf.export import engine_predictor
+from bert_tf.recipes import advice, initialization, teacher
+from bert_tf.recipes.finetuning import baselines, few_examples, folds, preprocessed, starting_point, sweep
+from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
+from bert_tf.reports import plan_text
+from bert_tf.runtime import accelerators, log_notes
+from bert_tf.runtime.lazy import tf
+from bert_tf.tasks.task import FineTuningTask
+from bert_tf.training import step_memory
+from bert_tf.training.run_directory import RunFolder, recorded_flags
+
+ONE, REFIT, FOLDS, SWEEP = "one", "refit", "folds", "sweep"  # series of runs
+
+
+class Setup(NamedTuple):
+    """Values that all runs of a plan share: checkpoint, task with its tokenizer, devices, and the teacher if any.
+
+    data: {"splits": lines on what they contain, "notes": warnings from reading them}, for the report.
+    rows: {"max_seq_length": value} if the model has fewer positions than the default.
+    """
+
+    start: Checkpoint
+    task: FineTuningTask
+    strategy: "tf.distribute.Strategy"
+    teacher: Checkpoint | None = None
+    data: Mapping[str, list[str]] = types.MappingProxyType({})
+    rows: Mapping[str, Any] = types.MappingProxyType({})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a command does.
+
+    Attributes:
+        options: the flags with all values that were decided, and the reasons for them.
+        series: ONE; REFIT: one run, then one on all rows; FOLDS: a run per fold, then one on all rows; SWEEP: a run for
+            each seed and each combination of the grids.
+        runs: {name: flags of a run}, {"": options} for a single one.
+        setup: checkpoint, task and devices.
+    """
+
+    options: FineTuningFlags
+    series: str
+    runs: Mapping[str, FineTuningFlags]
+    setup: Setup
+
+    def show(self) -> None:
+        """Prints the plan."""
+        plan_text.show(self.lines(), self.options)
+
+    def lines(self) -> dict[str, str]:
+        """{topic: sentence} of what will be done."""
+        options, (start, task, *_), config = self.options, self.setup, self.setup.start.config
+        trained = options.do_train and not task.split("train").stored
+        lines = {"checkpoint": plan_text.model(config, options.model.init_checkpoint), "run folder": options.output_dir}
+        if not options.do_train:
+            return {**lines, "training": "none"}
+        training = train_config(options, start, task)
+        lines["runs"] = _runs_text(self.series, list(self.runs))
+        lines["rows"] = f"at most {options.max_seq_length} tokens, {training.train_batch_size} rows per step"
+        epochs = count_text(options.training.num_train_epochs, "epoch")
+        examples = count_text(training.num_train_examples, "example")
+        lines["training"] = f"{count_text(training.num_train_steps, 'step')}, {epochs} of {examples}"
+        if options.start in (baselines.FROZEN, "contrastive"):
+            lines["training"] = f"the head is fitted to the embeddings of {examples}"
+        if training.eval_steps:
+            lines["training"] += f"; evaluation every {count_text(training.eval_steps, 'step')}"
+        if training.early_stop_patience:
+            lines["training"] += f", ends after {training.early_stop_patience} without improvement"
+        lines["rates"] = plan_text.rates(training)
+        lines["memory"] = step_memory.described(starting_point.step_of(options, start, task), options.devices)
+        if trained and options.start not in (baselines.FROZEN, "contrastive"):
+            tokens = task.split("train").statistics()["mean_length"] * task.head.rows_per_example
+            seen = tokens * training.num_train_steps * training.train_batch_size * len(self.runs)
+            seen *= 2 if self.series == REFIT else 1 + 1 / len(self.runs) if self.series == FOLDS else 1
+            gpus = accelerators.number(options.devices.device)
+            lines["time"] = plan_text.time(advice.training_seconds(config, seen, gpus=gpus))
+        return lines
+
+
+def _runs_text(series: str, names: list[str]) -> str:
+    if series == ONE:
+        return "one"
+    if series == REFIT:
+        return "one with rows held out, then one on all rows"
+    then = ", then one on all rows" if series == FOLDS else ""
+    return f"{len(names)} ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''}){then}"
+
+
+def with_chosen_defaults(options: FineTuningFlags) -> FineTuningFlags:
+    """The flags with the defaults that depend on the data; those of a run that goes on stay as they were."""
+    computed, reasons = options.computed_defaults()
+    options = options.with_defaults(computed, reasons)
+    recorded = recorded_flags(options.output_dir, computed)
+    return options.with_defaults(recorded, f"the run in {options.output_dir} was started with it")
+
+
+def make(options: FineTuningFlags, folder: RunFolder) -> Plan:
+    """The plan for flags of `with_chosen_defaults`; reads checkpoint and data, and writes nothing.
+
+    Raises UserError for everything that can be known to be wrong.
+    """
+    # Flags and files, before anything is fetched
+    series, runs = _runs(options)
+    for each in runs.values():
+        each.check()
+    options = runs.get("", options)
+    if options.do_train:
+        sweep.check_free(folder, several=len(runs) > 1)
+    options = starting_point.use_trained_model(options, folder)
+    starting_point.check_files(options)
+
+    # Checkpoint, devices and data
+    is_of_folds = series == FOLDS
+    setup = _read(next(iter(runs.values())) if is_of_folds else options, folder, several=len(runs) > 1)
+    start, task = setup.start, setup.task
+
+    # What follows from them
+    options = options.with_defaults(setup.rows, f"the model has {start.config.max_position_embeddings} positions")
+    options = options.with_defaults(few_examples.defaults(options, task), few_examples.REASONS)
+    options = starting_point.with_selection(options, task)
+    series, runs = _runs(options)
+    starting_point.check_memory(max(runs.values(), key=lambda each: each.training.train_batch_size), start, task)
+    return Plan(options=options, series=series, runs=runs, setup=setup)
+
+
+def _runs(options: FineTuningFlags) -> tuple[str, dict[str, FineTuningFlags]]:
+    """The series that flags ask for, and {name: flags of a run}."""
+    if folds.number_of(options):
+        return FOLDS, folds.plan(options)
+    runs = sweep.plan(options)
+    is_refitted = folds.is_refitted(options)
+    return (SWEEP if len(runs) > 1 else REFIT if is_refitted else ONE), runs
+
+
+def _read(options: FineTuningFlags, folder: RunFolder, *, several: bool) -> Setup:
+    """Reads checkpoint and data; errors in them are raised here, before anything is written."""
+    # Checkpoint and devices
+    engine_predictor.names_of(options.export_engines)  # raises for one that cannot be written
+    start = initialization.resolve(options)
+    rows = initialization.fitting_rows(options, start.config, may_be_shorter=True)
+    options = options.with_defaults(rows, "")
+    strategy = initialization.start_devices(options.devices)
+    if options.export_attention:
+        start.config.check_attention()
+
+    # Task, its tokenizer and its data
+    preprocessed.check_vocabulary(options, start)
+    setup = read_data(options, Setup(start, None, strategy), folder, several=several)  # type: ignore[arg-type]
+    start, task = setup.start, setup.task
+    if options.write_examples:
+        task.head.row_specs(task.tokenizer)  # raises for a task without preprocessed examples
+
+    # Head and teacher
+    start = starting_point.match_head(options, start, task)
+    taught_by = teacher.read(options, start)
+    if taught_by is not None:
+        named = options.replace(init_checkpoint=options.distillation.teacher, do_train=False)
+        taught_by = starting_point.match_head(named, taught_by, task)
+    return setup._replace(start=start, teacher=taught_by, rows=rows)
+
+
+def read_data(options: FineTuningFlags, setup: Setup, folder: RunFolder, *, several: bool) -> Setup:
+    """A setup with the task that the flags name; prints a summary of its splits."""
+    with log_notes.kept() as notes:
+        start, task = _create_task(options, setup.start, folder)
+        starting_point.check_evaluation(starting_point.with_selection(options, task), task, several=several)
+        splits = {name: task.split(name) for name in starting_point.requested_splits(options, task)}
+    lines = [line for name, split in splits.items() for line in split.describe(name)]
+    print(*lines, sep="\n", flush=True)
+    return setup._replace(start=start, task=task, data={"splits": lines, "notes": list(dict.fromkeys(notes))})
+
+
+def _create_task(options: FineTuningFlags, start: Checkpoint, folder: RunFolder) -> tuple[Checkpoint, FineTuningTask]:
+    """The task that the flags name, and the starting point with the size of the vocabulary that it may have learned."""
+    task = starting_point.create_task(options, start, folder)
+    start = starting_point.with_pooling(options, start, task)
+    task = preprocessed.attach(task, options, start).replaced(groups_by_length=options.group_by_length)
+    config = dataclasses.replace(start.config, vocab_size=task.tokenizer.size)
+    return dataclasses.replace(start, config=config), task
+
+
+def number_of_steps(options: FineTuningFlags, task: FineTuningTask) -> int:
+    """Steps of training: examples / batch size * epochs; 0 without training.
+
+    For questions the windows count, so that an epoch has each of them once; the original's run_squad.py counts the
+    questions, and stops a little before its epochs are over.
+    """
+    if not options.do_train:
+        return 0
+    if not task.split("train").is_known:
+        raise UserError("The training data have no labels; pass a table with a column of them.")
+    training = options.training
+    return max(1, int(task.split("train").count / training.train_batch_size * training.num_train_epochs))
+
+
+def train_config(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> TrainConfig:
+    """The settings of the training of a run."""
+    steps, examples = number_of_steps(options, task), task.split("train").count if options.do_train else 0
+    return options.train_config(examples, max(1, steps), new_head_rate=starting_point.new_head_rate(start, task))

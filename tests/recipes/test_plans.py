@@ -1,0 +1,114 @@
+"""--dry_run: the plan of a command, which is what the command then does, and nothing written."""
+
+import json
+
+import pytest
+from script_runs import TINY
+
+import bert_tf
+from bert_tf.cli import main
+from bert_tf.errors import UserError
+from bert_tf.recipes import finetune, pretrain
+from bert_tf.recipes.finetuning import planning
+from bert_tf.recipes.pretraining import planning as pretraining_plans
+from bert_tf.training.run_directory import RunFolder
+
+CHOSEN = {"model_size": "tiny", "vocab_size": 60, "precision": "float32", "export_engines": "none"}
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "animals.csv"
+    rows = [f"the {('cat', 'dog')[i % 2]} sat on mat number {i},{('cat', 'dog')[i % 2]}\n" for i in range(30)]
+    path.write_text("text,kind\n" + "".join(rows))
+    return path
+
+
+def plan_of(table, **given):
+    values = {"train_file": str(table), "output_dir": str(table.parent / "run"), **CHOSEN, **given}
+    options = planning.with_chosen_defaults(finetune.Flags.of_program(values))
+    return planning.make(options, RunFolder(options.output_dir))
+
+
+def test_a_dry_run_prints_the_plan_and_writes_nothing(table, capsys):
+    flags = {"train_file": str(table), "output_dir": str(table.parent / "run"), **CHOSEN, "dry_run": True}
+    finetune.main(finetune.Flags.of(flags))
+    printed = capsys.readouterr().out
+    assert [path.name for path in table.parent.iterdir()] == ["animals.csv"]
+    for line in (
+        "Plan (nothing was written):",
+        "  runs        one with rows held out, then one on all rows",
+        "  training    180 steps, 60 epochs of 24 examples; evaluation every 15 steps, ends after 4 ",
+        "  rates       adamw_corrected, learning rate 5e-05, warm-up 18 steps",
+        "  --vocab_size=60 ",
+    ):
+        assert line in printed
+    rows = [line.split() for line in printed.partition("Flags:\n")[2].splitlines()]
+    reasons = {row[0].partition("=")[0]: " ".join(row[1:]) for row in rows}
+    assert reasons["--vocab_size"] == "given" and reasons["--text_columns"] == "the column of the longest texts"
+    assert "--dry_run" not in reasons and all(reasons.values())
+
+
+@pytest.mark.parametrize(
+    ("given", "series", "runs", "sentence"),
+    [
+        ({"refit": False}, planning.ONE, 1, "one"),
+        ({}, planning.REFIT, 1, "one with rows held out, then one on all rows"),
+        ({"folds": 3}, planning.FOLDS, 3, "3 (fold=1, fold=2, fold=3), then one on all rows"),
+        ({"num_seeds": 2, "refit": False}, planning.SWEEP, 2, "2 (seed=12345, seed=12346)"),
+    ],
+)
+def test_a_plan_has_all_runs(table, given, series, runs, sentence):
+    plan = plan_of(table, **given)
+    assert (plan.series, len(plan.runs), plan.lines()["runs"]) == (series, runs, sentence)
+
+
+def test_runs_of_a_grid_keep_their_own_values(table):
+    plan = plan_of(table, train_batch_size_grid="4,6", refit=False)
+    assert [each.training.train_batch_size for each in plan.runs.values()] == [4, 6]
+    assert {each.training.num_train_epochs for each in plan.runs.values()} == {plan.options.training.num_train_epochs}
+
+
+def test_everything_chosen_has_a_reason(table):
+    options = plan_of(table).options
+    defaults = finetune.Flags().values()
+    changed = {name for name, value in options.values().items() if value != defaults[name]}
+    assert changed <= {*options.given, *options.reasons}
+
+
+@pytest.mark.slow
+def test_a_run_does_what_its_plan_said(table):
+    plan = plan_of(table, num_train_epochs=2.0, refit=False)
+    main.main(["finetune", *(f"--{name}={value}" for name, value in {
+        "train_file": table, "output_dir": table.parent / "run", **CHOSEN, "num_train_epochs": 2.0, "refit": False,
+    }.items())])  # fmt: skip
+    run = json.loads((table.parent / "run" / "run.json").read_text())
+    assert run["flags"] == plan.options.values()
+    steps = planning.train_config(plan.options, plan.setup.start, plan.setup.task).num_train_steps
+    assert run["training"]["num_train_steps"] == steps
+
+
+def test_pre_training_has_a_plan_for_each_phase(tmp_path, capsys):
+    text, run = tmp_path / "text.txt", tmp_path / "run"
+    text.write_text("\n\n".join(f"The cat number {i} sat. It ate." for i in range(200)))
+    pretrain.main(pretrain.Flags.of({"input_file": str(text), "output_dir": str(run), "dry_run": True}))
+    printed = capsys.readouterr().out
+    assert "  training    0.5 minutes; checkpoint and evaluation every " in printed
+    assert "  --model_size=tiny " in printed and printed.count("Plan (nothing was written)") == 1
+    given = {"input_file": str(text), "output_dir": str(run), "recipe": "lamb_large_batch", "recipe_scale": 0.001}
+    pretrain.main(pretrain.Flags.of({**given, "dry_run": True}))
+    assert capsys.readouterr().out.count("--recipe=lamb_large_batch") > 10
+    phases = pretraining_plans.before_training(pretraining_plans.phases_of(pretrain.Flags.of(given)))
+    assert [each.options.max_seq_length for each in phases] == [128, 512]
+    assert not run.exists() and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_plan_without_training(table):
+    with pytest.raises(UserError, match="init_checkpoint"):
+        plan_of(table, **{**TINY, "task_name": "table", "do_train": False})
+
+
+def test_functions_return_finished_runs_only(table):
+    for function, data in ((bert_tf.fine_tune, str(table)), (bert_tf.pretrain, str(table))):
+        with pytest.raises(UserError, match="dry_run"):
+            function(data, dry_run=True)
