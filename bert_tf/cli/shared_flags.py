@@ -7,7 +7,7 @@ import sys
 from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config import segments
-from bert_tf.config.flag_groups import XLA_CACHE_HELP
+from bert_tf.config.device_options import XLA_CACHE_HELP
 from bert_tf.config.train_config import JIT_CHOICES
 from bert_tf.errors import UserError, leave_out
 from bert_tf.export import engine_predictor

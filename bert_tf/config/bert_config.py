@@ -30,7 +30,6 @@ ALIASES = {
 }
 POOLINGS = ("cls", "mean", "max", "mean_sqrt_len", "weighted_mean", "last")  # of token vectors to one vector of a text
 POSITIONS = ("absolute", "sinusoidal")  # learned vectors; fixed sines and cosines (Vaswani et al. 2017, section 3.5)
-BETWEEN = ("lstm/", "mix/")  # prefixes of weights between encoder and head, see tasks.embeddings.bilstm_tagger
 
 SOURCE = "The BERT configuration"
 SIZE_NAMES = (
@@ -267,12 +266,3 @@ class BertConfig:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes `bert_config.json`, completely or not at all."""
         atomic_files.write_json(path, self.to_dict())
-
-
-def check_layers(num_frozen_layers: int, num_hidden_layers: int) -> None:
-    """Raises UserError if more layers are to be frozen than there are."""
-    if num_frozen_layers > num_hidden_layers:
-        raise UserError(
-            f"num_frozen_layers is {num_frozen_layers}, but the model has {num_hidden_layers} layers: "
-            f"choose {num_hidden_layers} or fewer."
-        )

@@ -1,18 +1,15 @@
-"""Options of several scripts: where a model starts from, the folder and the stages of a run, devices."""
+"""Options of several scripts: where a model starts from, the folder and the stages of a run."""
 
 import dataclasses
 
 from bert_tf.config import parity
 from bert_tf.config.bert_config import SIZES
-from bert_tf.config.options import COUNT, Group, Options, flag, group
+from bert_tf.config.device_options import DeviceOptions
+from bert_tf.config.options import Group, Options, flag, group
 from bert_tf.config.segments import SEGMENTS
 from bert_tf.config.train_config import DistillationConfig
 
 EXPORT_PRECISIONS = ("float32", "bfloat16", "float16")
-XLA_CACHE_HELP = (
-    "Folder in which XLA keeps what it compiles for GPUs, so that later starts are quick; auto: bert_tf/xla in the "
-    "user's cache folder; none: nothing is kept."
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,30 +59,6 @@ class TextOptions(Group):
     )
     text_field: str = flag("text", "Field of .jsonl files, or column of .parquet files, that holds the text.")
     language: str = flag("auto", "Language for sentence splitting, such as en, de, zh.")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DeviceOptions(Group):
-    """Devices and replicas."""
-
-    device: str = flag("auto", "Device to train on; auto: GPUs if there are any.", ("auto", "cpu", "gpu"), free=True)
-    deterministic: bool = flag(
-        False,
-        "Use deterministic operations only, the same bit for bit in every run: slower; on CPUs always so.",
-        free=True,
-    )
-    gpu_memory_growth: bool = flag(
-        True, "Allocate GPU memory on demand; false: nearly all of it at the start.", free=True
-    )
-    gpu_memory_limit: int = flag(0, "MiB of each part of a GPU, with num_logical_devices.", free=True)
-    xla_cache: str = flag("auto", XLA_CACHE_HELP, free=True)
-    distribution_strategy: str = flag(
-        "auto", "tf.distribute strategy.", ("auto", "one_device", "mirrored", "multi_worker", "tpu"), free=True
-    )
-    num_logical_devices: int = flag(
-        1, "Split the CPU, or each GPU, into N logical devices, to test data parallelism.", valid=COUNT, free=True
-    )
-    tpu_name: str = flag("", "Name or address of the TPU.", free=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

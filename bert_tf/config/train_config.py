@@ -169,6 +169,15 @@ class FineTuning(Group):
     )
 
 
+def check_layers(num_frozen_layers: int, num_hidden_layers: int) -> None:
+    """Raises UserError if more layers are to be frozen than there are."""
+    if num_frozen_layers > num_hidden_layers:
+        raise UserError(
+            f"num_frozen_layers is {num_frozen_layers}, but the model has {num_hidden_layers} layers: "
+            f"choose {num_hidden_layers} or fewer."
+        )
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainConfig(Optimization, FineTuning, LongTraining, Compute):
     """All settings that `training` reads. The scripts show some of it as flags.

@@ -10,20 +10,11 @@ depend on its batch, on padding, or on the order or number of threads, and need 
 
 from __future__ import annotations
 
+from bert_tf.data.hashed_bits import as_uint64, random_bits, shift_right, uint64
 from bert_tf.runtime.lazy import tf
 
 ORDER, KIND, REPLACEMENT, SPAN = range(4)  # streams of random bits; counters of different streams never collide
 SPAN_END_PROBABILITY = 0.2  # that a span ends after a word: the p of SpanBERT's geometric lengths
-
-
-def random_bits(seeds: tf.Tensor | int, stream: int, counters: tf.Tensor | int) -> tf.Tensor:
-    """64 random bits for each seed, stream and counter: uint64 of the broadcast shape.
-
-    seeds: int64 or uint64 (or one int); counters: int32 or int64 below 2 ** 32. Two rounds of splitmix64 (Steele et al.
-    2014): the seed is hashed first, so that neighbouring seeds have nothing in common.
-    """
-    counters = tf.cast(counters, tf.uint64) + tf.constant((stream << 32) + 1, tf.uint64)
-    return _mix(_mix(_as_uint64(seeds) + _uint64(0x9E3779B97F4A7C15)) + counters * _uint64(0x9E3779B97F4A7C15))
 
 
 def mask_tokens(
@@ -69,7 +60,7 @@ def mask_tokens(
         "token_ids" int32 [B, T]; "masked_lm_positions", "masked_lm_ids" int32 [B, P] in order of position;
         "masked_lm_weights" float32 [B, P]. Where the weight is 0 (as in a row of padding), so are the other two.
     """
-    token_ids, seeds = tf.convert_to_tensor(token_ids, tf.int32), _as_uint64(seeds)
+    token_ids, seeds = tf.convert_to_tensor(token_ids, tf.int32), as_uint64(seeds)
     candidate = (token_ids != cls_id) & (token_ids != sep_id) & (token_ids != pad_id)  # [B, T]
     lengths = tf.math.count_nonzero(token_ids != pad_id, 1, dtype=tf.int32)  # [B]
     targets = num_to_mask(lengths, masked_lm_prob, max_predictions_per_seq)
@@ -166,7 +157,7 @@ def _select_tokens(group: tf.Tensor, candidate: tf.Tensor, seeds: tf.Tensor, tar
 def _random_order(seeds: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
     """The groups of each text in random order, absent ones (size 0) last: int32 [B, G]."""
     bits = random_bits(seeds[:, None], ORDER, tf.range(sizes.shape[1])[None, :])
-    keys = tf.cast(_shift_right(bits, 2), tf.int64)  # at least 0
+    keys = tf.cast(shift_right(bits, 2), tf.int64)  # at least 0
     return tf.math.top_k(tf.where(sizes > 0, keys + 1, 0), sizes.shape[1]).indices
 
 
@@ -180,14 +171,14 @@ def _replacements(
 ) -> tf.Tensor:
     """The ids that replace the masked tokens, int32 [B, P]."""
     kind = _uniform(seeds, KIND, positions)  # [B, P]
-    other = _shift_right(random_bits(seeds[:, None], REPLACEMENT, positions), 32)
-    other = tf.cast(_shift_right(other * _uint64(vocab_size), 32), tf.int32)  # in [0, V)
+    other = shift_right(random_bits(seeds[:, None], REPLACEMENT, positions), 32)
+    other = tf.cast(shift_right(other * uint64(vocab_size), 32), tf.int32)  # in [0, V)
     return tf.where(kind < probs[0], mask_id, tf.where(kind < probs[0] + probs[1], other, labels))
 
 
 def _uniform(seeds: tf.Tensor, stream: int, counters: tf.Tensor) -> tf.Tensor:
     """float64 in [0, 1) for each text and counter: seeds [B], counters [B or 1, N] -> [B, N]."""
-    return tf.cast(_shift_right(random_bits(seeds[:, None], stream, counters), 11), tf.float64) * 2.0**-53
+    return tf.cast(shift_right(random_bits(seeds[:, None], stream, counters), 11), tf.float64) * 2.0**-53
 
 
 def _positions(is_masked: tf.Tensor, limit: int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -203,23 +194,3 @@ def _with_rows(columns: tf.Tensor) -> tf.Tensor:
     """Column indices int32 [B, C] -> (row, column) pairs, int32 [B, C, 2], for the scatter ops."""
     rows = tf.range(tf.shape(columns)[0])[:, None] + tf.zeros_like(columns)
     return tf.stack([rows, columns], -1)
-
-
-def _as_uint64(seeds: tf.Tensor | int) -> tf.Tensor:
-    seeds = tf.constant(seeds, tf.int64) if isinstance(seeds, int) else tf.convert_to_tensor(seeds)
-    return seeds if seeds.dtype == tf.uint64 else tf.bitcast(tf.cast(seeds, tf.int64), tf.uint64)
-
-
-def _uint64(value: int) -> tf.Tensor:
-    return tf.constant(value, tf.uint64)
-
-
-def _shift_right(x: tf.Tensor, bits: int) -> tf.Tensor:
-    return tf.bitwise.right_shift(x, _uint64(bits))
-
-
-def _mix(x: tf.Tensor) -> tf.Tensor:
-    """The finalizer of splitmix64: each bit of the result depends on all bits of x."""
-    x = tf.bitwise.bitwise_xor(x, _shift_right(x, 30)) * _uint64(0xBF58476D1CE4E5B9)
-    x = tf.bitwise.bitwise_xor(x, _shift_right(x, 27)) * _uint64(0x94D049BB133111EB)
-    return tf.bitwise.bitwise_xor(x, _shift_right(x, 31))

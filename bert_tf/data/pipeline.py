@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.data.mlm_masking import random_bits
+from bert_tf.data.hashed_bits import random_bits
 from bert_tf.runtime.lazy import tf
 
 SHUFFLE_ROUNDS = 16  # the default of 4 leaves positions that depend on the order of the file (correlation 0.18)
-SEEDS = 7  # a stream of random bits of its own, see bert_tf.data.mlm_masking
+SEEDS = 7  # a stream of random bits of its own, see data.hashed_bits
 MEGA_BATCH, LEAST_MEGA_BATCHES = 50, 4  # most batches sorted by length together, and least such in an epoch
 STREAMS = 8  # a stream of random bits of its own, as SEEDS
 SHUFFLED = 10_000  # records
@@ -120,7 +120,7 @@ def with_seeds(dataset: tf.data.Dataset, *, seed: int) -> tf.data.Dataset:
     """Dataset of elements -> dataset of (element, seed int64 scalar): a different seed for each element.
 
     The seeds depend on `seed` and the position in the dataset alone; a dataset that repeats has new ones in each epoch.
-    They are consecutive numbers, the first of which depends on `seed`: `mlm_masking.random_bits` hashes them.
+    They are consecutive numbers, the first of which depends on `seed`: `random_bits` hashes them.
     """
     first = random_bits(seed, SEEDS, 0).numpy().item() >> 2  # in [0, 2 ** 62): adding to it does not overflow
     seeds = tf.data.Dataset.range(first, tf.int64.max)  # Dataset.counter() would run a function for each element

@@ -27,6 +27,7 @@ from bert_tf.export import (
     tokenizer_parity,
 )
 from bert_tf.export.about_file import EXTRA
+from bert_tf.heads.base.servable import Servable
 from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.model import attribution, weights
 from bert_tf.model.heads import BertModel
@@ -34,7 +35,6 @@ from bert_tf.runtime import backend, files, machine_memory, tensorflow_startup
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
 from bert_tf.text import special_tokens, vocabulary
 from bert_tf.text.tokenizer import Tokenizer
-from bert_tf.training.task import Servable
 
 # Largest difference between outputs, relative to the largest value of an output.
 TOLERANCES = {"float32": 1e-4, "bfloat16": 0.1, "float16": 2e-2, "int8": 0.5}

@@ -11,10 +11,10 @@ import functools
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from bert_tf.config.bert_config import BETWEEN
 from bert_tf.errors import UserError
 from bert_tf.heads.base.head import Head
 from bert_tf.heads.base.text_head import TextHead
+from bert_tf.model.weights import BETWEEN
 from bert_tf.runtime import plugins
 
 PARTS = ("replaced_token", "masked_lm", "span", "classifier")  # of names of weights: the first counts

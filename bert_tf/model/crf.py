@@ -9,9 +9,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-# Potentials begin at 0 and are few; at the rate of the encoder Adam would hardly move them in a fine-tuning.
-RATE_FACTOR = 100.0
-
 
 class Crf(keras.layers.Layer):
     """The potentials of a CRF, zeros at first: it then gives what a softmax of each word gives."""

@@ -13,12 +13,12 @@ from typing import NoReturn
 
 import numpy as np
 
-from bert_tf.config.bert_config import BETWEEN
 from bert_tf.errors import UserError
 from bert_tf.runtime.lazy import keras, tf
 
 # A mismatched shape of these is another model, not another task.
 PRE_TRAINED = ("encoder/", "masked_lm/", "next_sentence/", "replaced_token/", "generator/")
+BETWEEN = ("lstm/", "mix/")  # prefixes of weights between encoder and head, see tasks.embeddings.bilstm_tagger
 HEADS = ("classifier/", "span/", *BETWEEN)  # prefixes of task heads
 TEACHER_PROJECTION = "teacher_projection/"  # prefix of what distillation trains beside the model
 Weights = dict[str, np.ndarray]  # {canonical name: array}

@@ -9,8 +9,9 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint, check_rows_for_tokens
 from bert_tf.config import segments
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.device_options import DeviceOptions
 from bert_tf.config.encoder_traits import traits
-from bert_tf.config.flag_groups import DeviceOptions, ModelOptions, RunOptions
+from bert_tf.config.flag_groups import ModelOptions, RunOptions
 from bert_tf.config.options import Options
 from bert_tf.errors import UserError, leave_out
 from bert_tf.model.layer_selection import layer_map, select

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.pretraining import records
-from bert_tf.data.pretraining.record_input import explain_damage
 from bert_tf.errors import UserError, listed
 from bert_tf.export import engine_predictor, loaded_model
 from bert_tf.heads.base import text_lengths
@@ -29,12 +28,12 @@ from bert_tf.runtime.cluster import worker_number
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.tasks import catalog
 from bert_tf.tasks.pretraining.held_out import held_out_examples, masked_sentences, unigram_loss
+from bert_tf.tasks.text_task import TextTask
 from bert_tf.text import tokenizer_kinds
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import checkpointing, precision, traced_gradients
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import PRETRAINING, RunFolder
-from bert_tf.training.task import Task
 
 if TYPE_CHECKING:
     from bert_tf.model.heads import BertModel
@@ -118,7 +117,7 @@ def run_model(
     taught = teacher.taught(task, model, taught_by, options.distillation, strategy)
     training = options.training
     evaluator = Evaluator(task, model, training, strategy)
-    with explain_damage(task.shards):
+    with task.reading():
         record_model(model, evaluator, options, folder)
 
     # Training, evaluation, export
@@ -184,7 +183,7 @@ def is_finished(folder: RunFolder, options: Flags) -> bool:
     return bool(finished)
 
 
-def create_task(options: Flags, start: Checkpoint, manifest: Mapping[str, Any], tokenizer: "Tokenizer") -> "Task":
+def create_task(options: Flags, start: Checkpoint, manifest: Mapping[str, Any], tokenizer: "Tokenizer") -> "TextTask":
     """Masked LM, and next-sentence prediction if it has weight, or replaced tokens, on the records."""
     return catalog.get(task_name(start.config, start.weights, finds_replaced=options.replaced_tokens))(
         manifest,
@@ -215,7 +214,12 @@ def report_results(results: Mapping[str, float], training: TrainConfig, folder: 
 
 
 def export_and_demo(
-    task: "Task", model: "BertModel", tokenizer: "Tokenizer", evaluator: "Evaluator", options: Flags, folder: RunFolder
+    task: "TextTask",
+    model: "BertModel",
+    tokenizer: "Tokenizer",
+    evaluator: "Evaluator",
+    options: Flags,
+    folder: RunFolder,
 ) -> None:
     """Exports the model, fills masks with the export, and writes examples for the report."""
     from bert_tf.export.saved_model import export

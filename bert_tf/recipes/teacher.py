@@ -10,8 +10,8 @@ from bert_tf.errors import UserError
 from bert_tf.model import weights
 from bert_tf.recipes import initialization
 from bert_tf.runtime.lazy import tf
+from bert_tf.tasks.text_task import TextTask
 from bert_tf.text import vocabulary
-from bert_tf.training.task import Task
 
 if TYPE_CHECKING:
     from bert_tf.model.heads import BertModel
@@ -42,7 +42,7 @@ def read(run: RunOptions, start: Checkpoint) -> Checkpoint | None:
 
 
 def taught(
-    task: "Task",
+    task: "TextTask",
     model: "BertModel",
     teacher: Checkpoint | None,
     options: DistillationConfig,

@@ -25,8 +25,8 @@ from bert_tf.runtime import files, plugins, run_files
 from bert_tf.runtime.tensorflow_startup import ensure_started
 from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
+from bert_tf.tasks.text_task import TextTask
 from bert_tf.training.run_directory import PRETRAINING, RunFolder
-from bert_tf.training.task import Task
 
 THRESHOLD_FLAG = "null_score_diff_threshold"  # earlier versions recorded its default where it was not given
 # What an export is compared with the live model on; the first has a gap for what fills gaps.
@@ -112,7 +112,7 @@ def _of_run(path: str, run: Mapping[str, Any], with_attention: bool) -> TrainedM
     if with_attention:
         start.config.check_attention()
     about: dict[str, Any] = {"attention": True} if with_attention else {}
-    task: Task
+    task: TextTask
     if run.get("name") == PRETRAINING:
         task, about = _pretraining_task(options, start), {"attention": with_attention}
     else:
@@ -176,8 +176,8 @@ def _options(run: Mapping[str, Any], path: str) -> Any:
     return script.Flags().replace(**{name: value for name, value in recorded.items() if name in fields})
 
 
-def _pretraining_task(options: PretrainingFlags, start: Checkpoint) -> Task:
-    task: Task = catalog.get(task_name(start.config, start.weights))(
+def _pretraining_task(options: PretrainingFlags, start: Checkpoint) -> TextTask:
+    task: TextTask = catalog.get(task_name(start.config, start.weights))(
         {"wanted": {"max_seq_length": options.max_seq_length}},  # the records themselves are not needed
         start.tokenizer,
         options.masking,
@@ -195,7 +195,7 @@ def _for_trained_model(options: FineTuningFlags, folder: RunFolder, start: Check
     return options.replace(**changes)
 
 
-def create_model(task: Task, start: Checkpoint) -> Any:
+def create_model(task: TextTask, start: Checkpoint) -> Any:
     """The model of a task, with the weights of a checkpoint, all of which fit."""
     model = task.create_model(start.config)
     weights.check_same_shapes(weights.assign(model, start.weights))

@@ -16,13 +16,14 @@ from bert_tf.heads.base.text_windows import Windows
 from bert_tf.heads.base.tuned_head import TunedHead
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.tasks.task_options import SentenceOptions
+from bert_tf.tasks.text_task import TextTask
 from bert_tf.text.tokenizer import Tokenizer
-from bert_tf.training.task import Batch, Predictions, Task
+from bert_tf.training.task import Batch, Predictions
 
 Source = Mapping[str, Callable[[], Any]]  # {split: function that reads its examples}, called when first needed
 
 
-class FineTuningTask(Task):
+class FineTuningTask(TextTask):
     """A task with labelled examples.
 
     Args:

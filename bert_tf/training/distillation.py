@@ -258,6 +258,8 @@ class DistilledTask:
                         f"teacher: choose other losses, such as distillation={SOFT_TARGETS}=1,{TASK}=1."
                     )
 
+    needs_probe = True
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.task, name)
 
@@ -268,13 +270,19 @@ class DistilledTask:
         tokens = tf.cast(batch["lengths"], tf.float32)
         return {name: given.get(name, tokens) for name in self.objectives}
 
-    def taught_metrics(
-        self, outputs: Mapping[str, tf.Tensor], probe: Probe, batch: Batch, packing: PackingSpec | None
+    def training_metrics(
+        self, outputs: Mapping[str, tf.Tensor], batch: Batch, probe: Probe | None, packing: PackingSpec | None
     ) -> Metrics:
-        """{metric: (values, weights)} of the losses, float32.
+        """{metric: (values, weights)} of the task, and of the losses if there is a probe: float32.
 
         outputs, probe: of the student's pass, which showed all tokens. packing: as it had.
         """
+        own = self.task.metrics(outputs, batch)
+        return own | self._taught_metrics(outputs, batch, probe, packing) if probe else own
+
+    def _taught_metrics(
+        self, outputs: Mapping[str, tf.Tensor], batch: Batch, probe: Probe, packing: PackingSpec | None
+    ) -> Metrics:
         seen = Probe(shows_all_tokens=True)
         taught = self.teacher(batch, packing=packing, probe=seen)
         pair = Pair(

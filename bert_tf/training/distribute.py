@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from bert_tf.config.flag_groups import DeviceOptions
+from bert_tf.config.device_options import DeviceOptions
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import backend, stop_signals
 from bert_tf.runtime.cluster import check_workers, number_of_workers, worker_number

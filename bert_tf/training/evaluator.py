@@ -11,7 +11,6 @@ import numpy as np
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.pipeline import iterate
-from bert_tf.data.pretraining.record_input import explain_damage
 from bert_tf.errors import Interrupted, TrainingError, reason_of
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.runtime import backend, stop_signals
@@ -85,7 +84,7 @@ class Evaluator:
         chunks: dict[str, list[np.ndarray]] = collections.defaultdict(list)
         batches = iterate(self.batches(split).take(max_batches))
         while True:
-            with explain_damage(self.task.shards):
+            with self.task.reading():
                 batch = next(batches, None)
             if batch is None:
                 return sums, {name: np.concatenate(parts) for name, parts in chunks.items()}

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 import tensorflow as tf
 
-from bert_tf.config.bert_config import check_layers
-from bert_tf.model import crf
+from bert_tf.config.train_config import check_layers
 from bert_tf.model.weights import HEADS
 
 LAYER = re.compile(r"encoder/layers/(\d+)/")
 ADAPTER = "/lora/"
+# Potentials of a CRF begin at 0 and are few; at the rate of the encoder Adam would hardly move them in a fine-tuning.
+CRF_RATE_FACTOR = 100.0
 EMBEDDINGS = ("encoder/embeddings/", "encoder/token_embeddings")
 
 Schedule = Callable[[tf.Tensor], tf.Tensor]
@@ -61,7 +62,7 @@ def layer_factors(names: Iterable[str], decay: float, head: float = 1.0) -> dict
     top = number_of_layers(names)
     factors = {name: decay ** (top + 1 - _depth(name, top)) for name in names}
     factors |= {name: head for name in names if name.startswith(HEADS)}
-    return factors | {name: crf.RATE_FACTOR for name in names if name.startswith("crf/")}
+    return factors | {name: CRF_RATE_FACTOR for name in names if name.startswith("crf/")}
 
 
 def trainable(

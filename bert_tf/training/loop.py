@@ -12,7 +12,6 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.train_config import TrainConfig
-from bert_tf.data.pretraining.record_input import explain_damage
 from bert_tf.errors import Interrupted, TrainingError, reason_of
 from bert_tf.runtime import stop_signals
 from bert_tf.runtime.progress import progress
@@ -199,7 +198,7 @@ class TrainingLoop:
 
     def _steps(self, step: int, count: int, *, stop_requested: bool) -> Sequence[Mapping[str, Any]]:
         """Takes steps after `step`, with smaller micro-batches if memory runs out and they may be."""
-        with explain_damage(self.task.shards):
+        with self.task.reading():
             batches = [next(self.batches) for _ in range(count)]
         while True:
             try:

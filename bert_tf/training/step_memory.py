@@ -8,7 +8,7 @@ import logging
 from typing import NamedTuple
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.config.flag_groups import DeviceOptions
+from bert_tf.config.device_options import DeviceOptions
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.runtime import accelerators, machine_memory

@@ -1,22 +1,20 @@
-"""Task: the interface that training, evaluation and export use."""
+"""Task: the interface that training and evaluation use."""
 
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import types
+from collections.abc import Mapping
+from typing import Any
 
-from bert_tf.config.bert_config import BertConfig
-from bert_tf.runtime.lazy import keras, tf
+import numpy as np
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.runtime.lazy import tf
 
 Batch = Mapping[str, "tf.Tensor"]
-Predictions = Mapping[str, "np.ndarray"]
+Predictions = Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,42 +44,26 @@ class Comparison:
     columns: tuple[str, ...]
 
 
-class Servable(abc.ABC):
-    """A kind of model and what its export answers. name: of the task in `tasks.catalog`.
-
-    host_settings: plain data by which `export.host` does what the default signature does besides the network; None
-    where TensorFlow alone answers. sentence_vectors: how it makes vectors of texts, a `SentenceVectors`; None where it
-    makes none. head: the `TunedHead` of a fine-tuned model.
-    """
-
-    name: str
-    host_settings: Mapping[str, Any] | None = None
-    sentence_vectors: Any = None
-    head: Any = None
-
-    @abc.abstractmethod
-    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        """The Keras model; dtype is a dtype policy, or the name of one."""
-
-    @abc.abstractmethod
-    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        """The signatures of the export: {name: tf.function on strings}."""
-
-
-class Task(Servable):
+class Task(abc.ABC):
     """A model to learn, its data and its scores. B rows of a batch.
 
     Attributes:
+        name: of the task in `tasks.catalog`.
         objectives: {metric: Objective}, the metrics that the loss is made of.
         eval_splits: {prefix: split} of the splits with known labels; the prefix is put before the names of their
             scores.
         comparison: what is compared between the rows of a batch; None if the loss is a mean over rows.
         criterion: the result of an evaluation, with its prefix, that decides which checkpoint or run is the best;
             higher is better. Empty if nothing can decide, as without evaluation splits.
-        tokenizer: what its texts are cut into tokens with.
+        head: the `TunedHead` of a fine-tuned model.
+        variables: {name: variable} that are trained besides those of the model.
+        needs_probe: whether `training_metrics` reads the activations of a pass that shows all tokens.
     """
 
-    tokenizer: Tokenizer
+    name: str
+    head: Any = None
+    variables: Mapping[str, tf.Variable] = types.MappingProxyType({})
+    needs_probe: bool = False
     objectives: Mapping[str, Objective]
     comparison: Comparison | None = None
     eval_splits: Mapping[str, str] = {"": "eval"}
@@ -91,10 +73,9 @@ class Task(Servable):
     def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
         """An endless dataset of batches, dictionaries of tensors with static shapes [B, ...]."""
 
-    @property
-    def shards(self) -> Sequence[str]:
-        """The files of all records, if the task reads some that may be damaged."""
-        return ()
+    def reading(self) -> contextlib.AbstractContextManager[None]:
+        """The context in which batches are read: turns errors of damaged files into a UserError."""
+        return contextlib.nullcontext()
 
     @property
     def train_shards(self) -> int:
@@ -117,6 +98,15 @@ class Task(Servable):
     def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
         """{metric: (values, weights)}, float32 tensors of one shape: losses, and scores that are means."""
 
+    def training_metrics(
+        self, outputs: Any, batch: Batch, probe: Any, packing: Any
+    ) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
+        """`metrics` of a training step, and what is only part of the loss.
+
+        probe: an `activation_probe.Probe` if `needs_probe`. packing: of the pass, a `PackingSpec` or None.
+        """
+        return self.metrics(outputs, batch)
+
     def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
         """{name: float32 [B, ...]}; {} for a task whose scores are means alone.
 
@@ -132,8 +122,5 @@ class Task(Servable):
         return {}
 
     def row_texts(self, batch: Batch) -> list[str]:
-        """The tokens of each row of a batch as one text, to show rows to people; [] if it holds no tokens."""
-        if "token_ids" not in batch:
-            return []
-        token_ids = batch["token_ids"].numpy()
-        return list(self.tokenizer.detokenize(token_ids.reshape(len(token_ids), -1)))
+        """Each row of a batch as one text, to show rows to people; [] if it contains no texts."""
+        return []

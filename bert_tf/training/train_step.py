@@ -21,7 +21,6 @@ from bert_tf.runtime import backend
 from bert_tf.runtime.process import check_changing_weights
 from bert_tf.training import learning_rates, optimizers
 from bert_tf.training.budget import Budget
-from bert_tf.training.distillation import DistilledTask
 from bert_tf.training.distribute import (
     all_gather,
     all_reduce_sum,
@@ -64,8 +63,7 @@ class TrainStep:
         if not config.num_accumulation_steps and spans_processes(strategy):
             raise UserError("num_accumulation_steps=auto is for one process: pass a number where several train.")
         self.task, self.model, self.config, self.strategy = task, model, config, strategy
-        self.distilled = task if isinstance(task, DistilledTask) else None
-        self.variables = weights.variables(model) | (self.distilled.variables if self.distilled else {})
+        self.variables = weights.variables(model) | {**task.variables}
         self.trainable = learning_rates.trainable(self.variables, config.num_frozen_layers, config.freeze)
         if not config.train_biases:
             self.trainable = learning_rates.without_biases(self.trainable)
@@ -81,7 +79,7 @@ class TrainStep:
         )
         if config.fgm_epsilon:
             check_support(model.encoder, "fgm_epsilon")
-        if self.distilled and (config.fgm_epsilon or config.gradient_checkpointing or config.token_dropping):
+        if task.needs_probe and (config.fgm_epsilon or config.gradient_checkpointing or config.token_dropping):
             raise UserError("teacher was given: leave out fgm_epsilon, gradient_checkpointing and token_dropping.")
         self.loss_scale = LossScale(enabled=model.dtype_policy.compute_dtype == "float16")
         self.is_static = needs_static_shapes(strategy, config.jit_compile)
@@ -298,7 +296,7 @@ class TrainStep:
         def compute(rows: Batch, packing: PackingSpec | None) -> tuple[Sums, Gradients]:
             differentiate = functools.partial(self._differentiate, rows, packing, weight_sums, seed)
             if not self.config.fgm_epsilon:
-                return differentiate(Probe(shows_all_tokens=True) if self.distilled else None)
+                return differentiate(Probe(shows_all_tokens=True) if self.task.needs_probe else None)
             clean, again = Probe(), Probe()
             metrics, gradients = differentiate(clean)
             again.perturbation = perturbation(gradients.pop(), clean.texts, self.config.fgm_epsilon)
@@ -317,10 +315,7 @@ class TrainStep:
             if probe and self.config.fgm_epsilon:
                 probe.watch = tape.watch
             outputs = self.model(rows, seed=seed, packing=packing, probe=probe)
-            values = self.task.metrics(outputs, rows)
-            if self.distilled and probe:
-                values |= self.distilled.taught_metrics(outputs, probe, rows, packing)
-            metrics = sum_metrics(values)
+            metrics = sum_metrics(self.task.training_metrics(outputs, rows, probe, packing))
             loss = self.loss_scale.scale(loss_of(self.task, metrics, weight_sums))
         vectors = [probe.token_vectors] if probe and self.config.fgm_epsilon else []
         gradients, of_vectors = tape.gradient(loss, (self.active, vectors))

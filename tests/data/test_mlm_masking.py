@@ -5,7 +5,8 @@ import oracle_pretraining_data as oracle
 import pytest
 import tensorflow as tf
 
-from bert_tf.data.mlm_masking import mask_tokens, random_bits
+from bert_tf.data.hashed_bits import random_bits
+from bert_tf.data.mlm_masking import mask_tokens
 
 PAD, CLS, SEP, MASK, VOCAB = 0, 1, 2, 3, 200
 SPANS = {"whole_word": False, "max_span_words": 3}

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import warm
 
-from bert_tf.config.flag_groups import DeviceOptions
+from bert_tf.config.device_options import DeviceOptions
 from bert_tf.errors import UserError
 from bert_tf.runtime import cluster
 from bert_tf.training import distribute

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.config.flag_groups import DeviceOptions
+from bert_tf.config.device_options import DeviceOptions
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights

@@ -15,10 +15,9 @@ import numpy as np
 from bert_tf.checkpoints import keras_files, published, torch_folders
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_position_table
-from bert_tf.config.bert_config import BETWEEN
 from bert_tf.config.segments import chosen
 from bert_tf.errors import UserError, listed, reason_of
-from bert_tf.model.weights import HEADS, PRE_TRAINED, holds_floats
+from bert_tf.model.weights import BETWEEN, HEADS, PRE_TRAINED, holds_floats
 from bert_tf.runtime import atomic_files, files, plugins
 from bert_tf.runtime.lazy import module
 from bert_tf.runtime.settings import shortened

@@ -36,10 +36,10 @@ from bert_tf.checkpoints.keras_hub_layouts import (
     path_here,
 )
 from bert_tf.checkpoints.keras_hub_presets import KAGGLE, TASK_WEIGHTS, WEIGHTS, Preset
-from bert_tf.config.bert_config import BETWEEN, BertConfig
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
-from bert_tf.model.weights import from_canonical_names, to_canonical_names
+from bert_tf.model.weights import BETWEEN, from_canonical_names, to_canonical_names
 from bert_tf.runtime import files
 from bert_tf.runtime.lazy import module
 from bert_tf.runtime.settings import FLAG, one_of, whole

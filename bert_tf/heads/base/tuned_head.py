@@ -219,7 +219,7 @@ class TunedHead(Head):
 
     @property
     def host_settings(self) -> dict[str, Any] | None:
-        """See `training.task.Servable`."""
+        """See `heads.base.servable`."""
         return None
 
     @abc.abstractmethod

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
+from bert_tf.heads.base.servable import Servable
 from bert_tf.heads.vectors import features, sentence_choice
 from bert_tf.heads.vectors.feature_windows import NO_OFFSET, rows_and_tokens, split_pairs
 from bert_tf.heads.vectors.vector_choice import VectorChoice
@@ -23,7 +24,6 @@ from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.runtime import backend
 from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer
-from bert_tf.training.task import Servable
 
 POSITIONS_AT_ONCE = 8192  # of rows that pass the encoder together: bounds memory, and is enough for all cores
 EXAMPLES = ["a text", "Two texts, with accents: é ||| and a second one.", "", "many words " * 100]

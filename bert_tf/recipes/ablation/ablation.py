@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
-from bert_tf.config.flag_groups import DeviceOptions
+from bert_tf.config.device_options import DeviceOptions
 from bert_tf.config.options import free_flags_of
 from bert_tf.config.train_config import Compute
 from bert_tf.errors import UserError

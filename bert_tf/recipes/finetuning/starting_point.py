@@ -9,8 +9,9 @@ from typing import Any
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.config.bert_config import POOLINGS, check_layers
+from bert_tf.config.bert_config import POOLINGS
 from bert_tf.config.flag_parsers import comma_separated
+from bert_tf.config.train_config import check_layers
 from bert_tf.data import tables
 from bert_tf.data.examples import label_columns
 from bert_tf.errors import UserError

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import tempfile
 
-from bert_tf.config.flag_groups import DeviceOptions
+from bert_tf.config.device_options import DeviceOptions
 from bert_tf.recipes import initialization, pretrain, trained_model
 from bert_tf.recipes.finetuning.scored_export import Scored
 from bert_tf.recipes.pretraining import preparation

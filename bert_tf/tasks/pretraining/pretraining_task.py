@@ -3,8 +3,9 @@
 B rows, T positions in a row, P predicted positions of a row.
 """
 
+import contextlib
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 import keras
@@ -19,8 +20,9 @@ from bert_tf.data.pretraining.record_files import CONTINUATIONS
 from bert_tf.heads.masked_lm import MaskedLm, mask_filling
 from bert_tf.heads.next_sentence import NextSentence
 from bert_tf.heads.replaced_tokens import ReplacedTokens
+from bert_tf.tasks.text_task import TextTask
 from bert_tf.text.tokenizer import Tokenizer
-from bert_tf.training.task import Objective, Task
+from bert_tf.training.task import Objective
 
 EVAL_SEED = 1  # held-out text is masked alike in every evaluation of every run
 NAMES = {"masked": "mlm", "left_to_right": "ltr", "both_ways": "bilm"}
@@ -29,7 +31,7 @@ MASKED_LM_EPSILON = 1e-5  # the original adds it to the sum of weights
 Batch = Mapping[str, tf.Tensor]
 
 
-class PretrainingTask(Task):
+class PretrainingTask(TextTask):
     """Masked LM, or another language model, plus next sentence prediction.
 
     Args:
@@ -82,9 +84,8 @@ class PretrainingTask(Task):
         dataset = pipeline.batch_dataset(pipeline.with_seeds(dataset, seed=seed + 2), batch_size)
         return self._with_targets(dataset, seed, is_static=self.masking.static_masking)
 
-    @property
-    def shards(self) -> Sequence[str]:
-        return [*self.records.get("train_files", ()), *self.records.get("eval_files", ())]
+    def reading(self) -> contextlib.AbstractContextManager[None]:
+        return record_input.explain_damage([*self.records.get("train_files", ()), *self.records.get("eval_files", ())])
 
     @property
     def train_shards(self) -> int:

@@ -115,7 +115,7 @@ def test_replicas_learn_what_one_device_does(task, monkeypatch):
 
 def test_potentials_have_a_rate_of_their_own(evaluated):
     factors = learning_rates.layer_factors(weights.variables(evaluated[0]), 0.5)
-    assert (factors["crf/potentials"], factors["classifier/kernel"]) == (crf.RATE_FACTOR, 1.0)
+    assert (factors["crf/potentials"], factors["classifier/kernel"]) == (learning_rates.CRF_RATE_FACTOR, 1.0)
 
 
 def test_signatures_decode_like_file_prediction_whatever_shares_a_row(task, evaluated):

@@ -1,0 +1,35 @@
+"""Servable: a kind of model, and the functions of its export."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from typing import Any
+
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.sentence_vectors import SentenceVectors
+from bert_tf.runtime.lazy import keras
+from bert_tf.text.tokenizer import Tokenizer
+
+
+class Servable(abc.ABC):
+    """A kind of model and what its export answers.
+
+    Attributes:
+        name: of the task in `tasks.catalog`.
+        host_settings: plain data by which `export.host` does the work of the default signature besides the network;
+            None if only TensorFlow can answer.
+        sentence_vectors: how it makes embeddings of texts; None if it makes none.
+    """
+
+    name: str
+    host_settings: Mapping[str, Any] | None = None
+    sentence_vectors: SentenceVectors | None = None
+
+    @abc.abstractmethod
+    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
+        """The Keras model; dtype is a dtype policy, or the name of one."""
+
+    @abc.abstractmethod
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        """The signatures of the export: {name: tf.function on strings}."""
