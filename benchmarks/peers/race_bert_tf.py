@@ -79,20 +79,24 @@ def pooling(work, config, policy, strategy):
 def labelling(work, config, policy, strategy):
     """From strings to the names of two classes, as `bert-tf predict` does on an export."""
     from bert_tf.data.examples import Example
-    from bert_tf.export import static_signature, text_function
+    from bert_tf.export import host_settings
     from bert_tf.export.batches import predict_in_order
-    from bert_tf.heads.base.staged_signature import stages_of
+    from bert_tf.export.keras_network import KerasNetwork
+    from bert_tf.export.predictor import Predictor
+    from bert_tf.export.text_function import BATCH_SIZE, STATIC_BATCH_SIZE
     from bert_tf.heads.classes import Classes
     from bert_tf.tasks.task import FineTuningTask
-    from bert_tf.text import vocabulary
+    from bert_tf.text import host_tokenizer_kinds, vocabulary
     from bert_tf.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer(vocabulary.read(work["vocab_file"]))
+    on_host = host_tokenizer_kinds.create(tokenizer.vocabulary)
     task = FineTuningTask("race", {}, Classes(["no", "yes"]).configured(max_seq_length=work["seq_length"]), tokenizer)
-    signatures = task.signatures(task.create_model(config, dtype=policy), tokenizer)
-    stages = {name: each._asdict() for name, each in stages_of(signatures).items()}
-    static = static_signature.static_signatures(signatures, stages, work["jit_compile"])
-    predictor = text_function.Signature(static["serving_default"], "the race")
+    model = task.create_model(config, dtype=policy)
+    settings = host_settings.of_model(task.host_settings, model, on_host.pad_id)
+    network = KerasNetwork(model, "the race", settings, work["jit_compile"])
+    batch_size = STATIC_BATCH_SIZE if network.static else BATCH_SIZE
+    predictor = Predictor("the race", network, settings, task.about(), on_host, batch_size=batch_size)
     examples = [Example(str(number), (text,), None, "") for number, text in enumerate(work["texts"])]
     options = {"batch_size": predictor.batch_size, "window": 4096}
     return lambda: [row["label"] for _, row in predict_in_order(predictor, examples, **options)]

@@ -14,12 +14,12 @@ from tensorflow.core.protobuf import saved_model_pb2
 from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import NoEngine
-from bert_tf.export import engine_predictor, engines, host, row_blocks, tf_examples
+from bert_tf.export import engine_predictor, engines, host, host_settings, row_blocks, tf_examples
 from bert_tf.export.engine_predictor import FOLDER, SETTINGS, EngineNetwork, sample
 from bert_tf.export.host import Row
 from bert_tf.export.row_blocks import inputs_of
 from bert_tf.model import functional_bert, weights
-from bert_tf.runtime import files, json_arrays
+from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
 
 TIMED_TOKENS, TIMED_CALLS = 64, 5
@@ -41,9 +41,9 @@ def write(
     """Adds models of these engines to the export in a folder that nobody uses yet.
 
     Args:
-        folder: an export whose SavedModel, about.json and tokenizer are written.
+        folder: an export whose SavedModel, about.json, host.json and tokenizer are written.
         names: engines, with "_int8" for weights of 8 bits.
-        task: its `host_settings` say how texts become rows.
+        task: of the export.
         model: the Keras model of the export.
         about: the content of about.json.
         precision: that of the export, above which an engine need not compute.
@@ -58,11 +58,11 @@ def write(
     Raises:
         UserError: a package is missing, the model cannot be converted, or its numbers differ.
     """
-    settings = task.host_settings
-    if settings is None:
-        raise NoEngine(f"{task.name} is answered by TensorFlow alone")
+    settings = host_settings.read(folder)
+    choice = task.vector_choice(model.config)
+    if settings is None or not (choice is None or choice.is_of_last_layer):
+        raise NoEngine(f"{task.name} is answered by TensorFlow only")
     tokenizer = engine_predictor.tokenizer_of(folder)
-    settings = {**settings, "max_positions": model.config.max_position_embeddings, "precision": precision}
     stages = host.stages(settings, dict(about), tokenizer)
     arrays = {
         name: np.asarray(variable.value.numpy(), np.float32)
@@ -72,13 +72,11 @@ def write(
     form = heads.functional_form(kind, arrays)
     if (settings.get("windows") or {}).get("pooling") == "max":  # of vectors, before the last layer
         form = functional_bert.VECTORS
-        last = {name.removeprefix("classifier/"): x for name, x in arrays.items() if name.startswith("classifier/")}
-        settings["last_layer"] = json_arrays.as_json(last)
     live = functional_bert.CheckpointModel(checkpoint, functional_bert.sharing_rows(form))
     rows, signatures = _rows(stages, texts), _signature_defs(folder)
     settings = {
         **settings,
-        "pad_id": tokenizer.pad_id,
+        "precision": precision,
         "token_outputs": list(live.head.token_outputs),
         "has_masks": "masked_lm_positions" in live.head.inputs,
         row_blocks.SHARED: [],

@@ -16,10 +16,11 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError, reason_of
-from bert_tf.export import about_file, engines, host, loaded_model, row_blocks
+from bert_tf.export import about_file, engines, host, host_settings, loaded_model, row_blocks, text_function
 from bert_tf.export.about_file import EXTRA
 from bert_tf.export.host import Row
 from bert_tf.export.predictor import Predictor
+from bert_tf.export.saved_network import SavedNetwork
 from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.model.static_shapes import Placement
@@ -163,18 +164,30 @@ def load(folder: str, engine: str = AUTO) -> Predictor | None:
 def open_model(folder: str, engine: str = AUTO, *, jit_compile: str = "auto", texts: int | None = None) -> TextFunction:
     """Opens the model in a folder that `loaded_model.find` returned: an export or a checkpoint.
 
-    engine: see `choose`. jit_compile: of TensorFlow, see `loaded_model.signatures`. texts: of a checkpoint, see
+    engine: see `choose`. jit_compile: see TensorFlowNetwork. texts: of a checkpoint, see
     `live_model.task_of`.
     """
     found = load(folder, engine)
     if found is not None:
         return found
     if loaded_model.is_export(folder):
-        return loaded_model.Export(folder, jit_compile=jit_compile)
+        return of_saved_model(folder, jit_compile=jit_compile)
     ensure_started()
     from bert_tf.export import live_model
 
     return live_model.predictor_at(folder, texts, jit_compile=jit_compile)
+
+
+def of_saved_model(folder: str, *, jit_compile: str = "auto") -> TextFunction:
+    """The export in a folder by TensorFlow; see `open_model`."""
+    settings = host_settings.read(folder)
+    if settings is None:
+        return loaded_model.Export(folder)
+    network, about = SavedNetwork(folder, settings, jit_compile), about_file.read(folder)
+    batch_size = text_function.STATIC_BATCH_SIZE if network.static else text_function.BATCH_SIZE
+    found = Predictor(folder, network, settings, about, tokenizer_of(folder), batch_size=batch_size)
+    found.head = loaded_model.head_of(folder, found.outputs_told)
+    return found
 
 
 def load_for_vectors(path: str, engine: str = AUTO) -> Predictor | None:

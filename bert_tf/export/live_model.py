@@ -19,9 +19,7 @@ from bert_tf.errors import UserError
 from bert_tf.export import about_file, tagged_words, text_function
 from bert_tf.export.keras_network import KerasNetwork
 from bert_tf.export.predictor import Predictor, VectorExtractor
-from bert_tf.export.static_signature import static_signatures
 from bert_tf.export.text_function import Signature, TextFunction
-from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.masked_lm import MaskedLm, mask_filling
@@ -103,9 +101,9 @@ def predictor_of(path: str, loaded: Checkpoint, task: Any, *, jit_compile: str =
     is_static = backend.should_jit(jit_compile)
     batch_size = text_function.STATIC_BATCH_SIZE if is_static else text_function.BATCH_SIZE
     if own is None or "." in (kind or ""):  # answers of heads from outside are TensorFlow's
-        return _by_signatures(path, task.signatures(model, loaded.require_tokenizer(path)), kind, about, jit_compile)
+        return _by_signatures(path, task.signatures(model, loaded.require_tokenizer(path)), kind, about)
     settings = settings_of(loaded, own)
-    network = KerasNetwork(model, path, settings, jit_compile, task.choice if isinstance(task, Features) else None)
+    network = KerasNetwork(model, path, settings, jit_compile, task.vector_choice(model.config))
     found = Predictor(path, network, settings, about, loaded.host_tokenizer, heads.get(kind or ""), batch_size)
     found.labels = tuple(own_about.get("labels") or ())  # () of choices, which have numbers
     return found
@@ -134,12 +132,8 @@ def vectors_of(
     return VectorExtractor(network, choice, loaded.host_tokenizer, splits_pairs=splits_pairs)
 
 
-def _by_signatures(
-    path: str, functions: dict[str, Any], kind: str | None, about: Mapping[str, Any], jit_compile: str
-) -> TextFunction:
+def _by_signatures(path: str, functions: dict[str, Any], kind: str | None, about: Mapping[str, Any]) -> TextFunction:
     """A model whose task has functions on strings only."""
-    stages = {name: each._asdict() for name, each in stages_of(functions).items()}
-    functions = static_signatures(functions, stages, jit_compile)
     found = Signature(functions["serving_default"], path)
     if tagged_words.SIGNATURE in functions:
         found.word_tagger = tagged_words.WordTagger(functions[tagged_words.SIGNATURE])

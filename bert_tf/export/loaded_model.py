@@ -16,16 +16,14 @@ from bert_tf.checkpoints import formats, tensorflow_weights
 from bert_tf.config import segments
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import about_file, graph_operations
-from bert_tf.export.static_signature import static_signatures
 from bert_tf.export.tagged_words import SIGNATURE, WordTagger
 from bert_tf.export.text_function import Signature
 from bert_tf.heads.base.head import Head
-from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.lazy import tf
 from bert_tf.runtime.tensorflow_startup import ensure_started
 
-SAVED_MODEL = "saved_model.pb"
+SAVED_MODEL, DEFAULT = "saved_model.pb", "serving_default"
 
 
 def check_free(target: str, *, overwrite: bool) -> None:
@@ -73,24 +71,23 @@ def _is_checkpoint(path: str) -> bool:
 
 
 class Export(Signature):
-    """A signature of a SavedModel.
+    """The default signature of a SavedModel without functions of rows, such as one of a head from outside.
 
     Attributes:
         folder: the folder of the SavedModel.
         signatures: {name: function} of all its signatures.
     """
 
-    def __init__(self, folder: str, signature: str = "serving_default", *, jit_compile: str = "auto") -> None:
-        """Loads the folder; starts TensorFlow. jit_compile: see `signatures`.
+    def __init__(self, folder: str) -> None:
+        """Loads the folder; starts TensorFlow.
 
-        Raises:
-            UserError: the folder is damaged, lacks the signature, or the signature takes something but strings.
+        Raises UserError if it is damaged, lacks the signature, or the signature takes something other than strings.
         """
-        self.signatures = signatures(folder, jit_compile=jit_compile)
-        if signature not in self.signatures:
+        self.signatures = signatures(folder)
+        if DEFAULT not in self.signatures:
             has = ", ".join(self.signatures) or "none"
-            raise UserError(f"The export {folder} has no signature {signature!r}; it has {has}.")
-        super().__init__(self.signatures[signature], folder, declared_inputs(folder))
+            raise UserError(f"The export {folder} has no signature {DEFAULT!r}; it has {has}.")
+        super().__init__(self.signatures[DEFAULT], folder, declared_inputs(folder))
         self.folder = folder
         if SIGNATURE in self.signatures:
             self.word_tagger = WordTagger(self.signatures[SIGNATURE])
@@ -112,35 +109,37 @@ def head_of(folder: str, outputs: Collection[str], inputs: Collection[str] | Non
     return heads.of_signature(inputs, outputs)
 
 
-def signatures(folder: str, *, jit_compile: str = "auto", texts: int | None = None) -> dict[str, Any]:
-    """Loads the SavedModel in a folder, or a checkpoint: {name: signature}; starts TensorFlow.
+def signatures(folder: str, texts: int | None = None) -> dict[str, Any]:
+    """{name: signature} of the SavedModel in a folder, or of a checkpoint; starts TensorFlow.
 
-    Raises UserError if it is damaged, or does more than compute, see `export.graph_operations`.
-
-    jit_compile: whether those that can be are compiled by XLA, in static shapes (`export.static_signature`): "true",
-    "false", or "auto", on GPUs and TPUs.
-    texts: of an example, for a checkpoint, which does not say it: see `live_model.signatures`.
+    texts: of an example, for a checkpoint, which does not say it: see `live_model.signatures`. Raises UserError as
+    `load` does.
     """
-    ensure_started()
     if not is_export(folder) and _is_checkpoint(folder):
+        ensure_started()
         from bert_tf.export import live_model
 
-        live = live_model.signatures(folder, texts)
-        parts = {name: each._asdict() for name, each in stages_of(live).items()}
-        functions = {name: function.get_concrete_function() for name, function in live.items()}
-        return static_signatures(functions, parts, jit_compile)
+        functions = live_model.signatures(folder, texts)
+        return {name: function.get_concrete_function() for name, function in functions.items()}
+    return dict(load(folder).signatures)
+
+
+def load(folder: str) -> Any:
+    """The SavedModel in a folder; starts TensorFlow.
+
+    Raises UserError if it is damaged, or does more than compute, see `export.graph_operations`.
+    """
+    ensure_started()
     graph_operations.check(folder)
     for library in text_operations():  # without the package tensorflow-text, which would load Keras too
         tf.load_op_library(library)  # loading one a second time does nothing
     try:
-        loaded = tf.saved_model.load(folder)
-        functions, stages = dict(loaded.signatures), getattr(loaded, "stages", {})
+        return tf.saved_model.load(folder)
     except Exception as error:  # a damaged file raises anything from DecodeError to AttributeError
         raise UserError(
             f"The export {folder} cannot be loaded ({reason_of(error)}): a file of it is damaged or missing; "
             "export it again."
         ) from None
-    return static_signatures(functions, stages, jit_compile, owner=loaded)
 
 
 def text_operations() -> list[str]:

@@ -23,12 +23,13 @@ from bert_tf.export import (
     attribution_signature,
     engine_models,
     engine_predictor,
+    host_settings,
+    keras_network,
     tf_examples,
     tokenizer_parity,
 )
 from bert_tf.export.about_file import EXTRA
 from bert_tf.heads.base.servable import Servable
-from bert_tf.heads.base.staged_signature import stages_of
 from bert_tf.model import attribution, weights
 from bert_tf.model.heads import BertModel
 from bert_tf.runtime import backend, files, machine_memory, tensorflow_startup
@@ -108,9 +109,13 @@ def export(
     live_precision = model.dtype_policy.compute_dtype
     try:
         with atomic_folder(folder, overwrite=True) as partial:
-            _save(_Serving(copy, signatures), partial)
+            settings, network = None, {}
+            if task.host_settings:
+                settings = host_settings.of_model(task.host_settings, copy, tokenizer.pad_id)
+                network = keras_network.saved_functions(copy, settings, task.vector_choice(copy.config))
+            _save(_Serving(copy, signatures, network), partial)
             write_json(os.path.join(partial, "about.json"), about)
-            _write_checkpoint_files(os.path.join(partial, EXTRA), model.config, tokenizer, about, task.host_settings)
+            _write_checkpoint_files(os.path.join(partial, EXTRA), model.config, tokenizer, about, settings)
             sentence_transformers.write(os.path.join(partial, EXTRA), task.sentence_vectors, model.config.hidden_size)
             exported = tf.saved_model.load(partial)
             if live_precision != precision:
@@ -206,11 +211,11 @@ class _Serving(tf.Module):
     The Keras model is in the closures of the functions only: TensorFlow's C++ loader fails on one as an attribute.
     """
 
-    def __init__(self, model: BertModel, signatures: Signatures) -> None:
+    def __init__(self, model: BertModel, signatures: Signatures, network: Mapping[str, Any]) -> None:
         super().__init__()
         self.weights = {name: variable.value for name, variable in weights.variables_by_name(model).items()}
         self.functions = dict(signatures)
-        self.stages = {name: stages._asdict() for name, stages in stages_of(signatures).items()}  # static_signature.py
+        self.network = dict(network)  # see saved_network.py
 
 
 def _save(serving: _Serving, folder: str) -> None:
@@ -228,16 +233,21 @@ def _write_checkpoint_files(
     config: BertConfig,
     tokenizer: Tokenizer,
     about: Mapping[str, Any],
-    host_settings: Mapping[str, Any] | None,
+    settings: Mapping[str, Any] | None,
 ) -> None:
-    """Writes configuration, vocabulary, casing, length and labels, with which the SavedModel is a checkpoint."""
+    """Writes host.json, and configuration, vocabulary, casing, length and labels: the SavedModel is a checkpoint too.
+
+    settings: content of host.json.
+    """
     files.make_folder(folder)
     config.write(os.path.join(folder, "bert_config.json"))
     vocabulary.write(os.path.join(folder, "vocab.txt"), tokenizer.vocabulary)
-    settings = special_tokens.settings(tokenizer.lower_case, tokenizer.special_tokens)
-    if host_settings and host_settings["stages"] == "texts" and not host_settings.get("windows"):
-        settings[MAX_LENGTH] = host_settings["max_seq_length"]
-    write_json(os.path.join(folder, "tokenizer_config.json"), settings)
+    of_tokenizer = special_tokens.settings(tokenizer.lower_case, tokenizer.special_tokens)
+    if settings and settings["stages"] == "texts" and not settings.get("windows"):
+        of_tokenizer[MAX_LENGTH] = settings["max_seq_length"]
+    write_json(os.path.join(folder, "tokenizer_config.json"), of_tokenizer)
+    if settings:
+        write_json(os.path.join(folder, os.path.basename(host_settings.NAME)), settings)
     write_json(os.path.join(folder, os.path.basename(about_file.HEAD)), about_file.of_head(about))
 
 

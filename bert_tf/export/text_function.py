@@ -12,7 +12,6 @@ import numpy as np
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export.batches import BatchFunction
-from bert_tf.export.static_signature import StaticSignature
 from bert_tf.heads.base.head import Head
 from bert_tf.runtime.lazy import tf
 
@@ -70,7 +69,7 @@ class TextFunction(abc.ABC):
 
 
 class Signature(TextFunction):
-    """A function on strings, of a SavedModel or of a live model."""
+    """A function on strings, of a SavedModel or of a live model, for heads that only TensorFlow can answer."""
 
     def __init__(self, function: Any, source: str, declared: Sequence[str] = ()) -> None:
         """Takes a tf.function with an input signature, or one of `signatures`; UserError if it takes no strings.
@@ -80,8 +79,6 @@ class Signature(TextFunction):
         self.source = source
         self._function = function.get_concrete_function() if hasattr(function, "get_concrete_function") else function
         self.inputs, self.has_order = _inputs_of(source, self._function, declared)
-        if isinstance(self._function, StaticSignature):
-            self.batch_size = STATIC_BATCH_SIZE
 
     def _run(self, columns: dict[str, list]) -> "dict[str, np.ndarray]":
         inputs = {name: tf.constant(texts, tf.string) for name, texts in columns.items()}

@@ -6,7 +6,6 @@ B instances per batch.
 import collections
 import contextlib
 import dataclasses
-import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -15,9 +14,11 @@ import numpy as np
 from google.protobuf import json_format
 
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model, text_function, whole_texts
+from bert_tf.export import engine_predictor, host_settings, loaded_model, text_function, whole_texts
+from bert_tf.export.engine_predictor import TENSORFLOW
+from bert_tf.export.loaded_model import DEFAULT
 from bert_tf.export.predictor import Predictor
-from bert_tf.export.static_signature import StaticSignature
+from bert_tf.export.tensorflow_network import TensorFlowNetwork
 from bert_tf.heads.base.answering import answer_of
 from bert_tf.runtime import files, machine_memory
 from bert_tf.runtime.lazy import module, tf
@@ -108,8 +109,8 @@ def _text_width(texts: np.ndarray, axis: int) -> int:
     return int(filled[-1]) + 1 if len(filled) else 0
 
 
-class EngineSignature(Signature):
-    """The default signature of an export, computed by another engine than TensorFlow."""
+class PredictorSignature(Signature):
+    """The default signature, computed by a Predictor."""
 
     def __call__(self, arrays: Arrays) -> Arrays:
         """See Signature; texts are bytes."""
@@ -133,8 +134,8 @@ class Served:
         """Loads it; raises UserError if it is neither an export nor a checkpoint, or does not fit into free memory.
 
         version: its number, as clients see it.
-        jit_compile, texts: see `loaded_model.signatures`; what is compiled in static shapes is compiled here.
-        predictor: the same export by another engine, which then answers instead of TensorFlow.
+        jit_compile, texts: see `engine_predictor.open_model`; static shapes are compiled here.
+        predictor: the export by an engine, which has the default signature only; None for TensorFlow.
         """
         self.name, self.version, self.folder = name, version, loaded_model.find(path)
         is_export = loaded_model.is_export(self.folder)
@@ -142,22 +143,20 @@ class Served:
         if predictor:
             stored = predictor.signature_def or {}
             inputs_and_outputs = (_specs_of_def(stored[side]) for side in ("inputs", "outputs"))
-            self.signatures = {"serving_default": EngineSignature(predictor.compute, *inputs_and_outputs)}
-            self._signature_defs: Mapping[str, Any] = {"serving_default": stored}
+            self.signatures = {DEFAULT: PredictorSignature(predictor.compute, *inputs_and_outputs)}
+            self._signature_defs: Mapping[str, Any] = {DEFAULT: stored}
         else:
             if is_export:
                 _check_memory(self.folder)
-            functions = loaded_model.signatures(self.folder, jit_compile=jit_compile, texts=texts)
-            self.signatures = {
-                key: Signature.of(function, loaded_model.declared_inputs(self.folder))
-                for key, function in functions.items()
-            }
-        if "serving_default" not in self.signatures:
-            raise UserError(f"The export {self.folder} has no signature serving_default: export it again.")
-        self._warm_up()
+            has_rows = not is_export or host_settings.read(self.folder) is not None
+            options: dict[str, Any] = {"jit_compile": jit_compile, "texts": texts}
+            model: Any = engine_predictor.open_model(self.folder, TENSORFLOW, **options) if has_rows else None
+            self._read_signatures(model, is_export=is_export, texts=texts)
+            if isinstance(model, Predictor):
+                predictor, own = model, self._default
+                self.signatures[DEFAULT] = PredictorSignature(model.compute, own.inputs, own.outputs)
+        self._warm_up(predictor)
         about = loaded_model.about(self.folder)
-        if not predictor:
-            self._signature_defs = _signature_defs(_stored_defs(self.folder) if is_export else self._live_defs())
         self._head = head = loaded_model.head_of(self.folder, self._default.outputs, self._default.inputs)
         self.kind, self.form = (head.kind, head.form) if head else ("other", "")
         self.labels, self.task = list(about.get("labels") or ()), str(about.get("task") or "")
@@ -167,21 +166,31 @@ class Served:
         self.results = run_results.read(self.folder, inputs)
         self._cuts: dict[str | None, whole_texts.Cuts | None] = {}
 
-    def _warm_up(self) -> None:
+    def _read_signatures(self, model: Any, *, is_export: bool, texts: int | None) -> None:
+        """The signatures of the folder, and their SignatureDefs. model: what answers, which may hold them already."""
+        is_loaded = is_export and model
+        functions = model.network.signatures if is_loaded else loaded_model.signatures(self.folder, texts)
+        declared = loaded_model.declared_inputs(self.folder)
+        self.signatures = {key: Signature.of(function, declared) for key, function in functions.items()}
+        if DEFAULT not in self.signatures:
+            raise UserError(f"The export {self.folder} has no signature {DEFAULT}: export it again.")
+        self._signature_defs = _signature_defs(_stored_defs(self.folder) if is_export else self._live_defs())
+
+    def _warm_up(self, predictor: Predictor | None) -> None:
         """Compiles all static shapes, and computes something: no client waits for the work that is done once."""
-        static: list[Any] = [
-            each.function for each in self.signatures.values() if isinstance(each.function, StaticSignature)
-        ]
-        with progress(f"compiling {self.name}, shapes", sum(len(each.ladder.shapes()) for each in static)) as report:
-            for number, _ in enumerate(itertools.chain(*(each.compile_all() for each in static)), 1):
-                report(number)
+        network = predictor.network if predictor else None
+        if predictor and isinstance(network, TensorFlowNetwork) and network.static:
+            (row, *_), _ = predictor.stages.read([["a"] * sum(count or 1 for count in predictor.inputs.values())])
+            with progress(f"compiling {self.name}, shapes", len(network.static.ladder.shapes())) as report:
+                for number, _ in enumerate(network.compile_all(row), 1):
+                    report(number)
         shapes = {name: [size or 1 for size in shape] for name, (_, shape) in self._default.inputs.items() if shape}
         with contextlib.suppress(Exception):  # it is only to warm up
             self._default({name: np.full(shape, b"a", object) for name, shape in shapes.items()})
 
     @property
     def _default(self) -> Signature:
-        return self.signatures["serving_default"]
+        return self.signatures[DEFAULT]
 
     def _live_defs(self) -> dict[str, Any]:
         """The SignatureDefs that the signatures of a checkpoint would have in an export."""

@@ -85,6 +85,9 @@ class FineTuningTask(TextTask):
     def eval_batches(self, batch_size: int, split: str = "dev") -> tf.data.Dataset:
         return self.split(split).batches(batch_size)
 
+    def vector_choice(self, config: BertConfig) -> Any:
+        return self.head.vector_choice(config)
+
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         return self.head.create_model(config, dtype=dtype)
 

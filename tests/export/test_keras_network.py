@@ -9,7 +9,8 @@ import tiny
 
 from bert_tf.errors import UserError
 from bert_tf.export.host import Row
-from bert_tf.export.keras_network import KerasNetwork
+from bert_tf.export.keras_network import KerasNetwork, saved_functions
+from bert_tf.export.tensorflow_network import RowFunctions, TensorFlowNetwork
 from bert_tf.heads.masked_lm import mask_filling
 from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
 from bert_tf.model import heads, weights
@@ -61,7 +62,7 @@ def test_rows_share_a_computation_without_effect(stages):
 def test_many_rows_pass_in_blocks(monkeypatch):
     found = network("tags")
     expected = found.numbers(ROWS)
-    monkeypatch.setattr("bert_tf.export.keras_network.POSITIONS_AT_ONCE", 20)
+    monkeypatch.setattr("bert_tf.export.tensorflow_network.POSITIONS_AT_ONCE", 20)
     assert [len(ROWS[block]) for block in found._blocks([len(row.ids) for row in ROWS])] == [1, 1, 2, 1]
     assert_same(found.numbers(ROWS), expected)
     assert found.numbers([]) == {}
@@ -97,8 +98,8 @@ def test_failures_of_tensorflow_are_one_sentence(monkeypatch, kind, message, jit
     def fail(_):
         raise kind(None, None, "OOM when allocating tensor")
 
-    monkeypatch.setattr(found, "_packed", lambda: fail)
-    monkeypatch.setattr(found, "_static", found._static and fail)
+    monkeypatch.setattr(found, "_functions", RowFunctions(fail, fail))
+    monkeypatch.setattr(found, "static", found.static and fail)
     with pytest.raises(UserError, match=message):
         found.numbers(ROWS)
 
@@ -110,3 +111,21 @@ def test_positions_of_masks_are_those_of_the_graph():
         config = dataclasses.replace(CONFIG, encoder=encoder, is_causal=is_causal)
         expected = mask_filling.output_positions(config, tf.constant([0, 1, 4])).numpy().tolist()
         assert output_positions(mask_filling.lm_kind(config), [0, 1, 4]) == expected
+
+
+@pytest.mark.parametrize("stages", MODELS)
+def test_functions_of_an_export_return_the_same_numbers(stages, tmp_path):
+    found, settings = network(stages), {"stages": stages, "pad_id": 0, "max_positions": 16}
+    choice = VectorChoice(layers=LAYERS, max_seq_length=16) if stages == "vectors" else None
+    module = tf.Module()
+    module.network = saved_functions(MODELS[stages], settings, choice)
+    module.weights = {name: x.value for name, x in weights.variables_by_name(MODELS[stages]).items()}
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    packed = loaded.network["packed"]
+    functions = RowFunctions(packed, packed, loaded.network.get("planned"))
+    expected = found.numbers(ROWS)
+    for jit_compile in ("false", "true"):
+        actual = TensorFlowNetwork(functions, "the export", settings, jit_compile)
+        assert_same(actual.numbers(ROWS), expected)
+        assert_same(actual.numbers(ROWS[:1]), found.numbers(ROWS[:1]))

@@ -203,7 +203,7 @@ def test_serve_takes_a_checkpoint(folders):
     assert served.kind == "multi_label" and served.labels == ["x", "y"]
     defs = served.metadata()["metadata"]["signature_def"]["signature_def"]["serving_default"]
     assert defs["inputs"]["text_a"]["dtype"] == "DT_STRING" and "probabilities" in defs["outputs"]
-    outputs = served.signatures["serving_default"]({"text_a": np.array(["a b"], object)})
+    outputs = served.signatures["serving_default"]({"text_a": np.array([b"a b"], object)})
     expected = 1 / (1 + np.exp(-logits_of(folders["several"], "a b")))
     np.testing.assert_allclose(outputs["probabilities"][0], expected, atol=1e-5)
     assert Served("x", folders["nli"]).kind == "classes"  # as its labels say

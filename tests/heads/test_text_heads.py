@@ -14,7 +14,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.config.train_config import LossSettings, TrainConfig
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import static_signature, tf_examples
+from bert_tf.export import tensorflow_network, tf_examples
 from bert_tf.export.saved_model import export
 from bert_tf.heads.base.text_rows import TextRows
 from bert_tf.heads.choice import MultipleChoice
@@ -276,13 +276,17 @@ def test_export_matches_the_model_also_in_static_shapes(tmp_path, monkeypatch):
     assert_serves(signatures, task, model, "test")
     assert formats.read(folder).max_seq_length == (None if task.head.windows else task.head.max_seq_length)
     device_graphs.assert_runs_anywhere(folder)
-    monkeypatch.setattr(static_signature, "Ladder", functools.partial(Ladder, rows=(1, 2)))
+    monkeypatch.setattr(tensorflow_network, "Ladder", functools.partial(Ladder, rows=(1, 2)))
     served = Served("pairs", folder, jit_compile="true")  # compiles all shapes
-    static = served.signatures["serving_default"].function
-    compiled = static._rows._compute.experimental_get_tracing_count()
+    static = served.signatures["serving_default"].function.__self__.network.static
+    compiled = static._compute.experimental_get_tracing_count()
     assert compiled == len(static.ladder.shapes()) == 2
-    assert_serves({name: each.function for name, each in served.signatures.items()}, task, model, "test")
-    assert static._rows._compute.experimental_get_tracing_count() == compiled, "no request waits for a compiler"
+    strings = {name: np.array(values, object) for name, values in examples["serving_default"].items()}
+    answers = served.signatures["serving_default"](strings)
+    for name, expected in signatures["serving_default"](**{n: tf.constant(x) for n, x in strings.items()}).items():
+        if expected.dtype != tf.string:
+            np.testing.assert_allclose(answers[name], expected, atol=1e-5)
+    assert static._compute.experimental_get_tracing_count() == compiled, "no request waits for a compiler"
 
 
 def test_classifier_applies_dropout_to_the_pooled_output_in_training():

@@ -13,6 +13,8 @@ from training_steps import CONFIG, learner, passes
 from bert_tf.data.examples import Example
 from bert_tf.data.questions import Question
 from bert_tf.errors import UserError
+from bert_tf.export import host, host_settings, row_blocks
+from bert_tf.export.keras_network import KerasNetwork
 from bert_tf.heads.base.text_windows import Windows
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
@@ -27,6 +29,7 @@ from bert_tf.model import heads, static_rows, xla_rowwise
 from bert_tf.model.static_shapes import Ladder
 from bert_tf.runtime import backend
 from bert_tf.tasks.task import FineTuningTask
+from bert_tf.text import host_tokenizer_kinds
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator
@@ -134,10 +137,13 @@ ANSWERED = {
 def test_answers_compile(name, tmp_path):
     task, *texts = ANSWERED[name](tmp_path)
     model = task.create_model(dataclasses.replace(MODEL, vocab_size=task.tokenizer.size))
-    stages = task.signatures(model, task.tokenizer)["serving_default"].stages
-    rows = {name: x.numpy() for name, x in stages.read(*map(tf.constant, texts))[0].items()}
+    on_host = host_tokenizer_kinds.create(task.tokenizer.vocabulary)
+    settings = host_settings.of_model(task.host_settings, model, on_host.pad_id)
+    stages = host.stages(settings, {"kind": task.head.kind, "labels": list(task.head.labels)}, on_host)
+    rows = row_blocks.inputs_of(stages.read([[each for (each,) in texts]])[0], {**settings, "has_masks": False})
     (placement,) = Ladder(12, texts_per_row=2, rows=(1,)).place(rows["lengths"])
-    assert_compiles(lambda inputs: stages.compute(inputs), static_rows.inputs_of(rows, placement))
+    planned = KerasNetwork(model, "the model", settings, "true").static._compute.python_function
+    assert_compiles(planned, static_rows.inputs_of(rows, placement))
 
 
 def test_whole_pretraining_step_and_evaluation_compile():

@@ -8,6 +8,7 @@ from typing import Any
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
+from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime.lazy import keras
 from bert_tf.text.tokenizer import Tokenizer
 
@@ -25,6 +26,10 @@ class Servable(abc.ABC):
     name: str
     host_settings: Mapping[str, Any] | None = None
     sentence_vectors: SentenceVectors | None = None
+
+    def vector_choice(self, config: BertConfig) -> VectorChoice | None:
+        """The vectors that its network returns; None for the numbers of a head. config: of the model."""
+        return None
 
     @abc.abstractmethod
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:

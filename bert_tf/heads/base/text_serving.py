@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bert_tf.heads.base.staged_signature import staged_signature
+from bert_tf.heads.base.string_signature import string_signature
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.text.tokenizer import Tokenizer
@@ -33,5 +33,4 @@ def signatures(head: Any, model: keras.Model, tokenizer: Tokenizer) -> dict[str,
         return {**predictions, **head.label_names(predictions)}
 
     specs = [tf.TensorSpec([None, *shape], tf.string, name) for name, shape in shapes.items()]
-    is_static = head.windows is None and head.rows_per_example == 1 and model.encoder.takes_row_tables
-    return {"serving_default": staged_signature(read, compute, answer, specs, is_static=is_static)}
+    return {"serving_default": string_signature(read, compute, answer, specs)}

@@ -217,6 +217,10 @@ class TunedHead(Head):
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """See `training.task.Task`."""
 
+    def vector_choice(self, config: BertConfig) -> Any:
+        """See `heads.base.servable`."""
+        return None
+
     @property
     def host_settings(self) -> dict[str, Any] | None:
         """See `heads.base.servable`."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.heads.base.staged_signature import staged_signature
+from bert_tf.heads.base.string_signature import string_signature
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.runtime import backend
 from bert_tf.runtime.lazy import keras, tf
@@ -79,9 +79,7 @@ def next_sentence_signature(model: keras.Model, tokenizer: Tokenizer) -> dict[st
         outputs = model({**rows, "masked_lm_positions": no_positions}, packing=PackingSpec.dynamic())
         return {"is_next": tf.nn.softmax(outputs["next_sentence_logits"])[:, 0]}
 
-    is_static = model.encoder.takes_row_tables
-    signature = staged_signature(read, compute, lambda numbers, rest: numbers, strings, is_static=is_static)
-    return {"next_sentence": signature}
+    return {"next_sentence": string_signature(read, compute, lambda numbers, rest: numbers, strings)}
 
 
 def fill_mask(model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bert_tf.heads.base.staged_signature import staged_signature
+from bert_tf.heads.base.string_signature import string_signature
 from bert_tf.heads.span.answer_search import Search
 from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.span.spans import CANDIDATES, GraphSearch
@@ -44,8 +44,7 @@ def signature(model: keras.Model, tokenizer: Tokenizer, windows: QuestionWindows
         return {**best, "answers": answers["texts"], **n_best, "null_score": answers["null_scores"]}
 
     specs = [tf.TensorSpec([None], tf.string, name) for name in ("question", "context")]
-    is_static = model.encoder.takes_row_tables
-    return staged_signature(read, compute, answer, specs, is_static=is_static, in_blocks=_in_blocks)
+    return string_signature(read, compute, answer, specs, in_blocks=_in_blocks)
 
 
 def _in_blocks(

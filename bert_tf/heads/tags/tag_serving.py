@@ -8,7 +8,6 @@ ideograph by itself; but marks such as the hyphen belong to the word if they are
 "AT&T". Most files of tagged words are split like this. The signature `words` takes other words.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -18,11 +17,12 @@ import tensorflow as tf
 
 from bert_tf.data.conll_files import Sentence
 from bert_tf.data.tag_schemes import TagSet
-from bert_tf.heads.base.staged_signature import OfRows, staged_signature, with_parameters
+from bert_tf.heads.base.string_signature import with_parameters
 from bert_tf.heads.tags import graph_decoding
 from bert_tf.heads.tags.tag_windows import TagWindows, tokenize_words
 from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.runtime import backend
 from bert_tf.text import whitespace
 from bert_tf.text.characters import is_cjk
 from bert_tf.text.ragged_scan import from_row_numbers, row_numbers
@@ -53,11 +53,8 @@ class Words(NamedTuple):
 class WordLogits:
     """Rows of tokens -> logits of words: here of a TokenClassifier, which labels every token.
 
-    A word is represented by the state of its first token, float32 [*S]. has_small_states: so small that those of all
-    tokens can be held.
+    A word is represented by the state of its first token, float32 [*S].
     """
-
-    has_small_states = True
 
     def state_shape(self, model: keras.Model) -> Sequence[int]:
         """S, the shape of a token's state."""
@@ -107,29 +104,13 @@ class TagServing:
     def _signature(self, read: Callable[[tf.Tensor], "Words"], answer: Answer, spec: tf.TensorSpec) -> Callable:
         """A signature: strings -> words of tokens -> labels and their probabilities -> answer."""
 
-        def read_rows(strings: tf.Tensor) -> tuple[Tensors, Tensors]:
-            words = read(strings)
-            rows, places = self._rows(words)
-            return rows, {**words.rest, **places, **words.columns, "count": tf.size(words.bounds) - 1}
-
-        def compute(rows: Tensors) -> Tensors:
-            return {"states": self.words.states(self.model, rows)}
-
-        def answer_rows(numbers: Tensors, rest: Tensors) -> Tensors:
-            places = tf.stack([rest["numbers"], rest["positions"]], -1)
-            states = self._of_all_words(tf.gather_nd(numbers["states"], places), rest)
-            return answer(*self._labels(states, rest), rest)
-
-        def at_once(strings: tf.Tensor) -> Tensors:
+        def signature(strings: tf.Tensor) -> Tensors:
             words = read(strings)
             rest = {**words.columns, "count": tf.size(words.bounds) - 1}
             return answer(*self._labels(self._states_in_blocks(words), rest), {**words.rest, **rest})
 
-        if self.words.has_small_states and self.model.encoder.takes_row_tables:
-            (size,) = self.words.state_shape(self.model)
-            in_blocks = functools.partial(_padded_blocks, size=size)
-            return staged_signature(read_rows, compute, answer_rows, [spec], in_blocks=in_blocks)
-        return tf.function(with_parameters(at_once, [spec.name]), input_signature=[spec], autograph=False)
+        named = with_parameters(backend.only_values()(signature), [spec.name])
+        return tf.function(named, input_signature=[spec], autograph=False)
 
     def _read_texts(self, text: tf.Tensor) -> "Words":
         ids, starts, ends = self.tokenizer.with_offsets(text)
@@ -257,18 +238,6 @@ def _shifted(x: tf.Tensor, first: Any) -> tf.Tensor:
 def _chosen(probabilities: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """The probabilities [N] of these labels [N], of those of all labels [N, C]."""
     return tf.gather(probabilities, labels, batch_dims=1)
-
-
-def _padded_blocks(of_rows: OfRows, rows: Tensors, *, size: int) -> Tensors:
-    """`of_rows` in blocks of rows: "states" [R, T, size], of which a block may have fewer positions."""
-    count, width = tf.unstack(tf.shape(rows["token_ids"]))
-
-    def block(first: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
-        states = of_rows({name: x[first:end] for name, x in rows.items()})["states"]
-        padded = tf.pad(states, [[0, 0], [0, width - tf.shape(states)[1]], [0, 0]])
-        return tf.reshape(padded, [-1, size])  # tokens
-
-    return {"states": tf.reshape(concat_blocks(block, count, [size]), [count, width, size])}
 
 
 def _entities(

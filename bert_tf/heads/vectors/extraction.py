@@ -167,7 +167,10 @@ class Features(Servable):
     @property
     def host_settings(self) -> dict[str, Any] | None:  # type: ignore[override]
         """See `export.host.vectors`."""
-        return self.choice.host_settings() if self.choice.is_of_last_layer else None
+        return self.choice.host_settings()
+
+    def vector_choice(self, config: BertConfig) -> VectorChoice:
+        return self.choice
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         return BertModel(config, dtype=dtype)

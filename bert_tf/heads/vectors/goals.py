@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data import examples
@@ -207,7 +208,10 @@ class VectorGoal(Vectors, TextHead):
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """Vectors of texts and of their tokens: see `extraction.Extractor.signatures`."""
-        return Extractor(model, tokenizer, self._choice(model.config.layers_with_states)).signatures()
+        return Extractor(model, tokenizer, self.vector_choice(model.config)).signatures()
+
+    def vector_choice(self, config: BertConfig) -> VectorChoice:
+        return self._choice(config.layers_with_states)
 
     @property
     def host_settings(self) -> dict[str, Any] | None:

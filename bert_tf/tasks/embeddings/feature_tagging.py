@@ -168,8 +168,6 @@ def _layers(feature_layers: str, config: BertConfig) -> LayerChoice:
 class FeatureWordLogits(tag_serving.WordLogits):
     """Rows of tokens -> vectors of words, as `feature_cache` computes them -> logits of a BiLstmTagger."""
 
-    has_small_states = False
-
     def state_shape(self, model: keras.Model) -> Sequence[int]:
         """[K, D]."""
         return model.count, model.config.hidden_size

@@ -12,7 +12,6 @@ from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.data import tag_schemes
 from bert_tf.data.tag_schemes import TagSet
-from bert_tf.export import static_signature
 from bert_tf.model import crf, functional_bert, heads, weights
 from bert_tf.recipes.finetuning import starting_point
 from bert_tf.training import distribute, learning_rates
@@ -123,13 +122,11 @@ def test_signatures_decode_like_file_prediction_whatever_shares_a_row(task, eval
     (words,) = task.head.serving_examples(task.split("dev"))["words"].values()
     labels, scores = task.head.word_predictions(predictions, task.split("dev"))
     signature = task.signatures(model, TOKENIZER)["words"]
-    stages = {"words": signature.stages._asdict()}
-    in_static_shapes = static_signature.static_signatures({"words": signature}, stages, "true")["words"]
-    for served in (signature(words=tf.constant(words)), in_static_shapes(words=tf.constant(words))):
-        for row, (numbers, own) in enumerate(zip(labels, scores, strict=True)):
-            tags = [tag.decode() for tag in served["tags"][row].numpy()]
-            assert tags[: len(numbers)] == [TAG_SET.labels[number] for number in numbers]
-            np.testing.assert_allclose(served["scores"][row, : len(own)], own, atol=1e-5)
+    served = signature(words=tf.constant(words))
+    for row, (numbers, own) in enumerate(zip(labels, scores, strict=True)):
+        tags = [tag.decode() for tag in served["tags"][row].numpy()]
+        assert tags[: len(numbers)] == [TAG_SET.labels[number] for number in numbers]
+        np.testing.assert_allclose(served["scores"][row, : len(own)], own, atol=1e-5)
     alone = [signature(words=tf.constant([row]))["scores"] for row in words]
     np.testing.assert_allclose(np.concatenate(alone), served["scores"], atol=1e-5)
     assert signature(words=tf.constant([["\u200b", ""]]))["tags"].numpy().tolist() == [[b"O", b""]]

@@ -1,0 +1,35 @@
+"""The network of an export: the functions of rows in its SavedModel, without the code of its model."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from bert_tf.errors import UserError
+from bert_tf.export import loaded_model
+from bert_tf.export.tensorflow_network import RowFunctions, TensorFlowNetwork
+from bert_tf.heads.vectors.vector_choice import VectorChoice
+
+
+class SavedNetwork(TensorFlowNetwork):
+    """A `predictor.Network` of a SavedModel.
+
+    Attributes:
+        signatures: {name: function on strings} of the export.
+    """
+
+    def __init__(self, folder: str, settings: dict[str, Any], jit_compile: str = "auto") -> None:
+        """Loads the SavedModel in a folder; starts TensorFlow.
+
+        settings: content of host.json. jit_compile: see TensorFlowNetwork. Raises UserError if it is damaged.
+        """
+        loaded = loaded_model.load(folder)
+        network = getattr(loaded, "network", {})
+        if "packed" not in network:
+            raise UserError(f"The SavedModel in {folder} has no functions of rows: export it again.")
+        self.signatures, self._loaded = dict(loaded.signatures), loaded  # which keeps the variables alive
+        functions = RowFunctions(network["packed"], network["packed"], network.get("planned"))
+        super().__init__(functions, folder, settings, jit_compile)
+
+    def of_vectors(self, choice: VectorChoice) -> Self:
+        """See `predictor.Network`."""
+        raise UserError(f"The SavedModel in {self.source} has no other vectors than those of its signatures.")
