@@ -22,7 +22,7 @@ import urllib.request
 import race
 import training_step
 
-from bert_tf.export import about_file, engine_predictor, loaded_model
+from bert_tf.export import about_file, engine_network, loaded_model
 
 LIMITS = {"command": 0.5, "text": 3.0, "first step": 10.0}  # seconds
 COMMANDS = ("--help", "convert --help", "vocabulary --help", "predict --help", "evaluate --help", "serve --help")
@@ -53,7 +53,7 @@ def main():
 
 def compare_engines(export, rounds):
     """Prints first answers of an export by each of its engines."""
-    names = ["tensorflow", *engine_predictor.available(export)]
+    names = ["tensorflow", *engine_network.available(export)]
     print("| engine | server, s | its memory, MB | `bert_tf.load` and a text, s |\n|---|---:|---:|---:|")
     for name in names:
         call = "embed" if export_makes_vectors(export) else "predict"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bert_tf.api.options import FineTuneOptions, PretrainOptions
     from bert_tf.api.training import Data, Run
     from bert_tf.config.segments import Segments
-    from bert_tf.export.engine_predictor import Engine
+    from bert_tf.export.opening import Engine
     from bert_tf.model.encoders.bert import Encoder
     from bert_tf.model.heads import (
         BertModel,

@@ -138,13 +138,40 @@ def test_folders_import_only_preceding_ones(path):
     assert imported <= {*FLOORS, "errors", "__version__"}, "a name that lies nowhere"
 
 
+@functools.cache
+def modules():
+    """{full name of a module: its path}."""
+    names = (path.relative_to(ROOT).with_suffix("").parts for path in SOURCES)
+    return {".".join(name).removesuffix(".__init__"): path for name, path in zip(names, SOURCES, strict=True)}
+
+
+@functools.cache
+def import_graph():
+    """{module: modules that it imports}, without itself and the packages it lies in."""
+    return {name: (imports(path) & modules().keys()) - {name, *parents(name)} for name, path in modules().items()}
+
+
 def test_modules_import_each_other_in_no_circle():
-    modules = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in SOURCES
-    }
-    graph = {name: (imports(path) & modules.keys()) - {name, *parents(name)} for name, path in modules.items()}
+    graph = import_graph()
     assert len(graph) > 300 and sum(map(len, graph.values())) > 1000
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+@pytest.mark.parametrize(
+    ("module", "most"),
+    [
+        ("bert_tf.training.loop", 7_000),  # no tokenizer, no files of records, no teacher
+        ("bert_tf.heads.classes", 12_500),
+        ("bert_tf.cli.commands.predict", 29_500),
+        ("bert_tf.api.bert", 45_000),
+    ],
+)
+def test_what_a_module_pulls_in_does_not_grow(module, most):
+    graph, found, new = import_graph(), set(), {module}
+    while new:
+        found |= new
+        new = set().union(*map(graph.__getitem__, new)) - found
+    assert sum(len(modules()[name].read_text(encoding="utf-8").splitlines()) for name in found) <= most
 
 
 def test_errors_import_nothing_of_the_package():
@@ -178,7 +205,7 @@ def test_kinds_of_heads_are_compared_in_their_folder_alone():
     # Columns of tables, parts of models and of the server's answers, entries of arrays: no kinds of heads. And Keras'
     # losses: models, below the heads, name them by their kinds.
     others = {
-        "export/engine_predictor.py",
+        "export/opening.py",
         "model/fitting.py",
         "model/layers.py",
         "reports/scoreboard.py",

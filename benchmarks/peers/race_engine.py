@@ -21,8 +21,8 @@ def main():
     folder = workload.with_name(f"{arguments.work['kind']}_{arguments.size}_{arguments.precision}")
     if not folder.exists():
         subprocess.run([sys.executable, __file__, *sys.argv[1:], f"--write={folder}"], check=True)
-    from bert_tf.export.engine_predictor import predictor_of
     from bert_tf.export.host import Row
+    from bert_tf.export.opening import predictor_of
 
     predictor, texts = predictor_of(str(folder), arguments.precision.partition("-")[0]), arguments.work["texts"]
     rows = [Row(text, [0] * len(text), [0]) for text in texts]

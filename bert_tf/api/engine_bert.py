@@ -10,7 +10,7 @@ from bert_tf.api.bert import Bert
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
-from bert_tf.export import engine_predictor, loaded_model
+from bert_tf.export import loaded_model, opening
 from bert_tf.export.predictor import Predictor
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime import files
@@ -61,12 +61,12 @@ class EngineBert(Bert):
     @property
     def config(self) -> BertConfig:  # type: ignore[override]
         """The configuration of the encoder."""
-        return engine_predictor.config_of(self.path)
+        return opening.config_of(self.path)
 
     @property
     def sentence_vectors(self) -> SentenceVectors | None:  # type: ignore[override]
         """The settings of its vectors, as the export records them."""
-        return engine_predictor.sentence_vectors_of(self.path)
+        return opening.sentence_vectors_of(self.path)
 
     def _extractor(self, choice: VectorChoice) -> Any:
         return self._predictor.extractor(choice)
@@ -81,8 +81,8 @@ class EngineBert(Bert):
 
 
 def load(path: str | os.PathLike[str], engine: str, format_name: str | None = None) -> EngineBert | None:
-    """The export at a path by an engine; None for TensorFlow. See `engine_predictor.choose`."""
+    """The export at a path by an engine; None for TensorFlow. See `opening.choose`."""
     if format_name is not None:
         raise UserError("format_name is for checkpoints, which TensorFlow computes: leave it or engine out.")
-    predictor = engine_predictor.load(loaded_model.find(os.fspath(path)), engine)
+    predictor = opening.load(loaded_model.find(os.fspath(path)), engine)
     return None if predictor is None else EngineBert(predictor)

@@ -16,7 +16,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.errors import UserError, listed
-from bert_tf.export import engine_predictor, loaded_model
+from bert_tf.export import loaded_model, opening
 from bert_tf.reports import model_card
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.atomic_files import check_free
@@ -93,7 +93,7 @@ class SavedBert(BaseBert):
         from bert_tf.recipes import trained_model
 
         folder = checked_path(folder, "folder", FOLDER)
-        names = engine_predictor.names_of(",".join([engines] if isinstance(engines, str) else engines))
+        names = opening.names_of(",".join([engines] if isinstance(engines, str) else engines))
         if precision not in EXPORT_PRECISIONS:
             raise UserError(f"precision is {precision!r}; expected one of {', '.join(EXPORT_PRECISIONS)}.")
         loaded_model.check_free(folder, overwrite=overwrite)

@@ -4,7 +4,7 @@ import argparse
 
 from bert_tf.errors import leave_out
 from bert_tf.export import loaded_model
-from bert_tf.export.engine_predictor import AUTO
+from bert_tf.export.opening import AUTO
 from bert_tf.search.index import Index
 from bert_tf.search.index_files import IndexFiles
 

@@ -10,8 +10,8 @@ from bert_tf.config import segments
 from bert_tf.config.device_options import XLA_CACHE_HELP
 from bert_tf.config.train_config import JIT_CHOICES
 from bert_tf.errors import UserError, leave_out
-from bert_tf.export import engine_predictor
-from bert_tf.export.engine_predictor import AUTO, CHOICES, TENSORFLOW
+from bert_tf.export import opening
+from bert_tf.export.opening import AUTO, CHOICES, TENSORFLOW
 from bert_tf.export.predictor import Predictor
 from bert_tf.runtime import accelerators, process, tensorflow_startup, xla_options
 from bert_tf.text import special_tokens, vocabulary
@@ -87,7 +87,7 @@ def chosen_engine(arguments: argparse.Namespace, folder: str) -> str:
     """The engine for an export; one that the flag leaves open is printed."""
     if arguments.engine == AUTO and arguments.jit_compile == "true":
         return TENSORFLOW
-    name = engine_predictor.choose(folder, arguments.engine)
+    name = opening.choose(folder, arguments.engine)
     say_engine(arguments, name)
     return name
 
@@ -100,7 +100,7 @@ def say_engine(arguments: argparse.Namespace, name: str) -> None:
 
 def load_engine(arguments: argparse.Namespace, folder: str) -> Predictor | None:
     """The export by the engine that the flag names, see `chosen_engine`; None for TensorFlow."""
-    return engine_predictor.load(folder, chosen_engine(arguments, folder))
+    return opening.load(folder, chosen_engine(arguments, folder))
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:

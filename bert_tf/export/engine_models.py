@@ -14,8 +14,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import NoEngine
-from bert_tf.export import engine_predictor, engines, host, host_settings, row_blocks, tf_examples
-from bert_tf.export.engine_predictor import FOLDER, SETTINGS, EngineNetwork, sample
+from bert_tf.export import engine_network, engines, host, host_settings, opening, row_blocks, tf_examples
+from bert_tf.export.engine_network import FOLDER, SETTINGS, EngineNetwork, sample
 from bert_tf.export.host import Row
 from bert_tf.export.row_blocks import inputs_of
 from bert_tf.model import functional_bert, weights
@@ -62,7 +62,7 @@ def write(
     choice = task.vector_choice(model.config)
     if settings is None or not (choice is None or choice.is_of_last_layer):
         raise NoEngine(f"{task.name} is answered by TensorFlow only")
-    tokenizer = engine_predictor.tokenizer_of(folder)
+    tokenizer = opening.tokenizer_of(folder)
     stages = host.stages(settings, dict(about), tokenizer)
     arrays = {
         name: np.asarray(variable.value.numpy(), np.float32)
@@ -85,7 +85,7 @@ def write(
         "other_signatures": sorted(signatures.keys() - {"serving_default", tf_examples.NAME}) if by_default else [],
         "check": {"rows": [], "numbers": {}},
     }
-    checked = sorted(rows, key=lambda row: len(row.ids))[-engine_predictor.CHECKED :]
+    checked = sorted(rows, key=lambda row: len(row.ids))[-engine_network.CHECKED :]
     settings["check"] = _checked(live, checked, settings)
     path = os.path.join(folder, FOLDER)
     files.make_folder(path)
@@ -96,7 +96,7 @@ def write(
         engine, _, quantize = name.partition("_")
         files.make_folder(os.path.join(path, name))
         engines.write_network(engine, live, os.path.join(path, name), quantize=quantize or None, samples=samples)
-        outputs[name] = engine_predictor.predictor_of(folder, name, exact=True).outputs(texts)
+        outputs[name] = opening.predictor_of(folder, name, exact=True).outputs(texts)
         network = EngineNetwork(folder, name)
         settings["seconds"][name] = _seconds(network, rows)
         if _is_faster_shared(network, checked[-1], settings["max_positions"]):

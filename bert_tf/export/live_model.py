@@ -101,7 +101,7 @@ def predictor_of(path: str, loaded: Checkpoint, task: Any, *, jit_compile: str =
     is_static = backend.should_jit(jit_compile)
     batch_size = text_function.STATIC_BATCH_SIZE if is_static else text_function.BATCH_SIZE
     if own is None or "." in (kind or ""):  # answers of heads from outside are TensorFlow's
-        return _by_signatures(path, task.signatures(model, loaded.require_tokenizer(path)), kind, about)
+        return by_signatures(path, task.signatures(model, loaded.require_tokenizer(path)), kind, about)
     settings = settings_of(loaded, own)
     network = KerasNetwork(model, path, settings, jit_compile, task.vector_choice(model.config))
     found = Predictor(path, network, settings, about, loaded.host_tokenizer, heads.get(kind or ""), batch_size)
@@ -132,7 +132,7 @@ def vectors_of(
     return VectorExtractor(network, choice, loaded.host_tokenizer, splits_pairs=splits_pairs)
 
 
-def _by_signatures(path: str, functions: dict[str, Any], kind: str | None, about: Mapping[str, Any]) -> TextFunction:
+def by_signatures(path: str, functions: dict[str, Any], kind: str | None, about: Mapping[str, Any]) -> TextFunction:
     """A model whose task has functions on strings only."""
     found = Signature(functions["serving_default"], path)
     if tagged_words.SIGNATURE in functions:

@@ -22,9 +22,10 @@ from bert_tf.export import (
     attention_signature,
     attribution_signature,
     engine_models,
-    engine_predictor,
+    engine_network,
     host_settings,
     keras_network,
+    opening,
     tf_examples,
     tokenizer_parity,
 )
@@ -82,7 +83,7 @@ def export(
         with_attention: whether to add the signatures of `attention_signature` and, where the model has a prediction
             to explain, of `attribution_signature`.
         engine_names: other engines that get a model of their own in the export, see `engine_models.write`; with
-            [AUTO] the one of `engine_predictor.default_names`, unless that is not possible, which is logged.
+            [AUTO] the one of `opening.default_names`, unless that is not possible, which is logged.
         calibration: see there.
 
     Returns:
@@ -124,7 +125,7 @@ def export(
             live = {name: signature.python_function for name, signature in live_signatures.items()}  # not traced again
             _compare(exported, live, examples, max(TOLERANCES[precision], TOLERANCES[live_precision]))
             options = {"task": task, "model": copy, "about": about, "precision": precision, "calibration": calibration}
-            if list(engine_names) == [engine_predictor.AUTO]:
+            if list(engine_names) == [opening.AUTO]:
                 _add_default_engine(folder, partial, exported, tokenizer, **options)
             elif engine_names:
                 _add_engines(partial, exported, tokenizer, engine_names, **options)
@@ -148,14 +149,14 @@ def _check_fits(folder: StrPath, model: BertModel) -> None:
 
 def _add_default_engine(folder: StrPath, partial: str, exported: Any, tokenizer: Tokenizer, **options: Any) -> None:
     """Adds a model for the engine of "auto", if there is one; where that fails, the export is whole without it."""
-    names = engine_predictor.default_names()
+    names = opening.default_names()
     if not names:
         return
     try:
         _check_fits(folder, options["model"])
         _add_engines(partial, exported, tokenizer, names, by_default=True, **options)
     except Exception as error:  # converters raise many types
-        files.remove(os.path.join(partial, engine_predictor.FOLDER))
+        files.remove(os.path.join(partial, engine_network.FOLDER))
         reason = error.reason if isinstance(error, NoEngine) else reason_of(error).rstrip(".")
         log.warning("The export has no model for %s: %s.", listed(names), reason)
 
@@ -164,7 +165,7 @@ def _add_engines(
     partial: str, exported: Any, tokenizer: Tokenizer, names: Sequence[str], *, precision: str, **options: Any
 ) -> None:
     """Adds models for other engines; NoEngine if their tokens or answers differ from those of the SavedModel."""
-    tokenizer_parity.check(tokenizer, engine_predictor.tokenizer_of(partial))
+    tokenizer_parity.check(tokenizer, opening.tokenizer_of(partial))
     inputs = options["about"]["inputs"]
     count = sum(each or 1 for each in inputs.values())
     texts = [[TEXTS[(number + place) % len(TEXTS)] for place in range(count)] for number in range(len(TEXTS))]

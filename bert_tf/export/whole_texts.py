@@ -7,7 +7,7 @@ from typing import Any
 from bert_tf.checkpoints import sentence_transformers
 from bert_tf.checkpoints.checkpoint_files import read_max_length
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.export import about_file, engine_predictor, host, loaded_model
+from bert_tf.export import about_file, engine_network, host, loaded_model, opening
 from bert_tf.heads.vectors import sentence_choice
 from bert_tf.runtime import files
 
@@ -21,11 +21,11 @@ def of(folder: str, prompt: str | None = None) -> Cuts | None:
     Known for exports with a model for an engine, for text encoders and heads on whole texts in any form. prompt: the
     name of one that is not the default.
     """
-    if prompt is None and engine_predictor.available(folder):
-        settings = engine_predictor.settings_of(folder)
-        return _cuts(settings, about_file.read(folder), engine_predictor.tokenizer_of(folder))
+    if prompt is None and engine_network.available(folder):
+        settings = engine_network.settings_of(folder)
+        return _cuts(settings, about_file.read(folder), opening.tokenizer_of(folder))
     if loaded_model.is_export(folder):
-        extra = os.path.join(folder, engine_predictor.EXTRA)
+        extra = os.path.join(folder, about_file.EXTRA)
         if not files.is_file(os.path.join(extra, "bert_config.json")):
             return None  # that of others, or an older one
         about = about_file.read(folder)
@@ -36,7 +36,7 @@ def of(folder: str, prompt: str | None = None) -> Cuts | None:
         }
         config = BertConfig.from_json_file(os.path.join(extra, "bert_config.json"))
         recorded = sentence_transformers.read(extra, config.max_position_embeddings, has_length=False)
-        tokenizer = engine_predictor.tokenizer_of(folder)
+        tokenizer = opening.tokenizer_of(folder)
     else:
         from bert_tf.export import live_model
 

@@ -1,11 +1,11 @@
 """A model in every form it can be deployed in, side by side: live, SavedModel, and the installed engines.
 
-Each form gets the scores of a run's own evaluation rows, or those of a checkpoint on a file, its size, and the time of
-one text. B rows of a batch.
+Each form gets the scores on a run's own evaluation rows, or of a checkpoint on a file, its size, and the time per text.
 """
 
 import collections
 import dataclasses
+import functools
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,28 +13,41 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf import heads
 from bert_tf.checkpoints import formats
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data.examples import Example
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError, reason_of
-from bert_tf.export import engine_parity, engine_predictor, engines, loaded_model, prediction_inputs, text_function
+from bert_tf.export import (
+    engine_network,
+    engine_parity,
+    engines,
+    host_settings,
+    loaded_model,
+    opening,
+    prediction_inputs,
+    text_function,
+)
+from bert_tf.export.host import Row
+from bert_tf.export.predictor import Predictor
+from bert_tf.export.tensorflow_network import RowFunctions, TensorFlowNetwork
+from bert_tf.export.text_function import TextFunction
+from bert_tf.heads.masked_lm import MaskedLm
 from bert_tf.recipes import first_answer, trained_model
 from bert_tf.recipes.finetuning import scored_export
 from bert_tf.recipes.trained_model import TrainedModel
 from bert_tf.runtime import files
 from bert_tf.runtime.lazy import tf
 from bert_tf.tasks.task import FineTuningTask
+from bert_tf.tasks.text_task import TextTask
+from bert_tf.text import host_tokenizer_kinds
 from bert_tf.training.metric_sums import averages, sum_metrics
 from bert_tf.training.run_directory import recorded_flags
-from bert_tf.training.task import Task
 
 FILE = "deployments.json"
 LIVE, SAVED_MODEL = "live model", "SavedModel"
 FLOAT_BYTES = 4
-
-Arrays = dict[str, np.ndarray]
-Function = Callable[[Arrays], Mapping[str, Any]]
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -44,10 +57,10 @@ class Deployment:
     Attributes:
         name: "live model", "SavedModel", or an engine with its quantization.
         bytes: size of the weights, or of the files.
-        milliseconds: median time for one text; of an export with its tokenization.
-        start_seconds: median time of a new process until its first answer; of an export alone, as is the next.
+        milliseconds: median time for one text, with its tokenization.
+        start_seconds: median time of a new process until its first answer; for exports only, like the next.
         memory_bytes: largest memory of that process.
-        scores: on the evaluation rows; {} where they cannot be computed.
+        scores: on the evaluation rows; {} if they cannot be computed.
         error: why there is no such form, "" if there is one.
     """
 
@@ -61,20 +74,59 @@ class Deployment:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Rows:
-    """The evaluation rows: a split of a task, of which `count` rows are computed in batches of `batch_size`."""
+class Held:
+    """What is scored: the first texts, questions or sentences of a split, or rows of pre-training."""
 
-    task: Task
+    task: TextTask
     split: str
-    count: int
+    most: int
     batch_size: int
 
-    def __iter__(self) -> Iterator[Any]:
-        """Yields batches, cut to their longest row."""
-        for batch in self.task.eval_batches(self.batch_size, self.split).take(-(-self.count // self.batch_size)):
-            longest = int(np.max(batch["lengths"])) if "lengths" in batch else None
-            cut = {name: batch[name][..., :longest] for name in ("token_ids", "segment_ids") if name in batch}
-            yield batch | cut
+    @property
+    def count(self) -> int:
+        """The number of them."""
+        if isinstance(self.task, FineTuningTask):
+            return len(self.task.head.items(self.task.split(self.split))[: self.most])
+        return sum(len(batch["lengths"]) for batch in self._batches())
+
+    def example(self) -> Example:
+        """The one that is timed."""
+        if isinstance(self.task, FineTuningTask):
+            return self.task.head.demo_examples(self.task.split(self.split), 1)[0]
+        return Example("0", tuple(self.task.row_texts({k: x[:1] for k, x in next(iter(self._batches())).items()})))
+
+    def scores_of(self, model: Any) -> dict[str, float]:
+        """The scores of a TextFunction; of pre-training those of a Predictor's network."""
+        if isinstance(self.task, FineTuningTask):
+            return scored_export.score_split(model, self.task, self.split, self.most, batch_size=self.batch_size)
+        sums = collections.defaultdict[str, Any](lambda: np.zeros(2))
+        for batch in self._batches():
+            outputs = {name: tf.stack(values) for name, values in model.network.numbers(_rows_of(batch)).items()}
+            for name, value in sum_metrics(self.task.metrics(outputs, batch)).items():
+                sums[name] += value.numpy()
+        return averages(self.task, sums)
+
+    def _batches(self) -> Iterator[Mapping[str, Any]]:
+        yield from self.task.eval_batches(self.batch_size, self.split).take(-(-self.most // self.batch_size))
+
+
+def _rows_of(batch: Mapping[str, Any]) -> list[Row]:
+    """The rows of a batch of pre-training."""
+    names = ("token_ids", "segment_ids", "masked_lm_positions")
+    columns = zip(batch["lengths"].numpy(), *(batch[name].numpy() for name in names), strict=True)
+    return [Row(ids[:size].tolist(), kinds[:size].tolist(), masked.tolist()) for size, ids, kinds, masked in columns]
+
+
+class FunctionNetwork(TensorFlowNetwork):
+    """A `predictor.Network` of a function of rows that an engine has loaded."""
+
+    def __init__(self, name: str, function: Callable[..., Any], source: str, settings: dict[str, Any]) -> None:
+        super().__init__(RowFunctions(function, function), source, settings, "false")
+        self.name = name
+
+    def _outputs(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        outputs: dict[str, np.ndarray] = self._functions.packed(inputs)
+        return outputs
 
 
 def compare(
@@ -105,27 +157,17 @@ def compare(
     if max_rows < 1 or batch_size < 1:
         raise UserError(f"max_rows is {max_rows} and batch_size {batch_size}; expected 1 or more.")
     run = _with_rows_of(file, path, reads or {}) if file else trained_model.read(path)
-    rows = _rows_of(run, path, max_rows, batch_size)
-    first = next(iter(rows))
-    row = {name: tensor[:1] for name, tensor in first.items()}
-    live = _live_function(run.model, row)
-    live_scores, items = _scores(live, rows)
-    deployments = [
-        Deployment(
-            name=LIVE,
-            bytes=FLOAT_BYTES * run.model.count_params(),
-            milliseconds=_milliseconds(live, _arrays(row)),
-            scores=live_scores,
-        ),
-        *(exported := list(_exported(run, "" if file else path, rows, items, row, names))),
-        *_engines(path, rows, row, names, [each.name for each in exported]),
-    ]
+    held = _held_out(run, path, max_rows, batch_size)
+    live = Deployment(name=LIVE, bytes=FLOAT_BYTES * run.model.count_params())
+    _score(live, _live(run, path), held)
+    exported = list(_exported(run, "" if file else path, held, names))
+    others = _engines(run, path, held, names, [each.name for each in exported])
     return {
-        "task": rows.task.name,
-        "split": rows.split,
-        "rows": items,
-        "criterion": rows.task.criterion,
-        "deployments": [dataclasses.asdict(each) for each in deployments],
+        "task": held.task.name,
+        "split": held.split,
+        "rows": held.count,
+        "criterion": held.task.criterion,
+        "deployments": [dataclasses.asdict(each) for each in (live, *exported, *others)],
     }
 
 
@@ -148,7 +190,7 @@ def _labelled(file: str, task: Any, reads: Mapping[str, Any]) -> Any:
     return list(prediction_inputs.read(file, inputs, columns=columns, label=reads.get("label_column") or "label"))
 
 
-def _rows_of(run: TrainedModel, path: str, max_rows: int, batch_size: int) -> Rows:
+def _held_out(run: TrainedModel, path: str, most: int, batch_size: int) -> Held:
     task = run.task
     if not isinstance(task, FineTuningTask):
         folder = recorded_flags(path).get("records_dir") or os.path.join(path, "records")
@@ -158,45 +200,45 @@ def _rows_of(run: TrainedModel, path: str, max_rows: int, batch_size: int) -> Ro
         raise UserError(
             f"{path} has no labelled evaluation rows to compare on: train with a dev file, or pass a file with labels."
         )
-    return Rows(task=task, split=split, count=max_rows, batch_size=batch_size)
+    return Held(task=task, split=split, most=most, batch_size=batch_size)
 
 
-def _arrays(batch: Mapping[str, Any]) -> Arrays:
-    return {name: tensor.numpy() for name, tensor in batch.items()}
+def _score(found: Deployment, model: TextFunction, held: Held) -> None:
+    """Adds scores and time of a model."""
+    found.scores = held.scores_of(model)
+    examples: Any = [held.example()]
+    predict: Any = model.predict
+    found.milliseconds = 1000 * engine_parity.median_seconds([predict], examples)[0]
 
 
-def _live_function(model: Any, batch: Mapping[str, Any]) -> Function:
-    specs = {name: tf.TensorSpec([None] * x.shape.rank, x.dtype) for name, x in batch.items()}
-    call = tf.function(lambda inputs: model(inputs), input_signature=[specs], autograph=False)
-    return lambda arrays: call({name: tf.constant(value) for name, value in arrays.items()})
+def _live(run: TrainedModel, path: str) -> TextFunction:
+    """The model in this process."""
+    from bert_tf.export import keras_network, live_model
+
+    task, model = run.task, run.model
+    if task.host_settings is None:
+        return live_model.by_signatures(path, task.signatures(model, run.tokenizer), task.head.kind, _about(run))
+    choice = task.vector_choice(model.config)
+    return _predictor(run, path, lambda settings: keras_network.KerasNetwork(model, path, settings, choice=choice))
 
 
-def _milliseconds(function: Callable[[Any], Any], inputs: Any) -> float:
-    return 1000 * engine_parity.median_seconds([function], inputs)[0]
+def _predictor(run: TrainedModel, path: str, network: Callable[[dict[str, Any]], Any]) -> Predictor:
+    """The answers of a network, made by network(settings)."""
+    own, about = run.tokenizer, _about(run)
+    tokenizer = host_tokenizer_kinds.create(
+        own.vocabulary, own.lower_case, special_tokens_in_strings=own.special_tokens
+    )
+    settings = host_settings.of_model(run.task.host_settings, run.model, tokenizer.pad_id)
+    head = heads.get(about["kind"]) if about.get("kind") else MaskedLm
+    return Predictor(path, network(settings), settings, about, tokenizer, head)
 
 
-def _scores(function: Function, rows: Rows) -> tuple[dict[str, float], int]:
-    """The scores of a function of batches, and the number of texts, questions or sentences that they are of."""
-    task, sums = rows.task, collections.defaultdict[str, Any](lambda: np.zeros(2))
-    chunks: dict[str, list[np.ndarray]] = collections.defaultdict(list)
-    count = 0
-    for batch in rows:
-        outputs = {name: tf.convert_to_tensor(value) for name, value in function(_arrays(batch)).items()}
-        for name, value in sum_metrics(task.metrics(outputs, batch)).items():
-            sums[name] += value.numpy()
-        predictions = {name: value.numpy() for name, value in task.predictions(outputs, batch).items()}
-        count += len(batch["lengths"]) if "lengths" in batch else rows.batch_size
-        for name, values in predictions.items():
-            chunks[name].append(values[predictions["row_numbers"] > 0])
-    if not isinstance(task, FineTuningTask):
-        return averages(task, sums), count
-    found = {name: np.concatenate(parts) for name, parts in chunks.items()}
-    return task.scores(found, rows.split), task.head.answered(found, task.split(rows.split))
+def _about(run: TrainedModel) -> dict[str, Any]:
+    """Content of an about.json."""
+    return {"task": run.task.name, **(run.task.about() if isinstance(run.task, FineTuningTask) else {})}
 
 
-def _exported(
-    run: TrainedModel, path: str, rows: Rows, count: int, row: Mapping[str, Any], names: Sequence[str]
-) -> Iterator[Deployment]:
+def _exported(run: TrainedModel, path: str, held: Held, names: Sequence[str]) -> Iterator[Deployment]:
     """The export in the folder of the run, by TensorFlow and by each engine that it has a model for.
 
     path: "": one that is written to a temporary folder.
@@ -211,34 +253,22 @@ def _exported(
         except UserError as error:
             yield Deployment(name=SAVED_MODEL, error=str(error))
             return
-        others = [x for x in engine_predictor.available(folder) if not names or x.partition("_")[0] in names]
-        for engine in (engine_predictor.TENSORFLOW, *others):
+        others = [x for x in engine_network.available(folder) if not names or x.partition("_")[0] in names]
+        for engine in (opening.TENSORFLOW, *others):
             found = Deployment(name=engine.replace("_", " ") if engine in others else SAVED_MODEL)
             try:
-                _score_export(found, folder, engine, rows, count, row)
+                _score(found, opening.open_model(folder, engine), held)
+                found.start_seconds, found.memory_bytes = first_answer.measure(folder, engine, held.example())
             except UserError as error:
                 found.error = str(error)
+            own = os.path.join(folder, engine_network.FOLDER, engine if engine in others else "")
+            sizes = {file: files.size(file) for file in files.walk(folder)}
+            found.bytes = sum(size for file, size in sizes.items() if file.startswith(own) == (engine in others))
             yield found
 
 
-def _score_export(found: Deployment, folder: str, engine: str, rows: Rows, count: int, row: Mapping[str, Any]) -> None:
-    export = engine_predictor.open_model(folder, engine)
-    task = rows.task
-    if isinstance(task, FineTuningTask):
-        example = task.head.demo_examples(task.split(rows.split), 1)[0]
-        found.scores = scored_export.score_split(export, task, rows.split, count, batch_size=rows.batch_size)
-    else:
-        example = Example("0", tuple(task.row_texts(row)))
-    own = os.path.join(folder, engine_predictor.FOLDER, "" if engine == engine_predictor.TENSORFLOW else engine)
-    sizes = {file: files.size(file) for file in files.walk(folder)}
-    is_engine = engine != engine_predictor.TENSORFLOW
-    found.bytes = sum(size for file, size in sizes.items() if file.startswith(own) == is_engine)
-    found.milliseconds = _milliseconds(lambda examples: export.predict(examples), [example])
-    found.start_seconds, found.memory_bytes = first_answer.measure(folder, engine, example)
-
-
 def _engines(
-    path: str, rows: Rows, row: Mapping[str, Any], names: Sequence[str], known: Sequence[str]
+    run: TrainedModel, path: str, held: Held, names: Sequence[str], known: Sequence[str]
 ) -> Iterator[Deployment]:
     """Each engine, unquantized and in int8, written to a temporary folder, as far as its packages are installed.
 
@@ -254,31 +284,14 @@ def _engines(
                 target = os.path.join(folder, "engine")
                 try:
                     found.bytes = engines.write(checkpoint, target, name, quantize=quantize).size
-                    function = _engine_function(engines.load(target))
-                    found.scores, _ = _scores(function, rows)
-                    found.milliseconds = _milliseconds(function, _arrays(row))
+                    function = engines.load(target)
+                    make = functools.partial(FunctionNetwork, name, function, path)
+                    _score(found, _predictor(run, path, make), held)
                 except UserError as error:
                     found.error = str(error)
                 except Exception as error:  # engines raise many types
                     found.error = f"{name} failed: {reason_of(error)}"
             yield found
-
-
-def _engine_function(function: Callable[[Arrays], Arrays]) -> Function:
-    """An engine as a function of batches of a task: the choices of a text are rows of their own."""
-    from bert_tf.model.functional_bert import MASKS
-
-    def call(batch: Arrays) -> Arrays:
-        if "window_counts" in batch:
-            raise UserError("Texts in several windows are not inputs of other engines: long_texts=cut are.")
-        inputs = {name: batch[name] for name in MASKS.inputs if name in batch}
-        if inputs["token_ids"].ndim == 2:
-            return function(inputs)
-        shape = inputs["lengths"].shape  # [B, C]
-        flat = {name: x.reshape(-1, *x.shape[2:]) for name, x in inputs.items()}
-        return {"logits": function(flat)["logits"].reshape(shape)}
-
-    return call
 
 
 def lines(result: Mapping[str, Any]) -> Iterator[str]:

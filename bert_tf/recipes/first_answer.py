@@ -11,10 +11,10 @@ STARTS = 3
 CODE = """
 import pathlib, sys
 from bert_tf.data.examples import Example
-from bert_tf.export import engine_predictor
+from bert_tf.export import opening
 
 folder, engine, *texts = sys.argv[1:]
-engine_predictor.open_model(folder, engine).predict([Example("0", tuple(texts))])
+opening.open_model(folder, engine).predict([Example("0", tuple(texts))])
 status = pathlib.Path("/proc/self/status")  # getrusage has the memory of the process that started this one
 print(1024 * int(status.read_text().split("VmHWM:")[1].split()[0]) if status.exists() else 0)
 """

@@ -14,7 +14,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError, listed
-from bert_tf.export import engine_predictor, loaded_model
+from bert_tf.export import engine_network, loaded_model, opening
 from bert_tf.heads.base import text_lengths
 from bert_tf.heads.masked_lm.mask_filling import lm_kind, task_name
 from bert_tf.model import weights
@@ -96,7 +96,7 @@ def run_model(
     options: Flags, start: Checkpoint, taught_by: Checkpoint | None, manifest: Mapping[str, Any], folder: RunFolder
 ) -> None:
     """Creates task and model, trains, evaluates and exports."""
-    engine_predictor.names_of(options.export_engines)  # raises for one that cannot be written
+    opening.names_of(options.export_engines)  # raises for one that cannot be written
     # Devices, before any operation of TensorFlow
     strategy = initialization.start_devices(options.devices)
     from bert_tf.training.loop import train
@@ -239,11 +239,11 @@ def export_and_demo(
         examples=examples,
         about=about,
         with_attention=with_attention,
-        engine_names=engine_predictor.names_of(options.export_engines),
+        engine_names=opening.names_of(options.export_engines),
     )
     outputs = exported.signatures["serving_default"](text=tf.constant(sentences))
     filled = []
-    if engines := engine_predictor.available(folder.file("export")):
+    if engines := engine_network.available(folder.file("export")):
         print(f"The export has a model for {listed(engines)} too.")
     print("The export fills masks:")
     for sentence, tokens, scores in zip(sentences, outputs["pieces"].numpy(), outputs["scores"].numpy(), strict=True):

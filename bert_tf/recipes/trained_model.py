@@ -11,7 +11,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.options import check_recorded, fields_of
 from bert_tf.errors import UserError
-from bert_tf.export import engine_predictor
+from bert_tf.export import opening
 from bert_tf.heads.base.table_options import LabelOptions
 from bert_tf.heads.masked_lm.mask_filling import lm_kind, task_name
 from bert_tf.model import weights
@@ -213,7 +213,7 @@ def write_export(
 
     task, model, tokenizer, about = trained
     calibration: list[Any] = []
-    if engine_predictor.are_calibrated(engine_names):
+    if opening.are_calibrated(engine_names):
         if not isinstance(task, FineTuningTask):
             raise UserError("8 bits need the texts that a model was fine-tuned on: leave them out of engine.")
         calibration = [example.texts for example in task.head.demo_examples(task.split("train"), MAX_CALIBRATION)]

@@ -17,7 +17,7 @@ import numpy as np
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text
 from bert_tf.export import prediction_inputs
-from bert_tf.export.engine_predictor import AUTO, Engine
+from bert_tf.export.opening import AUTO, Engine
 from bert_tf.runtime import atomic_files, files, folder_lock
 from bert_tf.runtime.json_files import parse, read_json
 from bert_tf.runtime.progress import progress
@@ -61,7 +61,7 @@ def build(
         storage: of vectors, see `stored_vectors.STORAGES`; approximate search has float32 alone.
         batch_size: texts that are computed at once.
         overwrite: whether to replace an index.
-        engine: see `engine_predictor.choose`; searches compute by it too.
+        engine: see `opening.choose`; searches compute by it too.
         settings: fields of EmbedderSettings, such as pooling, where vectors shall not be made as the model says.
 
     Raises:

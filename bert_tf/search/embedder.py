@@ -14,7 +14,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, leave_out
-from bert_tf.export import engine_predictor
+from bert_tf.export import opening
 from bert_tf.export.batches import BatchFunction, predict_in_order
 from bert_tf.heads.vectors import sentence_choice
 from bert_tf.heads.vectors.sentence_choice import DOCUMENT, QUERY, SentenceOptions
@@ -52,9 +52,9 @@ class Embedder:
         path: str,
         settings: EmbedderSettings | None = None,
         batch_size: int = 64,
-        engine: str = engine_predictor.AUTO,
+        engine: str = opening.AUTO,
     ) -> None:
-        """Loads the model. Raises UserError where it makes no vectors. engine: see `engine_predictor.choose`."""
+        """Loads the model. Raises UserError where it makes no vectors. engine: see `opening.choose`."""
         given = settings or EmbedderSettings()
         model = _model(path, engine, given.segments)
         self.is_for_vectors = model.recorded is not None
@@ -123,12 +123,12 @@ def _prompt(name: str | None, text: str | None, default: str) -> dict[str, Any]:
 
 def _model(path: str, engine: str, segments: str | None) -> Model:
     """The model at a path, by an engine if it is an export with a model for it; segments: of a checkpoint."""
-    predictor = engine_predictor.load_for_vectors(path, engine)
+    predictor = opening.load_for_vectors(path, engine)
     if predictor:
         if segments:
             raise leave_out(f"segments={segments} has no effect on {path}, which keeps its own")
         folder = predictor.folder
-        recorded, config = engine_predictor.sentence_vectors_of(folder), engine_predictor.config_of(folder)
+        recorded, config = opening.sentence_vectors_of(folder), opening.config_of(folder)
         return Model(recorded, config, predictor.extractor)
     ensure_started()
     from bert_tf.checkpoints import pretrained

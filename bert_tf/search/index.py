@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bert_tf.errors import UserError
-from bert_tf.export.engine_predictor import AUTO, Engine
+from bert_tf.export.opening import AUTO, Engine
 from bert_tf.search import neighbors, words
 from bert_tf.search.building import build
 from bert_tf.search.embedder import Embedder
@@ -61,7 +61,7 @@ class Index:
         reranker: the path of a model of pairs; "" for none.
         reranker_label: see `Reranker`.
         batch_size: queries that are computed at once.
-        engine: see `engine_predictor.choose`; "auto": that which the index was made with, if one was named.
+        engine: see `opening.choose`; "auto": that which the index was made with, if one was named.
 
     Attributes:
         about: what the folder says of itself: model, pooling, count, dimensions, ...

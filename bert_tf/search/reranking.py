@@ -7,7 +7,7 @@ import numpy as np
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import engine_predictor, loaded_model
+from bert_tf.export import loaded_model, opening
 from bert_tf.export.batches import predict_in_order
 from bert_tf.export.text_function import TextFunction
 
@@ -35,7 +35,7 @@ class Reranker:
     @classmethod
     def load(cls, path: str, label: str = "") -> Self:
         """The reranker of an export, of a run with one, or of a checkpoint; raises UserError as the constructor."""
-        export = engine_predictor.open_model(loaded_model.find(path), engine_predictor.TENSORFLOW, texts=2)
+        export = opening.open_model(loaded_model.find(path), opening.TENSORFLOW, texts=2)
         return cls(export, export.labels, label)
 
     def __call__(self, query: str, texts: Sequence[str]) -> np.ndarray:

@@ -14,9 +14,9 @@ import numpy as np
 from google.protobuf import json_format
 
 from bert_tf.errors import UserError
-from bert_tf.export import engine_predictor, host_settings, loaded_model, text_function, whole_texts
-from bert_tf.export.engine_predictor import TENSORFLOW
+from bert_tf.export import host_settings, loaded_model, opening, text_function, whole_texts
 from bert_tf.export.loaded_model import DEFAULT
+from bert_tf.export.opening import TENSORFLOW
 from bert_tf.export.predictor import Predictor
 from bert_tf.export.tensorflow_network import TensorFlowNetwork
 from bert_tf.heads.base.answering import answer_of
@@ -134,7 +134,7 @@ class Served:
         """Loads it; raises UserError if it is neither an export nor a checkpoint, or does not fit into free memory.
 
         version: its number, as clients see it.
-        jit_compile, texts: see `engine_predictor.open_model`; static shapes are compiled here.
+        jit_compile, texts: see `opening.open_model`; static shapes are compiled here.
         predictor: the export by an engine, which has the default signature only; None for TensorFlow.
         """
         self.name, self.version, self.folder = name, version, loaded_model.find(path)
@@ -150,7 +150,7 @@ class Served:
                 _check_memory(self.folder)
             has_rows = not is_export or host_settings.read(self.folder) is not None
             options: dict[str, Any] = {"jit_compile": jit_compile, "texts": texts}
-            model: Any = engine_predictor.open_model(self.folder, TENSORFLOW, **options) if has_rows else None
+            model: Any = opening.open_model(self.folder, TENSORFLOW, **options) if has_rows else None
             self._read_signatures(model, is_export=is_export, texts=texts)
             if isinstance(model, Predictor):
                 predictor, own = model, self._default

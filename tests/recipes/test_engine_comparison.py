@@ -3,7 +3,6 @@
 import json
 import types
 
-import numpy as np
 import pytest
 import quick_exports
 import tensorflow as tf
@@ -97,20 +96,6 @@ def test_fewer_rows_and_engines_on_request(run):
     assert result["deployments"][1]["scores"]["accuracy"] == 1
     with pytest.raises(UserError, match="max_rows is 0"):
         engine_comparison.compare(str(run), max_rows=0, batch_size=2)
-
-
-def test_choices_are_rows_of_their_own_and_windows_are_refused():
-    def engine(inputs):
-        assert inputs["token_ids"].shape == (6, 4)
-        return {"logits": inputs["lengths"][:, None].astype(np.float32)}
-
-    lengths = np.array([[1, 2, 3], [4, 5, 6]])
-    ids = np.zeros([2, 3, 4], np.int32)
-    call = engine_comparison._engine_function(engine)
-    batch = {"token_ids": ids, "segment_ids": ids, "lengths": lengths, "labels": lengths[:, 0]}
-    np.testing.assert_array_equal(call(batch)["logits"], lengths)
-    with pytest.raises(UserError, match="Texts in several windows"):
-        call(batch | {"window_counts": lengths[:, 0]})
 
 
 def test_folder_that_is_no_run_is_refused(tmp_path, capsys):

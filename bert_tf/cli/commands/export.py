@@ -20,7 +20,7 @@ from bert_tf.cli import shared_flags
 from bert_tf.config import segments
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.errors import UserError, listed
-from bert_tf.export import engine_predictor, loaded_model
+from bert_tf.export import engine_network, loaded_model, opening
 from bert_tf.recipes import trained_model
 from bert_tf.reports import model_card
 from bert_tf.runtime import files
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--precision", choices=EXPORT_PRECISIONS, default="float32", help="of weights (float32)")
     parser.add_argument(
         "--engine",
-        default=engine_predictor.AUTO,
+        default=opening.AUTO,
         metavar="NAMES",
         help="add models for these engines, which answer without TensorFlow, comma-separated: openvino, onnx, and with "
         "weights of 8 bits openvino_int8, onnx_int8; none; auto: the first of openvino and onnx that is installed, if "
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    engine_names = engine_predictor.names_of(arguments.engine)
+    engine_names = opening.names_of(arguments.engine)
     folder = arguments.folder
     is_run = trained_model.is_run(folder) or not formats.is_checkpoint(folder)
     if is_run:
@@ -71,6 +71,6 @@ def run(arguments: argparse.Namespace) -> None:
         print(json.dumps({"export": target, "task": trained.task.name, "step": step}))
         return
     how = f", {training}," if training else ""
-    found = engine_predictor.available(target)
+    found = engine_network.available(target)
     engines = f" {listed(found)} gave the answers of TensorFlow." if found else ""
     print(f"Exported {folder}{how} to {target}.{engines}")

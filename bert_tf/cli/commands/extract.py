@@ -35,9 +35,9 @@ from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.config.sentence_vectors import NORMALIZE
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text
-from bert_tf.export import engine_predictor, prediction_inputs
+from bert_tf.export import opening, prediction_inputs
 from bert_tf.export.batches import BatchFunction, predict_in_order
-from bert_tf.export.engine_predictor import AUTO, TENSORFLOW
+from bert_tf.export.opening import AUTO, TENSORFLOW
 from bert_tf.export.predictor import Predictor
 from bert_tf.heads.vectors.text_vectors import Shape
 from bert_tf.heads.vectors.vector_choice import VectorChoice
@@ -86,7 +86,7 @@ def _engine(arguments: argparse.Namespace) -> Predictor | None:
         return None
     if given:
         raise UserError(f"{given[0]} requires engine={TENSORFLOW}: leave one of the two out.")
-    predictor = engine_predictor.load_for_vectors(arguments.source, arguments.engine)
+    predictor = opening.load_for_vectors(arguments.source, arguments.engine)
     if predictor:
         shared_flags.say_engine(arguments, predictor.engine)
     return predictor
@@ -96,9 +96,7 @@ def _checkpoint(arguments: argparse.Namespace, predictor: Predictor | None) -> C
     """The checkpoint of the flags; of an engine what it says of its vectors."""
     if predictor:
         folder = predictor.folder
-        return Checkpoint(
-            config=engine_predictor.config_of(folder), sentence_vectors=engine_predictor.sentence_vectors_of(folder)
-        )
+        return Checkpoint(config=opening.config_of(folder), sentence_vectors=opening.sentence_vectors_of(folder))
     return shared_flags.complete_checkpoint(formats.read(arguments.source), arguments)
 
 

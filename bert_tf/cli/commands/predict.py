@@ -33,7 +33,7 @@ from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import tables, text_lines
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text, leave_out, listed
-from bert_tf.export import about_file, engine_predictor, loaded_model, prediction_inputs, tagged_words, zero_shot
+from bert_tf.export import about_file, engine_network, loaded_model, opening, prediction_inputs, tagged_words, zero_shot
 from bert_tf.export.batches import BatchFunction, predict_in_order
 from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base import prediction_files
@@ -107,10 +107,10 @@ def _load(arguments: argparse.Namespace, folder: str) -> TextFunction:
     if not found:
         is_single = arguments.file is None and arguments.jit_compile == "auto"
         jit_compile = "false" if is_single else arguments.jit_compile
-        if is_single and arguments.engine == engine_predictor.AUTO:
+        if is_single and arguments.engine == opening.AUTO:
             _say_how_to_start_sooner(folder)
-        found = engine_predictor.open_model(
-            folder, engine_predictor.TENSORFLOW, jit_compile=jit_compile, texts=_number_of_texts(arguments, folder)
+        found = opening.open_model(
+            folder, opening.TENSORFLOW, jit_compile=jit_compile, texts=_number_of_texts(arguments, folder)
         )
     return _by_labels(arguments, found)
 
@@ -118,7 +118,7 @@ def _load(arguments: argparse.Namespace, folder: str) -> TextFunction:
 def _say_how_to_start_sooner(folder: str) -> None:
     """Prints how an export of this package gets a model for an engine, if it has none."""
     is_ours = files.is_file(os.path.join(folder, about_file.EXTRA, "bert_config.json"))
-    if is_ours and not engine_predictor.available(folder) and not accelerators.are_there():
+    if is_ours and not engine_network.available(folder) and not accelerators.are_there():
         print(
             "Computed by TensorFlow, which takes seconds to start; `bert-tf export RUN --overwrite` adds a model for "
             'OpenVINO, which starts sooner (pip install "bert-tf[openvino]").',
@@ -129,7 +129,7 @@ def _say_how_to_start_sooner(folder: str) -> None:
 @functools.lru_cache(maxsize=1)
 def _kept_export(folder: str, engine: str, jit_compile: str, texts: int | None) -> TextFunction:
     """The export, kept for the next file of this process."""
-    return engine_predictor.open_model(folder, engine, jit_compile=jit_compile, texts=texts)
+    return opening.open_model(folder, engine, jit_compile=jit_compile, texts=texts)
 
 
 def _by_labels(arguments: argparse.Namespace, export: Any) -> TextFunction:

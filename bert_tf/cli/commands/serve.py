@@ -30,8 +30,8 @@ import prometheus_client
 from bert_tf.cli import shared_flags
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.errors import UserError, leave_out, reason_of
-from bert_tf.export import engine_predictor, loaded_model
-from bert_tf.export.engine_predictor import AUTO
+from bert_tf.export import engine_network, loaded_model
+from bert_tf.export.opening import AUTO
 from bert_tf.export.predictor import Predictor
 from bert_tf.runtime import access_token, files, process
 from bert_tf.search.index import Index
@@ -152,8 +152,8 @@ def _load(arguments: argparse.Namespace, name: str, path: str, version: str, *, 
 
 def _engine(arguments: argparse.Namespace, folder: str) -> Predictor | None:
     """The export by the engine of the flags; None for TensorFlow, which "auto" is if it has more signatures."""
-    is_auto, has_settings = arguments.engine == AUTO, bool(engine_predictor.available(folder))
-    others = is_auto and has_settings and engine_predictor.settings_of(folder).get("other_signatures")
+    is_auto, has_settings = arguments.engine == AUTO, bool(engine_network.available(folder))
+    others = is_auto and has_settings and engine_network.settings_of(folder).get("other_signatures")
     if others and importlib.util.find_spec("tensorflow") is not None:
         return None
     return shared_flags.load_engine(arguments, folder)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError, count_text
-from bert_tf.export import engine_predictor
+from bert_tf.export import opening
 from bert_tf.recipes import advice, initialization, teacher
 from bert_tf.recipes.finetuning import baselines, few_examples, folds, preprocessed, starting_point, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
@@ -150,7 +150,7 @@ def _runs(options: FineTuningFlags) -> tuple[str, dict[str, FineTuningFlags]]:
 def _read(options: FineTuningFlags, folder: RunFolder, *, several: bool) -> Setup:
     """Reads checkpoint and data; errors in them are raised here, before anything is written."""
     # Checkpoint and devices
-    engine_predictor.names_of(options.export_engines)  # raises for one that cannot be written
+    opening.names_of(options.export_engines)  # raises for one that cannot be written
     start = initialization.resolve(options)
     rows = initialization.fitting_rows(options, start.config, may_be_shorter=True)
     options = options.with_defaults(rows, "")

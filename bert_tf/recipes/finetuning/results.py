@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from bert_tf.errors import listed
-from bert_tf.export import engine_predictor
+from bert_tf.export import engine_network, opening
 from bert_tf.export.loaded_model import declared_inputs
 from bert_tf.export.text_function import Signature
 from bert_tf.heads.base.answering import answered, texts_by_input
@@ -124,9 +124,9 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
         examples=task.head.serving_examples(task.split(split)),
         about=about,
         with_attention=options.export_attention,
-        engine_names=engine_predictor.names_of(options.export_engines),
+        engine_names=opening.names_of(options.export_engines),
     )
-    engines = engine_predictor.available(path)
+    engines = engine_network.available(path)
     added = f", with a model for {listed(engines)}" if engines else ""
     print(f"Export {path} verified against the model{added}. Examples:")
     exported = Signature(loaded.signatures["serving_default"], path, declared_inputs(path))

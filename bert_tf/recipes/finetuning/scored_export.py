@@ -14,7 +14,7 @@ from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import bad_rows, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import about_file, engine_predictor, loaded_model, prediction_inputs, tagged_words, text_function
+from bert_tf.export import about_file, loaded_model, opening, prediction_inputs, tagged_words, text_function
 from bert_tf.export.batches import predict_in_order
 from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base.tuned_head import TunedHead
@@ -84,18 +84,18 @@ def score(
     report: Report,
     jit_compile: str = "auto",
     texts: int | None = None,
-    engine: str = engine_predictor.TENSORFLOW,
+    engine: str = opening.TENSORFLOW,
 ) -> Scored:
     """Scores the export in a folder on a file; starts TensorFlow.
 
     about: of `about`. batch_size: None for what suits the device. report(rows): yields them, and may show progress.
-    jit_compile, texts: see `loaded_model.signatures`. engine: see `engine_predictor.choose`.
+    jit_compile, texts: see `loaded_model.signatures`. engine: see `opening.choose`.
 
     Raises UserError for a file without labels, for one that cannot be read, and for a label that the export does not
     know.
     """
     kind = heads.get(about["kind"])
-    export = engine_predictor.open_model(folder, engine, jit_compile=jit_compile, texts=texts)
+    export = opening.open_model(folder, engine, jit_compile=jit_compile, texts=texts)
     if issubclass(kind, Vectors) and len(comma_separated(about["reads"].get("text_columns"))) < 2:
         raise UserError(f"{folder} was trained on single texts, which nothing scores: evaluate it in training.")
     layout = _glue_layout(about)

@@ -19,7 +19,7 @@ from bert_tf.cli.commands import serve
 from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import NoEngine, UserError
-from bert_tf.export import engine_predictor, engines, loaded_model, row_blocks, saved_model
+from bert_tf.export import engine_network, engines, loaded_model, opening, row_blocks, saved_model
 from bert_tf.export.saved_model import export
 from bert_tf.heads.base.text_windows import Windows
 from bert_tf.heads.choice import MultipleChoice
@@ -71,11 +71,11 @@ def examples(count):
 
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory):
-    return make("classes", tmp_path_factory.mktemp("engines") / "export", engine_predictor.names_of("auto"))
+    return make("classes", tmp_path_factory.mktemp("engines") / "export", opening.names_of("auto"))
 
 
 def assert_same_answers(folder, name):
-    expected, actual = loaded_model.Export(folder), engine_predictor.predictor_of(folder, name)
+    expected, actual = loaded_model.Export(folder), opening.predictor_of(folder, name)
     assert (actual.inputs, list(actual.inputs), actual.labels, actual.task, actual.head) == (
         expected.inputs,
         list(expected.inputs),
@@ -138,7 +138,7 @@ def test_other_heads_are_answered_as_by_the_saved_model(kind, tmp_path, capsys):
     )
     texts = [Example(str(number), row) for number, row in enumerate(rows)]
     right, outputs = (
-        each.predict(texts) for each in (loaded_model.Export(folder), engine_predictor.predictor_of(folder, "openvino"))
+        each.predict(texts) for each in (loaded_model.Export(folder), opening.predictor_of(folder, "openvino"))
     )
     assert_same_outputs(outputs, right)
     if kind == "tags":
@@ -178,9 +178,9 @@ def test_other_heads_are_answered_as_by_the_saved_model(kind, tmp_path, capsys):
 @pytest.mark.slow
 def test_weights_of_8_bits_are_taken_by_name_alone(tmp_path):
     folder = make("classes", tmp_path / "export", ["onnx_int8"])
-    assert engine_predictor.choose(folder) == "tensorflow"
+    assert opening.choose(folder) == "tensorflow"
     right = loaded_model.Export(folder).predict(examples(1))["logits"]
-    logits = engine_predictor.load(folder, "onnx_int8").predict(examples(1))["logits"]
+    logits = opening.load(folder, "onnx_int8").predict(examples(1))["logits"]
     assert 0 < np.abs(logits - right).max() < 0.2 * np.abs(right).max()
 
 
@@ -214,7 +214,7 @@ def test_command_answers_without_tensorflow(classifier):
     assert done.returncode == 0, done.stderr
     assert done.stderr == "Computed by openvino; --engine=tensorflow uses TensorFlow.\n"
     assert_same_answers(classifier, "openvino")
-    outputs = engine_predictor.predictor_of(classifier, "openvino").predict([Example("0", ("The fox ran.",))])
+    outputs = opening.predictor_of(classifier, "openvino").predict([Example("0", ("The fox ran.",))])
     answer, label = done.stdout.splitlines()
     assert label == outputs["label"][0] == json.loads(answer)["label"]
     assert json.loads(answer)["probabilities"] == dict(zip(LABELS, outputs["probabilities"][0].tolist(), strict=True))
@@ -241,31 +241,31 @@ def test_signals_arrive_after_models_are_freed(classifier):
 
 
 def test_engine_is_chosen_by_what_is_there_and_mistakes_are_one_sentence(classifier, tmp_path, monkeypatch):
-    assert engine_predictor.choose(classifier) == "openvino"
-    assert engine_predictor.choose(classifier, "tensorflow") == "tensorflow"
+    assert opening.choose(classifier) == "openvino"
+    assert opening.choose(classifier, "tensorflow") == "tensorflow"
     with pytest.raises(UserError, match="has no model for onnx: `bert-tf export RUN --engine=onnx --overwrite`"):
-        engine_predictor.load(classifier, "onnx")
+        opening.load(classifier, "onnx")
     with pytest.raises(UserError, match="engine is 'torch'; expected one of auto, tensorflow, openvino, onnx"):
-        engine_predictor.load(classifier, "torch")
+        opening.load(classifier, "torch")
     monkeypatch.setattr(engines.engine_of("openvino"), "RUNTIME", "no_such_package")
-    assert engine_predictor.choose(classifier) == "tensorflow"
+    assert opening.choose(classifier) == "tensorflow"
     with pytest.raises(UserError, match=r'no_such_package is missing: pip install "bert-tf\[openvino\]"'):
-        engine_predictor.load(classifier, "openvino")
+        opening.load(classifier, "openvino")
 
 
 def test_default_is_the_first_engine_whose_models_can_be_written(monkeypatch):
-    assert engine_predictor.names_of("auto") == ["auto"] and engine_predictor.default_names() == ["openvino"]
-    assert engine_predictor.names_of("none") == engine_predictor.names_of("") == []
-    assert engine_predictor.names_of("onnx,openvino") == ["onnx", "openvino"]
+    assert opening.names_of("auto") == ["auto"] and opening.default_names() == ["openvino"]
+    assert opening.names_of("none") == opening.names_of("") == []
+    assert opening.names_of("onnx,openvino") == ["onnx", "openvino"]
     for wrong in ("auto,onnx", "none,onnx", "tensorflow"):
         with pytest.raises(UserError, match="expected auto, none, or some of openvino, onnx"):
-            engine_predictor.names_of(wrong)
+            opening.names_of(wrong)
     monkeypatch.setitem(engines.engine_of("openvino").PACKAGES, None, ("no_such_package",))
-    assert engine_predictor.default_names() == ["onnx"]
+    assert opening.default_names() == ["onnx"]
     monkeypatch.setitem(engines.engine_of("onnx").PACKAGES, None, ("onnxruntime", "no_such_package"))
-    assert engine_predictor.default_names() == [] and engine_predictor.names_of("auto") == ["auto"]
+    assert opening.default_names() == [] and opening.names_of("auto") == ["auto"]
     with pytest.raises(UserError, match=r'no_such_package is missing: pip install "bert-tf\[onnx\]"'):
-        engine_predictor.names_of("onnx")
+        opening.names_of("onnx")
 
 
 def failing(*_, **__):
@@ -284,7 +284,7 @@ def test_export_that_the_default_engine_cannot_hold_is_whole_without(tmp_path, m
     spoil(monkeypatch)
     folder = make("classes", tmp_path / "export", ["auto"])
     assert re.fullmatch(f"The export has no model for openvino: {reason}.*\\.", caplog.messages[-1])
-    assert not (tmp_path / "export" / "engines").exists() and engine_predictor.choose(folder) == "tensorflow"
+    assert not (tmp_path / "export" / "engines").exists() and opening.choose(folder) == "tensorflow"
     assert loaded_model.is_export(folder)
 
 
@@ -336,14 +336,14 @@ def test_about_json_that_was_changed_is_refused_by_every_engine(kind, tmp_path):
 
 def test_damaged_and_other_models_are_refused(classifier, tmp_path):
     folder = tmp_path / "export"
-    engine_predictor.files.copy_folder(classifier, str(folder))
+    engine_network.files.copy_folder(classifier, str(folder))
     original = (folder / "engines" / "host.json").read_text()
     settings = json.loads(original)
     for name, values in settings["check"]["numbers"].items():
         settings["check"]["numbers"][name] = [[-x for x in row] for row in values]
     (folder / "engines" / "host.json").write_text(json.dumps(settings))
     with pytest.raises(UserError, match="openvino gives other numbers for .*: logits differs by 2 of the largest"):
-        engine_predictor.load(str(folder), "openvino")
+        opening.load(str(folder), "openvino")
     settings = json.loads(original)
     damages = ({"stages": "rows"}, {"stages": 3}, {"precision": "half"}, {"check": []}, {"max_seq_length": "a"})
     for damage in (*damages, {"shares_rows": 3}):
@@ -351,18 +351,18 @@ def test_damaged_and_other_models_are_refused(classifier, tmp_path):
         with pytest.raises(
             UserError, match=r"host.json or about.json is damaged \(.*\): export it again with --engine"
         ):
-            engine_predictor.load(str(folder), "openvino")
+            opening.load(str(folder), "openvino")
     for stages, message in (("os.path", "names code outside of this package"), ("none", "There is no module 'none'")):
         (folder / "engines" / "host.json").write_text(json.dumps({**settings, "stages": stages}))
         with pytest.raises(UserError, match=message):
-            engine_predictor.load(str(folder), "openvino")
+            opening.load(str(folder), "openvino")
     (folder / "engines" / "host.json").write_text(json.dumps(settings))
     (folder / "engines" / "openvino" / "model.xml").write_text("<net")
     with pytest.raises(UserError, match="model in .* cannot be loaded .*: a file of it is damaged or missing"):
-        engine_predictor.load(str(folder), "openvino")
+        opening.load(str(folder), "openvino")
     (folder / "engines" / "host.json").write_text("{")
     with pytest.raises(UserError, match="host.json is not valid JSON"):
-        engine_predictor.load(str(folder), "openvino")
+        opening.load(str(folder), "openvino")
 
 
 def test_blocks_are_of_similar_lengths_or_share_rows():
@@ -382,6 +382,6 @@ def test_damage_that_openvino_finds_is_told_with_its_cause(classifier, tmp_path)
     shutil.copytree(classifier, folder)
     next(folder.rglob("model.xml")).write_text("<net")
     with pytest.raises(UserError, match="cannot be loaded") as error:
-        engine_predictor.predictor_of(str(folder), "openvino")
+        opening.predictor_of(str(folder), "openvino")
     assert "Exception from" not in str(error.value)
     assert "model.xml" in str(error.value).partition("cannot be loaded")[2]

@@ -1,0 +1,160 @@
+"""The network of an export computed by OpenVINO or ONNX Runtime, without importing TensorFlow.
+
+R rows.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from bert_tf.errors import UserError, reason_of
+from bert_tf.export import engines, host, row_blocks
+from bert_tf.export.host import Row
+from bert_tf.heads.vectors.vector_choice import VectorChoice
+from bert_tf.model.static_shapes import Placement
+from bert_tf.runtime import files, json_files, stopping
+
+FOLDER, SETTINGS = "engines", "host.json"
+INT8 = "_int8"  # how the names of models with weights of 8 bits end
+CHECKED = 2  # rows whose numbers are stored with a model, and compared where it is loaded
+FAR = {"float32": 1e-3, "bfloat16": 0.2, "float16": 0.2, "int8": 0.5}  # how far they may be on another machine
+
+
+class EngineNetwork:
+    """A `predictor.Network`: the engine's model of an export.
+
+    Attributes:
+        name: of the engine.
+        settings: the content of host.json.
+    """
+
+    def __init__(self, folder: str, engine: str, *, exact: bool = False) -> None:
+        """Loads the model.
+
+        exact: compute in float32 even if the export has a lower precision. Raises UserError if there is no such model,
+        the engine is not installed, or a file is damaged.
+        """
+        self.name, self._folder = engine, folder
+        if engine not in available(folder):
+            raise UserError(
+                f"{folder} has no model for {engine}: `bert-tf export RUN --engine={engine} --overwrite` writes it."
+            )
+        self.settings = settings_of(folder)
+        with refusing_damage(folder):
+            self._shares_rows = engine in self.settings.get(row_blocks.SHARED, ())  # older exports have no such entry
+        self._lock = threading.Lock()
+        self._function = _load(folder, engine, exact=exact or self.settings["precision"] == "float32")
+
+    def of_vectors(self, choice: VectorChoice) -> Self:
+        """See `predictor.Network`."""
+        if self.settings["stages"] != "vectors":
+            raise UserError(f"{self._folder} makes no vectors by {self.name}: load it without engine.")
+        if not choice.is_of_last_layer:
+            raise UserError(f"{self.name} has the last layer alone: leave layers out, or use --engine=tensorflow.")
+        return self
+
+    def numbers(self, rows: Sequence[Row]) -> host.Numbers:
+        """See `predictor.Network`. Raises UserError if the engine cannot compute them."""
+        lengths = [len(row.ids) for row in rows]
+        return self.compute_blocks(rows, row_blocks.plan(lengths, shares_rows=self._shares_rows))
+
+    def compute_blocks(self, rows: Sequence[Row], blocks: Sequence[Placement]) -> host.Numbers:
+        """The same in these blocks."""
+        found: dict[str, list[Any]] = {}
+        for block in blocks:
+            stopping.check()
+            try:
+                with self._lock:
+                    outputs = self._function(row_blocks.inputs_of(rows, self.settings, block))
+            except RuntimeError as error:
+                raise UserError(f"{self.name} cannot compute {self._folder} ({reason_of(error)}).") from None
+            for name, values in outputs.items():
+                of_tokens = name in self.settings["token_outputs"]
+                places = found.setdefault(name, [None] * len(rows))
+                for number, value in zip(block.indices, values, strict=True):
+                    places[number] = value[: len(rows[number].ids)] if of_tokens else value
+        return found
+
+    def check(self, stages: Any, labels: Sequence[str]) -> None:
+        """Raises UserError unless the numbers of some rows are as stored, and are of these labels."""
+        stages.read([[""] * sum(count or 1 for count in stages.inputs.values())])  # raises for damaged settings
+        stored = self.settings["check"]
+        rows = [Row(**row) for row in stored["rows"]]
+        lengths = [len(row.ids) for row in rows]
+        block = row_blocks.in_one_row(lengths) if row_blocks.SHARED in self.settings else row_blocks.alone(lengths)
+        numbers = self.compute_blocks(rows, [block])
+        size = stages.labels_of(numbers) if hasattr(stages, "labels_of") else None
+        if size is not None and size != len(labels):
+            raise UserError(
+                f"{self._folder} names {len(labels)} labels in about.json for the {size} numbers of its model: "
+                "export it again."
+            )
+        for name, expected in stored["numbers"].items():
+            for right, value in zip(expected, numbers[name], strict=True):
+                far = difference(np.array(right), sample(value))
+                if not far <= FAR["int8" if self.name.endswith(INT8) else self.settings["precision"]]:
+                    raise UserError(
+                        f"{self.name} gives other numbers for {self._folder} here than TensorFlow gave: {name} "
+                        f"differs by {far:.2g} of the largest value; use --engine=tensorflow, or export it here."
+                    )
+
+
+@contextlib.contextmanager
+def refusing_damage(folder: str) -> Iterator[None]:
+    """Raises UserError for settings of an export that lack a value, or have one of another kind."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        path = os.path.join(folder, FOLDER, SETTINGS)
+        raise UserError(f"{path} or about.json is damaged ({error!r}): export it again with --engine.") from None
+
+
+def available(folder: str) -> list[str]:
+    """The engines that an export has models for."""
+    path = os.path.join(folder, FOLDER)
+    has_settings = files.is_file(os.path.join(path, SETTINGS))
+    return [name for name in files.names(path) if name != SETTINGS] if has_settings else []
+
+
+def settings_of(folder: str) -> dict[str, Any]:
+    """The content of host.json; UserError where it is damaged."""
+    path = os.path.join(folder, FOLDER, SETTINGS)
+    values: dict[str, Any] = json_files.require_json(path, "what an export says to its engines")
+    missing = [name for name in ("stages", "precision", "seconds", "signature_def", "check") if name not in values]
+    if missing:
+        raise UserError(f"{path} lacks {missing[0]}: export it again with --engine.")
+    return values
+
+
+def sample(values: Any) -> np.ndarray:
+    """Some of the numbers of a row, which stand for all."""
+    flat = np.asarray(values, np.float64).reshape(-1)
+    return flat[:: -(-flat.size // 64) or 1]
+
+
+def difference(expected: np.ndarray, actual: np.ndarray) -> float:
+    """The largest difference, relative to the largest expected value; infinite where shapes differ."""
+    if expected.shape != actual.shape or not np.isfinite(actual).all():
+        return np.inf
+    return float(np.abs(expected - actual).max(initial=0) / max(np.abs(expected).max(initial=0), 1e-30))
+
+
+def _load(folder: str, engine: str, *, exact: bool) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
+    path = os.path.join(folder, FOLDER, engine)
+    module = engines.engine_of(engine.partition("_")[0], runs_only=True)
+    try:
+        function: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]] = module.load(path, exact=exact)
+    except UserError:
+        raise
+    except Exception as error:  # engines raise many types
+        raise UserError(
+            f"The model in {path} cannot be loaded ({reason_of(error)}): a file of it is damaged or missing; export it "
+            "again."
+        ) from None
+    return function

@@ -1,0 +1,165 @@
+"""Opens an export or a checkpoint: the choice of the engine, and the Predictor of a model."""
+
+import contextlib
+import os
+from collections.abc import Sequence
+from typing import Final, Literal, get_args
+
+from bert_tf.checkpoints import sentence_transformers
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.flag_parsers import comma_separated
+from bert_tf.config.sentence_vectors import SentenceVectors
+from bert_tf.errors import UserError
+from bert_tf.export import about_file, engines, host_settings, loaded_model, text_function
+from bert_tf.export.about_file import EXTRA
+from bert_tf.export.engine_network import INT8, EngineNetwork, available, refusing_damage, settings_of
+from bert_tf.export.predictor import Predictor
+from bert_tf.export.saved_network import SavedNetwork
+from bert_tf.export.text_function import TextFunction
+from bert_tf.runtime import accelerators, json_files
+from bert_tf.runtime.tensorflow_startup import ensure_started
+from bert_tf.text import host_tokenizer_kinds, special_tokens, vocabulary
+from bert_tf.text.host_tokenizer import HostTokenizer
+
+AUTO: Final = "auto"
+NONE: Final = "none"
+TENSORFLOW: Final = "tensorflow"
+Engine = Literal["auto", "tensorflow", "openvino", "onnx", "openvino_int8", "onnx_int8"]
+CHOICES: tuple[str, ...] = get_args(Engine)
+
+
+def predictor_of(folder: str, engine: str, *, exact: bool = False) -> Predictor:
+    """The predictor of an export by an engine, without TensorFlow.
+
+    exact: see EngineNetwork. Raises UserError as that does, and if the engine gives other numbers than it should.
+    """
+    network, about = EngineNetwork(folder, engine, exact=exact), about_file.read(folder)
+    with refusing_damage(folder):
+        found = Predictor(folder, network, network.settings, about, tokenizer_of(folder))
+        found.head = loaded_model.head_of(folder, found.outputs_told)
+        network.check(found.stages, found.labels)
+    return found
+
+
+def config_of(folder: str) -> BertConfig:
+    """The configuration of the encoder of an export."""
+    return BertConfig.from_json_file(os.path.join(folder, EXTRA, "bert_config.json"))
+
+
+def sentence_vectors_of(folder: str) -> SentenceVectors | None:
+    """The settings of the vectors of an export, as it records them."""
+    positions = config_of(folder).max_position_embeddings
+    return sentence_transformers.read(os.path.join(folder, EXTRA), positions, has_length=False)
+
+
+def load(folder: str, engine: str = AUTO) -> Predictor | None:
+    """The export by an engine: one of CHOICES; None for TensorFlow. See `choose`."""
+    chosen = choose(folder, engine)
+    return None if chosen == TENSORFLOW else predictor_of(folder, chosen)
+
+
+def open_model(folder: str, engine: str = AUTO, *, jit_compile: str = "auto", texts: int | None = None) -> TextFunction:
+    """Opens the model in a folder that `loaded_model.find` returned: an export or a checkpoint.
+
+    engine: see `choose`. jit_compile: see TensorFlowNetwork. texts: of a checkpoint, see
+    `live_model.task_of`.
+    """
+    found = load(folder, engine)
+    if found is not None:
+        return found
+    if loaded_model.is_export(folder):
+        return of_saved_model(folder, jit_compile=jit_compile)
+    ensure_started()
+    from bert_tf.export import live_model
+
+    return live_model.predictor_at(folder, texts, jit_compile=jit_compile)
+
+
+def of_saved_model(folder: str, *, jit_compile: str = "auto") -> TextFunction:
+    """The export in a folder by TensorFlow; see `open_model`."""
+    settings = host_settings.read(folder)
+    if settings is None:
+        return loaded_model.Export(folder)
+    network, about = SavedNetwork(folder, settings, jit_compile), about_file.read(folder)
+    batch_size = text_function.STATIC_BATCH_SIZE if network.static else text_function.BATCH_SIZE
+    found = Predictor(folder, network, settings, about, tokenizer_of(folder), batch_size=batch_size)
+    found.head = loaded_model.head_of(folder, found.outputs_told)
+    return found
+
+
+def load_for_vectors(path: str, engine: str = AUTO) -> Predictor | None:
+    """The export at a path, or that of the run there, by an engine that makes vectors of texts; None for TensorFlow.
+
+    Raises UserError where the engine is named and makes none.
+    """
+    folder = next((each for each in (path, os.path.join(path, "export")) if loaded_model.is_export(each)), "")
+    chosen = choose(folder, engine) if folder else TENSORFLOW
+    if chosen != TENSORFLOW and (not available(folder) or settings_of(folder)["stages"] == "vectors"):
+        return predictor_of(folder, chosen)
+    if engine not in (AUTO, TENSORFLOW):
+        raise UserError(
+            f"{path} makes no vectors by {engine}: pass an export of vectors that `bert-tf export --engine` wrote."
+        )
+    return None
+
+
+def choose(folder: str, engine: str = AUTO) -> str:
+    """The name of the engine for an export: "auto" is the fastest that it has a model for and that is installed.
+
+    It is never one of 8 bits, and on a machine with a GPU it is TensorFlow.
+    """
+    if engine not in CHOICES:
+        raise UserError(f"engine is {engine!r}; expected one of {', '.join(CHOICES)}.")
+    if engine != AUTO:
+        if engine != TENSORFLOW and not loaded_model.is_export(folder):
+            raise UserError(
+                f"{folder} is a checkpoint: `bert-tf export {folder} TO --engine={engine}` makes an export."
+            )
+        return engine
+    is_elsewhere = not loaded_model.is_export(folder) or accelerators.are_there()
+    found = [] if is_elsewhere else [name for name in available(folder) if not name.endswith(INT8)]
+    speeds = settings_of(folder)["seconds"] if found else {}
+    installed = [name for name in sorted(found, key=lambda name: speeds.get(name, 0)) if engines.is_installed(name)]
+    return installed[0] if installed else TENSORFLOW
+
+
+def tokenizer_of(folder: str) -> HostTokenizer:
+    """The tokenizer of an export."""
+    extra = os.path.join(folder, EXTRA)
+    settings = json_files.require_json(os.path.join(extra, "tokenizer_config.json"), "the casing of a tokenizer")
+    return host_tokenizer_kinds.create(
+        vocabulary.read(os.path.join(extra, "vocab.txt")),
+        settings.get("do_lower_case", True),
+        special_tokens_in_strings=settings.get(special_tokens.SETTING, False),
+    )
+
+
+def are_calibrated(names: Sequence[str]) -> bool:
+    """Returns whether one of these engines learns the ranges of numbers in 8 bits from texts."""
+    return any(engines.engine_of(name.removesuffix(INT8)).CALIBRATES for name in names if name.endswith(INT8))
+
+
+def names_of(text: str) -> list[str]:
+    """The engines that a flag of `bert-tf export` or of a training command names, separated by commas.
+
+    [AUTO] for "auto", which `default_names` decides when the export is written; [] for "none".
+    Raises UserError for an unknown one, and where what writes its models is not installed.
+    """
+    names = comma_separated(text)
+    if names in ([AUTO], [NONE]):
+        return names if names == [AUTO] else []
+    for name in names:
+        if name not in CHOICES[2:]:
+            raise UserError(f"engine is {name!r}; expected {AUTO}, {NONE}, or some of {', '.join(CHOICES[2:])}.")
+        engine, _, quantize = name.partition("_")
+        engines.engine_of(engine, quantize or None)
+    return names
+
+
+def default_names() -> list[str]:
+    """The engines whose models an export gets by "auto": the first whose models can be written and run here, if any."""
+    for name in CHOICES[2:]:
+        with contextlib.suppress(UserError):
+            if not name.endswith(INT8) and engines.engine_of(name):
+                return [name]
+    return []
