@@ -96,9 +96,11 @@ class Held:
         return Example("0", tuple(self.task.row_texts({k: x[:1] for k, x in next(iter(self._batches())).items()})))
 
     def scores_of(self, model: Any) -> dict[str, float]:
-        """The scores of a TextFunction; of pre-training those of a Predictor's network."""
+        """The scores of a TextFunction; for pre-training of a Predictor's network, {} if it has none."""
         if isinstance(self.task, FineTuningTask):
             return scored_export.score_split(model, self.task, self.split, self.most, batch_size=self.batch_size)
+        if not hasattr(model, "network"):
+            return {}
         sums = collections.defaultdict[str, Any](lambda: np.zeros(2))
         for batch in self._batches():
             outputs = {name: tf.stack(values) for name, values in model.network.numbers(_rows_of(batch)).items()}
