@@ -202,8 +202,8 @@ def test_kinds_of_heads_are_compared_in_their_folder_alone():
     from bert_tf import heads
 
     kinds = set(heads.known())
-    # Columns of tables, modules of export.host, parts of models and of the server's answers, entries of arrays: no kinds
-    # of heads. And Keras' losses: models, below the heads, name them by their kinds.
+    # Columns of tables, modules of export.host, parts of models and of the server's answers, entries of arrays: no
+    # kinds of heads. And Keras' losses: models, below the heads, name them by their kinds.
     others = {
         "export/engine_network.py",
         "export/opening.py",
