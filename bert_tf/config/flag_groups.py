@@ -1,4 +1,4 @@
-"""Options of several scripts: where a model starts from, the folder and the stages of a run."""
+"""Options of several scripts: the starting point of a model, the folder and the stages of a run."""
 
 import dataclasses
 
@@ -71,8 +71,8 @@ class RunOptions(Options):
     do_export: bool = flag(True, "Export a SavedModel that takes strings.", free=True)
     dry_run: bool = flag(
         False,
-        "Print the plan and stop: data, model, steps, rates, memory, time, and the reason for each flag that was "
-        "chosen. Writes nothing; a checkpoint with the name of a hub's model is downloaded.",
+        "Print the plan and stop: data, model, steps, rates, memory, time, and the reason for each chosen flag. "
+        " Writes nothing; a checkpoint with the name of a hub's model is downloaded.",
         free=True,
     )
     export_attention: bool = flag(

@@ -142,7 +142,7 @@ class Options(Group):
     """All options of a script or of a function of the API.
 
     given: the names of those that the user gave. command: what the user typed, or for a program its call.
-    from_program: whether a program gave them. reasons: {flag: why it has its value} of flags that were decided for the
+    from_program: whether a program gave them. reasons: {flag: why it has its value} for flags decided for the
     user, see `with_defaults`.
     POSITIONAL: the flag that the first argument is without its name. MOST_USED: flags that --help shows first.
     WITH_POSITIONAL: {flag: what its default is if the first argument is given}, which --help shows.

@@ -61,7 +61,7 @@ def write(
     settings = host_settings.read(folder)
     choice = task.vector_choice(model.config)
     if settings is None or not (choice is None or choice.is_of_last_layer):
-        raise NoEngine(f"{task.name} is answered by TensorFlow only")
+        raise NoEngine(f"{task.name} needs TensorFlow")
     tokenizer = opening.tokenizer_of(folder)
     stages = host.stages(settings, dict(about), tokenizer)
     arrays = {

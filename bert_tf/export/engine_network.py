@@ -54,7 +54,7 @@ class EngineNetwork:
         if self.settings["stages"] != "vectors":
             raise UserError(f"{self._folder} makes no vectors by {self.name}: load it without engine.")
         if not choice.is_of_last_layer:
-            raise UserError(f"{self.name} has the last layer alone: leave layers out, or use --engine=tensorflow.")
+            raise UserError(f"{self.name} has only the last layer: remove layers, or use --engine=tensorflow.")
         return self
 
     def numbers(self, rows: Sequence[Row]) -> host.Numbers:
@@ -105,7 +105,7 @@ class EngineNetwork:
 
 @contextlib.contextmanager
 def refusing_damage(folder: str) -> Iterator[None]:
-    """Raises UserError for settings of an export that lack a value, or have one of another kind."""
+    """Raises UserError for settings of an export that lack a value, or have one of the wrong kind."""
     try:
         yield
     except UserError:

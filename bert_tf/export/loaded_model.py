@@ -112,8 +112,8 @@ def head_of(folder: str, outputs: Collection[str], inputs: Collection[str] | Non
 def signatures(folder: str, texts: int | None = None) -> dict[str, Any]:
     """{name: signature} of the SavedModel in a folder, or of a checkpoint; starts TensorFlow.
 
-    texts: of an example, for a checkpoint, which does not say it: see `live_model.signatures`. Raises UserError as
-    `load` does.
+    texts: the number per example, for a checkpoint that does not specify it: see `live_model.signatures`. Raises
+    UserError as `load` does.
     """
     if not is_export(folder) and _is_checkpoint(folder):
         ensure_started()

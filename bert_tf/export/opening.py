@@ -31,7 +31,7 @@ CHOICES: tuple[str, ...] = get_args(Engine)
 def predictor_of(folder: str, engine: str, *, exact: bool = False) -> Predictor:
     """The predictor of an export by an engine, without TensorFlow.
 
-    exact: see EngineNetwork. Raises UserError as that does, and if the engine gives other numbers than it should.
+    exact: see EngineNetwork. Raises UserError as that does, and if the numbers of the engine are wrong.
     """
     network, about = EngineNetwork(folder, engine, exact=exact), about_file.read(folder)
     with refusing_damage(folder):
@@ -47,7 +47,7 @@ def config_of(folder: str) -> BertConfig:
 
 
 def sentence_vectors_of(folder: str) -> SentenceVectors | None:
-    """The settings of the vectors of an export, as it records them."""
+    """The recorded settings of the embeddings of an export."""
     positions = config_of(folder).max_position_embeddings
     return sentence_transformers.read(os.path.join(folder, EXTRA), positions, has_length=False)
 
@@ -88,9 +88,9 @@ def of_saved_model(folder: str, *, jit_compile: str = "auto") -> TextFunction:
 
 
 def load_for_vectors(path: str, engine: str = AUTO) -> Predictor | None:
-    """The export at a path, or that of the run there, by an engine that makes vectors of texts; None for TensorFlow.
+    """The export at a path, or that of the run there, by an engine that makes text embeddings; None for TensorFlow.
 
-    Raises UserError where the engine is named and makes none.
+    Raises UserError if the engine is named and makes none.
     """
     folder = next((each for each in (path, os.path.join(path, "export")) if loaded_model.is_export(each)), "")
     chosen = choose(folder, engine) if folder else TENSORFLOW
@@ -104,7 +104,7 @@ def load_for_vectors(path: str, engine: str = AUTO) -> Predictor | None:
 
 
 def choose(folder: str, engine: str = AUTO) -> str:
-    """The name of the engine for an export: "auto" is the fastest that it has a model for and that is installed.
+    """The name of the engine for an export: "auto" is the fastest installed one that it has a model for.
 
     It is never one of 8 bits, and on a machine with a GPU it is TensorFlow.
     """
@@ -143,7 +143,7 @@ def names_of(text: str) -> list[str]:
     """The engines that a flag of `bert-tf export` or of a training command names, separated by commas.
 
     [AUTO] for "auto", which `default_names` decides when the export is written; [] for "none".
-    Raises UserError for an unknown one, and where what writes its models is not installed.
+    Raises UserError for an unknown one, and if the package that writes its models is missing.
     """
     names = comma_separated(text)
     if names in ([AUTO], [NONE]):

@@ -32,4 +32,6 @@ class SavedNetwork(TensorFlowNetwork):
 
     def of_vectors(self, choice: VectorChoice) -> Self:
         """See `predictor.Network`."""
-        raise UserError(f"The SavedModel in {self.source} has no other vectors than those of its signatures.")
+        raise UserError(
+            f"The SavedModel in {self.source} returns only its own vectors: load the checkpoint in it without engine."
+        )

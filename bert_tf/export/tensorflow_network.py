@@ -33,7 +33,7 @@ class RowFunctions:
     Rows have "token_ids" and "segment_ids" [R, T], "lengths" [R], and for masks MASKS [R, P].
 
     Attributes:
-        packed: packs the rows in the graph, in shapes that are known at run time only.
+        packed: packs the rows in the graph, in shapes known only at run time.
         alone: the same for a single row, which has nothing to pack.
         planned: takes rows with the tables of a `RowAssignment`, in static shapes; None if the model cannot.
     """
@@ -47,7 +47,7 @@ class TensorFlowNetwork:
     """A `predictor.Network`.
 
     Args:
-        functions: of the model.
+        functions: the functions of the model.
         source: its folder, for messages.
         settings: "stages", see `export.host`, "pad_id", and "max_positions", the longest row.
         jit_compile: whether XLA compiles it, in static shapes: "true", "false", or "auto", on accelerators.

@@ -36,7 +36,7 @@ def model_size(tokens: int, operations: float = math.inf) -> str:
 
 
 def training_seconds(config: BertConfig, tokens: float, *, gpus: int = 0) -> float:
-    """About the time of training the layers of a model on this many tokens, on so many GPUs or on all cores."""
+    """About the time of training the layers of a model on this many tokens, on that many GPUs or on all cores."""
     return _operations(config, tokens) / speed(gpus)
 
 

@@ -75,7 +75,7 @@ class Deployment:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Held:
-    """What is scored: the first texts, questions or sentences of a split, or rows of pre-training."""
+    """The examples to score: the first texts, questions or sentences of a split, or rows of pre-training."""
 
     task: TextTask
     split: str
@@ -90,7 +90,7 @@ class Held:
         return sum(len(batch["lengths"]) for batch in self._batches())
 
     def example(self) -> Example:
-        """The one that is timed."""
+        """The example to time."""
         if isinstance(self.task, FineTuningTask):
             return self.task.head.demo_examples(self.task.split(self.split), 1)[0]
         return Example("0", tuple(self.task.row_texts({k: x[:1] for k, x in next(iter(self._batches())).items()})))

@@ -133,7 +133,7 @@ def main(options: FineTuningFlags) -> None:
 
 
 def execute(plan: Plan, folder: RunFolder) -> None:
-    """Trains what a plan says: one run, or every run that is not finished."""
+    """Trains the runs of a plan, except the finished ones."""
     options, setup, runs = plan.options, plan.setup, plan.runs
     if plan.series == planning.ONE:
         run(options, folder, setup)

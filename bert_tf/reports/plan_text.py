@@ -1,4 +1,4 @@
-"""The plan of a command as text: what it does, and the reason for each flag."""
+"""The plan of a command as text, with the reason for each flag."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ GIVEN = "given"
 def show(lines: Mapping[str, str], options: Options) -> None:
     """Prints a plan.
 
-    lines: {topic: sentence}. options: the flags that are given or were chosen follow, each with the reason.
+    lines: {topic: sentence}. options: the given and the chosen flags, printed with their reasons.
     """
     width = max(map(len, lines))
     print("", "Plan (nothing was written):", *(f"  {name:{width}}  {text}" for name, text in lines.items()), sep="\n")
@@ -30,7 +30,7 @@ def _text(value: object) -> str:
 
 
 def model(config: BertConfig, checkpoint: str) -> str:
-    """The size of a model, and what it starts from."""
+    """The size of a model, and its checkpoint."""
     size = (
         f"{config.num_hidden_layers} layers, hidden size {config.hidden_size}, {config.num_weights:,} weights, "
         f"vocabulary of {config.vocab_size:,}"

@@ -167,7 +167,7 @@ class Served:
         self._cuts: dict[str | None, whole_texts.Cuts | None] = {}
 
     def _read_signatures(self, model: Any, *, is_export: bool, texts: int | None) -> None:
-        """The signatures of the folder, and their SignatureDefs. model: what answers, which may hold them already."""
+        """Reads the signatures of the folder, and their SignatureDefs. model: the loaded model, if any."""
         is_loaded = is_export and model
         functions = model.network.signatures if is_loaded else loaded_model.signatures(self.folder, texts)
         declared = loaded_model.declared_inputs(self.folder)

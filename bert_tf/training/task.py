@@ -48,7 +48,7 @@ class Task(abc.ABC):
     """A model to learn, its data and its scores. B rows of a batch.
 
     Attributes:
-        name: of the task in `tasks.catalog`.
+        name: the task in `tasks.catalog`.
         objectives: {metric: Objective}, the metrics that the loss is made of.
         eval_splits: {prefix: split} of the splits with known labels; the prefix is put before the names of their
             scores.
@@ -56,7 +56,7 @@ class Task(abc.ABC):
         criterion: the result of an evaluation, with its prefix, that decides which checkpoint or run is the best;
             higher is better. Empty if nothing can decide, as without evaluation splits.
         head: the `TunedHead` of a fine-tuned model.
-        variables: {name: variable} that are trained besides those of the model.
+        variables: {name: variable} to train in addition to the model.
         needs_probe: whether `training_metrics` reads the activations of a pass that shows all tokens.
     """
 
@@ -74,7 +74,7 @@ class Task(abc.ABC):
         """An endless dataset of batches, dictionaries of tensors with static shapes [B, ...]."""
 
     def reading(self) -> contextlib.AbstractContextManager[None]:
-        """The context in which batches are read: turns errors of damaged files into a UserError."""
+        """The context for reading batches: turns errors of damaged files into a UserError."""
         return contextlib.nullcontext()
 
     @property
@@ -101,7 +101,7 @@ class Task(abc.ABC):
     def training_metrics(
         self, outputs: Any, batch: Batch, probe: Any, packing: Any
     ) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
-        """`metrics` of a training step, and what is only part of the loss.
+        """`metrics` of a training step, and further terms of the loss.
 
         probe: an `activation_probe.Probe` if `needs_probe`. packing: of the pass, a `PackingSpec` or None.
         """

@@ -14,11 +14,11 @@ from bert_tf.text.tokenizer import Tokenizer
 
 
 class Servable(abc.ABC):
-    """A kind of model and what its export answers.
+    """A kind of model and the functions of its export.
 
     Attributes:
-        name: of the task in `tasks.catalog`.
-        host_settings: plain data by which `export.host` does the work of the default signature besides the network;
+        name: the task in `tasks.catalog`.
+        host_settings: plain data that lets `export.host` do the work of the default signature around the network;
             None if only TensorFlow can answer.
         sentence_vectors: how it makes embeddings of texts; None if it makes none.
     """

@@ -1,7 +1,7 @@
 """The plan of fine-tuning: every decision, made before anything is written.
 
-Defaults that depend on the data come first, since they name the run folder; then checkpoint and data are read, and what
-follows from them is decided: the length of training, the runs, and whether memory suffices.
+Defaults that depend on the data come first, since they name the run folder. Then checkpoint and data are read, and the
+rest is decided: the length of training, the runs, and whether memory suffices.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ ONE, REFIT, FOLDS, SWEEP = "one", "refit", "folds", "sweep"  # series of runs
 class Setup(NamedTuple):
     """Values that all runs of a plan share: checkpoint, task with its tokenizer, devices, and the teacher if any.
 
-    data: {"splits": lines on what they contain, "notes": warnings from reading them}, for the report.
+    data: {"splits": a summary of each, "notes": warnings from reading them}, for the report.
     rows: {"max_seq_length": value} if the model has fewer positions than the default.
     """
 
@@ -43,10 +43,10 @@ class Setup(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a command does.
+    """A plan.
 
     Attributes:
-        options: the flags with all values that were decided, and the reasons for them.
+        options: the flags with all decided values and the reasons.
         series: ONE; REFIT: one run, then one on all rows; FOLDS: a run per fold, then one on all rows; SWEEP: a run for
             each seed and each combination of the grids.
         runs: {name: flags of a run}, {"": options} for a single one.
@@ -63,7 +63,7 @@ class Plan:
         plan_text.show(self.lines(), self.options)
 
     def lines(self) -> dict[str, str]:
-        """{topic: sentence} of what will be done."""
+        """{topic: sentence}."""
         options, (start, task, *_), config = self.options, self.setup, self.setup.start.config
         trained = options.do_train and not task.split("train").stored
         lines = {"checkpoint": plan_text.model(config, options.model.init_checkpoint), "run folder": options.output_dir}
@@ -102,7 +102,7 @@ def _runs_text(series: str, names: list[str]) -> str:
 
 
 def with_chosen_defaults(options: FineTuningFlags) -> FineTuningFlags:
-    """The flags with the defaults that depend on the data; those of a run that goes on stay as they were."""
+    """The flags with the defaults that depend on the data; a resumed run keeps its own."""
     computed, reasons = options.computed_defaults()
     options = options.with_defaults(computed, reasons)
     recorded = recorded_flags(options.output_dir, computed)
@@ -129,7 +129,7 @@ def make(options: FineTuningFlags, folder: RunFolder) -> Plan:
     setup = _read(next(iter(runs.values())) if is_of_folds else options, folder, several=len(runs) > 1)
     start, task = setup.start, setup.task
 
-    # What follows from them
+    # Length of training and runs
     options = options.with_defaults(setup.rows, f"the model has {start.config.max_position_embeddings} positions")
     options = options.with_defaults(few_examples.defaults(options, task), few_examples.REASONS)
     options = starting_point.with_selection(options, task)
@@ -203,7 +203,7 @@ def number_of_steps(options: FineTuningFlags, task: FineTuningTask) -> int:
     if not options.do_train:
         return 0
     if not task.split("train").is_known:
-        raise UserError("The training data have no labels; pass a table with a column of them.")
+        raise UserError("The training data contains no labels: pass a table with a label column.")
     training = options.training
     return max(1, int(task.split("train").count / training.train_batch_size * training.num_train_epochs))
 

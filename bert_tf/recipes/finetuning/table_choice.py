@@ -46,13 +46,13 @@ REASONS = {  # for the flags that `defaults` chooses
     "label_separator": "cells contain several labels",
     "label_type": "the values of the label column",
     "output_dir": "the name of the table",
-    "init_checkpoint": "quick on a CPU, and nearly as good as BERT-base",
+    "init_checkpoint": "quick on a CPU, with scores close to BERT-base",
     "max_seq_length": "nearly all texts fit",
     "eval_fraction": "there are no other rows to evaluate on",
     "class_weights": "one class is rare",
     "criterion": "one class is rare",
     "start": "the checkpoint makes sentence embeddings",
-    "refit": "so few rows that the held-out ones are worth another training",
+    "refit": "few rows: the held-out ones are worth another training",
     "temperature": "so that probabilities are calibrated",
 }
 HELD_OUT = ((1000, 0.2),)  # (examples below which, part of them to evaluate on); else the default

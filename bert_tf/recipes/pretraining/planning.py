@@ -23,11 +23,11 @@ COMPUTED = ("num_train_steps", "save_checkpoints_steps", *own_text.FLAGS)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a phase of pre-training does.
+    """The plan of a phase.
 
     Attributes:
-        options: the flags with all values that were decided, and the reasons for them.
-        start: what the model starts from; its vocabulary is None if one is to be learned.
+        options: the flags with all decided values and the reasons.
+        start: the starting point of the model; its vocabulary is None if one is to be learned.
         teacher: a trained model to learn from, if any.
     """
 
@@ -40,7 +40,7 @@ class Plan:
         plan_text.show(self.lines(), self.options)
 
     def lines(self) -> dict[str, str]:
-        """{topic: sentence} of what will be done."""
+        """{topic: sentence}."""
         options, config = self.options, self.start.config
         training, tokens = options.training, preparation.text_tokens(options)
         per_step = training.train_batch_size * options.max_seq_length
@@ -86,7 +86,7 @@ def make(options: Flags) -> Plan:
 
 
 def _with_recorded(options: Flags) -> Flags:
-    """The flags with the values that a run keeps when it goes on."""
+    """The flags, with the recorded values if a run is resumed."""
     folder = options.output_dir
     recorded = recorded_flags(folder)
     is_begun = bool(RunFolder(folder).last_step())
