@@ -6,7 +6,6 @@ import pytest
 from script_runs import TINY
 
 import bert_tf
-from bert_tf.cli import main
 from bert_tf.errors import UserError
 from bert_tf.recipes import finetune, pretrain
 from bert_tf.recipes.finetuning import planning
@@ -78,10 +77,10 @@ def test_everything_chosen_has_a_reason(table):
 
 @pytest.mark.slow
 def test_a_run_does_what_its_plan_said(table):
-    plan = plan_of(table, num_train_epochs=2.0, refit=False)
-    main.main(["finetune", *(f"--{name}={value}" for name, value in {
-        "train_file": table, "output_dir": table.parent / "run", **CHOSEN, "num_train_epochs": 2.0, "refit": False,
-    }.items())])  # fmt: skip
+    given = {"num_train_epochs": 2.0, "refit": False}
+    plan = plan_of(table, **given)
+    values = {"train_file": str(table), "output_dir": str(table.parent / "run"), **CHOSEN, **given}
+    finetune.main(finetune.Flags.of_program(values))
     run = json.loads((table.parent / "run" / "run.json").read_text())
     assert run["flags"] == plan.options.values()
     steps = planning.train_config(plan.options, plan.setup.start, plan.setup.task).num_train_steps
