@@ -3,16 +3,15 @@
 R rows.
 """
 
-import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from bert_tf.errors import UserError, reason_of
-from bert_tf.export import engines, host, row_blocks
+from bert_tf.export import engines, host, host_settings, row_blocks
 from bert_tf.export.host import Row
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.model.static_shapes import Placement
@@ -44,7 +43,7 @@ class EngineNetwork:
                 f"{folder} has no model for {engine}: `bert-tf export RUN --engine={engine} --overwrite` writes it."
             )
         self.settings = settings_of(folder)
-        with refusing_damage(folder):
+        with host_settings.refusing_damage(os.path.join(folder, FOLDER, SETTINGS)):
             self._shares_rows = engine in self.settings.get(row_blocks.SHARED, ())  # older exports have no such entry
         self._lock = threading.Lock()
         self._function = _load(folder, engine, exact=exact or self.settings["precision"] == "float32")
@@ -87,12 +86,7 @@ class EngineNetwork:
         lengths = [len(row.ids) for row in rows]
         block = row_blocks.in_one_row(lengths) if row_blocks.SHARED in self.settings else row_blocks.alone(lengths)
         numbers = self.compute_blocks(rows, [block])
-        size = stages.labels_of(numbers) if hasattr(stages, "labels_of") else None
-        if size is not None and size != len(labels):
-            raise UserError(
-                f"{self._folder} names {len(labels)} labels in about.json for the {size} numbers of its model: "
-                "export it again."
-            )
+        host_settings.check_labels(self._folder, stages, numbers, labels)
         for name, expected in stored["numbers"].items():
             for right, value in zip(expected, numbers[name], strict=True):
                 far = difference(np.array(right), sample(value))
@@ -101,18 +95,6 @@ class EngineNetwork:
                         f"{self.name} gives other numbers for {self._folder} here than TensorFlow gave: {name} "
                         f"differs by {far:.2g} of the largest value; use --engine=tensorflow, or export it here."
                     )
-
-
-@contextlib.contextmanager
-def refusing_damage(folder: str) -> Iterator[None]:
-    """Raises UserError for settings of an export that lack a value, or have one of the wrong kind."""
-    try:
-        yield
-    except UserError:
-        raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        path = os.path.join(folder, FOLDER, SETTINGS)
-        raise UserError(f"{path} or about.json is damaged ({error!r}): export it again with --engine.") from None
 
 
 def available(folder: str) -> list[str]:

@@ -1,9 +1,12 @@
 """host.json of an export: how texts become rows of its network, and numbers answers, without TensorFlow's strings."""
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from bert_tf.errors import UserError
+from bert_tf.export import host
 from bert_tf.export.about_file import EXTRA
 from bert_tf.runtime import json_arrays, json_files
 
@@ -26,3 +29,23 @@ def read(folder: str) -> dict[str, Any] | None:
     """The content; None if the export has none, because only TensorFlow can answer, or it is damaged."""
     values = json_files.read_json(os.path.join(folder, NAME))
     return values if isinstance(values, dict) and "stages" in values else None
+
+
+@contextlib.contextmanager
+def refusing_damage(path: str) -> Iterator[None]:
+    """Raises UserError for settings of an export that lack a value, or have one of the wrong kind. path: their file."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} or about.json is damaged ({error!r}): export it again.") from None
+
+
+def check_labels(folder: str, stages: Any, numbers: host.Numbers, labels: Sequence[str]) -> None:
+    """Raises UserError unless numbers of the network in a folder are of these labels."""
+    size = stages.labels_of(numbers) if hasattr(stages, "labels_of") else None
+    if size is not None and size != len(labels):
+        raise UserError(
+            f"{folder} names {len(labels)} labels in about.json for the {size} numbers of its model: export it again."
+        )

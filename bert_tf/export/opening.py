@@ -12,7 +12,7 @@ from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, engines, host_settings, loaded_model, text_function
 from bert_tf.export.about_file import EXTRA
-from bert_tf.export.engine_network import INT8, EngineNetwork, available, refusing_damage, settings_of
+from bert_tf.export.engine_network import FOLDER, INT8, SETTINGS, EngineNetwork, available, settings_of
 from bert_tf.export.predictor import Predictor
 from bert_tf.export.saved_network import SavedNetwork
 from bert_tf.export.text_function import TextFunction
@@ -34,7 +34,7 @@ def predictor_of(folder: str, engine: str, *, exact: bool = False) -> Predictor:
     exact: see EngineNetwork. Raises UserError as that does, and if the numbers of the engine are wrong.
     """
     network, about = EngineNetwork(folder, engine, exact=exact), about_file.read(folder)
-    with refusing_damage(folder):
+    with host_settings.refusing_damage(os.path.join(folder, FOLDER, SETTINGS)):
         found = Predictor(folder, network, network.settings, about, tokenizer_of(folder))
         found.head = loaded_model.head_of(folder, found.outputs_told)
         network.check(found.stages, found.labels)
@@ -61,8 +61,7 @@ def load(folder: str, engine: str = AUTO) -> Predictor | None:
 def open_model(folder: str, engine: str = AUTO, *, jit_compile: str = "auto", texts: int | None = None) -> TextFunction:
     """Opens the model in a folder that `loaded_model.find` returned: an export or a checkpoint.
 
-    engine: see `choose`. jit_compile: see TensorFlowNetwork. texts: of a checkpoint, see
-    `live_model.task_of`.
+    engine: see `choose`. jit_compile: see TensorFlowNetwork. texts: of a checkpoint, see `live_model.task_of`.
     """
     found = load(folder, engine)
     if found is not None:
@@ -80,10 +79,14 @@ def of_saved_model(folder: str, *, jit_compile: str = "auto") -> TextFunction:
     settings = host_settings.read(folder)
     if settings is None:
         return loaded_model.Export(folder)
-    network, about = SavedNetwork(folder, settings, jit_compile), about_file.read(folder)
-    batch_size = text_function.STATIC_BATCH_SIZE if network.static else text_function.BATCH_SIZE
-    found = Predictor(folder, network, settings, about, tokenizer_of(folder), batch_size=batch_size)
-    found.head = loaded_model.head_of(folder, found.outputs_told)
+    about = about_file.read(folder)
+    with host_settings.refusing_damage(os.path.join(folder, host_settings.NAME)):
+        network = SavedNetwork(folder, settings, jit_compile)
+        batch_size = text_function.STATIC_BATCH_SIZE if network.static else text_function.BATCH_SIZE
+        found = Predictor(folder, network, settings, about, tokenizer_of(folder), batch_size=batch_size)
+        found.head = loaded_model.head_of(folder, found.outputs_told)
+        found.stages.read([[""] * sum(count or 1 for count in found.inputs.values())])
+        host_settings.check_labels(folder, found.stages, network.zeros(), found.labels)
     return found
 
 

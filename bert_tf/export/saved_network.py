@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
+
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model
+from bert_tf.export import host, loaded_model
 from bert_tf.export.tensorflow_network import RowFunctions, TensorFlowNetwork
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 
@@ -29,6 +31,12 @@ class SavedNetwork(TensorFlowNetwork):
         self.signatures, self._loaded = dict(loaded.signatures), loaded  # which keeps the variables alive
         functions = RowFunctions(network["packed"], network["packed"], network.get("planned"))
         super().__init__(functions, folder, settings, jit_compile)
+
+    def zeros(self) -> host.Numbers:
+        """Numbers of a row of a single token, all 0."""
+        (packed,) = self._loaded.network["packed"].concrete_functions
+        shapes = {name: [size or 1 for size in spec.shape[1:]] for name, spec in packed.structured_outputs.items()}
+        return {name: [np.zeros(shape, np.float32)] for name, shape in shapes.items()}
 
     def of_vectors(self, choice: VectorChoice) -> Self:
         """See `predictor.Network`."""

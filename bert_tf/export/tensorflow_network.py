@@ -58,7 +58,7 @@ class TensorFlowNetwork:
     def __init__(self, functions: RowFunctions, source: str, settings: dict[str, Any], jit_compile: str) -> None:
         self._functions, self.source = functions, source
         self._has_tokens = settings["stages"] in STAGES_OF_TOKENS
-        self._settings = {"pad_id": settings["pad_id"], "has_masks": settings["stages"] == "masks"}
+        self._settings = {"pad_id": int(settings["pad_id"]), "has_masks": settings["stages"] == "masks"}
         self.static: StaticRows | None = None
         if backend.should_jit(jit_compile) and functions.planned:
             texts = TOKEN_TEXTS if self._has_tokens else POOLED_TEXTS

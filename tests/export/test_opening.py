@@ -75,7 +75,7 @@ def classifier(tmp_path_factory):
 
 
 def assert_same_answers(folder, name):
-    expected, actual = loaded_model.Export(folder), opening.predictor_of(folder, name)
+    expected, actual = loaded_model.Export(folder), opening.open_model(folder, name)
     assert (actual.inputs, list(actual.inputs), actual.labels, actual.task, actual.head) == (
         expected.inputs,
         list(expected.inputs),
@@ -102,7 +102,7 @@ def assert_same_outputs(outputs, right):
 def test_texts_are_answered_as_by_the_saved_model(kind, tmp_path):
     names = ["openvino", "onnx"] if kind == "classes" else ["openvino"]
     folder = make(kind, tmp_path / "export", names)
-    for name in names:
+    for name in ("tensorflow", *names):  # by the rows of the host, and the signature on strings
         assert_same_answers(folder, name)
 
 
@@ -137,10 +137,9 @@ def test_other_heads_are_answered_as_by_the_saved_model(kind, tmp_path, capsys):
         task, model, TOKENIZER, folder, examples={}, about=task.about() if is_head else {}, engine_names=["openvino"]
     )
     texts = [Example(str(number), row) for number, row in enumerate(rows)]
-    right, outputs = (
-        each.predict(texts) for each in (loaded_model.Export(folder), opening.predictor_of(folder, "openvino"))
-    )
-    assert_same_outputs(outputs, right)
+    right = loaded_model.Export(folder).predict(texts)
+    for engine in ("openvino", "tensorflow"):
+        assert_same_outputs(opening.open_model(folder, engine).predict(texts), right)
     if kind == "tags":
         (tmp_path / "words.txt").write_text("ann B-PER\nsings O\n\nthe O\nfox B-PER\n")
         results = []
@@ -348,9 +347,7 @@ def test_damaged_and_other_models_are_refused(classifier, tmp_path):
     damages = ({"stages": "rows"}, {"stages": 3}, {"precision": "half"}, {"check": []}, {"max_seq_length": "a"})
     for damage in (*damages, {"shares_rows": 3}):
         (folder / "engines" / "host.json").write_text(json.dumps({**settings, **damage}))
-        with pytest.raises(
-            UserError, match=r"host.json or about.json is damaged \(.*\): export it again with --engine"
-        ):
+        with pytest.raises(UserError, match=r"host.json or about.json is damaged \(.*\): export it again"):
             opening.load(str(folder), "openvino")
     for stages, message in (("os.path", "names code outside of this package"), ("none", "There is no module 'none'")):
         (folder / "engines" / "host.json").write_text(json.dumps({**settings, "stages": stages}))
@@ -363,6 +360,33 @@ def test_damaged_and_other_models_are_refused(classifier, tmp_path):
     (folder / "engines" / "host.json").write_text("{")
     with pytest.raises(UserError, match="host.json is not valid JSON"):
         opening.load(str(folder), "openvino")
+
+
+def test_a_saved_model_with_damaged_settings_is_refused(tmp_path):
+    folder = tmp_path / "export"
+    make("classes", folder, [])
+    path = folder / "assets.extra" / "host.json"
+    settings = json.loads(path.read_text())
+    assert opening.open_model(str(folder), "tensorflow").predict(examples(1))["logits"].shape == (4, 3)
+    missing = {name: value for name, value in settings.items() if name != "max_positions"}
+    for damaged in (
+        missing,
+        {**settings, "max_seq_length": "a"},
+        {**settings, "stages": 3},
+        {**settings, "pad_id": []},
+    ):
+        path.write_text(json.dumps(damaged))
+        with pytest.raises(UserError, match="host.json or about.json is damaged|export it again"):
+            opening.open_model(str(folder), "tensorflow", jit_compile="true").predict(examples(1))
+    path.write_text(json.dumps({**settings, "stages": "os.path"}))
+    with pytest.raises(UserError, match="names code outside of this package"):
+        opening.open_model(str(folder), "tensorflow")
+    path.write_text(json.dumps(settings))
+    (folder / "assets.extra" / "labels.json").unlink()  # as if both were changed
+    about = json.loads((folder / "about.json").read_text())
+    (folder / "about.json").write_text(json.dumps({**about, "labels": ["a", "b"]}))
+    with pytest.raises(UserError, match="names 2 labels in about.json for the 3 numbers of its model"):
+        opening.open_model(str(folder), "tensorflow")
 
 
 def test_blocks_are_of_similar_lengths_or_share_rows():

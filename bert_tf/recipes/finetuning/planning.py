@@ -14,7 +14,7 @@ from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError, count_text
 from bert_tf.export import opening
 from bert_tf.recipes import advice, initialization, teacher
-from bert_tf.recipes.finetuning import baselines, few_examples, folds, preprocessed, starting_point, sweep
+from bert_tf.recipes.finetuning import baselines, few_examples, few_shot, folds, preprocessed, starting_point, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.reports import plan_text
 from bert_tf.runtime import accelerators, log_notes
@@ -23,6 +23,7 @@ from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import step_memory
 from bert_tf.training.run_directory import RunFolder, recorded_flags
 
+ONLY_HEAD = baselines.FROZEN, few_shot.CONTRASTIVE  # values of the flag start
 ONE, REFIT, FOLDS, SWEEP = "one", "refit", "folds", "sweep"  # series of runs
 
 
@@ -75,7 +76,7 @@ class Plan:
         epochs = count_text(options.training.num_train_epochs, "epoch")
         examples = count_text(training.num_train_examples, "example")
         lines["training"] = f"{count_text(training.num_train_steps, 'step')}, {epochs} of {examples}"
-        if options.start in (baselines.FROZEN, "contrastive"):
+        if options.start in ONLY_HEAD:
             lines["training"] = f"the head is fitted to the embeddings of {examples}"
         if training.eval_steps:
             lines["training"] += f"; evaluation every {count_text(training.eval_steps, 'step')}"
@@ -83,7 +84,7 @@ class Plan:
             lines["training"] += f", ends after {training.early_stop_patience} without improvement"
         lines["rates"] = plan_text.rates(training)
         lines["memory"] = step_memory.described(starting_point.step_of(options, start, task), options.devices)
-        if trained and options.start not in (baselines.FROZEN, "contrastive"):
+        if trained and options.start not in ONLY_HEAD:
             tokens = task.split("train").statistics()["mean_length"] * task.head.rows_per_example
             seen = tokens * training.num_train_steps * training.train_batch_size * len(self.runs)
             seen *= 2 if self.series == REFIT else 1 + 1 / len(self.runs) if self.series == FOLDS else 1
