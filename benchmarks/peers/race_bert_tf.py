@@ -129,11 +129,12 @@ def fine_tuning(work, config, policy, strategy):
 
     from bert_tf.heads.classes import Classes
     from bert_tf.model import heads
+    from bert_tf.training.task import Learnable
 
     goal = Classes(["0", "1"])
 
-    class Task:
-        objectives, comparison = {"cross_entropy": objective()}, None
+    class Task(Learnable):
+        objectives = {"cross_entropy": objective()}
 
         def loss_weights(self, batch):
             return {"cross_entropy": tf.ones_like(batch["label"], tf.float32)}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.runtime.lazy import tf
-from bert_tf.training.task import Task
+from bert_tf.training.task import Learnable, Task
 
 Sums = dict[str, "tf.Tensor"]  # {metric: [sum of values * weights, sum of weights]}
 
@@ -20,7 +20,7 @@ def sum_metrics(metrics: Mapping[str, tuple[tf.Tensor, tf.Tensor]]) -> Sums:
     return {name: tf.stack([tf.reduce_sum(v * w), tf.reduce_sum(w)]) for name, (v, w) in metrics.items()}
 
 
-def loss_of(task: Task, metrics: Sums, weight_sums: Sums) -> tf.Tensor:
+def loss_of(task: Learnable, metrics: Sums, weight_sums: Sums) -> tf.Tensor:
     """Returns the loss: each objective's sum, divided by the global sum of its weights, times its factor."""
     terms = [
         objective.factor * metrics[name][0] / (weight_sums[name] + objective.epsilon)

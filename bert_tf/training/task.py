@@ -44,28 +44,57 @@ class Comparison:
     columns: tuple[str, ...]
 
 
-class Task(abc.ABC):
-    """A model to learn, its data and its scores. B rows of a batch.
+class Learnable(abc.ABC):
+    """The part of a task that a training step needs. B rows of a batch.
 
     Attributes:
-        name: the task in `tasks.catalog`.
-        objectives: {metric: Objective}, the metrics that the loss is made of.
-        eval_splits: {prefix: split} of the splits with known labels; the prefix is put before the names of their
-            scores.
-        comparison: what is compared between the rows of a batch; None if the loss is a mean over rows.
-        criterion: the result of an evaluation, with its prefix, that decides which checkpoint or run is the best;
-            higher is better. Empty if nothing can decide, as without evaluation splits.
-        head: the `TunedHead` of a fine-tuned model.
+        objectives: {metric: Objective}, the terms of the loss.
+        comparison: the comparison of the rows of a batch with each other; None if the loss is a mean over rows.
         variables: {name: variable} to train in addition to the model.
         needs_probe: whether `training_metrics` reads the activations of a pass that shows all tokens.
     """
 
-    name: str
-    head: Any = None
-    variables: Mapping[str, tf.Variable] = types.MappingProxyType({})
-    needs_probe: bool = False
     objectives: Mapping[str, Objective]
     comparison: Comparison | None = None
+    variables: Mapping[str, tf.Variable] = types.MappingProxyType({})
+    needs_probe: bool = False
+
+    @abc.abstractmethod
+    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """{metric: weights} for each metric of `objectives`, from the batch alone."""
+
+    @abc.abstractmethod
+    def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
+        """{metric: (values, weights)}, float32 tensors of one shape: losses, and scores that are means."""
+
+    def training_metrics(
+        self, outputs: Any, batch: Batch, probe: Any, packing: Any
+    ) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
+        """`metrics` of a training step, and further terms of the loss.
+
+        probe: an `activation_probe.Probe` if `needs_probe`. packing: of the pass, a `PackingSpec` or None.
+        """
+        return self.metrics(outputs, batch)
+
+    def row_texts(self, batch: Batch) -> list[str]:
+        """Each row of a batch as one text, to show rows to people; [] if it contains no texts."""
+        return []
+
+
+class Task(Learnable):
+    """A model to learn, its data and its scores. B rows of a batch.
+
+    Attributes:
+        name: the task in `tasks.catalog`.
+        eval_splits: {prefix: split} of the splits with known labels; the prefix is put before the names of their
+            scores.
+        criterion: the result of an evaluation, with its prefix, that decides which checkpoint or run is the best;
+            higher is better. Empty if nothing can decide, as without evaluation splits.
+        head: the `TunedHead` of a fine-tuned model.
+    """
+
+    name: str
+    head: Any = None
     eval_splits: Mapping[str, str] = {"": "eval"}
     criterion: str = ""
 
@@ -90,23 +119,6 @@ class Task(abc.ABC):
     def eval_batches(self, batch_size: int, split: str) -> tf.data.Dataset:
         """One pass over a split in its order, the last batch padded with rows of weight 0."""
 
-    @abc.abstractmethod
-    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """{metric: weights} for each metric of `objectives`, from the batch alone."""
-
-    @abc.abstractmethod
-    def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
-        """{metric: (values, weights)}, float32 tensors of one shape: losses, and scores that are means."""
-
-    def training_metrics(
-        self, outputs: Any, batch: Batch, probe: Any, packing: Any
-    ) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
-        """`metrics` of a training step, and further terms of the loss.
-
-        probe: an `activation_probe.Probe` if `needs_probe`. packing: of the pass, a `PackingSpec` or None.
-        """
-        return self.metrics(outputs, batch)
-
     def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
         """{name: float32 [B, ...]}; {} for a task whose scores are means alone.
 
@@ -120,7 +132,3 @@ class Task(abc.ABC):
         predictions: arrays [n, ...] of what `predictions` returned for all batches, without padding.
         """
         return {}
-
-    def row_texts(self, batch: Batch) -> list[str]:
-        """Each row of a batch as one text, to show rows to people; [] if it contains no texts."""
-        return []

@@ -43,14 +43,16 @@ from bert_tf.training.gradients import (
     to_dense,
 )
 from bert_tf.training.metric_sums import Sums, flatten_result, loss_of, split_results, sum_metrics
-from bert_tf.training.task import Batch, Comparison, Task
+from bert_tf.training.task import Batch, Comparison, Learnable
 from bert_tf.training.weight_average import WeightAverage
 
 
 class TrainStep:
     """A model, its optimizer and the function that trains it for one step. Create it inside `strategy.scope()`."""
 
-    def __init__(self, task: Task, model: keras.Model, config: TrainConfig, strategy: tf.distribute.Strategy) -> None:
+    def __init__(
+        self, task: Learnable, model: keras.Model, config: TrainConfig, strategy: tf.distribute.Strategy
+    ) -> None:
         check_changing_weights()
         self.micro_batches = config.num_accumulation_steps or 1
         slices = strategy.num_replicas_in_sync * self.micro_batches

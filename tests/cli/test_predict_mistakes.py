@@ -141,7 +141,7 @@ class Export:
     head = Regression
     inputs, labels, batch_size = {"text_a": None}, (), 32
 
-    def __init__(self, folder, jit_compile):
+    def __init__(self, folder):
         pass
 
     def predict(self, examples):

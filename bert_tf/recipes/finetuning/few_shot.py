@@ -6,8 +6,9 @@ As SetFit (Tunstall et al. 2022, arXiv:2209.11055), but a step compares all pair
 from __future__ import annotations
 
 import itertools
+import types
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data import tables
@@ -16,7 +17,7 @@ from bert_tf.runtime import terminal
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.runtime.progress import progress
 from bert_tf.tasks.task import FineTuningTask
-from bert_tf.training.task import Batch, Comparison, Objective
+from bert_tf.training.task import Batch, Comparison, Learnable, Objective
 
 CONTRASTIVE = "contrastive"  # of the flag `start`
 NAME = "few_shot"  # of the task
@@ -51,17 +52,11 @@ def defaults(table: str, given: Collection[str]) -> dict[str, Any]:
     return {**DEFAULTS, "do_eval": False}
 
 
-class Contrast:
-    """The part of `training.task.Task` that a training step needs: `task` with a loss on pairs of texts."""
+class Contrast(Learnable):
+    """A loss that brings the vectors of texts of one class together."""
 
-    objectives: ClassVar[Mapping[str, Objective]] = {LOSS: Objective()}
+    objectives: Mapping[str, Objective] = types.MappingProxyType({LOSS: Objective()})
     comparison = Comparison("vectors", ("labels", "row_weights"))
-
-    def __init__(self, task: FineTuningTask) -> None:
-        self.task = task
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.task, name)
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
         """1 for the loss of the whole batch."""
@@ -83,7 +78,7 @@ def train(task: FineTuningTask, model: keras.Model, config: TrainConfig, strateg
     if not (task.head.is_pooled and task.head.is_exclusive and task.head.is_labelled):
         raise UserError(f"start={CONTRASTIVE} needs a class for each text; leave it out for {task.name}.")
     with strategy.scope():
-        step: Any = TrainStep(Contrast(task), InputOfHead(model), config, strategy)  # type: ignore[arg-type]
+        step: Any = TrainStep(Contrast(), InputOfHead(model), config, strategy)
     batches = iter(task.train_batches(config.train_batch_size, config.random_seed))
     with progress("training steps on pairs", config.num_train_steps) as report:
         for number in range(1, config.num_train_steps + 1):
