@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import UserError
-from bert_tf.export import host
+from bert_tf.export import about_file, host
 from bert_tf.export.about_file import EXTRA
 from bert_tf.runtime import json_arrays, json_files
 
@@ -29,6 +29,13 @@ def read(folder: str) -> dict[str, Any] | None:
     """The content; None if the export has none, because only TensorFlow can answer, or it is damaged."""
     values = json_files.read_json(os.path.join(folder, NAME))
     return values if isinstance(values, dict) and "stages" in values else None
+
+
+def of_own_head(folder: str) -> dict[str, Any] | None:
+    """The same; None also for an unknown head, and for one from outside: its signature on strings needs no code."""
+    settings, kind = read(folder), str(about_file.read(folder).get("kind") or "")
+    is_known = kind or not settings or settings["stages"] != "texts"
+    return settings if is_known and "." not in kind else None
 
 
 @contextlib.contextmanager

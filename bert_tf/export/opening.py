@@ -76,7 +76,7 @@ def open_model(folder: str, engine: str = AUTO, *, jit_compile: str = "auto", te
 
 def of_saved_model(folder: str, *, jit_compile: str = "auto") -> TextFunction:
     """The export in a folder by TensorFlow; see `open_model`."""
-    settings = host_settings.read(folder)
+    settings = host_settings.of_own_head(folder)
     if settings is None:
         return loaded_model.Export(folder)
     about = about_file.read(folder)

@@ -148,7 +148,7 @@ class Served:
         else:
             if is_export:
                 _check_memory(self.folder)
-            has_rows = not is_export or host_settings.read(self.folder) is not None
+            has_rows = not is_export or host_settings.of_own_head(self.folder) is not None
             options: dict[str, Any] = {"jit_compile": jit_compile, "texts": texts}
             model: Any = opening.open_model(self.folder, TENSORFLOW, **options) if has_rows else None
             self._read_signatures(model, is_export=is_export, texts=texts)

@@ -270,7 +270,7 @@ def test_export_matches_the_model_also_in_static_shapes(tmp_path, monkeypatch):
     task = task_of("pair")
     model, folder = model_of(task), str(tmp_path / "export")
     examples = task.head.serving_examples(task.split("test"))
-    export(task, model, TOKENIZER, folder, examples=examples, about={"labels": task.head.labels})
+    export(task, model, TOKENIZER, folder, examples=examples, about=task.about())
     signatures = tf.saved_model.load(folder).signatures
     assert "tf_example" in signatures
     assert_serves(signatures, task, model, "test")
@@ -281,7 +281,9 @@ def test_export_matches_the_model_also_in_static_shapes(tmp_path, monkeypatch):
     static = served.signatures["serving_default"].function.__self__.network.static
     compiled = static._compute.experimental_get_tracing_count()
     assert compiled == len(static.ladder.shapes()) == 2
-    strings = {name: np.array(values, object) for name, values in examples["serving_default"].items()}
+    strings = {
+        name: np.array([x.encode() for x in values], object) for name, values in examples["serving_default"].items()
+    }
     answers = served.signatures["serving_default"](strings)
     for name, expected in signatures["serving_default"](**{n: tf.constant(x) for n, x in strings.items()}).items():
         if expected.dtype != tf.string:
