@@ -7,7 +7,8 @@ import tensorflow as tf
 from tagging_cases import FILE, TAG_SET, TOKENIZER, model_of, predicted_by, task_of
 
 from bert_tf.data import tag_schemes
-from bert_tf.export import loaded_model
+from bert_tf.data.examples import Example
+from bert_tf.export import opening
 from bert_tf.export.saved_model import export
 
 pytestmark = pytest.mark.slow
@@ -81,10 +82,11 @@ def test_export_finds_entities_as_slices_of_texts_of_any_length(exported):
     for row, text in enumerate(TEXTS):
         for entity, kind, start, end in entities(served, row):
             assert entity == text[start:end].encode() != b"" and kind in (b"LOC", b"PER")
-    in_static_shapes = loaded_model.signatures(folder, jit_compile="true")
-    actual = in_static_shapes["serving_default"](text=tf.constant(TEXTS))
-    np.testing.assert_array_equal(actual["texts"], served["texts"])
+    in_static_shapes = opening.open_model(folder, "tensorflow", jit_compile="true")
+    actual = in_static_shapes.predict([Example("0", (text,)) for text in TEXTS])
+    assert actual["texts"].tolist() == [[text.decode() for text in row] for row in served["texts"]]
     np.testing.assert_allclose(actual["scores"], served["scores"], atol=1e-5)
-    assert in_static_shapes["words"](words=tf.constant([["\u200b", ""]]))["tags"].numpy().tolist() == [[b"O", b""]]
+    (tags,) = in_static_shapes.word_tagger.predict([Example("0", ("\u200b", ""))])["tags"]
+    assert tags[0] == "O"
     nothing = signatures["serving_default"](text=tf.constant([], tf.string))
     assert nothing["counts"].shape == nothing["texts"].shape[:1] == (0,)
