@@ -5,6 +5,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, host
 from bert_tf.export.about_file import EXTRA
@@ -20,9 +22,13 @@ def of_model(own: Mapping[str, Any], model: Any, pad_id: int) -> dict[str, Any]:
     """
     settings = {**own, "max_positions": model.config.max_position_embeddings, "pad_id": pad_id}
     if (settings.get("windows") or {}).get("pooling") == "max":  # of vectors, before the last layer
-        arrays = {name: getattr(model.classifier, name).numpy() for name in ("kernel", "bias")}
-        settings["last_layer"] = json_arrays.as_json(arrays)
+        settings["last_layer"] = json_arrays.as_json(last_layer(model))
     return settings
+
+
+def last_layer(model: Any) -> dict[str, np.ndarray]:
+    """The weights of the layer after the vectors of windows."""
+    return {name: getattr(model.classifier, name).numpy() for name in ("kernel", "bias")}
 
 
 def read(folder: str) -> dict[str, Any] | None:

@@ -62,8 +62,11 @@ def saved_functions(model: BertModel, settings: dict[str, Any], choice: VectorCh
         return {"packed": tf.function(compute, input_signature=[specs], autograph=False)}
     tables = {name: tf.TensorSpec([None, None], tf.int32, name) for name in TABLES}
     planned = tf.function(compute, input_signature=[{**specs, **tables}], autograph=False)
-    packed = tf.function(lambda rows: planned(PackingSpec.dynamic().plan(rows)), input_signature=[specs])
-    return {"packed": packed, "planned": planned}
+
+    def packed(rows: Tensors) -> Tensors:
+        return planned(PackingSpec.dynamic().plan(rows))
+
+    return {"packed": tf.function(packed, input_signature=[specs], autograph=False), "planned": planned}
 
 
 def _planned(

@@ -16,7 +16,7 @@ from bert_tf.config import segments
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
-from bert_tf.export import about_file, tagged_words, text_function
+from bert_tf.export import about_file, host_settings, tagged_words, text_function
 from bert_tf.export.keras_network import KerasNetwork
 from bert_tf.export.predictor import Predictor, VectorExtractor
 from bert_tf.export.text_function import Signature, TextFunction
@@ -111,12 +111,10 @@ def predictor_of(path: str, loaded: Checkpoint, task: Any, *, jit_compile: str =
 
 def settings_of(loaded: Checkpoint, own: Mapping[str, Any]) -> dict[str, Any]:
     """Settings for the stages of `export.host` and a KerasNetwork. own: `host_settings` of the task."""
-    return {
-        **own,
-        "max_positions": loaded.config.max_position_embeddings,
-        "pad_id": loaded.host_tokenizer.pad_id,
-        "last_layer": lambda: {name: getattr(loaded.model.classifier, name).numpy() for name in ("kernel", "bias")},
-    }
+    settings = host_settings.of_model(own, loaded.model, loaded.host_tokenizer.pad_id)
+    if "last_layer" in settings:  # its weights may change
+        settings["last_layer"] = lambda: host_settings.last_layer(loaded.model)
+    return settings
 
 
 def vectors_of(

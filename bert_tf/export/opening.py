@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Sequence
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from bert_tf.checkpoints import sentence_transformers
 from bert_tf.config.bert_config import BertConfig
@@ -74,14 +74,14 @@ def open_model(folder: str, engine: str = AUTO, *, jit_compile: str = "auto", te
     return live_model.predictor_at(folder, texts, jit_compile=jit_compile)
 
 
-def of_saved_model(folder: str, *, jit_compile: str = "auto") -> TextFunction:
-    """The export in a folder by TensorFlow; see `open_model`."""
+def of_saved_model(folder: str, *, jit_compile: str = "auto", loaded: Any = None) -> TextFunction:
+    """The export in a folder by TensorFlow; see `open_model`. loaded: the SavedModel if it is loaded."""
     settings = host_settings.of_own_head(folder)
     if settings is None:
         return loaded_model.Export(folder)
     about = about_file.read(folder)
     with host_settings.refusing_damage(os.path.join(folder, host_settings.NAME)):
-        network = SavedNetwork(folder, settings, jit_compile)
+        network = SavedNetwork(folder, settings, jit_compile, loaded)
         batch_size = text_function.STATIC_BATCH_SIZE if network.static else text_function.BATCH_SIZE
         found = Predictor(folder, network, settings, about, tokenizer_of(folder), batch_size=batch_size)
         found.head = loaded_model.head_of(folder, found.outputs_told)

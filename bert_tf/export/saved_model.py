@@ -30,6 +30,7 @@ from bert_tf.export import (
     tokenizer_parity,
 )
 from bert_tf.export.about_file import EXTRA
+from bert_tf.export.predictor import Predictor
 from bert_tf.heads.base.servable import Servable
 from bert_tf.model import attribution, weights
 from bert_tf.model.heads import BertModel
@@ -124,17 +125,38 @@ def export(
             _compare(exported, signatures, own_examples, TOLERANCES[precision])
             live = {name: signature.python_function for name, signature in live_signatures.items()}  # not traced again
             _compare(exported, live, examples, max(TOLERANCES[precision], TOLERANCES[live_precision]))
+            if settings and (reason := _why_only_strings(partial, exported, tokenizer, about, precision)):
+                files.remove(os.path.join(partial, host_settings.NAME))
+                log.warning("The export answers by its signatures on strings only: %s.", reason)
             options = {"task": task, "model": copy, "about": about, "precision": precision, "calibration": calibration}
             if list(engine_names) == [opening.AUTO]:
-                _add_default_engine(folder, partial, exported, tokenizer, **options)
+                _add_default_engine(folder, partial, exported, **options)
             elif engine_names:
-                _add_engines(partial, exported, tokenizer, engine_names, **options)
+                _add_engines(partial, exported, engine_names, **options)
             return exported
     except (tf.errors.OpError, OSError) as error:
         raise TrainingError(
             f"The export could not be written to {folder} ({reason_of(error)}): make room, or make the folder "
             "writable, and start the same command again."
         ) from None
+
+
+def _why_only_strings(
+    partial: str, exported: Any, tokenizer: Tokenizer, about: Mapping[str, Any], precision: str
+) -> str:
+    """Why an export cannot answer by its functions of rows: their tokens or answers are not those of its signature.
+
+    "" if it can.
+    """
+    try:
+        tokenizer_parity.check(tokenizer, opening.tokenizer_of(partial))
+        found = opening.of_saved_model(partial, jit_compile="false", loaded=exported)
+        if isinstance(found, Predictor):  # heads from outside have the signature only
+            texts, expected = _answers(exported, about["inputs"])
+            _check_answers("its functions of rows", found.outputs(texts), expected, TOLERANCES[precision])
+    except NoEngine as error:
+        return error.reason
+    return ""
 
 
 def _check_fits(folder: StrPath, model: BertModel) -> None:
@@ -147,44 +169,51 @@ def _check_fits(folder: StrPath, model: BertModel) -> None:
         raise NoEngine(f"converting it needs about {needed / 2**30:.1f} GiB of memory, and {free / 2**30:.1f} are free")
 
 
-def _add_default_engine(folder: StrPath, partial: str, exported: Any, tokenizer: Tokenizer, **options: Any) -> None:
+def _add_default_engine(folder: StrPath, partial: str, exported: Any, **options: Any) -> None:
     """Adds a model for the engine of "auto", if there is one; where that fails, the export is whole without it."""
     names = opening.default_names()
     if not names:
         return
     try:
         _check_fits(folder, options["model"])
-        _add_engines(partial, exported, tokenizer, names, by_default=True, **options)
+        _add_engines(partial, exported, names, by_default=True, **options)
     except Exception as error:  # converters raise many types
         files.remove(os.path.join(partial, engine_network.FOLDER))
         reason = error.reason if isinstance(error, NoEngine) else reason_of(error).rstrip(".")
         log.warning("The export has no model for %s: %s.", listed(names), reason)
 
 
-def _add_engines(
-    partial: str, exported: Any, tokenizer: Tokenizer, names: Sequence[str], *, precision: str, **options: Any
-) -> None:
-    """Adds models for other engines; NoEngine if their tokens or answers differ from those of the SavedModel."""
-    tokenizer_parity.check(tokenizer, opening.tokenizer_of(partial))
-    inputs = options["about"]["inputs"]
-    count = sum(each or 1 for each in inputs.values())
-    texts = [[TEXTS[(number + place) % len(TEXTS)] for place in range(count)] for number in range(len(TEXTS))]
+def _add_engines(partial: str, exported: Any, names: Sequence[str], *, precision: str, **options: Any) -> None:
+    """Adds models for other engines; NoEngine if their answers differ from those of the SavedModel."""
+    texts, expected = _answers(exported, options["about"]["inputs"])
     found = engine_models.write(partial, names, texts=texts, precision=precision, **options)
+    for engine, outputs in found.items():
+        _check_answers(engine, outputs, expected, TOLERANCES["int8" if engine.endswith("int8") else precision])
+
+
+def _answers(exported: Any, inputs: Mapping[str, int | None]) -> tuple[list[list[str]], Mapping[str, tf.Tensor]]:
+    """Examples made of TEXTS, and the outputs of the default signature for them. inputs: see `_inputs_of`."""
+    size = sum(count or 1 for count in inputs.values())
+    texts = [[TEXTS[(number + place) % len(TEXTS)] for place in range(size)] for number in range(len(TEXTS))]
     columns, first = {}, 0
     for name, count in inputs.items():
         parts = [row[first : first + (count or 1)] for row in texts]
         columns[name] = tf.constant(parts if count else [part for (part,) in parts])
         first += count or 1
-    expected = exported.signatures["serving_default"](**columns)
-    for engine, outputs in found.items():
-        tolerance = TOLERANCES["int8" if engine.endswith("int8") else precision]
-        for name, values in outputs.items():
-            difference = _difference(expected[name].numpy(), values, tolerance)
-            if not difference <= tolerance:
-                raise NoEngine(
-                    f"The answers of {engine} differ from TensorFlow's (output {name!r} by {difference:.2g} of its "
-                    f"largest value, expected at most {tolerance:.2g})"
-                )
+    return texts, exported.signatures["serving_default"](**columns)
+
+
+def _check_answers(
+    name: str, outputs: Mapping[str, np.ndarray], expected: Mapping[str, tf.Tensor], tolerance: float
+) -> None:
+    """Raises NoEngine if outputs differ from those of the default signature. name: of whatever computed them."""
+    for output, values in outputs.items():
+        difference = _difference(expected[output].numpy(), values, tolerance)
+        if not difference <= tolerance:
+            raise NoEngine(
+                f"The answers of {name} differ from TensorFlow's (output {output!r} by {difference:.2g} of its largest "
+                f"value, expected at most {tolerance:.2g})"
+            )
 
 
 def _inputs_of(signature: Any) -> dict[str, int | None]:

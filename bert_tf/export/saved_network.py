@@ -19,12 +19,13 @@ class SavedNetwork(TensorFlowNetwork):
         signatures: {name: function on strings} of the export.
     """
 
-    def __init__(self, folder: str, settings: dict[str, Any], jit_compile: str = "auto") -> None:
+    def __init__(self, folder: str, settings: dict[str, Any], jit_compile: str = "auto", loaded: Any = None) -> None:
         """Loads the SavedModel in a folder; starts TensorFlow.
 
-        settings: content of host.json. jit_compile: see TensorFlowNetwork. Raises UserError if it is damaged.
+        settings: content of host.json. jit_compile: see TensorFlowNetwork. loaded: the SavedModel if it is loaded.
+        Raises UserError if it is damaged.
         """
-        loaded = loaded_model.load(folder)
+        loaded = loaded or loaded_model.load(folder)
         network = getattr(loaded, "network", {})
         if "packed" not in network:
             raise UserError(f"The SavedModel in {folder} has no functions of rows: export it again.")

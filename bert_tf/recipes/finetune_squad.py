@@ -11,7 +11,7 @@ from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.config.options import changed, flag
 from bert_tf.data import preprocessed_examples, questions
-from bert_tf.errors import UserError, count_text
+from bert_tf.errors import UserError, count_text, leave_out
 from bert_tf.heads.base.table_options import TaskOptions
 from bert_tf.heads.span import squad_files
 from bert_tf.recipes import finetune, initialization
@@ -92,6 +92,8 @@ class Flags(FineTuningFlags, QuestionOptions):
 def main(options: Flags) -> None:
     """Fine-tunes on questions, or only scores or combines answers."""
     if options.given & {"predictions_file", "ensemble"}:
+        if options.dry_run:
+            raise leave_out("dry_run is for training, and predictions_file and ensemble only score answers")
         score_files(options)
     else:
         finetune.main(options)

@@ -86,16 +86,15 @@ def run_phase(plan: Plan) -> None:
                 print(line, flush=True)
 
         # Model, and the report on it
-        run_model(options, start, plan.teacher, manifest, folder)
+        run_model(plan, start, manifest, folder)
         if folder.is_chief:
             next_steps.finish(folder, for_program=options.from_program)
 
 
 @traced_gradients.forgotten()
-def run_model(
-    options: Flags, start: Checkpoint, taught_by: Checkpoint | None, manifest: Mapping[str, Any], folder: RunFolder
-) -> None:
-    """Creates task and model, trains, evaluates and exports."""
+def run_model(plan: Plan, start: Checkpoint, manifest: Mapping[str, Any], folder: RunFolder) -> None:
+    """Creates task and model, trains, evaluates and exports. start: with the vocabulary that the run has."""
+    options, training = plan.options, plan.training
     opening.names_of(options.export_engines)  # raises for one that cannot be written
     # Devices, before any operation of TensorFlow
     strategy = initialization.start_devices(options.devices)
@@ -114,8 +113,7 @@ def run_model(
         model = task.create_model(start.config, dtype=precision.configure(options.training.precision))
         if start.weights:
             print(weights.assign(model, start.weights))
-    taught = teacher.taught(task, model, taught_by, options.distillation, strategy)
-    training = options.training
+    taught = teacher.taught(task, model, plan.teacher, options.distillation, strategy)
     evaluator = Evaluator(task, model, training, strategy)
     with task.reading():
         record_model(model, evaluator, options, folder)

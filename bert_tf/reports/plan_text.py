@@ -1,6 +1,6 @@
 """The plan of a command as text, with the reason for each flag."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.options import Options
@@ -45,6 +45,11 @@ def rates(training: TrainConfig) -> str:
     steps = training.warmup_steps
     warm_up = share if training.budget_minutes else f"{steps:,} step{'s' * (steps != 1)}"
     return f"{training.optimizer}, learning rate {training.learning_rate:g}{head}, warm-up {warm_up}"
+
+
+def joined(texts: Iterable[str]) -> str:
+    """The different ones of several texts."""
+    return " or ".join(dict.fromkeys(texts))
 
 
 def time(seconds: float) -> str:

@@ -214,6 +214,8 @@ class DistilledTask:
         UserError: for a teacher or losses that do not fit the student or the task.
     """
 
+    needs_probe = True
+
     def __init__(self, task: Task, teacher: keras.Model, student: keras.Model, config: DistillationConfig):
         factors = dict(parse_losses(config.distillation))
         own = factors.pop(TASK, 0.0)
@@ -257,8 +259,6 @@ class DistilledTask:
                         f"{loss} compares models of the same {entry}, which is {ours} here and {theirs} in the "
                         f"teacher: choose other losses, such as distillation={SOFT_TARGETS}=1,{TASK}=1."
                     )
-
-    needs_probe = True
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.task, name)

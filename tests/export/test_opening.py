@@ -20,6 +20,7 @@ from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import NoEngine, UserError
 from bert_tf.export import engine_network, engines, loaded_model, opening, row_blocks, saved_model
+from bert_tf.export.predictor import Predictor
 from bert_tf.export.saved_model import export
 from bert_tf.heads.base.text_windows import Windows
 from bert_tf.heads.choice import MultipleChoice
@@ -276,7 +277,7 @@ def failing(*_, **__):
     [
         (lambda patch: patch.setattr(engines, "write_network", failing), "no room"),
         (lambda patch: patch.setattr(saved_model, "CONVERSION_FACTOR", 1e12), "converting it needs about .* GiB"),
-        (lambda patch: patch.setattr(saved_model, "_difference", lambda *_: 1.0), "The answers of openvino differ"),
+        (lambda patch: patch.setattr(saved_model, "_difference", lambda *_: 1.0), "tiny needs TensorFlow"),
     ],
 )
 def test_export_that_the_default_engine_cannot_hold_is_whole_without(tmp_path, monkeypatch, caplog, spoil, reason):
@@ -285,6 +286,39 @@ def test_export_that_the_default_engine_cannot_hold_is_whole_without(tmp_path, m
     assert re.fullmatch(f"The export has no model for openvino: {reason}.*\\.", caplog.messages[-1])
     assert not (tmp_path / "export" / "engines").exists() and opening.choose(folder) == "tensorflow"
     assert loaded_model.is_export(folder)
+
+
+def test_an_export_whose_rows_differ_answers_by_its_signatures(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(saved_model, "_difference", lambda *_: 1.0)
+    folder = make("classes", tmp_path / "export", [])
+    assert "answers by its signatures on strings only: The answers of its functions of rows differ" in caplog.text
+    assert not (tmp_path / "export" / "assets.extra" / "host.json").exists()
+    assert type(opening.open_model(folder, "tensorflow")) is loaded_model.Export
+    with pytest.raises(NoEngine, match="needs TensorFlow"):
+        make("classes", tmp_path / "other", ["openvino"])
+
+
+OTHER_VECTORS = {
+    "two layers": {"layers": choose_layers("second_to_last,last", 2)},
+    "layers apart": {"layers": dataclasses.replace(choose_layers("second_to_last,last", 2), join="apart")},
+    "tokens": {"layers": choose_layers("last", 2), "unit": "token", "normalize": ("token",)},
+    "largest": {"layers": choose_layers("last", 2), "pooling": "max"},
+    "pooler": {"layers": choose_layers("last", 2), "pooling": "pooled"},
+    "prompt": {"layers": choose_layers("last", 2), "prompt": "the fox ", "include_prompt": False},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", OTHER_VECTORS)
+def test_other_vectors_are_answered_as_by_the_signature(kind, tmp_path):
+    task = Features(VectorChoice(**{"unit": "sentence", "max_seq_length": 9, **OTHER_VECTORS[kind]}))
+    model, folder = task.create_model(dataclasses.replace(tiny.CONFIG, vocab_size=TOKENIZER.size)), str(tmp_path / "e")
+    weights.assign(model, tiny.random_weights(model))
+    export(task, model, TOKENIZER, folder, examples={})
+    texts = [Example(str(number), (text,)) for number, text in enumerate(TEXTS)]
+    by_rows = opening.open_model(folder, "tensorflow")
+    assert type(by_rows) is Predictor
+    assert_same_outputs(by_rows.predict(texts), loaded_model.Export(folder).predict(texts))
 
 
 def test_stores_and_named_engines_have_no_default(tmp_path, monkeypatch):

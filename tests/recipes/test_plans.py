@@ -7,7 +7,7 @@ from script_runs import TINY
 
 import bert_tf
 from bert_tf.errors import UserError
-from bert_tf.recipes import finetune, pretrain
+from bert_tf.recipes import finetune, finetune_squad, pretrain
 from bert_tf.recipes.finetuning import planning
 from bert_tf.recipes.pretraining import planning as pretraining_plans
 from bert_tf.training.run_directory import RunFolder
@@ -65,7 +65,21 @@ def test_a_plan_has_all_runs(table, given, series, runs, sentence):
 def test_runs_of_a_grid_keep_their_own_values(table):
     plan = plan_of(table, train_batch_size_grid="4,6", refit=False)
     assert [each.training.train_batch_size for each in plan.runs.values()] == [4, 6]
+    assert plan.lines()["rows"] == "at most 128 tokens, 4 rows or 6 rows per step"
+    assert plan.lines()["training"].count(" or ") == 1
     assert {each.training.num_train_epochs for each in plan.runs.values()} == {plan.options.training.num_train_epochs}
+
+
+def test_a_plan_tells_how_the_head_is_fitted(table):
+    plan = plan_of(table, task_name="few_shot", text_columns="text", label_column="kind", do_eval=False)
+    assert "on pairs of 30 examples, then the head is fitted to their embeddings" in plan.lines()["training"]
+    assert plan_of(table, start="frozen").lines()["training"] == "the head is fitted to the embeddings of 24 examples"
+
+
+def test_scoring_answers_has_no_plan(tmp_path):
+    flags = {"predictions_file": "a.json", "predict_file": "b.json", "dry_run": True}
+    with pytest.raises(UserError, match="dry_run is for training"):
+        finetune_squad.main(finetune_squad.Flags.of(flags))
 
 
 def test_everything_chosen_has_a_reason(table):

@@ -161,7 +161,8 @@ class Features(Servable):
     name = "features"
 
     def __init__(self, choice: VectorChoice, recorded: SentenceVectors | None = None) -> None:
-        self.choice, self.recorded = choice, recorded
+        self.choice = dataclasses.replace(choice, unit="sentence")  # of the default signature
+        self.recorded = recorded
         self.sentence_vectors = sentence_choice.as_recorded(choice, recorded)
 
     @property

@@ -23,7 +23,6 @@ from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import step_memory
 from bert_tf.training.run_directory import RunFolder, recorded_flags
 
-ONLY_HEAD = baselines.FROZEN, few_shot.CONTRASTIVE  # values of the flag start
 ONE, REFIT, FOLDS, SWEEP = "one", "refit", "folds", "sweep"  # series of runs
 
 
@@ -64,33 +63,41 @@ class Plan:
         plan_text.show(self.lines(), self.options)
 
     def lines(self) -> dict[str, str]:
-        """{topic: sentence}."""
+        """{topic: sentence}; what differs between runs is joined by "or"."""
         options, (start, task, *_), config = self.options, self.setup, self.setup.start.config
-        trained = options.do_train and not task.split("train").stored
         lines = {"checkpoint": plan_text.model(config, options.model.init_checkpoint), "run folder": options.output_dir}
         if not options.do_train:
             return {**lines, "training": "none"}
-        training = train_config(options, start, task)
+        trainings = {name: train_config(each, start, task) for name, each in self.runs.items()}
+        batches = plan_text.joined(f"{each.train_batch_size} rows" for each in trainings.values())
         lines["runs"] = _runs_text(self.series, list(self.runs))
-        lines["rows"] = f"at most {options.max_seq_length} tokens, {training.train_batch_size} rows per step"
-        epochs = count_text(options.training.num_train_epochs, "epoch")
-        examples = count_text(training.num_train_examples, "example")
-        lines["training"] = f"{count_text(training.num_train_steps, 'step')}, {epochs} of {examples}"
-        if options.start in ONLY_HEAD:
-            lines["training"] = f"the head is fitted to the embeddings of {examples}"
-        if training.eval_steps:
-            lines["training"] += f"; evaluation every {count_text(training.eval_steps, 'step')}"
-        if training.early_stop_patience:
-            lines["training"] += f", ends after {training.early_stop_patience} without improvement"
-        lines["rates"] = plan_text.rates(training)
+        lines["rows"] = f"at most {options.max_seq_length} tokens, {batches} per step"
+        lines["training"] = plan_text.joined(_training_text(self.runs[name], each) for name, each in trainings.items())
+        lines["rates"] = plan_text.joined(map(plan_text.rates, trainings.values()))
         lines["memory"] = step_memory.described(starting_point.step_of(options, start, task), options.devices)
-        if trained and options.start not in ONLY_HEAD:
-            tokens = task.split("train").statistics()["mean_length"] * task.head.rows_per_example
-            seen = tokens * training.num_train_steps * training.train_batch_size * len(self.runs)
+        if options.start != baselines.FROZEN and not task.split("train").stored:
+            mean = task.split("train").statistics()["mean_length"] * task.head.rows_per_example
+            seen = mean * sum(each.num_train_steps * each.train_batch_size for each in trainings.values())
             seen *= 2 if self.series == REFIT else 1 + 1 / len(self.runs) if self.series == FOLDS else 1
             gpus = accelerators.number(options.devices.device)
             lines["time"] = plan_text.time(advice.training_seconds(config, seen, gpus=gpus))
         return lines
+
+
+def _training_text(options: FineTuningFlags, training: TrainConfig) -> str:
+    """The length of the training of a run."""
+    examples = count_text(training.num_train_examples, "example")
+    steps = f"{count_text(training.num_train_steps, 'step')}, {count_text(options.training.num_train_epochs, 'epoch')}"
+    if options.start == baselines.FROZEN:
+        return f"the head is fitted to the embeddings of {examples}"
+    if options.start == few_shot.CONTRASTIVE:
+        return f"{steps} on pairs of {examples}, then the head is fitted to their embeddings"
+    text = f"{steps} of {examples}"
+    if training.eval_steps:
+        text += f"; evaluation every {count_text(training.eval_steps, 'step')}"
+    if training.early_stop_patience:
+        text += f", ends after {training.early_stop_patience} without improvement"
+    return text
 
 
 def _runs_text(series: str, names: list[str]) -> str:

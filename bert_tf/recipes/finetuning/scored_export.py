@@ -89,7 +89,7 @@ def score(
     """Scores the export in a folder on a file; starts TensorFlow.
 
     about: of `about`. batch_size: None for what suits the device. report(rows): yields them, and may show progress.
-    jit_compile, texts: see `loaded_model.signatures`. engine: see `opening.choose`.
+    jit_compile, texts, engine: see `opening.open_model`.
 
     Raises UserError for a file without labels, for one that cannot be read, and for a label that the export does not
     know.

@@ -3,6 +3,7 @@
 import dataclasses
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import count_text
 from bert_tf.recipes import advice, teacher
 from bert_tf.recipes.pretraining import named_recipes, own_text, preparation
@@ -27,11 +28,14 @@ class Plan:
 
     Attributes:
         options: the flags with all decided values and the reasons.
+        training: the settings of the training; run.json records those in `options`, with the token dropping of a recipe
+            even if the model has too few layers for it.
         start: the starting point of the model; its vocabulary is None if one is to be learned.
         teacher: a trained model to learn from, if any.
     """
 
     options: Flags
+    training: TrainConfig
     start: Checkpoint
     teacher: Checkpoint | None
 
@@ -42,7 +46,7 @@ class Plan:
     def lines(self) -> dict[str, str]:
         """{topic: sentence}."""
         options, config = self.options, self.start.config
-        training, tokens = options.training, preparation.text_tokens(options)
+        training, tokens = self.training, preparation.text_tokens(options)
         per_step = training.train_batch_size * options.max_seq_length
         source = options.input_file or options.records_dir or "Python's manual and library"
         lines = {
@@ -81,8 +85,9 @@ def make(options: Flags) -> Plan:
     options.training.check()
     start = preparation.resolve(options)
     taught_by = teacher.read(options, start)
-    options = without_dropping(without_pairs(options, start.config), start.config)
-    return Plan(options=options, start=start, teacher=taught_by)
+    options = without_pairs(options, start.config)
+    training = without_dropping(options, start.config).training
+    return Plan(options=options, training=training, start=start, teacher=taught_by)
 
 
 def _with_recorded(options: Flags) -> Flags:
