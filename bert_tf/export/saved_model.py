@@ -207,6 +207,8 @@ def _check_answers(
     name: str, outputs: Mapping[str, np.ndarray], expected: Mapping[str, tf.Tensor], tolerance: float
 ) -> None:
     """Raises NoEngine if outputs differ from those of the default signature. name: of whatever computed them."""
+    if outputs.keys() != expected.keys():
+        raise NoEngine(f"The outputs of {name} are {', '.join(outputs)}; expected {', '.join(expected)}")
     for output, values in outputs.items():
         difference = _difference(expected[output].numpy(), values, tolerance)
         if not difference <= tolerance:

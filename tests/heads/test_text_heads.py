@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import sys
 
 import device_graphs
 import numpy as np
@@ -25,6 +26,7 @@ from bert_tf.model import heads, weights
 from bert_tf.model.static_shapes import Ladder
 from bert_tf.serving.served import Served
 from bert_tf.tasks.task import FineTuningTask
+from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.train_step import TrainStep
@@ -267,6 +269,7 @@ def test_signatures_match_the_model(kind):
 
 @pytest.mark.slow
 def test_export_matches_the_model_also_in_static_shapes(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "TOKENIZER", Tokenizer(TOKENIZER.vocabulary))
     task = task_of("pair")
     model, folder = model_of(task), str(tmp_path / "export")
     examples = task.head.serving_examples(task.split("test"))

@@ -114,5 +114,9 @@ class Words:
 
     ids_with_masks = __call__
 
+    def with_offsets(self, texts):  # of other tokens than a host would find: exports answer by their signatures
+        ids = self(texts)
+        return ids, ids, ids
+
     def detokenize(self, rows):
         return [" ".join(self.vocabulary[i] for i in row if i != self.pad_id) for row in rows]
