@@ -4,7 +4,7 @@ import functools
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,9 +69,7 @@ def write(
         for name, variable in weights.variables_by_name(model).items()
     }
     checkpoint, kind = Checkpoint(config=model.config, weights=arrays), about.get("kind")
-    form = heads.functional_form(kind, arrays)
-    if (settings.get("windows") or {}).get("pooling") == "max":  # of vectors, before the last layer
-        form = functional_bert.VECTORS
+    form = form_of(kind, arrays, settings)
     live = functional_bert.CheckpointModel(checkpoint, functional_bert.sharing_rows(form))
     rows, signatures = _rows(stages, texts), _signature_defs(folder)
     settings = {
@@ -103,6 +101,19 @@ def write(
             settings[row_blocks.SHARED].append(name)
         write_json(os.path.join(path, SETTINGS), settings)
     return outputs
+
+
+def form_of(kind: str | None, names: Collection[str], settings: Mapping[str, Any]) -> functional_bert.Head:
+    """The form in which engines compute a model whose rows and answers have these settings; names: of its weights.
+
+    Raises NoEngine for a model that fills masks with a generator of its own, and UserError as `heads.functional_form`.
+    """
+    form: functional_bert.Head = heads.functional_form(kind, names)
+    if settings["stages"] == "masks" and form is not functional_bert.MASKS:
+        raise NoEngine("Other engines do not have the generator that fills the masks of this model")
+    if (settings.get("windows") or {}).get("pooling") == "max":  # of vectors, before the last layer
+        return functional_bert.VECTORS
+    return form
 
 
 def _signature_defs(folder: str) -> dict[str, dict[str, Any]]:

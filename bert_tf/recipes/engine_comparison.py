@@ -18,7 +18,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data.examples import Example
 from bert_tf.data.pretraining import records
-from bert_tf.errors import UserError, reason_of
+from bert_tf.errors import NoEngine, UserError, reason_of
 from bert_tf.export import (
     engine_network,
     engine_parity,
@@ -196,7 +196,7 @@ def _held_out(run: TrainedModel, path: str, most: int, batch_size: int) -> Held:
     task = run.task
     if not isinstance(task, FineTuningTask):
         folder = recorded_flags(path).get("records_dir") or os.path.join(path, "records")
-        task = task.with_records(records.open_records(folder))
+        task = task.with_records(records.open_records(folder)).of_answers()
     split = next(iter(task.eval_splits.values()), "")
     if not split or (isinstance(task, FineTuningTask) and not task.split(split).is_known):
         raise UserError(
@@ -276,7 +276,9 @@ def _engines(
 
     known: those that the export has.
     """
-    checkpoint = formats.read(path)
+    from bert_tf.export import engine_models
+
+    checkpoint, settings = formats.read(path), run.task.host_settings
     for name in names or engines.names():
         for quantize in (None, *engines.QUANTIZED):
             found = Deployment(name=f"{name} {quantize}" if quantize else name)
@@ -285,10 +287,14 @@ def _engines(
             with tempfile.TemporaryDirectory() as folder:
                 target = os.path.join(folder, "engine")
                 try:
+                    if settings:
+                        engine_models.form_of(checkpoint.kind, checkpoint.weights, settings)
                     found.bytes = engines.write(checkpoint, target, name, quantize=quantize).size
                     function = engines.load(target)
                     make = functools.partial(FunctionNetwork, name, function, path)
                     _score(found, _predictor(run, path, make), held)
+                except NoEngine as error:
+                    found.error = f"{error.reason}."
                 except UserError as error:
                     found.error = str(error)
                 except Exception as error:  # engines raise many types

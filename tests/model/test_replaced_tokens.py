@@ -12,9 +12,14 @@ import tiny
 from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.train_config import MaskingConfig, TrainConfig
+from bert_tf.errors import NoEngine
+from bert_tf.export import engine_models
+from bert_tf.heads.masked_lm import MaskedLm
 from bert_tf.model import replaced_tokens, weights
 from bert_tf.model.replaced_tokens import Discriminator, ReplacedTokenModel
 from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.recipes import engine_comparison
+from bert_tf.recipes.trained_model import TrainedModel
 from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
 from bert_tf.training import distribute, loop
 from bert_tf.training.run_directory import RunFolder
@@ -119,6 +124,23 @@ def test_checkpoints_of_pre_training_and_published_ones_have_their_models(model,
     assert formats.write(whole, native, "native") == [] and formats.read(native).weights.keys() == arrays.keys()
     published = {name: array for name, array in arrays.items() if name.startswith(("encoder/", "replaced_token/"))}
     assert type(pretrained.model_of(Checkpoint(config=model.config, weights=published))) is Discriminator
+
+
+def test_a_model_with_a_generator_is_compared_by_the_masks_it_fills(model):
+    """Labels of replaced tokens exist in training only, and other engines have no generator."""
+    rows = tiny.task([tiny.batch()])
+    task = PretrainingTask({}, rows.tokenizer, MaskingConfig(), next_sentence_weight=0.0, finds_replaced=True)
+    task.eval_batches = rows.eval_batches
+    run = TrainedModel(task, model, tiny.Words("the fox ran".split()), {})
+    held = engine_comparison.Held(task=task.of_answers(), split="eval", most=4, batch_size=4)
+    found = held.scores_of(engine_comparison._live(run, ""))
+    batch = next(iter(task.eval_batches(4, "eval")))
+    losses, used = MaskedLm.metrics(model(batch), batch)["masked_lm_loss"]
+    expected = float(tf.reduce_sum(losses * used) / tf.reduce_sum(used))
+    assert found.keys() == {"loss", "masked_lm_loss", "masked_lm_accuracy"}
+    assert found["loss"] == pytest.approx(expected, rel=1e-5)
+    with pytest.raises(NoEngine, match="the generator that fills the masks"):
+        engine_models.form_of("replaced_tokens", {"replaced_token/kernel"}, task.host_settings)
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from bert_tf.training.task import Objective
 
 EVAL_SEED = 1  # held-out text is masked alike in every evaluation of every run
 NAMES = {"masked": "mlm", "left_to_right": "ltr", "both_ways": "bilm"}
+REPLACED_TOKEN_LOSS = f"{ReplacedTokens.weights}_loss"
 MASKED_LM_EPSILON = 1e-5  # the original adds it to the sum of weights
 
 Batch = Mapping[str, tf.Tensor]
@@ -63,7 +64,7 @@ class PretrainingTask(TextTask):
             self.heads.append(NextSentence)
         if finds_replaced:
             self.name = "pretraining/replaced_tokens"
-            self.objectives["replaced_token_loss"] = Objective(factor=ReplacedTokens.loss_factor)
+            self.objectives[REPLACED_TOKEN_LOSS] = Objective(factor=ReplacedTokens.loss_factor)
             self.heads.append(ReplacedTokens)
         self.records, self.tokenizer, self.masking = records, tokenizer, masking
         self.lm_kind = lm_kind
@@ -72,6 +73,13 @@ class PretrainingTask(TextTask):
         """The same task on the records of this manifest."""
         task = copy.copy(self)
         task.records = records
+        return task
+
+    def of_answers(self) -> Self:
+        """The same task without finding replaced tokens, which an exported model does not do."""
+        task = copy.copy(self)
+        task.heads = [head for head in self.heads if head is not ReplacedTokens]
+        task.objectives = {name: each for name, each in self.objectives.items() if name != REPLACED_TOKEN_LOSS}
         return task
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
