@@ -22,7 +22,6 @@ import numpy as np
 import small_tables
 
 TESTED = 800
-CALIBRATIONS = "temperature.json", "label_thresholds.json"
 
 
 def measure(train, test, checkpoint: str, *, several: bool) -> dict[str, float]:
@@ -45,8 +44,7 @@ def measure(train, test, checkpoint: str, *, several: bool) -> dict[str, float]:
             do_export=False,
             **options,
         )
-        found = next(filter(pathlib.Path.exists, (run_folder / name for name in CALIBRATIONS)), None)
-        temperature = json.loads(found.read_text())["temperature"] if found else 1.0
+        temperature = json.loads((run_folder / "task.json").read_text())["calibration"].get("temperature", 1.0)
         answers = run.load().predict([texts if len(texts) > 1 else texts[0] for texts, _ in test])
     names = list(answers[0].probabilities)
     shares = np.array([[answer.probabilities[name] for name in names] for answer in answers])

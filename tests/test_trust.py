@@ -19,7 +19,7 @@ from bert_tf.data import tfds_datasets
 from bert_tf.errors import UserError
 from bert_tf.export import engines
 from bert_tf.model import heads
-from bert_tf.recipes import finetune, trained_model
+from bert_tf.recipes import finetune, recorded_run
 from bert_tf.runtime import plugins
 
 CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
@@ -113,13 +113,12 @@ def test_commands_do_not_import_an_encoder_that_a_file_names(evil, capsys, words
         lambda folder: heads.Classifier.from_config(
             {"name": "a", "dtype": "float32", "config": CONFIG.to_dict() | {"encoder": MODULE}, "size": 2}
         ),
-        lambda folder: trained_model.read(of_run(folder, task_name=f"{MODULE}/x")),
-        lambda folder: trained_model.read_task(of_run(folder, task_name=f"{MODULE}/x")),
-        lambda folder: trained_model.read(of_run(folder, task_name="table", label_type=MODULE)),
-        lambda folder: trained_model.read(of_run(folder, task_name="table", criterion=f"{MODULE}:f")),
-        lambda folder: trained_model.read(of_run(folder, task_name="table", criterion="evil:f")),
-        lambda folder: trained_model.read(of_run(folder, task_name="table", optimizer=MODULE)),
-        lambda folder: trained_model.read(of_run(folder, task_name="table", encoder=MODULE)),
+        lambda folder: recorded_run.read(of_run(folder, task_name=f"{MODULE}/x")),
+        lambda folder: recorded_run.read(of_run(folder, task_name="table", label_type=MODULE)),
+        lambda folder: recorded_run.read(of_run(folder, task_name="table", criterion=f"{MODULE}:f")),
+        lambda folder: recorded_run.read(of_run(folder, task_name="table", criterion="evil:f")),
+        lambda folder: recorded_run.read(of_run(folder, task_name="table", optimizer=MODULE)),
+        lambda folder: recorded_run.read(of_run(folder, task_name="table", encoder=MODULE)),
         lambda folder: bert_tf.fine_tune(
             [("a", "x"), ("b", "y")] * 9, output_dir=folder / "run", init_checkpoint=native(folder / "model")
         ),
@@ -202,7 +201,7 @@ def test_flags_of_the_call_name_code(evil, classifier):
     shutil.copytree(classifier, evil / "run")
     with finetune.Flags.of_program({"task_name": f"{MODULE}/x"}).trusting():
         with pytest.raises(UserError, match="There is no task 'evil.payload/x'. Known: y."):
-            trained_model.read_task(of_run(evil / "run", task_name=f"{MODULE}/x"))
+            recorded_run.read(of_run(evil / "run", task_name=f"{MODULE}/x"))
         assert was_imported()
     with finetune.Flags.of_program({"init_checkpoint": MODULE}).trusting(), pytest.raises(UserError, match="code"):
         BertConfig.from_json_file(source)  # a path names no code

@@ -3,7 +3,6 @@
 import copy
 import dataclasses
 import functools
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -15,16 +14,15 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import about_file, loaded_model, tagged_words
+from bert_tf.export import about_file, tagged_words
 from bert_tf.export.batches import BatchFunction, predict_in_order
 from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.answers import BaseAnswer, Entities, Prediction
 from bert_tf.heads.choice import MultipleChoice
-from bert_tf.heads.masked_lm import MaskedLm
 from bert_tf.heads.vectors import Vectors
 from bert_tf.heads.vectors.vector_choice import VectorChoice
-from bert_tf.runtime import files, plugins
+from bert_tf.runtime import plugins
 from bert_tf.training.run_directory import recorded_flags
 
 if TYPE_CHECKING:
@@ -154,9 +152,8 @@ class BaseBert:
 
     @functools.cached_property
     def _is_made_here(self) -> bool:
-        """Returns whether a run or an export says how many texts an example has."""
-        is_known = files.exists(os.path.join(self.path, "run.json")) or loaded_model.is_export(self.path)
-        return is_known and not self._loaded.new_head
+        """Returns whether a run or an export records how many texts an example has."""
+        return bool(self._loaded.answers)
 
     @functools.cached_property
     def _takes_any_number(self) -> bool:
@@ -213,7 +210,7 @@ class BaseBert:
         from bert_tf.export import live_model
 
         with plugins.trusting(everything=self.trust_code):
-            return live_model.predictor_of(self.path, self._loaded, task_of(self.path, self._loaded, texts))
+            return live_model.predictor_of(self.path, self._loaded, live_model.task_of(self.path, self._loaded, texts))
 
     def _tagged_sentences(self, sentences: Any, batch_size: int) -> list[Entities]:
         self._expect("entities")
@@ -227,17 +224,6 @@ class BaseBert:
         outputs = predict_in_order(tagger, examples, batch_size=batch_size, window=WINDOW)
         answers = (tagged_words.answered(*pair, tuple(self.labels or ())).answer for pair in outputs)
         return [answer for answer in answers if isinstance(answer, Entities)]
-
-
-def task_of(path: str, loaded: Checkpoint, texts: int | None) -> Any:
-    """The task of a model: of its run if the path is one, else of the kind of its head."""
-    from bert_tf.export import live_model
-    from bert_tf.recipes import trained_model
-
-    is_of_run = not loaded.new_head and files.exists(os.path.join(path, "run.json"))
-    if live_model.kind_of(loaded) == MaskedLm.kind or not is_of_run:
-        return live_model.task_of(path, loaded, texts)
-    return trained_model.read_task(path)
 
 
 def examples_of(read: Texts) -> list[Example]:

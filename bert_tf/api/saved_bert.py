@@ -5,7 +5,7 @@ import logging
 import os
 import tempfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,7 @@ class SavedBert(BaseBert):
         attention: bool = False,
         precision: str = "float32",
         engines: str | Sequence[str] = "auto",
+        texts: Iterable[str | Sequence[str]] = (),
         num_texts: int | None = None,
         overwrite: bool = False,
     ) -> None:
@@ -80,17 +81,19 @@ class SavedBert(BaseBert):
             precision: its weights' precision, "float32" or "bfloat16".
             engines: engines to export models for too: "openvino", "onnx", "openvino_int8", "onnx_int8"; "none"; "auto":
                 the first of openvino and onnx that is installed and can run the model.
+            texts: examples, such as those that the model was trained on, from which openvino_int8 learns the ranges of
+                numbers.
             num_texts: number of texts in an example if neither a run nor the labels determine it: 2 for pairs.
             overwrite: whether to replace an export.
 
         Raises:
-            UserError: the model has no head or no vocabulary, or the folder has other files.
+            UserError: the model has no head or no vocabulary, the folder has other files, or an engine needs texts.
 
         Example:
             bert.export("exports/sentiment")
             tf.saved_model.load("exports/sentiment").signatures["serving_default"](text_a=tf.constant(["Good."]))
         """
-        from bert_tf.recipes import trained_model
+        from bert_tf.export import trained_model
 
         folder = checked_path(folder, "folder", FOLDER)
         names = opening.names_of(",".join([engines] if isinstance(engines, str) else engines))
@@ -101,7 +104,8 @@ class SavedBert(BaseBert):
         with plugins.trusting(everything=self.trust_code):
             trained = trained_model.of_loaded(self.path, loaded, num_texts, with_attention=attention)
             files.make_folder(os.path.dirname(files.absolute(folder)))
-            trained_model.write_export(trained, folder, precision, names)
+            rows = [(each,) if isinstance(each, str) else tuple(each) for each in texts]
+            trained_model.write_export(trained, folder, precision, names, rows)
         model_card.write_of_conversion(self._checkpoint(), self.path, folder, model_card.EXPORT)
 
     @answering

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ class Checkpoint:
         added_tokens: special tokens that the vocabulary has besides the five, as its files say.
         labels: names of the outputs of the head, in their order.
         kind: of its head, a name of `bert_tf.heads`.
+        answers: how its head answers, as a run or an export records it: content of about.json and, in "host", the
+            `host_settings` of the head; {} if nothing records it.
         max_seq_length: tokens after which texts and pairs are truncated, if its files say fewer than it has positions.
         sentence_vectors: how the model makes vectors of whole texts.
         segments_differ: a sentence about the segments of pairs, if versions of transformers give different ones.
@@ -48,6 +51,7 @@ class Checkpoint:
     added_tokens: tuple[str, ...] = ()
     labels: list[str] | None = None
     kind: str | None = None
+    answers: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     max_seq_length: int | None = None
     sentence_vectors: SentenceVectors | None = None
     segments_differ: str = ""

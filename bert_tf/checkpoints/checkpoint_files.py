@@ -14,7 +14,7 @@ from safetensors import SafetensorError, numpy
 from bert_tf.checkpoints import tf_index
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError, of_os_error
-from bert_tf.runtime import files
+from bert_tf.runtime import files, run_files
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
 from bert_tf.runtime.lazy import tf
 from bert_tf.runtime.settings import FLAG, TEXT, TEXTS, read_settings
@@ -155,13 +155,16 @@ def write_tokenizer_files(folder: str, checkpoint: "Checkpoint", **settings: Any
         write_json(os.path.join(folder, TOKENIZER), settings)
 
 
-def read_head_file(folder: str, name: str = LABELS) -> tuple[list[str] | None, str | None]:
-    """The labels and the kind of the head; None for what is not there."""
+def read_head_file(folder: str, name: str = LABELS) -> dict[str, Any]:
+    """The fields of a Checkpoint about its head, "labels", "kind" and "answers", as far as the file has them."""
     values = read_settings(os.path.join(folder, name))
-    return values.value("labels", TEXTS) or None, values.value("kind", TEXT)
+    run_files.check_task(values)
+    answers = dict(values) if values.get("host") else {}
+    return {"labels": values.value("labels", TEXTS) or None, "kind": values.value("kind", TEXT), "answers": answers}
 
 
 def write_head_file(folder: str, checkpoint: "Checkpoint") -> None:
     """Writes labels.json, if the checkpoint has labels or a kind of head."""
     if checkpoint.labels or checkpoint.kind:
-        write_json(os.path.join(folder, LABELS), {"labels": list(checkpoint.labels or ()), "kind": checkpoint.kind})
+        head = {"labels": list(checkpoint.labels or ()), "kind": checkpoint.kind}
+        write_json(os.path.join(folder, LABELS), {**checkpoint.answers, **head})

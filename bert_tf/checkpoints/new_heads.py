@@ -47,6 +47,7 @@ def with_head(
         weights=weights,
         labels=names,
         kind=head.kind,
+        answers={},
         new_head=_size(head, labels),
         sentence_vectors=None,
         left_out=(),

@@ -126,4 +126,7 @@ def model_of(checkpoint: Checkpoint) -> BertModel:
         head = heads.get(checkpoint.kind or "")
     else:
         head = heads.of_checkpoint(checkpoint.kind, weights) or Vectors
-    return head.model(checkpoint.config, checkpoint.new_head or len(weights.get("classifier/bias", ())), weights)
+    windows = (checkpoint.answers.get("host") or {}).get("windows")
+    options = {"window_pooling": windows["pooling"]} if isinstance(windows, dict) and "pooling" in windows else {}
+    size = checkpoint.new_head or len(weights.get("classifier/bias", ()))
+    return head.model(checkpoint.config, size, weights, **options)

@@ -6,22 +6,21 @@ from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import json_files
-from bert_tf.runtime.settings import OBJECT, TEXT, TEXTS, Kind, Settings, list_of, number, shortened, whole
+from bert_tf.runtime.run_files import HEAD_KINDS
+from bert_tf.runtime.settings import OBJECT, TEXT, Kind, Settings, shortened, whole
 
 NAME, EXTRA = "about.json", "assets.extra"  # TensorFlow's loaders ignore the files in this folder
 HEAD = os.path.join(EXTRA, "labels.json")  # what about.json says of the head, as the model was exported
 OF_HEAD = ("labels", "kind", "temperature", "thresholds")
 # Of values in about.json, and in its "reads".
 KINDS: dict[str, Kind[Any]] = {
-    **dict.fromkeys(("task", "kind", "text_columns", "label_column", "label_separator"), TEXT),
+    **HEAD_KINDS,
+    **dict.fromkeys(("text_columns", "label_column", "label_separator"), TEXT),
     "inputs": Kind(
         "an object of whole numbers and null",
         lambda value: isinstance(value, dict) and all(x is None or whole(1).holds(x) for x in value.values()),
     ),
     "reads": OBJECT,
-    "labels": TEXTS,
-    "thresholds": list_of(number(0, 1), "numbers from 0 to 1"),
-    "temperature": number(above=0),
 }
 
 

@@ -1,9 +1,10 @@
-"""A checkpoint with a head, used like an export: its predictor, and the content of an about.json.
+"""A run, an export or a checkpoint as a Keras model: its predictor, and the content of an about.json.
 
-A checkpoint does not say how many texts an example has: its caller does, or it is one, or a pair where labels or the
-configuration are those of a model of pairs.
+A checkpoint from elsewhere does not say how many texts an example has: its caller does, or it is one, or a pair if
+labels or configuration are those of a model of pairs.
 """
 
+import dataclasses
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from bert_tf.config import segments
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
-from bert_tf.export import about_file, host_settings, tagged_words, text_function
+from bert_tf.export import host_settings, tagged_words, text_function
 from bert_tf.export.keras_network import KerasNetwork
 from bert_tf.export.predictor import Predictor, VectorExtractor
 from bert_tf.export.text_function import Signature, TextFunction
@@ -25,23 +26,22 @@ from bert_tf.heads.classes import Classes
 from bert_tf.heads.masked_lm import MaskedLm, mask_filling
 from bert_tf.heads.span import SpanHead
 from bert_tf.heads.span.answer_search import Search
-from bert_tf.heads.span.answering import Answering
 from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.tags import Tags
-from bert_tf.heads.tags.tag_windows import TagWindows
-from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.heads.vectors import Vectors, sentence_choice
 from bert_tf.heads.vectors.extraction import Features
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.model.heads import Pretrainer
-from bert_tf.runtime import backend, plugins
+from bert_tf.runtime import backend, files, plugins, run_files
 from bert_tf.runtime.atomic_files import StrPath
 from bert_tf.runtime.settings import read_settings
 from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
+from bert_tf.text.truncation import LONGEST_FIRST
 
 PAIR_LABEL = "entailment"  # a label that only models of pairs have
 PAIR_SETTINGS = ("sentence_transformers", "sbert_ce_default_activation_function")  # of cross-encoders, in config.json
+OF_RUN = ("host", "calibration", "inputs")  # parts of `Checkpoint.answers` that about.json does not have, or anew
 QUESTION_TOKENS = 384  # in a row with a question, as in the original
 
 
@@ -163,58 +163,88 @@ def about_of(path: str, loaded: Checkpoint) -> dict[str, Any]:
     """As `about`, for a loaded model."""
     kind = kind_of(loaded)
     if kind == MaskedLm.kind:
-        return {"task": mask_filling.task_name(loaded.config)}
+        return {"task": loaded.answers.get("task") or mask_filling.task_name(loaded.config)}
     name = f"checkpoint {os.path.basename(path.rstrip('/'))}"
-    return {"task": name, "kind": kind, "labels": _names(loaded) if kind in heads.kinds("is_labelled") else []}
+    recorded = {key: value for key, value in loaded.answers.items() if key not in OF_RUN}
+    labels = _names(loaded) if kind in heads.kinds("is_labelled") else []
+    return {"task": name, **recorded, "kind": kind, "labels": labels}
 
 
 def task_of(
     path: str, loaded: Checkpoint, texts: int | None = None, splits: Mapping[str, Callable[[], Any]] | None = None
 ) -> Any:
-    """A task for a checkpoint that does not say how it was trained; see `signatures`.
+    """The task of a model: a run and an export record how it reads texts and answers.
 
-    Rows have as many tokens as the model has positions, and longer texts are cut, or tagged in windows. Questions are
-    read in windows of QUESTION_TOKENS. splits: {split: function that reads it}, see FineTuningTask.
+    Of other checkpoints rows have as many tokens as the model has positions, and longer texts are cut, or tagged in
+    windows; questions are read in windows of QUESTION_TOKENS.
+
+    texts: see `signatures`. splits: {split: function that reads it}, see FineTuningTask.
     """
-    splits = splits or {}
     kind, tokenizer = kind_of(loaded), loaded.require_tokenizer(path)
-    length = loaded.config.max_position_embeddings
     if kind == MaskedLm.kind:
         return _masked_lm_task(loaded)
+    with host_settings.refusing_damage(path):
+        if kind == Vectors.kind:
+            return _features(path, loaded)
+        about = {**loaded.answers, **about_of(path, loaded)}
+        settings = loaded.answers.get("host")
+        if not loaded.answers and not loaded.new_head and files.is_file(os.path.join(path, run_files.RUN)):
+            raise UserError(
+                f"The run in {path} does not record how it answers, as it was written by an earlier version: start its "
+                "command again with --do_train=false, which records it."
+            )
+        if settings is None or "stages" not in settings:
+            settings = _usual_settings(path, loaded, kind, tokenizer, texts)
+        if kind == MultipleChoice.kind:
+            about["labels"] = [str(number) for number in range(settings["texts"] - 1)]
+        if kind == Tags.kind:
+            settings = {**settings, "crf": loaded.model.crf is not None}
+        plugins.check_trusted(kind or Classes.kind, path)
+        head = heads.get(kind or Classes.kind).tuned(about, settings)
+    return FineTuningTask(str(about["task"]), splits or {}, head, tokenizer, test_splits=())
+
+
+def _features(path: str, loaded: Checkpoint) -> Features:
+    """Vectors as a run or an export records them; else as the files of the model say."""
+    options, vectors = sentence_choice.SentenceOptions(), loaded.sentence_vectors
+    choice = sentence_choice.choose(vectors, options, path=path, config=loaded.config)
+    if recorded := loaded.answers.get("host"):
+        choice = dataclasses.replace(choice, max_seq_length=recorded["max_seq_length"], stride=recorded["stride"])
+    return Features(choice, vectors)
+
+
+def _usual_settings(
+    path: str, loaded: Checkpoint, kind: str | None, tokenizer: Any, texts: int | None
+) -> dict[str, Any]:
+    """The settings of rows of a checkpoint that does not record any."""
+    length, names = loaded.config.max_position_embeddings, _names(loaded) if kind != SpanHead.kind else []
     if kind == Tags.kind:
-        tag_windows, crf = TagWindows(max_seq_length=length, stride=length // 2), loaded.model.crf
-        tagging = Tagging(TagSet.of(_names(loaded)), tag_windows, crf=crf is not None)
-        return FineTuningTask(path, splits, tagging, tokenizer)
+        windows = {"max_seq_length": length, "stride": length // 2}
+        return {"windows": windows, "scheme": TagSet.of(names).scheme}
     if kind == SpanHead.kind:
         length = min(QUESTION_TOKENS, length)
-        windows = QuestionWindows(length, max(1, length // 3), min(64, length // 4), tokenizer.separators)
-        return FineTuningTask(path, splits, Answering(windows, Search()), tokenizer, test_splits=("dev",))
-    if kind == Vectors.kind:
-        options, recorded = sentence_choice.SentenceOptions(), loaded.sentence_vectors
-        return Features(sentence_choice.choose(recorded, options, path=path, config=loaded.config), recorded)
-    length = min(length, loaded.max_seq_length or length)
-    stored = {} if loaded.new_head else about_file.read(path)
-    said = sum(count or 1 for count in (stored.get("inputs") or {}).values())
-    texts = said or texts or _usual_texts(path, kind, _names(loaded))
+        own = QuestionWindows(length, max(1, length // 3), min(64, length // 4), tokenizer.separators)
+        return {"windows": dataclasses.asdict(own), "search": dataclasses.asdict(Search())}
+    recorded = sum(count or 1 for count in (loaded.answers.get("inputs") or {}).values())
+    texts = recorded or texts or _usual_texts(path, kind, names)
     if kind in heads.kinds("takes_any_number") and texts > 2:
         raise UserError(f"{texts} texts were given for an example; {path} takes a text or a pair.")
     if kind in heads.kinds("is_of_pairs") and texts != 2:
         raise UserError(f"{path} takes pairs, a query and a text; {texts} texts were given for an example.")
     if kind == MultipleChoice.kind and texts < 3:
         raise UserError(f"{path} takes a text and its choices, two or more: pass them.")
-    names = [str(number) for number in range(texts - 1)] if kind == MultipleChoice.kind else _names(loaded)
-    plugins.check_trusted(kind or Classes.kind, path)
-    goal = heads.of_texts(kind or Classes.kind).from_about({**stored, "labels": names, "kind": kind})
-    head = goal.configured(max_seq_length=length, texts=texts)
-    return FineTuningTask(path, splits, head, tokenizer, test_splits=())
+    length = min(length, loaded.max_seq_length or length)
+    return {"texts": texts, "max_seq_length": length, "truncation": LONGEST_FIRST, "windows": None}
 
 
 def _masked_lm_task(loaded: Checkpoint) -> Any:
-    return catalog.get(mask_filling.task_name(loaded.config))(
+    name = loaded.answers.get("task")
+    has_next = name.endswith("_nsp") if name else "next_sentence/bias" in loaded.report.loaded
+    return catalog.get(mask_filling.task_name(loaded.config, loaded.report.loaded))(
         {"wanted": {"max_seq_length": loaded.config.max_position_embeddings}},  # the records themselves are not needed
         loaded.tokenizer,
         MaskingConfig(),
-        next_sentence_weight=float("next_sentence/bias" in loaded.report.loaded),
+        next_sentence_weight=float(has_next),
         lm_kind=mask_filling.lm_kind(loaded.config),
     )
 

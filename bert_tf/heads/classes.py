@@ -43,7 +43,6 @@ class Classes(TextHead):
     scored_with: ClassVar[tuple[str, ...]] = ("sklearn",)
     has_names = True
     fewest_labels: ClassVar[int] = 2
-    calibration_file = "temperature.json"
     temperature = 1.0  # logits are divided by it before the softmax
     fits_temperature = False
 

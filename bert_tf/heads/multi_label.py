@@ -51,7 +51,6 @@ class MultiLabel(Classes):
     score_names = ("micro_f1", "macro_f1", "accuracy")
     missing = (None,)
     fewest_labels = 1
-    calibration_file = "label_thresholds.json"
 
     def __init__(
         self,

@@ -28,15 +28,16 @@ from bert_tf.export import (
     opening,
     prediction_inputs,
     text_function,
+    trained_model,
 )
 from bert_tf.export.host import Row
 from bert_tf.export.predictor import Predictor
 from bert_tf.export.tensorflow_network import RowFunctions, TensorFlowNetwork
 from bert_tf.export.text_function import TextFunction
+from bert_tf.export.trained_model import TrainedModel
 from bert_tf.heads.masked_lm import MaskedLm
-from bert_tf.recipes import first_answer, trained_model
+from bert_tf.recipes import first_answer, recorded_run
 from bert_tf.recipes.finetuning import scored_export
-from bert_tf.recipes.trained_model import TrainedModel
 from bert_tf.runtime import files
 from bert_tf.runtime.lazy import tf
 from bert_tf.tasks.task import FineTuningTask
@@ -158,7 +159,7 @@ def compare(
     """
     if max_rows < 1 or batch_size < 1:
         raise UserError(f"max_rows is {max_rows} and batch_size {batch_size}; expected 1 or more.")
-    run = _with_rows_of(file, path, reads or {}) if file else trained_model.read(path)
+    run = _with_rows_of(file, path, reads or {}) if file else recorded_run.read(path)
     held = _held_out(run, path, max_rows, batch_size)
     live = Deployment(name=LIVE, bytes=FLOAT_BYTES * run.model.count_params())
     _score(live, _live(run, path), held)

@@ -182,6 +182,8 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     recorded = {} if options.do_train else folder.run.get("text_statistics") or {}
     folder.update(text_statistics=recorded | {split: task.split(split).statistics() for split in splits})
     write_tokenizer_files(folder, start, task)
+    if options.do_train or not run_files.read_task(folder.path).get("host"):
+        results.record_head(options, results.load_calibration(task, folder), folder)
     if options.do_train:
         trained_texts.record(folder, task, [split for split in task.eval_splits.values() if split in splits])
 
@@ -250,13 +252,12 @@ def open_folder(folder: RunFolder, options: FineTuningFlags) -> None:
 
 
 def write_tokenizer_files(folder: RunFolder, start: Checkpoint, task: FineTuningTask) -> None:
-    """Writes what makes the run folder a checkpoint: vocabulary, configuration, casing, labels."""
+    """Writes what makes the run folder a checkpoint: vocabulary, configuration, casing."""
     if folder.is_chief:
         vocabulary.write(folder.file("vocab.txt"), task.tokenizer.vocabulary)
         start.config.write(folder.file("bert_config.json"))
         sentence_transformers.write(folder.path, task.head.sentence_vectors, start.config.hidden_size)
     folder.write_json("tokenizer_config.json", special_tokens.settings(start.lowers_case, start.special_tokens))
-    folder.write_json("task.json", {"task": task.name, "labels": list(task.head.labels), "kind": task.head.kind})
 
 
 def announce(options: FineTuningFlags, config: TrainConfig) -> None:

@@ -23,7 +23,7 @@ from bert_tf.recipes.pretraining import planning, preparation
 from bert_tf.recipes.pretraining.planning import Plan
 from bert_tf.recipes.pretraining.pretraining_flags import TEXT_FLAGS, Flags
 from bert_tf.reports import next_steps
-from bert_tf.runtime import files, terminal
+from bert_tf.runtime import files, run_files, terminal
 from bert_tf.runtime.cluster import worker_number
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.tasks import catalog
@@ -117,6 +117,7 @@ def run_model(plan: Plan, start: Checkpoint, manifest: Mapping[str, Any], folder
     evaluator = Evaluator(task, model, training, strategy)
     with task.reading():
         record_model(model, evaluator, options, folder)
+    folder.write_json(run_files.TASK, {"task": task.name, "labels": [], "kind": None, "host": task.host_settings})
 
     # Training, evaluation, export
     @functools.cache

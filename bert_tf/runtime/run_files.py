@@ -48,7 +48,13 @@ OF_RUN: Kinds = {
     "flags": FLAGS,
     "data": {"splits": TEXTS, "notes": TEXTS},
 }
-OF_TASK: Kinds = {"task": TEXT, "kind": TEXT, "labels": TEXTS}
+HEAD_KINDS: Mapping[str, Kind[Any]] = {
+    **dict.fromkeys(("task", "kind"), TEXT),
+    "labels": TEXTS,
+    "temperature": number(above=0),
+    "thresholds": list_of(number(0, 1), "numbers from 0 to 1"),
+}
+OF_TASK: Kinds = {**HEAD_KINDS, "host": OBJECT, "calibration": OBJECT}
 OF_SPLIT: Kinds = {
     **dict.fromkeys(("per_class", "hardest", "most_confused"), OBJECTS),
     **dict.fromkeys(("confidence", "questions"), OBJECT),
@@ -63,8 +69,13 @@ def read_run(folder: files.StrPath) -> dict[str, Any]:
 
 
 def read_task(folder: files.StrPath) -> dict[str, Any]:
-    """task.json: the task, the kind of its head and the labels; {} without one that can be read."""
+    """task.json: the task and how its head answers, see `Checkpoint.answers`; {} without one that can be read."""
     return _read(folder, TASK, OF_TASK)
+
+
+def check_task(values: Settings) -> None:
+    """Raises UserError for a value of task.json, or of labels.json, of another kind than runs have."""
+    _check(values, OF_TASK)
 
 
 def read_details(folder: files.StrPath) -> dict[str, Any]:

@@ -15,9 +15,8 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
-from bert_tf.export import engines, live_model, loaded_model
+from bert_tf.export import engines, live_model, loaded_model, trained_model
 from bert_tf.model import heads
-from bert_tf.recipes import trained_model
 from bert_tf.search.reranking import Reranker
 from bert_tf.serving import zero_shot_signature
 from bert_tf.serving.served import Served

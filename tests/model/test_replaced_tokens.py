@@ -14,12 +14,12 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.train_config import MaskingConfig, TrainConfig
 from bert_tf.errors import NoEngine
 from bert_tf.export import engine_models
+from bert_tf.export.trained_model import TrainedModel
 from bert_tf.heads.masked_lm import MaskedLm
 from bert_tf.model import replaced_tokens, weights
 from bert_tf.model.replaced_tokens import Discriminator, ReplacedTokenModel
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.recipes import engine_comparison
-from bert_tf.recipes.trained_model import TrainedModel
 from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
 from bert_tf.training import distribute, loop
 from bert_tf.training.run_directory import RunFolder

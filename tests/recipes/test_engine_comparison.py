@@ -12,10 +12,10 @@ from bert_tf.checkpoints import formats
 from bert_tf.cli import main
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import engine_parity, engines, loaded_model
+from bert_tf.export import engine_parity, engines, loaded_model, trained_model
 from bert_tf.heads.classes import Classes
 from bert_tf.model import weights
-from bert_tf.recipes import engine_comparison, trained_model
+from bert_tf.recipes import engine_comparison, recorded_run
 from bert_tf.tasks.task import FineTuningTask
 
 WORDS = tiny.Words("the fox ran on a mat".split())
@@ -57,7 +57,7 @@ def run(tmp_path, monkeypatch):
         return call
 
     (tmp_path / "run.json").write_text(json.dumps({"name": "sizes", "flags": {}}))
-    monkeypatch.setattr(trained_model, "read", lambda path: finished)
+    monkeypatch.setattr(recorded_run, "read", lambda path: finished)
     monkeypatch.setattr(trained_model, "check_run", lambda path: {})
     monkeypatch.setattr(formats, "read", lambda path: None)
     monkeypatch.setattr(loaded_model, "find", lambda path: str(export))
@@ -78,7 +78,7 @@ def test_every_form_is_scored_on_the_same_rows_and_written(run, capsys):
     assert (result["task"], result["split"], result["rows"], result["criterion"]) == ("sizes", "dev", 5, "accuracy")
     assert [each["name"] for each in others] == ["alpha", "alpha int8", "beta", "beta int8"]
     assert exported["scores"]["accuracy"] == 0.8 and exported["bytes"] > 1000, "the mat is long to it"
-    assert live["bytes"] == 4 * trained_model.read("").model.count_params()
+    assert live["bytes"] == 4 * recorded_run.read("").model.count_params()
     assert [each["scores"] for each in others[:2]] == [live["scores"]] * 2 and 0 <= live["scores"]["accuracy"] <= 1
     assert [each["error"] for each in others[2:]] == ["beta is missing: pip install beta."] * 2
     page = (run / "report.html").read_text()

@@ -45,7 +45,9 @@ def test_run_writes_results_and_a_readable_checkpoint(trained):
     assert about["training"]["optimizer"] == "adamw_corrected"
     results = json.loads((run / "eval_results.json").read_text())
     assert set(results) == {"loss", "cross_entropy", "accuracy", "macro_f1"}
-    assert json.loads((run / "task.json").read_text()) == {"task": "table", "labels": ["cat", "dog"], "kind": "classes"}
+    recorded = json.loads((run / "task.json").read_text())
+    assert (recorded["task"], recorded["labels"], recorded["kind"]) == ("table", ["cat", "dog"], "classes")
+    assert (recorded["host"]["stages"], recorded["host"]["texts"], recorded["host"]["windows"]) == ("texts", 1, None)
     assert json.loads((run / "export" / "about.json").read_text())["labels"] == ["cat", "dog"]
     signatures = loaded_model.signatures(str(run / "export"))
     assert set(signatures) == {"serving_default", "tf_example", "attention", "attribution"}
@@ -113,7 +115,7 @@ def test_label_thresholds_are_calibrated_per_label(tmp_path, capsys):
     flags = {**TINY, "data_dir": tmp_path, "output_dir": run, "label_type": "multi_label"}
     code, stdout, stderr = script(**flags, label_threshold="best", do_predict=True, predict_file=tmp_path / "dev.csv")
     assert code == 0, stderr
-    actual = json.loads((run / "label_thresholds.json").read_text())["thresholds"]
+    actual = json.loads((run / "task.json").read_text())["calibration"]["thresholds"]
     assert list(actual) == ["cat", "dog", "fox"] and "Thresholds: cat 0." in stdout
     predicted = [json.loads(line) for line in (run / "predictions.jsonl").read_text().splitlines()]
     for row in predicted:

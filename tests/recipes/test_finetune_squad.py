@@ -77,7 +77,9 @@ def test_run_writes_the_original_files_and_report_data(trained):
 def test_predictions_use_best_threshold_and_rescore_equal(trained):
     file, (run, _), _ = trained
     results = read(run / "eval_results.json")
-    (threshold,) = read(run / "null_threshold.json").values()
+    recorded = read(run / "task.json")
+    (threshold,) = recorded["calibration"].values()
+    assert recorded["host"]["search"]["threshold"] == threshold
     answers, odds = read(run / "predictions.json"), read(run / "null_odds.json")
     assert {name for name, text in answers.items() if not text} == {name for name in odds if odds[name] > threshold}
     flags = {"predict_file": file, "predictions_file": run / "predictions.json", "version_2_with_negative": True}

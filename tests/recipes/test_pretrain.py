@@ -102,7 +102,7 @@ def test_run_writes_all_its_outputs(whole_run):
     written = {path.name for path in run.iterdir()}
     assert written == {
         *("run.json", "metrics.jsonl", "events", "checkpoints", "records", "eval_results.json", "examples.json"),
-        *("bert_config.json", "tokenizer_config.json", "vocab.txt", "export", "report.html", "README.md"),
+        *("bert_config.json", "tokenizer_config.json", "vocab.txt", "task.json", "export", "report.html", "README.md"),
     }
     assert f"the report is {run / 'report.html'}" in output
     assert "The export fills masks:" in output and f"\n  bert-tf serve {run} " in output

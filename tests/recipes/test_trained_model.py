@@ -13,8 +13,8 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model
-from bert_tf.recipes import trained_model
+from bert_tf.export import loaded_model, trained_model
+from bert_tf.recipes import recorded_run
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
 WEIGHTS = tiny.pretrainer()[1]
@@ -41,7 +41,7 @@ def test_pretraining_export_has_its_weights_and_overwrites_on_request(run, capsy
     for name, array in WEIGHTS.items():
         assert any(np.array_equal(array, one) for one in tensors), name
     assert loaded_model.about(run / "export") == {
-        "task": "pretraining/mlm_nsp", "attention": False, "inputs": {"text": None}
+        "task": "pretraining/mlm_nsp", "inputs": {"text": None}
     }  # fmt: skip
     assert main.main(["export", str(run)]) == 2
     assert "exists already" in capsys.readouterr().err
@@ -98,7 +98,7 @@ def test_comparison_texts_exist_for_every_input_form():
 )
 def test_recorded_threshold_counts_only_if_given(command, threshold):
     recorded = {"null_score_diff_threshold": 0.0, "version_2_with_negative": True, "gradient_checkpointing": True}
-    options = trained_model._options({"name": "squad/v2.0", "flags": recorded, "command": command}, "run.json")
+    options = recorded_run._options({"name": "squad/v2.0", "flags": recorded, "command": command}, "run.json")
     assert (options.null_score_diff_threshold, options.training.gradient_checkpointing) == (threshold, True)
 
 
@@ -112,14 +112,14 @@ def test_the_step_of_an_export_is_that_of_its_weights(tmp_path):
 
     path = str(tmp_path / "run")
     made({})
-    assert trained_model.training_of(path) == (0, "")
+    assert recorded_run.training_of(path) == (0, "")
     made({}, 100, 162)
-    assert trained_model.training_of(path) == (162, "after step 162")
+    assert recorded_run.training_of(path) == (162, "after step 162")
     made({"selection": {"last_step": 162, "taken_step": 54}})
-    assert trained_model.training_of(path) == (54, "after step 54")
+    assert recorded_run.training_of(path) == (54, "after step 54")
     made({"selection": {"taken_step": 54}, "refit": {"rows": 64, "epochs": 6.8}})
     made({}, 101, name="run/all_rows")
-    assert trained_model.training_of(path) == (101, "trained on all 64 rows, 6.8 epochs")
+    assert recorded_run.training_of(path) == (101, "trained on all 64 rows, 6.8 epochs")
 
 
 @pytest.mark.parametrize(
@@ -135,4 +135,4 @@ def test_the_step_of_an_export_is_that_of_its_weights(tmp_path):
 def test_recorded_flag_of_another_type_is_named(flags, expected):
     run = {"name": "table", "flags": flags, "command": None}
     with pytest.raises(UserError, match=f"run.json: flags.{next(iter(flags))} is .*; expected {expected}"):
-        trained_model._options(run, "folder")
+        recorded_run._options(run, "folder")

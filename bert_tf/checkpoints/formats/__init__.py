@@ -219,7 +219,7 @@ def _without_layers_between(checkpoint: Checkpoint) -> Checkpoint:
         for name, array in checkpoint.weights.items()
         if not name.startswith((*BETWEEN, "classifier/", "crf/"))
     }
-    return dataclasses.replace(checkpoint, weights=weights, labels=None, kind=None)
+    return dataclasses.replace(checkpoint, weights=weights, labels=None, kind=None, answers={})
 
 
 def _format_of(path: str, format_name: str | None = None) -> ModuleType | None:

@@ -77,21 +77,23 @@ def read(path: str) -> Checkpoint:
     vocabulary, lower_case = _read_tokenizer(folder)
     if lower_case is None:
         lower_case = _casing(os.path.basename(folder))
-    labels, kind = read_head_file(folder)
+    head = read_head_file(folder)
     return dataclasses.replace(
         found,
         vocabulary=vocabulary,
         lower_case=lower_case,
         special_tokens=read_special_tokens(folder),
-        labels=labels or found.labels,
-        kind=kind or found.kind,
+        labels=head["labels"] or found.labels,
+        kind=head["kind"] or found.kind,
+        answers=head["answers"],
         max_seq_length=read_max_length(folder),
     )
 
 
 def labels(path: str) -> list[str] | None:
     """The labels in the file that `write` adds; the original has none."""
-    return read_head_file(os.path.dirname(files.absolute(_existing_prefix(path))))[0]
+    found: list[str] | None = read_head_file(os.path.dirname(files.absolute(_existing_prefix(path))))["labels"]
+    return found
 
 
 def write(checkpoint: Checkpoint, folder: str) -> list[str]:

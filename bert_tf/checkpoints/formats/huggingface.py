@@ -38,7 +38,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.masked_lm import MaskedLm
-from bert_tf.heads.multi_label import MultiLabel
+from bert_tf.heads.multi_label import THRESHOLD, MultiLabel
 from bert_tf.heads.span import SpanHead
 from bert_tf.heads.tags import Tags
 from bert_tf.model.weights import from_canonical_names, to_canonical_names
@@ -275,6 +275,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
         The names of weights that the format cannot hold.
     """
     config, layout = checkpoint.config, LAYOUTS[checkpoint.config.encoder]
+    _warn_of_calibration(checkpoint)
     act = "gelu_erf" if layout.has_fixed_gelu else config.hidden_act
     checkpoint = with_masked_lm_head(checkpoint, act, config.layer_norm_eps, "transformers")
     weights = {name: array for name, array in checkpoint.weights.items() if _means_the_same(name, checkpoint)}
@@ -300,6 +301,17 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
         huggingface_tokenizers.write(partial, checkpoint)
         sentence_transformers.write(partial, checkpoint.sentence_vectors, checkpoint.config.hidden_size)
     return sorted(checkpoint.weights.keys() - used)
+
+
+def _warn_of_calibration(checkpoint: Checkpoint) -> None:
+    """Warns of a temperature or of thresholds, which the layout has no place for."""
+    temperature, thresholds = (checkpoint.answers.get(name) for name in ("temperature", "thresholds"))
+    lost = [f"the temperature {temperature:g}, by which logits are divided"] if temperature not in (None, 1) else []
+    lost += ["the thresholds of its labels"] if any(value != THRESHOLD for value in thresholds or ()) else []
+    if lost:
+        logging.getLogger("bert_tf").warning(
+            "The layout of transformers is without %s: probabilities or labels there differ.", " and ".join(lost)
+        )
 
 
 def _architecture(parts: tuple[str, ...], config: BertConfig, layout: Layout) -> str:

@@ -80,15 +80,15 @@ def read(path: str) -> Checkpoint:
         weights[SEGMENTS] = np.zeros([1, config.embedding_width], np.float32)
     if "masked_lm/output_bias" in weights:
         config = dataclasses.replace(config, masked_lm_act=layout.masked_lm_act, masked_lm_eps=HEAD_EPSILON)
-    own, labels, kind = {}, None, None
+    own, head = {}, dict[str, Any]()
     if files.is_folder(path):
-        labels, kind = read_head_file(path)
+        head = read_head_file(path)
         own_config, own_heads = os.path.join(path, CONFIG), os.path.join(path, HEADS)
         config = _own_config(config, own_config) if files.is_file(own_config) else config
         own = read_safetensors(own_heads) if files.is_file(own_heads) else {}
     if preset.role in CLASSIFIERS:
         found = keras_hub_presets.kind_of_classifier(preset)
-        kind = kind or found
+        head["kind"] = head.get("kind") or found
     vocabulary, lower_case, special_tokens = keras_hub_tokenizers.read(preset)
     return Checkpoint(
         config=config,
@@ -96,8 +96,7 @@ def read(path: str) -> Checkpoint:
         vocabulary=as_long_as_table(vocabulary, len(weights[TOKENS])),
         lower_case=lower_case,
         special_tokens=special_tokens,
-        labels=labels,
-        kind=kind,
+        **head,
         max_seq_length=_length(preset, config),
         sentence_vectors=_sentence_vectors(preset, config),
         left_out=tuple(_left_out(preset)),
@@ -164,7 +163,8 @@ def _sentence_vectors(preset: Preset, config: BertConfig) -> SentenceVectors | N
 
 def labels(path: str) -> list[str] | None:
     """The labels in the file that `write` adds; KerasHub has none."""
-    return read_head_file(path)[0] if files.is_folder(path) else None
+    found: list[str] | None = read_head_file(path)["labels"] if files.is_folder(path) else None
+    return found
 
 
 def write(checkpoint: Checkpoint, folder: str) -> list[str]:

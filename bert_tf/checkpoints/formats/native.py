@@ -64,13 +64,11 @@ def read(path: str) -> Checkpoint:
 def read_description(folder: str, config: BertConfig) -> dict[str, Any]:
     """The fields of a Checkpoint on tokenizer, head and text embeddings, as far as files in a folder have them."""
     vocabulary, lower_case = read_tokenizer_files(folder)
-    labels, kind = _head_of(folder)
     return {
         "vocabulary": vocabulary,
         "lower_case": lower_case,
         "special_tokens": read_special_tokens(folder),
-        "labels": labels,
-        "kind": kind,
+        **_head_of(folder),
         "max_seq_length": read_max_length(folder),
         "sentence_vectors": sentence_transformers.read(folder, config.max_position_embeddings, has_length=False),
     }
@@ -78,7 +76,8 @@ def read_description(folder: str, config: BertConfig) -> dict[str, Any]:
 
 def labels(path: str) -> list[str] | None:
     """The labels of a fine-tuned model."""
-    return _head_of(_run_folder(path))[0]
+    found: list[str] | None = _head_of(_run_folder(path))["labels"]
+    return found
 
 
 def write(checkpoint: Checkpoint, folder: str) -> list[str]:
@@ -111,8 +110,8 @@ def _adapter_of(folder: str) -> LoraConfig:
     return LoraConfig(lora_rank=rank, lora_alpha=alpha)
 
 
-def _head_of(folder: str) -> tuple[list[str] | None, str | None]:
-    """Labels and kind of the head."""
+def _head_of(folder: str) -> dict[str, Any]:
+    """See `read_head_file`."""
     is_run = files.is_file(os.path.join(folder, RUN_LABELS))
     return read_head_file(folder, RUN_LABELS) if is_run else read_head_file(folder)
 

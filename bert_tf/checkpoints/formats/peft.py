@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import re
+from typing import Any
 
 from bert_tf import heads
 from bert_tf.checkpoints import formats, peft_adapters
@@ -40,11 +41,13 @@ def read(path: str) -> Checkpoint:
         kind = kind or heads.of_size(size)
     run = os.path.dirname(files.absolute(path))  # that wrote the adapter, if it is one of ours
     if parts and files.is_file(os.path.join(run, native.CONFIG)):
-        names, kind_of_run = read_head_file(run, native.RUN_LABELS)
-        if size == len(names or ()):
-            return dataclasses.replace(checkpoint, weights=merged, kind=kind_of_run or kind, labels=names)
+        head = read_head_file(run, native.RUN_LABELS)
+        if size == len(head["labels"] or ()):
+            fields: dict[str, Any] = dict(head, weights=merged, kind=head["kind"] or kind)
+            return dataclasses.replace(checkpoint, **fields)
     labels = checkpoint.labels if size == len(checkpoint.labels or ()) else None
-    return dataclasses.replace(checkpoint, weights=merged, kind=kind or checkpoint.kind, labels=labels)
+    answers = {} if parts else checkpoint.answers
+    return dataclasses.replace(checkpoint, weights=merged, kind=kind or checkpoint.kind, labels=labels, answers=answers)
 
 
 def _base_of(path: str) -> str:

@@ -41,7 +41,10 @@ def read(path: str) -> Checkpoint:
     config = BertConfig.from_json_file(os.path.join(extra, CONFIG))
     weights = native.read_weights(os.path.join(path, "variables", "variables"))
     vocabulary, lower_case = read_tokenizer_files(extra)
-    labels, kind = read_head_file(extra)
+    head = read_head_file(extra)
+    about, host = (read_json(os.path.join(path, name)) for name in ("about.json", os.path.join(EXTRA, "host.json")))
+    if isinstance(about, dict):
+        head["answers"] = {**about, **({"host": host} if isinstance(host, dict) else {})}
     config = BertConfig.from_json_file(os.path.join(extra, CONFIG))
     vectors = sentence_transformers.read(extra, config.max_position_embeddings, has_length=False)
     return Checkpoint(
@@ -50,8 +53,7 @@ def read(path: str) -> Checkpoint:
         vocabulary=vocabulary,
         lower_case=lower_case,
         special_tokens=read_special_tokens(extra),
-        labels=labels,
-        kind=kind,
+        **head,
         max_seq_length=read_max_length(extra),
         sentence_vectors=vectors or _sentence_vectors(path),
     )
@@ -94,4 +96,5 @@ def _sentence_vectors(path: str) -> SentenceVectors | None:
 
 def labels(path: str) -> list[str] | None:
     """The labels of a fine-tuned model."""
-    return read_head_file(os.path.join(path, EXTRA))[0]
+    found: list[str] | None = read_head_file(os.path.join(path, EXTRA))["labels"]
+    return found

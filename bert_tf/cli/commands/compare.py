@@ -21,7 +21,8 @@ from bert_tf.checkpoints import formats
 from bert_tf.cli import shared_flags
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.errors import UserError
-from bert_tf.recipes import engine_comparison, trained_model
+from bert_tf.export import trained_model
+from bert_tf.recipes import engine_comparison
 from bert_tf.recipes.finetuning import scored_export
 from bert_tf.reports import report
 from bert_tf.runtime import atomic_files, files, process

@@ -20,10 +20,11 @@ from bert_tf.cli import shared_flags
 from bert_tf.config import segments
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.errors import UserError, listed
-from bert_tf.export import engine_network, loaded_model, opening
-from bert_tf.recipes import trained_model
+from bert_tf.export import engine_network, loaded_model, opening, trained_model
+from bert_tf.export.trained_model import TrainedModel
+from bert_tf.recipes import recorded_run
 from bert_tf.reports import model_card
-from bert_tf.runtime import files
+from bert_tf.runtime import files, run_files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,10 +60,11 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(f"{folder} is a checkpoint and no run: pass TO, the folder to write, too.")
     target = os.path.join(folder, "export") if arguments.target is None else arguments.target
     loaded_model.check_free(target, overwrite=arguments.overwrite)
-    trained = trained_model.read(folder, arguments.num_texts, with_attention=arguments.attention)
-    step, training = trained_model.training_of(folder) if is_run else (0, "")
+    trained = _read(arguments)
+    step, training = recorded_run.training_of(folder) if is_run else (0, "")
+    texts = recorded_run.calibration_texts(folder) if is_run and opening.are_calibrated(engine_names) else ()
     files.make_folder(os.path.dirname(files.absolute(target)))
-    trained_model.write_export(trained, target, arguments.precision, engine_names)
+    trained_model.write_export(trained, target, arguments.precision, engine_names, texts)
     if is_run:
         model_card.write_of_run(folder, [target])
     else:
@@ -74,3 +76,11 @@ def run(arguments: argparse.Namespace) -> None:
     found = engine_network.available(target)
     engines = f" {listed(found)} gave the answers of TensorFlow." if found else ""
     print(f"Exported {folder}{how} to {target}.{engines}")
+
+
+def _read(arguments: argparse.Namespace) -> TrainedModel:
+    """The model to export."""
+    recorded = run_files.read_task(arguments.folder)
+    if recorded.get("kind") and not recorded.get("host"):  # a tagger on frozen vectors
+        return recorded_run.read(arguments.folder, with_attention=arguments.attention)
+    return trained_model.read(arguments.folder, arguments.num_texts, with_attention=arguments.attention)

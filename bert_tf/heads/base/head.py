@@ -94,8 +94,12 @@ class Head(abc.ABC):
         return model_class(config, *sizes, **options)
 
     @classmethod
-    def tuned(cls, about: Mapping[str, Any]) -> Any:
-        """The `TunedHead` that scores an export, from what its about.json says; UserError if no file can score it."""
+    def tuned(cls, about: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Any:
+        """The `TunedHead` of an export or a run.
+
+        about: content of its about.json. settings: its `host_settings`; without them the head only scores answers.
+        Raises UserError if no file can score them.
+        """
         raise UserError(f"{cls.phrase}, and no file says what is right: pass a model that was fine-tuned.".capitalize())
 
     @classmethod

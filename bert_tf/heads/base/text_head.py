@@ -255,8 +255,18 @@ class TextHead(TunedHead):
         return {name: function(labels, predicted) for name, function in self.score_functions.items()}
 
     @classmethod
-    def tuned(cls, about: Mapping[str, Any]) -> Self:
-        return cls.from_about(about)
+    def tuned(cls, about: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Self:
+        head = cls.from_about(about)
+        if settings is None:
+            return head
+        windows = settings["windows"]
+        return head.configured(
+            max_seq_length=settings["max_seq_length"],
+            texts=settings["texts"],
+            windows=Windows(**windows) if windows else None,
+            truncation=settings["truncation"],
+            temperature=str(about.get("temperature", 1.0)),
+        )
 
     def scored_by(self, names: Sequence[str]) -> Self:
         head = copy.copy(self)

@@ -47,7 +47,6 @@ class TunedHead(Head):
             run folder records; None for other heads.
         rows_per_example: rows of the encoder that an example takes.
         file_flags: flags that say how files are read; the export records them for `bert-tf evaluate`.
-        calibration_file: file of the run folder with what `calibrated` found; "" without thresholds.
         rescores: whether an evaluation reports the scores with these thresholds, not those before.
         stored_splits: the splits that may be preprocessed examples; None: all.
     """
@@ -64,7 +63,6 @@ class TunedHead(Head):
     sentence_vectors: Any = None
     rows_per_example: int = 1
     file_flags: ClassVar[tuple[str, ...]] = ()
-    calibration_file: ClassVar[str] = ""
     rescores: ClassVar[bool] = True
     stored_splits: ClassVar[tuple[str, ...] | None] = ("train",)
 
@@ -254,7 +252,7 @@ class TunedHead(Head):
 
     @property
     def calibration(self) -> dict[str, float]:
-        """The thresholds that were found, as `calibration_file` holds them; {} if none were."""
+        """The thresholds that were found, as the folder of a run records them; {} if none were."""
         return {}
 
     def with_calibration(self, stored: Mapping[str, float]) -> Self:

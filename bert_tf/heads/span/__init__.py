@@ -24,10 +24,10 @@ class SpanHead(Head):
     signature_outputs = frozenset({"answer", "start", "end", "score", "answers", "starts", "ends", "probabilities"})
 
     @classmethod
-    def tuned(cls, about: Mapping[str, Any]) -> Any:
+    def tuned(cls, about: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Any:
         from bert_tf.heads.span.answering import Answering
 
-        return Answering.from_about(about)
+        return Answering.recorded(about, settings)
 
     @classmethod
     def answer(cls, outputs: Outputs, labels: Sequence[str]) -> Answer:

@@ -61,7 +61,6 @@ class Answering(SpanHead, TunedHead):
     new_head_rate = 1e-3
     objectives = {"span_loss": Objective()}
     file_flags = ("version_2_with_negative",)
-    calibration_file = "null_threshold.json"
     rescores = False  # best_f1 is the score with the best threshold
 
     def __init__(
@@ -167,8 +166,10 @@ class Answering(SpanHead, TunedHead):
     # Scores of an export
 
     @classmethod
-    def from_about(cls, about: Mapping[str, Any]) -> Self:
-        """The head of an export, which makes rows by itself."""
+    def recorded(cls, about: Mapping[str, Any], settings: Mapping[str, Any] | None) -> Self:
+        """See `tuned`."""
+        if settings is not None:
+            return cls(QuestionWindows(**settings["windows"]), Search(**settings["search"]))
         has_null = about.get("reads", {}).get("version_2_with_negative", about.get("task") == "squad/v2.0")
         return cls(QuestionWindows(), Search(has_null=bool(has_null)))
 

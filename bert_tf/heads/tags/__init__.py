@@ -29,10 +29,10 @@ class Tags(Head):
         return super().model(config, size, weights, **{"crf": crf, **options})
 
     @classmethod
-    def tuned(cls, about: Mapping[str, Any]) -> Any:
+    def tuned(cls, about: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Any:
         from bert_tf.heads.tags.tagging import Tagging
 
-        return Tagging.from_about(about)
+        return Tagging.recorded(about, settings)
 
     @classmethod
     def answer(cls, outputs: Outputs, labels: Sequence[str]) -> Entities:

@@ -138,8 +138,11 @@ class Tagging(Tags, TunedHead):
     scored_with: ClassVar[tuple[str, ...]] = ("seqeval",)
 
     @classmethod
-    def from_about(cls, about: Mapping[str, Any]) -> Self:
-        """The head of an export, which makes rows by itself."""
+    def recorded(cls, about: Mapping[str, Any], settings: Mapping[str, Any] | None) -> Self:
+        """See `tuned`."""
+        if settings is not None:
+            tag_set = TagSet(tuple(about["labels"]), settings["scheme"])
+            return cls(tag_set, TagWindows(**settings["windows"]), crf=settings.get("crf", False))
         scheme = about.get("reads", {}).get("tag_scheme", "auto")
         return cls(TagSet.of(about["labels"], scheme), TagWindows(max_seq_length=128, stride=64))
 

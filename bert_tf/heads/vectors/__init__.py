@@ -24,7 +24,7 @@ class Vectors(Head):
     signature_outputs = frozenset({"vectors"})
 
     @classmethod
-    def tuned(cls, about: Mapping[str, Any]) -> Any:
+    def tuned(cls, about: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Any:
         """The `VectorGoal` that scores an export: of scored pairs, or of texts that belong together."""
         from bert_tf.heads.vectors import goals  # which defines a subclass of this one
 

@@ -75,7 +75,7 @@ def refit(
     """Calls `run(options, folder)` with rows held out, then for all rows, whose model is then that of the folder."""
     run(options.replace(do_predict=False, do_export=False), folder)
     with folder.phase("all rows"):
-        last = train_on_all_rows(options, [folder.path], folder, run, task.head.calibration_file)
+        last = train_on_all_rows(options, [folder.path], folder, run, is_calibrated=True)
     if folder.is_chief:
         rows = run_files.read_run(last.output_dir)["training"]["num_train_examples"]
         # Recorded before the model is there: no start may score it on rows that it was trained on
@@ -89,19 +89,20 @@ def train_on_all_rows(
     folders: Sequence[str],
     folder: RunFolder,
     run: Callable[[FineTuningFlags, RunFolder], None],
-    calibration: str = "",
+    *,
+    is_calibrated: bool = False,
 ) -> FineTuningFlags:
     """Calls `run(options, RunFolder)` on all rows, for as many epochs as were best in other runs; returns the options.
 
-    folders: those of these runs. calibration: file of `folder` with thresholds that the run has too.
+    folders: those of these runs. is_calibrated: whether the run answers with the thresholds that `folder` records.
     """
     last = final(options, folders)
     epochs = _epochs(last)
     print(f"All rows, {count_text(epochs, 'epoch')}" if epochs else "All rows", flush=True)
     with contextlib.closing(RunFolder(last.output_dir, is_chief=folder.is_chief)) as own:
-        if folder.is_chief and calibration and files.exists(folder.file(calibration)):
+        if folder.is_chief and is_calibrated and files.exists(folder.file(run_files.TASK)):
             files.make_folder(own.path)
-            files.copy(folder.file(calibration), own.file(calibration))
+            files.copy(folder.file(run_files.TASK), own.file(run_files.TASK))
         run(last, own)
         own.finish()
     return last

@@ -10,7 +10,7 @@ from bert_tf.export.text_function import Signature
 from bert_tf.heads.base.answering import answered, texts_by_input
 from bert_tf.recipes.finetuning import baselines, starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
-from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime import run_files
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder
@@ -27,7 +27,7 @@ def evaluate(
         print("The evaluation data have no labels: nothing to score.")
         return load_calibration(task, folder)
     results = evaluator()
-    calibrated = calibrate(task, evaluator.predictions, folder)
+    calibrated = calibrate(options, task, evaluator.predictions, folder)
     if calibrated is not task and task.head.rescores:
         for prefix, split in splits.items():
             scores = calibrated.scores(evaluator.predictions[split], split)
@@ -42,12 +42,14 @@ def evaluate(
     return calibrated
 
 
-def calibrate(task: FineTuningTask, predictions: dict[str, Any], folder: RunFolder) -> FineTuningTask:
+def calibrate(
+    options: FineTuningFlags, task: FineTuningTask, predictions: dict[str, Any], folder: RunFolder
+) -> FineTuningTask:
     """The task with the thresholds that are best on {split: predictions}, which are stored, or with stored ones."""
     calibrated, sentence = task.calibrated(predictions)
     if calibrated is task:
         return load_calibration(task, folder)
-    folder.write_json(task.head.calibration_file, calibrated.head.calibration)
+    record_head(options, calibrated, folder)
     if sentence:
         print(sentence, flush=True)
     return calibrated
@@ -55,9 +57,25 @@ def calibrate(task: FineTuningTask, predictions: dict[str, Any], folder: RunFold
 
 def load_calibration(task: FineTuningTask, folder: RunFolder) -> FineTuningTask:
     """The task with the thresholds that an earlier evaluation left in the folder, if any."""
-    head = task.head
-    stored = read_json(folder.file(head.calibration_file)) if head.calibration_file else None
-    return task.replaced(head=head.with_calibration(stored)) if stored else task
+    stored = run_files.read_task(folder.path).get("calibration")
+    return task.replaced(head=task.head.with_calibration(stored)) if stored else task
+
+
+def record_head(options: FineTuningFlags, task: FineTuningTask, folder: RunFolder) -> None:
+    """Writes how the model answers: content of about.json, the settings of its rows, and the thresholds it found.
+
+    Without training, only the thresholds of a model change.
+    """
+    own, earlier = {"task": task.name, **about_export(options, task)}, run_files.read_task(folder.path)
+    host = task.host_settings
+    if earlier.get("host") and host and not options.do_train:
+        own = {**earlier, **{name: own[name] for name in ("temperature", "thresholds") if name in own}}
+        if search := host.get("search"):
+            found = {name: search[name] for name in ("temperature", "threshold")}
+            host = {**earlier["host"], "search": {**earlier["host"]["search"], **found}}
+        else:
+            host = earlier["host"]
+    folder.write_json(run_files.TASK, {**own, "host": host, "calibration": task.head.calibration})
 
 
 def report_details(task: FineTuningTask, predictions: dict[str, Any], folder: RunFolder) -> None:

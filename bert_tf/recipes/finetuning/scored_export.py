@@ -20,7 +20,7 @@ from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base.tuned_head import TunedHead
 from bert_tf.heads.vectors import Vectors
 from bert_tf.recipes.finetuning import trained_texts
-from bert_tf.runtime import files, plugins, run_files
+from bert_tf.runtime import files, plugins
 from bert_tf.tasks import labelled_rows
 from bert_tf.tasks.catalog import glue, swag
 from bert_tf.tasks.task import FineTuningTask
@@ -42,15 +42,11 @@ class Scored:
 
 
 def about(folder: str) -> dict[str, Any]:
-    """The about.json of an export, with "kind" and "reads"; UserError if it is not one that can be scored.
-
-    The kind of an older export is that in the folder of its run.
-    """
+    """The about.json of an export, with "kind" and "reads"; UserError if it is not one that can be scored."""
     values = loaded_model.about(folder)
     if str(values.get("task")).startswith("pretraining/"):
         raise UserError(f"{folder} fills masks, and no file says what is right: pass an export that was fine-tuned.")
-    run = run_files.read_task(os.path.dirname(files.absolute(folder)))
-    kind = values.get("kind", run.get("kind") if run.get("task") == values.get("task") else None)
+    kind = values.get("kind")
     if not kind or not isinstance(kind, str):
         raise UserError(
             f"{folder} does not say what its head predicts: export its run anew with `bert-tf export RUN --overwrite`."

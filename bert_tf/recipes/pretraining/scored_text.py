@@ -5,7 +5,7 @@ import math
 import tempfile
 
 from bert_tf.config.device_options import DeviceOptions
-from bert_tf.recipes import initialization, pretrain, trained_model
+from bert_tf.recipes import initialization, pretrain, recorded_run
 from bert_tf.recipes.finetuning.scored_export import Scored
 from bert_tf.recipes.pretraining import preparation
 from bert_tf.recipes.pretraining.pretraining_flags import without_pairs
@@ -23,7 +23,7 @@ def score(path: str, file: str, *, batch_size: int | None, jit_compile: str = "a
 
     Raises UserError for a file without text, and for a run without a checkpoint.
     """
-    options, start = trained_model.read_pretraining(path)
+    options, start = recorded_run.read_pretraining(path)
     options = without_pairs(options, start.config)
     options = options.replace(input_file=file, eval_file=file, records_dir="", prepare_only=True)
     preparation.check_has_text("file", file, options.text)
@@ -38,7 +38,7 @@ def score(path: str, file: str, *, batch_size: int | None, jit_compile: str = "a
             max_eval_steps=ALL,
             jit_compile=jit_compile,
         )
-        scores = Evaluator(task, trained_model.create_model(task, start), training, strategy)()
+        scores = Evaluator(task, recorded_run.create_model(task, start), training, strategy)()
     scores["masked_lm_perplexity"] = math.exp(min(scores["masked_lm_loss"], 700))
     count = manifest["statistics"]["eval"]["instances"]
     return Scored(task=task.name, kind="masked_lm", examples=count, scores=scores, details={})

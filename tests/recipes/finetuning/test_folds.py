@@ -149,7 +149,8 @@ def test_refit_trains_on_the_held_out_rows_too_and_keeps_their_scores(tmp_path):
     for name, weight in again.items():
         np.testing.assert_array_equal(last[name], weight)
     assert np.abs(last["classifier/kernel"] - first["classifier/kernel"]).max() > 1e-6
-    assert (run / "export" / "about.json").exists() and (run / "all_rows" / "temperature.json").exists()
+    found = [json.loads((run / name / "task.json").read_text())["calibration"] for name in ("", "all_rows")]
+    assert (run / "export" / "about.json").exists() and found[0] == found[1] != {"temperature": 1.0}
     assert json.loads((run / "eval_results.json").read_text())["accuracy"] * 4 % 1 == 0  # of 4 rows
     assert (
         "trained on all 16 rows" in (run / "report.html").read_text()

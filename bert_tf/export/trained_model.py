@@ -1,0 +1,139 @@
+"""A run or a checkpoint with a head as a task and a model, and its export written anew.
+
+The data that it was trained on are not read: its folder records how it answers.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.errors import UserError
+from bert_tf.export import opening
+from bert_tf.runtime import files, run_files
+from bert_tf.runtime.tensorflow_startup import ensure_started
+
+# What an export is compared with the live model on; the first has a gap for what fills gaps.
+SENTENCES = (
+    "The [MASK] is on the table.",
+    "Ann Smith moved from Paris to New York in 1998, and works at Acme Inc. there.",
+    "",
+)
+
+
+class TrainedModel(NamedTuple):
+    """A model of a run or a checkpoint, in float32, its task, and what an export of it says of itself."""
+
+    task: Any  # a Servable
+    model: Any
+    tokenizer: Any  # a Tokenizer
+    about: dict[str, Any]
+
+
+def is_run(path: str) -> bool:
+    """Returns whether a folder is that of a run, not only of a checkpoint."""
+    return files.is_file(os.path.join(path, run_files.RUN))
+
+
+def check_run(path: str) -> dict[str, Any]:
+    """run.json of a folder with a checkpoint; UserError if there is none."""
+    run = run_files.read_run(path)
+    if not isinstance(run.get("flags"), dict):
+        raise UserError(f"{path} is not the folder of a run: it holds no readable run.json.")
+    ensure_started()
+    from bert_tf.checkpoints.formats import native
+
+    if not native.recognizes(path):
+        raise UserError(f"The run in {path} has no checkpoint with its bert_config.json: train first.")
+    return run
+
+
+def read(
+    path: str,
+    texts: int | None = None,
+    *,
+    with_attention: bool = False,
+    splits: Mapping[str, Callable[[], Any]] | None = None,
+) -> TrainedModel:
+    """The model in the folder of a run, or of a checkpoint with a head; starts TensorFlow.
+
+    texts, splits: see `live_model.task_of`. with_attention: its export has attention, even if that of the run does not.
+    Raises UserError if there is no checkpoint, no head, or no vocabulary.
+    """
+    ensure_started()
+    from bert_tf.export import live_model
+
+    return of_loaded(path, live_model.load(path), texts, with_attention=with_attention, splits=splits)
+
+
+def of_loaded(
+    path: str,
+    loaded: Checkpoint,
+    texts: int | None = None,
+    *,
+    with_attention: bool = False,
+    splits: Mapping[str, Callable[[], Any]] | None = None,
+) -> TrainedModel:
+    """As `read`, for a loaded model, whose weights may have changed since."""
+    from bert_tf.export import live_model
+
+    live_model.check_answers(path, loaded)
+    about = live_model.about_of(path, loaded)
+    with_attention = with_attention or bool(about.get("attention"))
+    if with_attention:
+        loaded.config.check_attention()
+    task = live_model.task_of(path, loaded, texts, splits)
+    attention = {"attention": True} if with_attention else {}
+    return TrainedModel(task, loaded.model, loaded.require_tokenizer(path), {**about, **attention})
+
+
+def write_export(
+    trained: TrainedModel,
+    target: str,
+    precision: str = "float32",
+    engine_names: Sequence[str] = (),
+    calibration: Sequence[Sequence[str]] = (),
+) -> None:
+    """Writes the export of a model as its script would have, and compares it with the model on SENTENCES.
+
+    engine_names, calibration: see `saved_model.export`. Raises UserError for engines that need texts to calibrate by,
+    without any.
+    """
+    from bert_tf.export.saved_model import export
+
+    task, model, tokenizer, about = trained
+    if opening.are_calibrated(engine_names) and not calibration:
+        raise UserError(
+            "openvino_int8 needs texts like those that the model will answer: pass them as texts, or export the run "
+            "with bert-tf export, which takes texts that it was trained on."
+        )
+    export(
+        task,
+        model,
+        tokenizer,
+        target,
+        examples=examples_of(task.signatures(model, tokenizer)),
+        about=about,
+        precision=precision,
+        with_attention=about.get("attention", False),
+        engine_names=engine_names,
+        calibration=calibration,
+    )
+
+
+def examples_of(signatures: Mapping[str, Any]) -> dict[str, dict[str, list]]:
+    """{signature: {input: values}} made of SENTENCES, for signatures that take strings of one or two dimensions."""
+    return {
+        name: {spec.name: _values(spec.shape) for spec in function.input_signature}
+        for name, function in signatures.items()
+    }
+
+
+def _values(shape: Any) -> list:
+    if shape.rank == 1:
+        return list(SENTENCES)
+    count = len(SENTENCES)
+    if shape[1] is not None:
+        return [[SENTENCES[(row + column) % count] for column in range(shape[1])] for row in range(count)]
+    rows = [sentence.split() for sentence in SENTENCES]
+    return [row + [""] * (max(map(len, rows)) - len(row)) for row in rows]
