@@ -179,7 +179,7 @@ class BaseBert:
             raise UserError(
                 f"{self.path} has no head{self._loaded.why_headless}: use embed(texts), or fine-tune it first."
             )
-        own = heads.get(kind).method
+        own = heads.get(kind).wording().method
         if own.partition("(")[0] != method:
             raise UserError(f"{self.path} has another head than {asked or method} needs: use {own}.")
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from bert_tf import heads
 from bert_tf.checkpoints.sentence_transformers import CROSS_ENCODER, ENCODERS, LIBRARY, MODULES, PROMPTS
+from bert_tf.heads.base import format_names
 from bert_tf.heads.regression import Regression
 from bert_tf.runtime import files
 from bert_tf.runtime.json_files import require_json
@@ -36,7 +37,8 @@ def kind_of(folder: str, config: Settings, kind: str) -> tuple[str, str]:
     name = SINGLE if is_single else HARMLESS[0]
     if isinstance(named, str) and named.startswith("torch."):  # others are left to the default there
         name = named.rpartition(".")[2]
-    found = heads.kind_with("cross_encoder_activation", name) if is_single else kind if name in HARMLESS else None
+    own = format_names.kind_with("cross_encoder_activation", name)
+    found = own if is_single else kind if name in HARMLESS else None
     reason = _unsupported(folder, about) if is_saved_as_one else ""
     if found is None or reason:
         return kind, f"as {reason or f'its activation_fn is {shortened(named)}'}, which is not supported"
@@ -61,7 +63,7 @@ def _unsupported(folder: str, about: dict[str, Any]) -> str:
 
 def values_of(kind: str | None) -> dict[str, Any]:
     """The entries of config.json by which sentence-transformers knows a head of this kind; {} for others."""
-    activation = heads.get(kind).cross_encoder_activation if kind else ""
+    activation = heads.get(kind).format_names().cross_encoder_activation if kind else ""
     if not activation:
         return {}
     module = "linear" if activation == "Identity" else "activation"

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import heads
 from bert_tf.checkpoints import keras_files
 from bert_tf.checkpoints.keras_hub_layouts import (
     BACKBONE,
@@ -19,6 +18,7 @@ from bert_tf.checkpoints.keras_hub_layouts import (
 )
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError, reason_of
+from bert_tf.heads.base import format_names
 from bert_tf.runtime import files
 from bert_tf.runtime.lazy import module
 from bert_tf.runtime.settings import TEXT, Settings, read_settings, shortened, whole
@@ -212,7 +212,7 @@ def config_of(preset: Preset) -> BertConfig:
 def kind_of_classifier(preset: Preset) -> str:
     """The kind of head of a classifier; UserError for an activation that is not one of probabilities."""
     activation = preset.task.get("activation")
-    kinds = {each: kind for kind, head in heads.known().items() for each in head.activations}
+    kinds = {each: kind for kind, names in format_names.FORMATS.items() for each in names.activations}
     if not isinstance(activation, str | None) or activation not in kinds:
         known = ", ".join(filter(None, kinds))
         raise UserError(
@@ -225,4 +225,4 @@ def kind_of_classifier(preset: Preset) -> str:
             f"{expected}, as in its backbone."
         )
     kind = kinds[activation]
-    return heads.of_size(1) if preset.task.get("num_classes") == 1 and kind == heads.of_size(2) else kind
+    return format_names.of_size(1) if preset.task.get("num_classes") == 1 and kind == format_names.of_size(2) else kind

@@ -16,6 +16,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.name_tables import TENSORFLOW, Names, layers, module
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
+from bert_tf.heads.base import format_names
 from bert_tf.heads.tags import Tags
 from bert_tf.model.weights import expand, to_canonical_names
 from bert_tf.runtime import files, lazy
@@ -96,7 +97,7 @@ def read(prefix: str, folder: str) -> Checkpoint:
     weights, used = to_canonical_names(expand(NAMES, config.num_hidden_layers), flat, lambda name: False)
     weights.update((name, array) for name, array in flat.items() if name not in used)
     size = len(weights.get("classifier/bias", ()))
-    kind = kind or (heads.of_size(size) if size else None)
+    kind = kind or (format_names.of_size(size) if size else None)
     labels = [f"LABEL_{number}" for number in range(size)] if kind in heads.kinds("is_labelled") else None
     return Checkpoint(config=config, weights=weights, labels=labels, kind=kind)
 

@@ -16,6 +16,7 @@ from bert_tf.checkpoints.huggingface_layouts import LAYOUTS, Layout
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import LoraConfig
 from bert_tf.errors import UserError
+from bert_tf.heads.base import format_names
 from bert_tf.model import lora
 from bert_tf.model.weights import Weights, expand, from_canonical_names, to_canonical_names
 from bert_tf.runtime.atomic_files import write_json
@@ -92,7 +93,7 @@ def write(
     arrays |= {names[name]: array for name, array in saved.items()}
     settings = {
         "peft_type": "LORA",
-        "task_type": (heads.get(kind).peft_task or None) if kind else None,
+        "task_type": (heads.get(kind).format_names().peft_task or None) if kind else None,
         "base_model_name_or_path": base,
         "r": rank,
         "lora_alpha": adapter.lora_alpha * rank / adapter.lora_rank,
@@ -125,8 +126,8 @@ def read(folder: str, config: BertConfig) -> tuple[dict[str, Part], Weights, str
             raise UserError(
                 f"{folder} has {name}={shortened(settings[name])}; expected {expected!r}: merge it with PEFT."
             )
-    kind = heads.kind_with("peft_task", settings.value("task_type", TEXT, "None"))
-    kind = kind if kind and heads.get(kind).is_named_alone else None
+    kind = format_names.kind_with("peft_task", settings.value("task_type", TEXT, "None"))
+    kind = kind if kind and format_names.FORMATS[kind].is_told_by_class else None
     places = _places(layout, config, kind)
     matrices, others = dict[str, dict[str, np.ndarray]](), dict[str, np.ndarray]()
     for name, array in read_safetensors(os.path.join(folder, WEIGHTS)).items():

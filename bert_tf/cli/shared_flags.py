@@ -177,7 +177,7 @@ def given_columns(arguments: argparse.Namespace, model: str, kind: str) -> dict[
         value = getattr(arguments, name)
         if value is None:
             continue
-        if name not in heads.get(kind).labelled_columns:
+        if name not in heads.get(kind).wording().labelled_columns:
             expected = "tagged words" if name in TAG_COLUMNS else "tables"
             raise leave_out(f"{name} applies to {expected}, which {model} does not take")
         columns[name] = value

@@ -166,7 +166,9 @@ def about_of(path: str, loaded: Checkpoint) -> dict[str, Any]:
         return {"task": loaded.answers.get("task") or mask_filling.task_name(loaded.config)}
     name = f"checkpoint {os.path.basename(path.rstrip('/'))}"
     recorded = {key: value for key, value in loaded.answers.items() if key not in OF_RUN}
-    labels = _names(loaded) if kind in heads.kinds("is_labelled") else []
+    labels = recorded.get("labels") or [] if "." in (kind or "") else []  # of a head from outside
+    if kind in heads.kinds("is_labelled"):
+        labels = _names(loaded)
     return {"task": name, **recorded, "kind": kind, "labels": labels}
 
 

@@ -89,19 +89,4 @@ def functional_form(kind: str | None, weights: Collection[str]) -> Any:
     head = of_checkpoint(kind, weights)
     if head is None and any(name.startswith(BETWEEN) for name in weights):
         raise UserError("Other engines have no layers between encoder and head, as this model has.")
-    return getattr(functional_bert, (head or get("vectors")).functional_form)
-
-
-def of_size(size: int) -> str:
-    """The kind of a classifier with so many outputs, if nothing else says it."""
-    return "regression" if size == 1 else "classes"
-
-
-def of_architecture(end: str) -> str | None:
-    """The kind of a class of transformers whose name ends so; None if the weights tell it, or if it has no head."""
-    return next((kind for kind, head in known().items() if head.architecture == end and head.is_named_alone), None)
-
-
-def kind_with(attribute: str, value: Any) -> str | None:
-    """The first kind whose heads have a value in other formats: `kind_with("problem_type", "regression")`."""
-    return next((kind for kind, head in known().items() if getattr(head, attribute) == value), None)
+    return getattr(functional_bert, (head or get("vectors")).format_names().form)

@@ -22,17 +22,9 @@ class MultipleChoice(Classes):
     Each row [CLS] first [SEP] choice [SEP] is encoded by itself.
     """
 
-    kind = form = "choice"
+    kind = "choice"
     model_class = "MultipleChoice"
-    architecture = "ForMultipleChoice"
-    is_named_alone = True
-    problem_type = peft_task = ""
-    activations = ()
     is_labelled = takes_any_number = False
-    balancing = ""
-    has_pipeline = False
-    pipeline_tag, phrase = "multiple-choice", "chooses among several texts"
-    call = 'predict(("A text.", "One.", "Two.")).label'
     signature_inputs = (frozenset({"text_a", "choices"}),)
     score_names = ("accuracy",)
     scored_with: ClassVar[tuple[str, ...]] = ()

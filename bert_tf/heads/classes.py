@@ -27,15 +27,9 @@ if TYPE_CHECKING:
 class Classes(TextHead):
     """One of several classes; `labels` are their names, in the order of the logits."""
 
-    kind = form = "classes"
+    kind = "classes"
     model_class = "Classifier"
-    architecture = "ForSequenceClassification"
-    problem_type = "single_label_classification"
-    peft_task = "SEQ_CLS"
-    activations: ClassVar[tuple[str | None, ...]] = (None, "linear", "softmax")
     is_labelled = takes_any_number = True
-    balancing = "--class_weights=balanced --criterion=macro_f1"
-    pipeline_tag, phrase, call = "text-classification", "sorts texts into classes", 'predict("A text.").label'
     signature_inputs: ClassVar[tuple[frozenset[str], ...]] = frozenset({"text_a"}), frozenset({"text_a", "text_b"})
     signature_outputs = frozenset({"probabilities"})
     loss_name = "cross_entropy"

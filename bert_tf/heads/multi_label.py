@@ -42,11 +42,8 @@ class MultiLabel(Classes):
     finds_best: look for the best thresholds on the development set.
     """
 
-    kind = form = "multi_label"
+    kind = "multi_label"
     is_exclusive = False
-    balancing = "--pos_weight=balanced --criterion=macro_f1"
-    problem_type, activations = "multi_label_classification", ("sigmoid",)
-    phrase = "gives each text any number of labels"
     loss_name = "binary_cross_entropy"
     score_names = ("micro_f1", "macro_f1", "accuracy")
     missing = (None,)

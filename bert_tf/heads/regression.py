@@ -26,13 +26,9 @@ LARGEST = float(np.finfo(np.float32).max)
 class Regression(TextHead):
     """A number, learned by squared error, without bounds; such as GLUE's STS-B, from 0 to 5."""
 
-    kind = form = "regression"
+    kind = "regression"
     model_class = "Regressor"
-    architecture = "ForSequenceClassification"
-    problem_type = "regression"
-    peft_task = "SEQ_CLS"
     takes_any_number = True
-    pipeline_tag, phrase, call = "text-classification", "gives each text a number", 'predict("A text.").value'
     signature_inputs: ClassVar[tuple[frozenset[str], ...]] = frozenset({"text_a"}), frozenset({"text_a", "text_b"})
     signature_outputs = frozenset({"values"})
     loss_name = "squared_error"

@@ -28,11 +28,8 @@ class Relevance(Regression):
     """A number from 0 to 1 for a pair, learned by binary cross entropy; labels are from 0 to 1 too."""
 
     kind = "relevance"
-    problem_type = ""
     takes_any_number = False
     is_of_pairs = True
-    cross_encoder_activation = "Sigmoid"
-    phrase, call = "says how well a text answers a query", 'predict(("A query?", "A text.")).value'
     signature_inputs = (frozenset(INPUTS),)
     signature_outputs = frozenset({"values", "logits"})
     loss_name: ClassVar[str] = "binary_cross_entropy"

@@ -17,7 +17,6 @@ class RelevanceScore(Relevance):
     """A number for a pair, learned by squared error, such as the scores of another model (distillation)."""
 
     kind = "relevance_score"
-    cross_encoder_activation = "Identity"
     loss_name = "squared_error"
     loss, losses = Regression.loss, Regression.losses
 

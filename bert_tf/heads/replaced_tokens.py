@@ -16,8 +16,7 @@ class ReplacedTokens(MaskedLm):
     """A number for each token, with the generator that replaces tokens if it is there."""
 
     kind, weights = "replaced_tokens", "replaced_token"
-    form, loss_factor = "", 50.0  # section 3.2
-    architecture, functional_form = "ForPreTraining", "VECTORS"
+    loss_factor = 50.0  # section 3.2
     signature_inputs, signature_outputs = (), frozenset({"is_replaced"})
 
     @classmethod

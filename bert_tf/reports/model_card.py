@@ -14,7 +14,7 @@ from bert_tf import heads
 from bert_tf.checkpoints import published
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.export import engines
-from bert_tf.heads.base.head import Head
+from bert_tf.heads.base.wording import Wording
 from bert_tf.heads.vectors import Vectors
 from bert_tf.reports import report, scoreboard, text_statistics, usage, wording
 from bert_tf.runtime import atomic_files, files, run_files
@@ -76,7 +76,7 @@ def of_run(folder: str) -> str:
     scores = scoreboard.final_scores(values["scores"], task, kind is not None)
     splits = dict(report.dictionary(run.get("text_statistics")))
     time = sum(seconds for seconds in report.dictionary(run.get("phases")).values() if isinstance(seconds, int | float))
-    use = heads.shown(kind)
+    use = heads.shown(kind).wording()
     return _render(
         name,
         use,
@@ -115,7 +115,8 @@ def write_of_conversion(checkpoint: Checkpoint, source: str, folder: str, format
     format_name: a format, an engine, or EXPORT.
     """
     config = checkpoint.config
-    use = heads.shown(checkpoint.kind) if checkpoint.kind else heads.of_checkpoint(None, checkpoint.weights) or Vectors
+    own = heads.shown(checkpoint.kind) if checkpoint.kind else heads.of_checkpoint(None, checkpoint.weights) or Vectors
+    use = own.wording()
     name = os.path.basename(files.absolute(folder))
     values = config.to_dict()
     size = sum(int(array.size) for array in checkpoint.weights.values())
@@ -140,7 +141,7 @@ def write_of_conversion(checkpoint: Checkpoint, source: str, folder: str, format
     atomic_files.write_lines(os.path.join(folder, CARD), [text])
 
 
-def _render(name: str, use: type[Head], *, start: str, results: Sequence[Any], **values: Any) -> str:
+def _render(name: str, use: Wording, *, start: str, results: Sequence[Any], **values: Any) -> str:
     name = printable(" ".join(name.split()))
     license_name = license_of(start)
     metadata = huggingface_hub.ModelCardData(
@@ -210,7 +211,7 @@ def _recipe(flags: Mapping[str, Any], training: Mapping[str, Any]) -> list[tuple
     return [(flag, wording.exact_text(values[flag])) for flag in RECIPE if values.get(flag) not in UNSET]
 
 
-def _summary(use: type[Head], config: Mapping[str, Any], size: Any, start: str, verb: str = "started from") -> str:
+def _summary(use: Wording, config: Mapping[str, Any], size: Any, start: str, verb: str = "started from") -> str:
     """One sentence: what the model does, its shape, its start."""
     shape = ""
     if config.get("num_hidden_layers"):
@@ -228,7 +229,7 @@ def _labels(labels: Any) -> str:
     return f" Labels: {', '.join(map(str, labels[:MAX_LABELS]))}{more}."
 
 
-def _results(use: type[Head], task: str, scores: Mapping[str, Any]) -> list[Any]:
+def _results(use: Wording, task: str, scores: Mapping[str, Any]) -> list[Any]:
     """The scores in the metadata that hubs show."""
     return [
         huggingface_hub.EvalResult(use.pipeline_tag, task, task, metric, float(value), dataset_split="validation")

@@ -35,7 +35,7 @@ def next_calls(path: str) -> list[tuple[str, str]]:
     use = heads.shown(kind)
     calls = [
         (f"bert = bert_tf.load({path!r})", "reads the model"),
-        (f"bert.{usage.call_of(path)}", f"it {use.phrase}"),
+        (f"bert.{usage.call_of(path)}", f"it {use.wording().phrase}"),
     ]
     if kind is None:
         calls.append((f"bert_tf.fine_tune(..., init_checkpoint={path!r})", "trains it on your labels"))

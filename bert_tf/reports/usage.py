@@ -37,13 +37,13 @@ def commands_of(folder: str, name: str) -> list[tuple[str, str]]:
         own = f'bert-tf extract {run} --unit=sentence --text="A text."'
     else:
         own = f"bert-tf predict {run} {' '.join(options)}"
-    return [(own, f"it {use.phrase}"), (f"bert-tf serve {run}", "an HTTP server, with a page to try it")]
+    return [(own, f"it {use.wording().phrase}"), (f"bert-tf serve {run}", "an HTTP server, with a page to try it")]
 
 
 def call_of(folder: str) -> str:
     """The call of the Python API for the model of a run, such as 'predict("A text.").label'."""
     about = report.dictionary(read_json(os.path.join(folder, "export", "about.json")))
-    call = heads.shown(kind_of(folder)).call
+    call = heads.shown(kind_of(folder)).wording().call
     return call.replace(*PAIR) if "text_b" in report.dictionary(about.get("inputs")) else call
 
 

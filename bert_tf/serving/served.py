@@ -158,7 +158,7 @@ class Served:
         self._warm_up(predictor)
         about = loaded_model.about(self.folder)
         self._head = head = loaded_model.head_of(self.folder, self._default.outputs, self._default.inputs)
-        self.kind, self.form = (head.kind, head.form) if head else ("other", "")
+        self.kind, self.form = (head.kind, head.wording().form) if head else ("other", "")
         self.labels, self.task = list(about.get("labels") or ()), str(about.get("task") or "")
         inputs = {
             name: shape[1] if shape and len(shape) > 1 else None for name, (_, shape) in self._default.inputs.items()

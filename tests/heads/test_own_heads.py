@@ -94,7 +94,7 @@ def test_custom_head_is_trained_scored_exported_predicted_served_and_shown(stars
     run = bert_tf.fine_tune(rows * 4, eval_data=rows, output_dir=tmp_path / "run", num_train_epochs=1.0, **options)
     assert {"pearson", "spearman", "mean_squared_error"} < set(run.scores)
     assert "*" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert heads.get(stars).phrase in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+    assert heads.get(stars).wording().phrase in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
     capsys.readouterr()
     folder = str(tmp_path / "run")
     assert main.main(["predict", folder, "--text=the fox", "--trust_code"]) == 0

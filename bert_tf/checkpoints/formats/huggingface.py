@@ -36,6 +36,7 @@ from bert_tf.checkpoints.huggingface_layouts import (
 )
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
+from bert_tf.heads.base import format_names
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.masked_lm import MaskedLm
 from bert_tf.heads.multi_label import THRESHOLD, MultiLabel
@@ -232,7 +233,7 @@ def _kind(path: str) -> str | None:
     task = written_by_class(values).removeprefix(layout.classes)
     if task == layout.ends["span",]:
         return SpanHead.kind
-    if (kind := heads.of_architecture(task)) not in (None, SpanHead.kind):
+    if (kind := format_names.of_architecture(task)) not in (None, SpanHead.kind):
         return kind
     return _kind_of_texts(path) if task == CLASSES["classifier",] else None
 
@@ -261,9 +262,9 @@ def _kind_without_class(path: str, size: int, *, has_pooler: bool) -> str:
 
 def _kind_of_texts(path: str, size: int = 0) -> str:
     """The kind of a classifier of texts, by its problem_type or the number of its outputs."""
-    known = {head.problem_type for head in heads.known().values()} - {""}
+    known = {names.problem_type for names in format_names.FORMATS.values()} - {""}
     problem = torch_folders.settings(path).value("problem_type", one_of(*sorted(known)))
-    return problem and heads.kind_with("problem_type", problem) or heads.of_size(len(_labels(path, size)))
+    return problem and format_names.kind_with("problem_type", problem) or format_names.of_size(len(_labels(path, size)))
 
 
 def write(checkpoint: Checkpoint, folder: str) -> list[str]:
@@ -344,8 +345,9 @@ def _head_values(checkpoint: Checkpoint, layout: Layout, size: int) -> dict[str,
     }
     if checkpoint.kind == Tags.kind:
         return values | {"architectures": [f"{layout.classes}ForTokenClassification"]}
-    kind = checkpoint.kind or heads.of_size(size)
-    return values | {"problem_type": heads.get(kind).problem_type or None, **cross_encoders.values_of(kind)}
+    kind = checkpoint.kind or format_names.of_size(size)
+    problem = heads.get(kind).format_names().problem_type or None
+    return values | {"problem_type": problem, **cross_encoders.values_of(kind)}
 
 
 def _read_config(path: str) -> BertConfig:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import heads
 from bert_tf.checkpoints import formats, keras_files, keras_hub_presets, keras_hub_tokenizers
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
@@ -39,6 +38,7 @@ from bert_tf.checkpoints.keras_hub_presets import KAGGLE, TASK_WEIGHTS, WEIGHTS,
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
+from bert_tf.heads.base import format_names
 from bert_tf.model.weights import BETWEEN, from_canonical_names, to_canonical_names
 from bert_tf.runtime import files
 from bert_tf.runtime.lazy import module
@@ -225,12 +225,12 @@ def _role(checkpoint: Checkpoint) -> str:
 
 def _activation(checkpoint: Checkpoint) -> str | None:
     """The activation of a classifier of KerasHub for the head of a checkpoint; None for other heads."""
-    kind = checkpoint.kind or heads.of_size(len(checkpoint.weights["classifier/bias"]))
+    kind = checkpoint.kind or format_names.of_size(len(checkpoint.weights["classifier/bias"]))
     if any(name.startswith(BETWEEN) for name in checkpoint.weights):
         return None
-    if kind in (heads.of_size(1), heads.of_size(2)):
+    if kind in (format_names.of_size(1), format_names.of_size(2)):
         return "linear"
-    known = heads.known()[kind].activations if kind in heads.known() else ()
+    known = format_names.FORMATS[kind].activations if kind in format_names.FORMATS else ()
     return next(iter(known), None)
 
 

@@ -11,6 +11,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import read_head_file
 from bert_tf.checkpoints.formats import native
 from bert_tf.errors import UserError
+from bert_tf.heads.base import format_names
 from bert_tf.runtime import files
 from bert_tf.runtime.settings import TEXT
 
@@ -38,7 +39,7 @@ def read(path: str) -> Checkpoint:
     size = len(merged["classifier/bias"]) if "classifier/bias" in merged else 0
     if parts and kind is None:
         kind = checkpoint.kind if checkpoint.kind in heads.kinds("is_pooled") else None
-        kind = kind or heads.of_size(size)
+        kind = kind or format_names.of_size(size)
     run = os.path.dirname(files.absolute(path))  # that wrote the adapter, if it is one of ours
     if parts and files.is_file(os.path.join(run, native.CONFIG)):
         head = read_head_file(run, native.RUN_LABELS)

@@ -53,7 +53,6 @@ class TextHead(TunedHead):
     """
 
     is_pooled = True
-    functional_form = "TEXTS"
     loss_name: ClassVar[str]
     loss_settings = LossSettings()
     score_names: ClassVar[tuple[str, ...]]

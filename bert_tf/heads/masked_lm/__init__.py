@@ -13,11 +13,8 @@ from bert_tf.runtime.lazy import tf
 class MaskedLm(Head):
     """Predicts masked tokens by the table of word embeddings."""
 
-    kind = weights = form = "masked_lm"
+    kind = weights = "masked_lm"
     model_class = "Pretrainer"
-    architecture, functional_form = "ForMaskedLM", "MASKS"
-    pipeline_tag, phrase = "fill-mask", "fills masked tokens"
-    method, call = "fill_mask(text)", 'fill_mask("The [MASK] is open.")'
     labels_name = "masked_lm_ids"
     signature_inputs: ClassVar[tuple[frozenset[str], ...]] = (frozenset({"text"}),)
     signature_outputs = frozenset({"pieces", "scores"})

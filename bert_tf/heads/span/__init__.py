@@ -12,14 +12,9 @@ from bert_tf.heads.base.head import Head, Outputs, as_text
 class SpanHead(Head):
     """Scores every token as the start and as the end of the answer."""
 
-    kind = weights = form = "span"
+    kind = weights = "span"
     model_class = "SpanFinder"
-    architecture = "ForQuestionAnswering"
-    is_named_alone = reads_tokens = True
-    peft_task, functional_form = "QUESTION_ANS", "SPANS"
-    labelled_file, labelled_columns = "questions in SQuAD's layout", ()
-    pipeline_tag, phrase = "question-answering", "answers questions from a text"
-    method, call = "answer(question, text)", 'answer("Who sings?", "Ann sings.").text'
+    reads_tokens = True
     signature_inputs = (frozenset({"question", "context"}),)
     signature_outputs = frozenset({"answer", "start", "end", "score", "answers", "starts", "ends", "probabilities"})
 

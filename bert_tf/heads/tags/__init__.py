@@ -12,14 +12,9 @@ from bert_tf.heads.base.head import Head, Outputs, as_text
 class Tags(Head):
     """Labels the first token of each word, with or without a CRF."""
 
-    kind = form = "tags"
+    kind = "tags"
     model_class = "TokenClassifier"
-    architecture = "ForTokenClassification"
-    is_named_alone = is_labelled = reads_tokens = True
-    peft_task, functional_form = "TOKEN_CLS", "TOKENS"
-    labelled_file, labelled_columns = "words and tags in columns", ("word_column", "tag_column")
-    pipeline_tag, phrase = "token-classification", "finds entities in texts"
-    method, call = "entities(text)", 'entities("Ann sings in Ulm.")'
+    is_labelled = reads_tokens = True
     signature_inputs = (frozenset({"text"}),)
     signature_outputs = frozenset({"texts", "labels", "starts", "ends", "scores", "counts"})
 

@@ -13,13 +13,9 @@ from bert_tf.heads.base.head import Head, Outputs
 class Vectors(Head):
     """Pools the tokens of the encoder; it has no weights of its own."""
 
-    kind = form = "vectors"
+    kind = "vectors"
     model_class = "BertModel"
     weights = ""
-    architecture = "Model"
-    has_pipeline = False
-    pipeline_tag, phrase = "feature-extraction", "returns embeddings of tokens and texts"
-    method, call = "embed(texts)", 'embed(["A text."])'
     signature_inputs = (frozenset({"text"}),)
     signature_outputs = frozenset({"vectors"})
 

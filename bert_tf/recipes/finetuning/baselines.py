@@ -148,7 +148,7 @@ def is_frozen(options: FineTuningFlags, run: Mapping[str, Any]) -> bool:
 
 def advice(options: FineTuningFlags, task: FineTuningTask) -> str:
     """Advice if fine-tuning does not beat a simpler model."""
-    flags, balancing = [], task.head.balancing_beyond(options.values())
+    flags, balancing = [], task.head.wording().balancing_beyond(options.values())
     if balancing:
         flags.append(f"{balancing} (labels of uneven size)")
     flags.append(f"--learning_rate={options.training.learning_rate * 2:g}")

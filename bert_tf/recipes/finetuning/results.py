@@ -86,7 +86,7 @@ def report_details(task: FineTuningTask, predictions: dict[str, Any], folder: Ru
         for line in task.head.summary(table):
             print(line, flush=True)
     reasons = (task.head.collapse(values, task.split(split)) for split, values in predictions.items())
-    balancing = task.head.balancing_beyond(folder.run.get("flags") or {})
+    balancing = task.head.wording().balancing_beyond(folder.run.get("flags") or {})
     warn_of_collapse(next(filter(None, reasons), None), folder, balancing)
 
 

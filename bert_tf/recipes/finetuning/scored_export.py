@@ -57,7 +57,7 @@ def about(folder: str) -> dict[str, Any]:
 
 def check_file(path: str, kind: str) -> None:
     """Raises UserError, before TensorFlow is loaded, for a file that does not exist or is of another kind."""
-    contents = heads.get(kind).labelled_file
+    contents = heads.get(kind).wording().labelled_file
     if not contents and not tables.is_table(path):
         raise UserError(f"{path} is not a table with labels; expected a name ending in {', '.join(tables.EXTENSIONS)}.")
     if not files.is_file(path):
@@ -66,7 +66,7 @@ def check_file(path: str, kind: str) -> None:
 
 def number_of_texts(path: str, about: Mapping[str, Any]) -> int | None:
     """Number of texts of an example of a table; None if nothing says it, or for other files."""
-    if heads.get(about["kind"]).labelled_file:
+    if heads.get(about["kind"]).wording().labelled_file:
         return None
     return prediction_inputs.number_of_texts(path, about["reads"].get("text_columns"))
 
@@ -101,7 +101,7 @@ def score(
     )
     for package in head.scored_with:  # an error now, not after the last prediction
         importlib.import_module(package)
-    is_own = kind.labelled_file or issubclass(kind, Vectors)  # of other tables the export says what it reads
+    is_own = kind.wording().labelled_file or issubclass(kind, Vectors)  # of other tables the export says what it reads
     items = head.labelled(path, about["reads"]) if is_own else _labelled(path, export, about)
     trained = trained_texts.read(folder) if is_own else _trained_on(folder, export, about)
     hashes: list[int] = []

@@ -262,7 +262,7 @@ def test_collapsed_run_is_reported_and_recorded(tmp_path, caplog, monkeypatch):
     folder.open(name="tiny", flags={}, decisive={})
     results.warn_of_collapse(None, folder, "")
     assert caplog.text == "" and read_json(tmp_path / "run.json")["collapsed"] is None
-    results.warn_of_collapse("all 3 predictions are the same", folder, MultiLabel.balancing)
+    results.warn_of_collapse("all 3 predictions are the same", folder, MultiLabel.wording().balancing)
     assert f"{tmp_path} has collapsed: on the development set all 3 predictions are the same." in caplog.text
     assert "uneven size --pos_weight=balanced" in caplog.text
     assert read_json(tmp_path / "run.json")["collapsed"] == "all 3 predictions are the same"
