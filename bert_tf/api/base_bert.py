@@ -112,10 +112,10 @@ class BaseBert:
 
     def _extractor(self, choice: VectorChoice) -> BatchFunction:
         """A predictor of "vectors" of single texts."""
-        from bert_tf.export import live_model
+        from bert_tf.export import live_predictor
 
         if choice not in self._extractors:
-            self._extractors[choice] = live_model.vectors_of(self.path, self._loaded, choice)
+            self._extractors[choice] = live_predictor.vectors_of(self.path, self._loaded, choice)
         return self._extractors[choice]
 
     def _each(self, read: Texts, kind: type[Found], batch_size: int) -> list[Found]:
@@ -207,10 +207,10 @@ class BaseBert:
 
     def _new_predictor(self, texts: int | None) -> TextFunction:
         """The predictor of the model's task, on the weights that `model` has when it is asked."""
-        from bert_tf.export import live_model
+        from bert_tf.export import live_predictor
 
         with plugins.trusting(everything=self.trust_code):
-            return live_model.predictor_of(self.path, self._loaded, live_model.task_of(self.path, self._loaded, texts))
+            return live_predictor.predictor_of(self.path, self._loaded, texts)
 
     def _tagged_sentences(self, sentences: Any, batch_size: int) -> list[Entities]:
         self._expect("entities")

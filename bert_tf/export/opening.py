@@ -61,7 +61,7 @@ def load(folder: str, engine: str = AUTO) -> Predictor | None:
 def open_model(folder: str, engine: str = AUTO, *, jit_compile: str = "auto", texts: int | None = None) -> TextFunction:
     """Opens the model in a folder that `loaded_model.find` returned: an export or a checkpoint.
 
-    engine: see `choose`. jit_compile: see TensorFlowNetwork. texts: of a checkpoint, see `live_model.task_of`.
+    engine: see `choose`. jit_compile: see TensorFlowNetwork. texts: of a checkpoint, see `live_model.answers_of`.
     """
     found = load(folder, engine)
     if found is not None:
@@ -69,9 +69,9 @@ def open_model(folder: str, engine: str = AUTO, *, jit_compile: str = "auto", te
     if loaded_model.is_export(folder):
         return of_saved_model(folder, jit_compile=jit_compile)
     ensure_started()
-    from bert_tf.export import live_model
+    from bert_tf.export import live_predictor
 
-    return live_model.predictor_at(folder, texts, jit_compile=jit_compile)
+    return live_predictor.predictor_at(folder, texts, jit_compile=jit_compile)
 
 
 def of_saved_model(folder: str, *, jit_compile: str = "auto", loaded: Any = None) -> TextFunction:

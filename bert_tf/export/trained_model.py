@@ -57,7 +57,7 @@ def read(
 ) -> TrainedModel:
     """The model in the folder of a run, or of a checkpoint with a head; starts TensorFlow.
 
-    texts, splits: see `live_model.task_of`. with_attention: its export has attention, even if that of the run does not.
+    texts, splits: see `live_task.task_of`. with_attention: its export has attention, even if that of the run does not.
     Raises UserError if there is no checkpoint, no head, or no vocabulary.
     """
     ensure_started()
@@ -75,14 +75,14 @@ def of_loaded(
     splits: Mapping[str, Callable[[], Any]] | None = None,
 ) -> TrainedModel:
     """As `read`, for a loaded model, whose weights may have changed since."""
-    from bert_tf.export import live_model
+    from bert_tf.export import live_model, live_task
 
     live_model.check_answers(path, loaded)
     about = live_model.about_of(path, loaded)
     with_attention = with_attention or bool(about.get("attention"))
     if with_attention:
         loaded.config.check_attention()
-    task = live_model.task_of(path, loaded, texts, splits)
+    task = live_task.task_of(path, loaded, texts, splits)
     attention = {"attention": True} if with_attention else {}
     return TrainedModel(task, loaded.model, loaded.require_tokenizer(path), {**about, **attention})
 

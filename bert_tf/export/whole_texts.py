@@ -41,7 +41,7 @@ def of(folder: str, prompt: str | None = None) -> Cuts | None:
         from bert_tf.export import live_model
 
         loaded = live_model.load(folder)
-        about, settings = live_model.about(folder), live_model.task_of(folder, loaded).host_settings or {}
+        about, settings = live_model.answers_of(folder, loaded)
         config, recorded = loaded.config, loaded.sentence_vectors
         tokenizer = loaded.host_tokenizer
     if recorded is None:

@@ -216,11 +216,11 @@ def _score(found: Deployment, model: TextFunction, held: Held) -> None:
 
 def _live(run: TrainedModel, path: str) -> TextFunction:
     """The model in this process."""
-    from bert_tf.export import keras_network, live_model
+    from bert_tf.export import keras_network, live_task
 
     task, model = run.task, run.model
     if task.host_settings is None:
-        return live_model.by_signatures(path, task.signatures(model, run.tokenizer), task.head.kind, _about(run))
+        return live_task.by_signatures(path, task.signatures(model, run.tokenizer), task.head.kind, _about(run))
     choice = task.vector_choice(model.config)
     return _predictor(run, path, lambda settings: keras_network.KerasNetwork(model, path, settings, choice=choice))
 

@@ -132,8 +132,8 @@ def _model(path: str, engine: str, segments: str | None) -> Model:
         return Model(recorded, config, predictor.extractor)
     ensure_started()
     from bert_tf.checkpoints import pretrained
-    from bert_tf.export import live_model
+    from bert_tf.export import live_predictor
 
     loaded = pretrained.load(path, segments=segments)
     loaded.require_tokenizer(path)
-    return Model(loaded.sentence_vectors, loaded.config, functools.partial(live_model.vectors_of, path, loaded))
+    return Model(loaded.sentence_vectors, loaded.config, functools.partial(live_predictor.vectors_of, path, loaded))

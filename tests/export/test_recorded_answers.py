@@ -13,7 +13,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
-from bert_tf.export import live_model
+from bert_tf.export import live_task
 from bert_tf.heads.base.text_windows import Windows
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
@@ -74,7 +74,7 @@ def test_a_folder_answers_as_its_head_was_trained(name, tmp_path):
     task, checkpoint = made(HEADS[name])
     formats.write(checkpoint, tmp_path / "model", "native")
     loaded = pretrained.load(tmp_path / "model")
-    found = live_model.task_of("model", loaded)
+    found = live_task.task_of("model", loaded)
     if name == "vectors":
         names = ("stages", "unit", "pooling", "max_seq_length", "stride")
         assert all(found.host_settings[each] == task.host_settings[each] for each in names)

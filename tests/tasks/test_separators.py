@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf.export import live_model
+from bert_tf.export import live_task
 from bert_tf.heads.base.text_windows import Windows, pack_windows
 from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.vectors.feature_windows import rows_and_tokens
@@ -64,8 +64,9 @@ def test_windows_are_those_of_the_tokenizer(tokenizer):
     config = dataclasses.replace(tiny.CONFIG, max_position_embeddings=16)
     report = types.SimpleNamespace(loaded=["span/bias"])
     found = {"config": config, "report": report, "require_tokenizer": lambda path: tokenizer}
-    loaded = types.SimpleNamespace(model=None, kind="span", new_head=0, **found)
-    assert live_model.task_of("a checkpoint", loaded).head.windows.separators == 2
+    said = {"kind": "span", "new_head": 0, "answers": {}, "labels": None}
+    loaded = types.SimpleNamespace(model=None, **said, **found)
+    assert live_task.task_of("a checkpoint", loaded).head.windows.separators == 2
 
 
 @pytest.mark.parametrize("stride", (0, 2))

@@ -41,6 +41,11 @@ def task_name(config: BertConfig, names: Iterable[str] = (), *, finds_replaced: 
     return f"pretraining/{'replaced_tokens' if finds_replaced else 'mlm_nsp'}"
 
 
+def host_settings(kind: str) -> dict[str, Any]:
+    """See `export.host.masks`; kind: of `lm_kind`."""
+    return {"stages": "masks", "lm_kind": kind, "predictions": PREDICTIONS}
+
+
 def output_positions(config: BertConfig, positions: tf.Tensor) -> tf.Tensor:
     """The outputs of a model that predict the tokens at these positions; of language models the left-to-right ones."""
     kind = lm_kind(config)

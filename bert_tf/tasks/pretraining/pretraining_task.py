@@ -176,7 +176,7 @@ class PretrainingTask(TextTask):
     @property
     def host_settings(self) -> dict[str, Any] | None:  # type: ignore[override]
         """See `export.host.masks`."""
-        return {"stages": "masks", "lm_kind": self.lm_kind, "predictions": mask_filling.PREDICTIONS}
+        return mask_filling.host_settings(self.lm_kind)
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         return mask_filling.signatures(model, tokenizer, next_sentence=NextSentence in self.heads)

@@ -1,0 +1,71 @@
+"""The task of a run or a checkpoint with a head, and its functions on strings."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bert_tf import heads
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config.train_config import MaskingConfig
+from bert_tf.export import host_settings, live_model, tagged_words
+from bert_tf.export.text_function import Signature, TextFunction
+from bert_tf.heads.classes import Classes
+from bert_tf.heads.masked_lm import MaskedLm, mask_filling
+from bert_tf.heads.tags import Tags
+from bert_tf.heads.vectors import Vectors
+from bert_tf.heads.vectors.extraction import Features
+from bert_tf.runtime import plugins
+from bert_tf.tasks import catalog
+from bert_tf.tasks.task import FineTuningTask
+
+
+def task_of(
+    path: str, loaded: Checkpoint, texts: int | None = None, splits: Mapping[str, Callable[[], Any]] | None = None
+) -> Any:
+    """The task of a model, which reads texts and answers as `live_model.answers_of` says; texts: see there.
+
+    splits: {split: function that reads it}, see FineTuningTask.
+    """
+    kind, tokenizer = live_model.kind_of(loaded), loaded.require_tokenizer(path)
+    if kind == MaskedLm.kind:
+        return _masked_lm_task(loaded)
+    about, settings = live_model.answers_of(path, loaded, texts)
+    if kind == Vectors.kind:
+        return Features(live_model.vector_choice_of(path, loaded), loaded.sentence_vectors)
+    if kind == Tags.kind:
+        settings["crf"] = loaded.model.crf is not None
+    plugins.check_trusted(kind or Classes.kind, path)
+    with host_settings.refusing_damage(path):
+        head = heads.get(kind or Classes.kind).tuned({**loaded.answers, **about}, settings)
+    return FineTuningTask(str(about["task"]), splits or {}, head, tokenizer, test_splits=())
+
+
+def _masked_lm_task(loaded: Checkpoint) -> Any:
+    name = loaded.answers.get("task")
+    has_next = name.endswith("_nsp") if name else "next_sentence/bias" in loaded.report.loaded
+    return catalog.get(mask_filling.task_name(loaded.config, loaded.report.loaded))(
+        {"wanted": {"max_seq_length": loaded.config.max_position_embeddings}},  # the records themselves are not needed
+        loaded.tokenizer,
+        MaskingConfig(),
+        next_sentence_weight=float(has_next),
+        lm_kind=mask_filling.lm_kind(loaded.config),
+    )
+
+
+def signatures(path: str, texts: int | None = None) -> dict[str, Any]:
+    """{name: tf.function on strings} of the checkpoint at a path.
+
+    texts: see `live_model.answers_of`.
+    """
+    loaded = live_model.load(path)
+    functions: dict[str, Any] = task_of(path, loaded, texts).signatures(loaded.model, loaded.tokenizer)
+    return functions
+
+
+def by_signatures(path: str, functions: dict[str, Any], kind: str | None, about: Mapping[str, Any]) -> TextFunction:
+    """A model whose task has functions on strings only."""
+    found = Signature(functions["serving_default"], path)
+    if tagged_words.SIGNATURE in functions:
+        found.word_tagger = tagged_words.WordTagger(functions[tagged_words.SIGNATURE])
+    found.labels, found.task = tuple(about.get("labels") or ()), str(about["task"])
+    found.head = heads.get(kind) if kind else None
+    return found
