@@ -59,7 +59,8 @@ def run(tmp_path, monkeypatch):
     (tmp_path / "run.json").write_text(json.dumps({"name": "sizes", "flags": {}}))
     monkeypatch.setattr(recorded_run, "read", lambda path: finished)
     monkeypatch.setattr(trained_model, "check_run", lambda path: {})
-    monkeypatch.setattr(formats, "read", lambda path: None)
+    checkpoint = types.SimpleNamespace(kind="classes", weights={"classifier/kernel"})
+    monkeypatch.setattr(formats, "read", lambda path: checkpoint)
     monkeypatch.setattr(loaded_model, "find", lambda path: str(export))
     monkeypatch.setattr(
         engine_parity, "median_seconds", lambda functions, inputs: [f(inputs) is not None for f in functions]
