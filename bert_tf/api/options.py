@@ -16,14 +16,14 @@ StrPath = str | os.PathLike[str]
 class Options(TypedDict, total=False):
     """The flags that both commands have."""
 
-    all_reduce_precision: Literal["float32", "bfloat16"]  # Precision in which gradients of replicas are summed, once per step, after accumulation; bfloat16 halves what is sent and rounds each gradient to 8 bits.
+    all_reduce_precision: Literal["float32", "bfloat16"]  # Precision in which gradients of replicas are summed, once per step, after accumulation; bfloat16 halves the traffic and rounds each gradient to 8 bits.
     bert_config_file: StrPath  # bert_config.json. Default: the one next to init_checkpoint.
-    continuous_schedule: bool  # Start the decay at the end of warm-up; false: at step 0, as the original, so that the rate drops there.
-    decay_power: float  # Power of the decay of the learning rate; 1: linear; 0.5: as NVIDIA's LAMB.
+    continuous_schedule: bool  # Start the decay at the end of warm-up; false: at step 0, as in google-research/bert, so that the rate drops there.
+    decay_power: float  # Power of the decay of the learning rate; 1: linear; 0.5: like NVIDIA's LAMB.
     deterministic: bool  # Use deterministic operations only, the same bit for bit in every run: slower; on CPUs always so.
     device: Literal["auto", "cpu", "gpu"]  # Device to train on; auto: GPUs if there are any.
     distillation: str  # With teacher: distilbert, tinybert or minilm, or factors of losses such as soft_targets=1,task=0.5.
-    distillation_temperature: float  # With teacher: what logits are divided by for soft targets.
+    distillation_temperature: float  # With teacher: divisor of the logits for soft targets.
     distribution_strategy: Literal["auto", "one_device", "mirrored", "multi_worker", "tpu"]  # tf.distribute strategy.
     do_train: bool  # Train the model.
     eval_batch_size: int  # Rows per batch in evaluation and prediction.
@@ -42,11 +42,11 @@ class Options(TypedDict, total=False):
     num_hidden_layers: int  # Layers to take from init_checkpoint, fewer than it has: every n-th, or those of layer_map. 0: all.
     num_logical_devices: int  # Split the CPU, or each GPU, into N logical devices, to test data parallelism.
     packed_rows: int  # Under XLA: rows of max_seq_length per micro-batch, with several texts packed into a row; a micro-batch that does not fit is padded. 0: one text per row. Without XLA the number of rows is dynamic.
-    parity: Literal["", "google", "fixed"]  # Set every flag in docs/parity.md that is not given: to the original's quirks, or to their remedies.
-    precision: Literal["auto", "float32", "tf32", "bfloat16", "float16"]  # Compute precision; auto: bfloat16 where the hardware supports it; tf32: float32 with TF32 products on GPUs.
+    parity: Literal["", "google", "fixed"]  # Set every flag of docs/parity.md that you omit: to the original's quirks, or to their remedies.
+    precision: Literal["auto", "float32", "tf32", "bfloat16", "float16"]  # Compute precision; auto: bfloat16 if the hardware supports it; tf32: float32 with TF32 products on GPUs.
     random_seed: int  # Random seed.
     segments: Literal["", "one", "two"]  # Segments of the texts of a pair: one for both, or two. Default: as in init_checkpoint.
-    special_tokens_in_strings: str  # Special tokens recognized in texts: all ([MASK], [SEP], ... and those that init_checkpoint adds), none, or the five and these: [E1],[/E1]. Default: as in init_checkpoint, else none, as the original.
+    special_tokens_in_strings: str  # Special tokens recognized in texts: all ([MASK], [SEP], ... and those that init_checkpoint adds), none, or the five and these: [E1],[/E1]. Default: as in init_checkpoint, else none, as in google-research/bert.
     teacher: StrPath  # Trained model, as a run folder or any checkpoint, that training imitates; see docs/distillation.md.
     tpu_name: str  # Name or address of the TPU.
     train_batch_size: int  # Rows per training step, over all replicas and micro-batches.
@@ -84,11 +84,11 @@ class FineTuneOptions(Options, total=False):
     feature_layers: Literal["", "embeddings", "second_to_last", "last", "weighted_sum_last_four", "concat_last_four", "weighted_sum_all"]  # Tagging: train a BiLSTM on these vectors of the frozen encoder.
     fgm_epsilon: float  # Adversarial training (FGM): also train on embeddings perturbed by this norm towards a larger loss, such as 1; twice the time. 0: off.
     focal_gamma: float  # Exponent of the focal loss, such as 2: examples that are right already count less; 0: cross entropy.
-    fold: int  # With folds: train only the run that holds out this part, from 1.
-    folds: int  # Cross-validation: divide the training table into N parts, train N runs that each hold out one of them, report mean and standard deviation, and train the final model on all rows; for tables of some hundred rows or fewer.
+    fold: int  # With folds: train only the run evaluated on this part, from 1.
+    folds: int  # Cross-validation: divide the training table into N parts, train N runs, each evaluated on one of them, report mean and standard deviation, and train the final model on all rows; for tables of some hundred rows or fewer.
     freeze: Literal["none", "embeddings", "encoder"]  # Weights that stay as they are: the embeddings, or the encoder without its pooler.
     group_by_length: bool  # Batch training texts of similar length, so that there is less padding.
-    head_learning_rate: float | Literal["auto", "same"]  # Peak learning rate of the head; same: learning_rate; auto: at least 1e-3 for tags and answers where the checkpoint has no such head and fewer than 10,000 examples train it, else learning_rate.
+    head_learning_rate: float | Literal["auto", "same"]  # Peak learning rate of the head; same: learning_rate; auto: at least 1e-3 for tags and answers if the checkpoint has no such head and there are fewer than 10,000 examples, else learning_rate.
     id_column: str  # Table column with the ids for predictions. Default: row numbers.
     join_labels: bool  # Join classes of a table that differ in case or spaces only with the commonest of them, if that has at least twice as many rows as the others.
     keep_best: bool  # Keep the weights with the best evaluation score instead of the last ones. Default: if there is a development set.
@@ -102,7 +102,7 @@ class FineTuneOptions(Options, total=False):
     learning_rate_grid: str  # Learning rates to try, such as 5e-5,4e-5,3e-5,2e-5; replaces learning_rate.
     list_size: int  # With ranking_loss: consecutive rows of the table with the same query, the best text first.
     long_texts: Literal["cut", "windows"]  # Texts longer than a row: truncate, or read whole in overlapping windows.
-    lora_alpha: float  # With lora_rank: what adapters add is multiplied by this and divided by the rank.
+    lora_alpha: float  # With lora_rank: the output of adapters is multiplied by this and divided by the rank.
     lora_rank: int  # Train adapters of this rank instead of the encoder (LoRA), such as 8; exports contain them. 0: none.
     lora_targets: str  # With lora_rank: modules to adapt: query, key, value, project_out, expand, contract.
     lstm_size: int  # With feature_layers: output size of each BiLSTM layer, both directions together.
@@ -147,7 +147,7 @@ class FineTuneOptions(Options, total=False):
 class PretrainOptions(Options, total=False):
     """The flags of `bert-tf pretrain`."""
 
-    budget_minutes: float  # Minutes of training instead of num_train_steps: training ends by itself, and warm-up and decay are shares of the time; 0: num_train_steps.
+    budget_minutes: float  # Minutes of training instead of num_train_steps; warm-up and decay are shares of the time; 0: num_train_steps.
     chinese_word_segmentation: bool  # With do_whole_word_mask: mask the characters of a Chinese word together, as jieba finds words.
     compress_records: bool  # Write records as .tfrecord.gz: half the disk space, slower.
     do_eval: bool  # Evaluate on held-out data.
@@ -171,20 +171,20 @@ class PretrainOptions(Options, total=False):
     max_span_words: int  # Above 1: mask spans of whole words, up to this many (SpanBERT: 10).
     model_size: Literal["auto", "tiny", "mini", "small", "medium", "base", "large"]  # Model size when training from scratch; auto: tiny to base, by the amount of text.
     next_sentence_weight: float  # Weight of the next-sentence loss; 0: masked LM only, on rows of one segment.
-    num_train_steps: int | Literal["auto"]  # Number of training steps; auto: of some 40 passes over the text, as BERT's, at most 100,000.
+    num_train_steps: int | Literal["auto"]  # Number of training steps; auto: about 40 passes over the text, like BERT, at most 100,000.
     num_warmup_steps: int  # Number of warm-up steps. Default: warmup_proportion of the steps.
     num_workers: int  # Number of processes that write records; the records do not depend on it. 0: one for each core, or none but this one if there is little text.
     optimizer: Literal["adamw", "adamw_corrected", "lamb", "muon"] | str  # adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches; muon: LAMB with orthogonal updates of hidden matrices, for few steps.
     prepare_only: bool  # Write vocabulary and records, then stop.
-    recipe: Literal["", "lamb_large_batch", "google", "budget"]  # Defaults of several flags, which flags that are given override; lamb_large_batch: LAMB with batches of 64k and 32k rows in two phases; budget: for an hour on a few cores.
+    recipe: Literal["", "lamb_large_batch", "google", "budget"]  # Defaults of several flags; flags on the command line override them; lamb_large_batch: LAMB with batches of 64k and 32k rows in two phases; budget: for an hour on a few cores.
     recipe_scale: float  # Factor of the batches of the recipe; its learning rates change with the square root.
     records_dir: StrPath  # Folder for the records, which several runs may share, or of records that google-research/bert or NVIDIA's scripts masked. Default: a folder in output_dir.
     replaced_tokens: bool  # Train a generator to fill masks, and the model to find the tokens that it replaced, as electra always and DeBERTa-v3 (encoder=deberta_v2).
     save_checkpoints_steps: int  # Steps between checkpoints; each is followed by an evaluation.
-    short_seq_per_document: bool  # Draw the shorter target length once per document, as the original, instead of for each row.
+    short_seq_per_document: bool  # Draw the shorter target length once per document, as in google-research/bert, instead of for each row.
     short_seq_prob: float  # Fraction of rows with a shorter target length.
     static_masking: bool  # Use the same mask for a row in every epoch, as the original's files do.
-    text_field: str  # Field of .jsonl files, or column of .parquet files, that holds the text.
+    text_field: str  # Field of .jsonl files, or column of .parquet files, with the text.
     text_layout: Literal["auto", "sentences", "paragraphs", "lines", "wrapped", "files", "wikipedia"]  # Layout of .txt files: one sentence per line, one paragraph per line, one document per line, hard-wrapped lines, one document per file, or wikiextractor's articles.
     token_dropping: float  # Share of the tokens of each row that the middle layers do not see in training, such as 0.5, for up to a quarter less work; masked tokens are kept. It needs three layers or more.
     train_biases: bool  # false: the encoder's dense layers have no biases (they stay 0, or as init_checkpoint has them).

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", help="file to write (JSON lines on standard output)")
     parser.add_argument("--format", choices=feature_files.FORMATS, help="format of the output (by its extension)")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing output")
-    parser.add_argument("--unit", choices=vector_choice.UNITS, help="what gets an embedding (token)")
+    parser.add_argument("--unit", choices=vector_choice.UNITS, help="unit of each embedding (token)")
     parser.add_argument("--layers", default="last", help="layers to extract (last)")
     parser.add_argument("--layer_weights", default="", metavar="NUMBERS", help="return one weighted sum of the layers")
     parser.add_argument("--pooling", help="how tokens become a sentence embedding: mean, cls, max, mean+max, ...")

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="by vectors, by words, or both (auto: both, if the index was made with --bm25)",
     )
     parser.add_argument("--exact", action="store_true", help="compare every text, even if there is a graph")
-    parser.add_argument("--reranker", default="", metavar="MODEL", help="export or run of a model of pairs")
+    parser.add_argument("--reranker", default="", metavar="MODEL", help="export or run of a cross-encoder")
     parser.add_argument("--reranker_label", default="", metavar="LABEL", help="its class that means a match")
 
 

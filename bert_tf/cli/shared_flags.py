@@ -107,7 +107,9 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
     """Adds --vocab_file, --do_lower_case, --special_tokens_in_strings and --segments: what a checkpoint may lack."""
     parser.add_argument("--vocab_file", help="vocab.txt of the checkpoint, if it has none")
     parser.add_argument(
-        "--do_lower_case", choices=("true", "false"), help="whether the checkpoint is uncased, if it does not say"
+        "--do_lower_case",
+        choices=("true", "false"),
+        help="whether the checkpoint is uncased, if its files do not specify it",
     )
     parser.add_argument(
         "--special_tokens_in_strings",

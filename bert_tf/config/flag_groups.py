@@ -40,7 +40,7 @@ class ModelOptions(Group):
     special_tokens_in_strings: str = flag(
         "",
         "Special tokens recognized in texts: all ([MASK], [SEP], ... and those that init_checkpoint adds), none, or "
-        "the five and these: [E1],[/E1]. Default: as in init_checkpoint, else none, as the original.",
+        "the five and these: [E1],[/E1]. Default: as in init_checkpoint, else none, as in google-research/bert.",
     )
     segments: str = flag(
         "", "Segments of the texts of a pair: one for both, or two. Default: as in init_checkpoint.", ("", *SEGMENTS)
@@ -57,7 +57,7 @@ class TextOptions(Group):
         "lines, one document per file, or wikiextractor's articles.",
         ("auto", "sentences", "paragraphs", "lines", "wrapped", "files", "wikipedia"),
     )
-    text_field: str = flag("text", "Field of .jsonl files, or column of .parquet files, that holds the text.")
+    text_field: str = flag("text", "Field of .jsonl files, or column of .parquet files, with the text.")
     language: str = flag("auto", "Language for sentence splitting, such as en, de, zh.")
 
 
@@ -89,7 +89,7 @@ class RunOptions(Options):
     max_seq_length: int = flag(128, "Tokens per row, including [CLS] and [SEP].")
     parity: str = flag(
         "",
-        "Set every flag in docs/parity.md that is not given: to the original's quirks, or to their remedies.",
+        "Set every flag of docs/parity.md that you omit: to the original's quirks, or to their remedies.",
         ("", *parity.CHOICES),
         free=True,
     )

@@ -92,7 +92,7 @@ QUIRKS = (
         "null_score_diff_threshold",
         0.0,
         None,
-        "no answer is predicted where its score is above the best other one",
+        "no answer is predicted if its score is above the best other one",
         "the threshold is chosen on the development set",
     ),
 )
@@ -107,7 +107,7 @@ def values(choice: str, names: Collection[str]) -> dict[str, Any]:
 
 def table() -> list[str]:
     """The lines of a Markdown table of all quirks."""
-    lines = ["| flag | `google` | what the original does | `fixed` | what is done instead |", "|---|---|---|---|---|"]
+    lines = ["| flag | `google` | behavior of the original | `fixed` | behavior instead |", "|---|---|---|---|---|"]
     for quirk in QUIRKS:
         google, fixed = (_written(value) for value in (quirk.google, quirk.fixed))
         lines.append(f"| `--{quirk.flag}` | {google} | {quirk.original} | {fixed} | {quirk.remedy} |")

@@ -39,10 +39,11 @@ class Optimization(Group):
     weight_decay: float = flag(0.01, "Weight decay; not applied to LayerNorm and biases.", valid=NOT_NEGATIVE)
     continuous_schedule: bool = flag(
         True,
-        "Start the decay at the end of warm-up; false: at step 0, as the original, so that the rate drops there.",
+        "Start the decay at the end of warm-up; false: at step 0, as in google-research/bert, so that the rate drops "
+        "there.",
     )
     decay_power: float = flag(
-        1.0, "Power of the decay of the learning rate; 1: linear; 0.5: as NVIDIA's LAMB.", valid=POSITIVE
+        1.0, "Power of the decay of the learning rate; 1: linear; 0.5: like NVIDIA's LAMB.", valid=POSITIVE
     )
     random_seed: int = flag(12345, "Random seed.", valid=SEED)
     save_checkpoints_steps: int = flag(1000, "Steps between checkpoints.", valid=COUNT, free=True)
@@ -61,7 +62,7 @@ class Compute(Group):
     )
     precision: str = flag(
         "auto",
-        "Compute precision; auto: bfloat16 where the hardware supports it; tf32: float32 with TF32 products on GPUs.",
+        "Compute precision; auto: bfloat16 if the hardware supports it; tf32: float32 with TF32 products on GPUs.",
         ("auto", "float32", "tf32", "bfloat16", "float16"),
     )
     jit_compile: str = flag(
@@ -84,8 +85,8 @@ class Compute(Group):
     )
     all_reduce_precision: str = flag(
         "float32",
-        "Precision in which gradients of replicas are summed, once per step, after accumulation; bfloat16 halves what "
-        "is sent and rounds each gradient to 8 bits.",
+        "Precision in which gradients of replicas are summed, once per step, after accumulation; bfloat16 halves "
+        "the traffic and rounds each gradient to 8 bits.",
         ALL_REDUCE_PRECISIONS,
     )
 
@@ -102,8 +103,7 @@ class LongTraining(Group):
     )
     budget_minutes: float = flag(
         0.0,
-        "Minutes of training instead of num_train_steps: training ends by itself, and warm-up and decay are shares of "
-        "the time; 0: num_train_steps.",
+        "Minutes of training instead of num_train_steps; warm-up and decay are shares of the time; 0: num_train_steps.",
         valid=NOT_NEGATIVE,
     )
     train_biases: bool = flag(
@@ -137,8 +137,8 @@ class FineTuning(Group):
     )
     head_learning_rate: float = flag(
         AUTO,
-        "Peak learning rate of the head; same: learning_rate; auto: at least 1e-3 for tags and answers where the "
-        "checkpoint has no such head and fewer than 10,000 examples train it, else learning_rate.",
+        "Peak learning rate of the head; same: learning_rate; auto: at least 1e-3 for tags and answers if the "
+        "checkpoint has no such head and there are fewer than 10,000 examples, else learning_rate.",
         words={"auto": AUTO, "same": 0.0},
         valid=Range(lambda value: value == AUTO or NOT_NEGATIVE.holds(value), NOT_NEGATIVE.expected),
     )
@@ -195,7 +195,7 @@ class TrainConfig(Optimization, FineTuning, LongTraining, Compute):
         """Raises UserError for values that do not go together."""
         if self.head_learning_rate > 0 and not self.learning_rate:
             raise UserError(
-                "head_learning_rate needs a learning_rate above 0: pass freeze=encoder to train the head alone."
+                "head_learning_rate needs a learning_rate above 0: pass freeze=encoder to train only the head."
             )
         if self.train_batch_size % (self.num_accumulation_steps or 1):
             raise UserError(
@@ -265,7 +265,7 @@ class DistillationConfig(Group):
     )
     distillation_temperature: float = flag(
         2.0,
-        "With teacher: what logits are divided by for soft targets.",
+        "With teacher: divisor of the logits for soft targets.",
         valid=Range(POSITIVE.holds, "a number above 0, such as 2"),
     )
     layer_map: str = flag(
@@ -285,7 +285,7 @@ class LoraConfig(Group):
     )
     lora_alpha: float = flag(
         16.0,
-        "With lora_rank: what adapters add is multiplied by this and divided by the rank.",
+        "With lora_rank: the output of adapters is multiplied by this and divided by the rank.",
         valid=Range(POSITIVE.holds, "more than 0"),
     )
     lora_targets: str = flag(

@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text_b", help="second text, for pairs")
     parser.add_argument("--question", help="question about the text")
     parser.add_argument("--choice", action="append", metavar="TEXT", help="a choice; repeat for each")
-    parser.add_argument("--labels", metavar="NAMES", help="classify by these labels, with a model of entailment")
+    parser.add_argument("--labels", metavar="NAMES", help="classify by these labels, with an NLI model")
     parser.add_argument("--multi_label", action="store_true", help="any number of --labels may hold, not one")
     parser.add_argument(
         "--hypothesis_template",

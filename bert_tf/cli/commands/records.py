@@ -36,11 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     recipe_flags.add_arguments(parser, pretraining_flags.Flags, SHARED)
     for name, kind, default, text in (
         ("nsp", str, "true", "rows of two segments, for next-sentence prediction"),
-        ("pairs", str, "next", "what labels of two segments say: next, or order (of ALBERT)"),
+        ("pairs", str, "next", "labels of two segments: next, or order (ALBERT)"),
         ("eval_fraction", float, 0.05, "fraction of the documents to hold out"),
         ("duplicates", str, "none", "documents to drop: none, documents (exact), near (MinHash)"),
         ("duplicate_sentences", str, "false", "drop sentences that were there before"),
-        ("skip_damaged", str, "false", "go on after files that cannot be read, and list what is lost"),
+        ("skip_damaged", str, "false", "continue after unreadable files, and list the lost parts"),
     ):
         choices = BOOLEANS if default in BOOLEANS else None
         parser.add_argument(f"--{name}", type=kind, default=default, choices=choices, help=f"{text} ({default})")

@@ -72,12 +72,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="CORS: comma-separated origins whose pages may read answers, such as https://example.org; * for any",
     )
     parser.add_argument(
-        "--reload", action="store_true", help="take up a new version, or an export that is replaced, without a pause"
+        "--reload", action="store_true", help="load a new version, or a replaced export, without a pause"
     )
     parser.add_argument("--token_file", help="file whose first line is the token that requests must have")
     parser.add_argument("--ssl_certfile", help="PEM file of a certificate chain; serves HTTPS")
     parser.add_argument("--ssl_keyfile", help="PEM file of its private key (in --ssl_certfile)")
-    parser.add_argument("--reranker", default="", metavar="MODEL", help="of indexes: export or run of a model of pairs")
+    parser.add_argument("--reranker", default="", metavar="MODEL", help="for indexes: export or run of a cross-encoder")
     parser.add_argument("--reranker_label", default="", metavar="LABEL", help="its class that means a match")
     shared_flags.add_num_texts(parser)
     shared_flags.add_segments(parser)

@@ -124,10 +124,10 @@ class TableOptions(RowOptions, SentenceOptions, LabelOptions):
 
     folds: int = flag(
         0,
-        "Cross-validation: divide the training table into N parts, train N runs that each hold out one of them, report "
+        "Cross-validation: divide the training table into N parts, train N runs, each evaluated on one of them, report "
         "mean and standard deviation, and train the final model on all rows; for tables of some hundred rows or fewer.",
     )
-    fold: int = flag(0, "With folds: train only the run that holds out this part, from 1.")
+    fold: int = flag(0, "With folds: train only the run evaluated on this part, from 1.")
     refit: bool = flag(
         False,
         "Then train a second time, on all rows, those held out too, for as many epochs as was best; the scores stay "

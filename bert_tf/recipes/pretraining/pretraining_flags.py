@@ -71,7 +71,7 @@ class Training(TrainConfig):
         LongTraining,
         "num_train_steps",
         AUTO_STEPS,
-        help="Number of training steps; auto: of some 40 passes over the text, as BERT's, at most 100,000.",
+        help="Number of training steps; auto: about 40 passes over the text, like BERT, at most 100,000.",
         words={"auto": AUTO_STEPS},
         valid=NOT_NEGATIVE,
     )
@@ -99,8 +99,8 @@ class Flags(RunOptions):
     output_dir: str = changed(RunOptions, "output_dir", "runs/pretraining")
     recipe: str = flag(
         "",
-        "Defaults of several flags, which flags that are given override; lamb_large_batch: LAMB with batches of 64k "
-        "and 32k rows in two phases; budget: for an hour on a few cores.",
+        "Defaults of several flags; flags on the command line override them; lamb_large_batch: LAMB with batches of "
+        "64k and 32k rows in two phases; budget: for an hour on a few cores.",
         ("", *named_recipes.RECIPES),
     )
     recipe_scale: float = flag(
@@ -122,7 +122,7 @@ class Flags(RunOptions):
     )
     short_seq_prob: float = flag(0.1, "Fraction of rows with a shorter target length.")
     short_seq_per_document: bool = flag(
-        False, "Draw the shorter target length once per document, as the original, instead of for each row."
+        False, "Draw the shorter target length once per document, as in google-research/bert, instead of for each row."
     )
     dupe_factor: int = flag(
         10, "Passes over the text, each with different sentence pairs; 1 by default for rows without pairs."
