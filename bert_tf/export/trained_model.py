@@ -104,8 +104,8 @@ def write_export(
     task, model, tokenizer, about = trained
     if opening.are_calibrated(engine_names) and not calibration:
         raise UserError(
-            "openvino_int8 needs texts like those that the model will answer: pass them as texts, or export the run "
-            "with bert-tf export, which takes texts that it was trained on."
+            "openvino_int8 learns the ranges of numbers from texts: pass some to export in Python (texts=...), or "
+            "export a run with `bert-tf export`, which takes its training texts."
         )
     export(
         task,

@@ -48,7 +48,7 @@ def read(path: str, *, with_attention: bool = False) -> TrainedModel:
     else:
         folder = RunFolder(path, is_chief=False)
         options = _for_trained_model(options, folder, start)
-        task = _fine_tuned_task(options, folder, start)
+        task = results.load_calibration(starting_point.create_task(options, start, folder), folder)
         start = starting_point.match_head(options, start, task)
         about = results.about_export(options, task) | about
     return TrainedModel(task, create_model(task, start), task.tokenizer, about)
@@ -56,11 +56,9 @@ def read(path: str, *, with_attention: bool = False) -> TrainedModel:
 
 def calibration_texts(path: str) -> list[tuple[str, ...]]:
     """Some of the texts that a run was fine-tuned on; UserError if there are none."""
-    run = check_run(path)
-    if run.get("name") == PRETRAINING:
+    task = read(path).task
+    if not isinstance(task, FineTuningTask):
         raise UserError("8 bits need the texts that a model was fine-tuned on: leave them out of engine.")
-    options, start = _options(run, path), formats.read(path)
-    task = _fine_tuned_task(options, RunFolder(path, is_chief=False), start)
     return [example.texts for example in task.head.demo_examples(task.split("train"), MAX_CALIBRATION)]
 
 
@@ -72,10 +70,6 @@ def training_of(path: str) -> tuple[int, str]:
     last = RunFolder(path, is_chief=False).last_step()  # 0: the best of several runs
     step = int((run.get("selection") or {}).get("taken_step", last)) if last else 0
     return step, f"after step {step:,}" if step else ""
-
-
-def _fine_tuned_task(options: FineTuningFlags, folder: RunFolder, start: Checkpoint) -> FineTuningTask:
-    return results.load_calibration(starting_point.create_task(options, start, folder), folder)
 
 
 def _options(run: Mapping[str, Any], path: str) -> Any:
