@@ -18,6 +18,7 @@ import warm
 import bert_tf
 from bert_tf.checkpoints import formats
 from bert_tf.cli import main
+from bert_tf.errors import UserError
 from bert_tf.model import heads
 
 ARCHIVE = pathlib.Path(__file__).parent / "fixtures" / "runs_of_an_earlier_version.tar.xz"
@@ -98,8 +99,18 @@ def test_export_predicts_as_before(folder, run, capsys):
     assert_close(rows, predicted_as_before(folder, run))
 
 
-def test_run_answers_from_python_as_its_export_did(folder):
-    model = bert_tf.load(folder / "runs" / "squad")
+@pytest.mark.slow
+def test_run_answers_from_python_as_its_export_did(folder, tmp_path, monkeypatch):
+    """It does not record how it answers: its command without training does."""
+    shutil.copytree(folder, tmp_path / "earlier")
+    monkeypatch.chdir(tmp_path / "earlier")
+    with pytest.raises(UserError, match="earlier version: start its command again with do_train=False"):
+        bert_tf.load("runs/squad").answer("Who?", "Ann.")
+    recorded = json.loads(pathlib.Path("runs/squad/run.json").read_text())["command"]
+    flags = ["--do_train=false", "--do_export=false", "--do_predict=false"]
+    done = warm.run(*recorded, *flags, cwd=tmp_path / "earlier", eager=True)
+    assert done.returncode == 0, done.stderr
+    model = bert_tf.load("runs/squad")
     paragraph = json.loads((folder / PREDICTED["squad"]).read_text())["data"][0]["paragraphs"][0]
     question, text = paragraph["qas"][0]["question"], paragraph["context"]
     answer = model.answer(question, text)
