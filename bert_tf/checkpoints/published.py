@@ -57,7 +57,7 @@ PUBLISHED = {
     ),
     "ModernBERT-large": Published("answerdotai", "apache-2.0", "the large model of it"),
     "deberta-v3-small": Published("microsoft", "mit", "English, half as deep as deberta-v3-base"),
-    "deberta-v3-base": Published("microsoft", "mit", "English; the best of its size, half again as slow as BERT"),
+    "deberta-v3-base": Published("microsoft", "mit", "English; the best of its size, 1.5 times as slow as BERT"),
     "deberta-v3-large": Published("microsoft", "mit", "the large model of it"),
     "mdeberta-v3-base": Published("microsoft", "mit", "a hundred languages; better than xlm-roberta-base"),
     "all-mpnet-base-v2": Published(

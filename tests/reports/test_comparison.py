@@ -68,7 +68,7 @@ def test_different_tasks_are_compared_by_shared_metrics(tmp_path):
     result = comparison.compare(runs)
     assert result["scores"] == {"loss": [0.5, 2.0]}
     assert result["notes"] == [
-        "These runs have different tasks (glue/RTE, squad/v1.1): only what all have in common is compared.",
+        "These runs have different tasks (glue/RTE, squad/v1.1): only their common scores are compared.",
         "Left out, as not all have it: accuracy, f1.",
         "Scores are of different data sets, so no best one is marked.",
     ]
