@@ -75,8 +75,8 @@ PUBLISHED = {
     "nomic-embed-text-v1.5": Published(
         "nomic-ai", "apache-2.0", "embeddings for search in English, up to 2,048 tokens"
     ),
-    "ms-marco-MiniLM-L6-v2": Published("cross-encoder", "apache-2.0", "re-ranks what a search found, English"),
-    "bge-reranker-v2-m3": Published("BAAI", "apache-2.0", "re-ranks what a search found, a hundred languages; large"),
+    "ms-marco-MiniLM-L6-v2": Published("cross-encoder", "apache-2.0", "re-ranks search results, English"),
+    "bge-reranker-v2-m3": Published("BAAI", "apache-2.0", "re-ranks search results, a hundred languages; large"),
     "nli-deberta-v3-base": Published(
         "cross-encoder", "apache-2.0", "entailment of English pairs; classes without examples"
     ),
