@@ -189,7 +189,7 @@ def test_it_learns_which_texts_belong_together_and_to_say_so_with_two_numbers():
     evaluator = Evaluator(ours, model, train_step.config, train_step.strategy)
     batches = iter(ours.train_batches(8, 3))
     before = evaluator()["mrr"]
-    for _ in range(8):
+    for _ in range(16):
         train_step.step(next(batches))
     after = evaluator()
     assert min(after["mrr"], after["mrr_2"]) > max(before, 0.95)
