@@ -4,6 +4,8 @@ P positions before, N positions after, D hidden size.
 """
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +36,23 @@ def with_positions(checkpoint: Checkpoint, count: int) -> Checkpoint:
 
     weights = {name: resized(array) if name.endswith(TABLE) else array for name, array in checkpoint.weights.items()}
     config = dataclasses.replace(checkpoint.config, max_position_embeddings=count)
-    return dataclasses.replace(checkpoint, config=config, weights=weights)
+    answers = _in_rows_of(checkpoint.answers, count)
+    return dataclasses.replace(checkpoint, config=config, weights=weights, answers=answers)
+
+
+def _in_rows_of(answers: Mapping[str, Any], count: int) -> Mapping[str, Any]:
+    """See `Checkpoint.answers`; recorded rows and windows that are longer than `count` tokens are shortened to that."""
+    if not answers.get("host"):
+        return answers
+    most = {"max_seq_length": count, "stride": count // 2, "doc_stride": count // 3, "max_query_length": count // 4}
+
+    def shortened(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: min(value, most[name]) if name in most else value for name, value in values.items()}
+
+    host = shortened(answers["host"])
+    if host.get("windows"):
+        host["windows"] = shortened(host["windows"])
+    return {**answers, "host": host}
 
 
 def with_position_table(checkpoint: Checkpoint) -> Checkpoint:

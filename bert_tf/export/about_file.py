@@ -6,7 +6,7 @@ from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import json_files
-from bert_tf.runtime.run_files import HEAD_KINDS
+from bert_tf.runtime.run_files import HEAD_KINDS, check_thresholds
 from bert_tf.runtime.settings import OBJECT, TEXT, Kind, Settings, shortened, whole
 
 NAME, EXTRA = "about.json", "assets.extra"  # TensorFlow's loaders ignore the files in this folder
@@ -37,9 +37,7 @@ def read(folder: str) -> dict[str, Any]:
     for each in (settings, settings.inside("reads")):
         for name, kind in KINDS.items():
             each.value(name, kind)
-    labels, thresholds = values.get("labels"), values.get("thresholds")
-    if labels and thresholds and len(labels) != len(thresholds):
-        raise UserError(f"{path} has {len(thresholds)} thresholds for {len(labels)} labels; expected one for each.")
+    check_thresholds(settings)
     _check_unchanged(path, values, json_files.read_json(os.path.join(folder, HEAD)))
     return values
 

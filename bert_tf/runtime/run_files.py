@@ -8,6 +8,7 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.settings import (
+    FLAG,
     LIST,
     OBJECT,
     OBJECTS,
@@ -18,6 +19,7 @@ from bert_tf.runtime.settings import (
     list_of,
     map_of,
     number,
+    one_of,
     shortened,
     whole,
 )
@@ -54,7 +56,28 @@ HEAD_KINDS: Mapping[str, Kind[Any]] = {
     "temperature": number(above=0),
     "thresholds": list_of(number(0, 1), "numbers from 0 to 1"),
 }
-OF_TASK: Kinds = {**HEAD_KINDS, "host": OBJECT, "calibration": OBJECT}
+LENGTH, POSITIVE = whole(3, 1 << 20), whole(1, 1 << 20)
+OF_HOST: Kinds = {  # `host_settings` of the heads
+    "stages": TEXT,
+    "scheme": TEXT,
+    "texts": whole(1, 1000),
+    "max_seq_length": LENGTH,
+    "stride": whole(0, 1 << 20),
+    "truncation": one_of("longest_first", "only_first", "only_second"),
+    "windows": {
+        **dict.fromkeys(("stride", "most", "doc_stride", "separators"), POSITIVE),
+        "max_seq_length": LENGTH,
+        "max_query_length": whole(0, 1 << 20),
+        "pooling": one_of("mean", "max"),
+    },
+    "search": {
+        **dict.fromkeys(("n_best_size", "max_answer_length"), POSITIVE),
+        "temperature": number(above=0),
+        "threshold": number(),
+        "has_null": FLAG,
+    },
+}
+OF_TASK: Kinds = {**HEAD_KINDS, "host": OF_HOST, "calibration": OBJECT}
 OF_SPLIT: Kinds = {
     **dict.fromkeys(("per_class", "hardest", "most_confused"), OBJECTS),
     **dict.fromkeys(("confidence", "questions"), OBJECT),
@@ -76,6 +99,16 @@ def read_task(folder: files.StrPath) -> dict[str, Any]:
 def check_task(values: Settings) -> None:
     """Raises UserError for a value of task.json, or of labels.json, of another kind than runs have."""
     _check(values, OF_TASK)
+    check_thresholds(values)
+
+
+def check_thresholds(values: Settings) -> None:
+    """Raises UserError unless there are as many thresholds as labels, or none."""
+    labels, thresholds = values.get("labels"), values.get("thresholds")
+    if labels and thresholds and len(labels) != len(thresholds):
+        raise UserError(
+            f"{values.source} has {len(thresholds)} thresholds for {len(labels)} labels; expected one for each."
+        )
 
 
 def read_details(folder: files.StrPath) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 import tiny
 
 import bert_tf
-from bert_tf.checkpoints import formats, pretrained
+from bert_tf.checkpoints import formats, pretrained, resize_positions
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data.tag_schemes import TagSet
@@ -119,7 +119,13 @@ def test_what_transformers_has_no_place_for_is_named(tmp_path, caplog):
 
 @pytest.mark.parametrize(
     "damage",
-    [{"host": {"stages": "texts"}}, {"host": {"stages": "texts", "windows": 5}}, {"temperature": "x"}, {"host": 3}],
+    [
+        *({"host": {"stages": "texts", **each}} for each in ({}, {"windows": 5}, {"truncation": "x", "texts": 1})),
+        *({"host": {"stages": "texts", "texts": 1, "max_seq_length": each}} for each in (-5, "x", 1 << 40)),
+        {"temperature": "x"},
+        {"thresholds": [0.5]},
+        {"host": 3},
+    ],
 )
 def test_a_damaged_record_is_one_sentence(damage, tmp_path):
     _, checkpoint = made(HEADS["classes"])
@@ -139,3 +145,13 @@ def test_a_run_that_does_not_record_it_is_named(tmp_path):
     (tmp_path / "run" / "run.json").write_text(json.dumps({"name": "table", "flags": {}}))
     with pytest.raises(UserError, match="was written by an earlier version: .* do_train=False"):
         bert_tf.load(tmp_path / "run").predict("the fox")
+
+
+@pytest.mark.parametrize("name", ["classes", "windows", "tags", "span"])
+def test_rows_are_as_short_as_the_table_of_positions_that_they_are_left_with(name, tmp_path):
+    _, checkpoint = made(HEADS[name])
+    short = resize_positions.with_positions(checkpoint, 8)
+    formats.write(short, tmp_path / "model", "native")
+    settings = live_task.task_of("model", pretrained.load(tmp_path / "model")).host_settings
+    lengths = settings["max_seq_length"] if "max_seq_length" in settings else settings["windows"]["max_seq_length"]
+    assert lengths == min(8, HEADS[name].max_seq_length)

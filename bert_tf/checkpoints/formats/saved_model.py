@@ -21,8 +21,9 @@ from bert_tf.checkpoints.formats import native
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
-from bert_tf.runtime import files
+from bert_tf.runtime import files, run_files
 from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime.settings import Settings
 
 TOKENS_OF_TRANSFORMERS = "embeddings.word_embeddings.weight"
 EXTRA, CONFIG = "assets.extra", "bert_config.json"  # TensorFlow's loaders ignore the files in this folder
@@ -44,7 +45,9 @@ def read(path: str) -> Checkpoint:
     head = read_head_file(extra)
     about, host = (read_json(os.path.join(path, name)) for name in ("about.json", os.path.join(EXTRA, "host.json")))
     if isinstance(about, dict):
-        head["answers"] = {**about, **({"host": host} if isinstance(host, dict) else {})}
+        answers = {**about, **({"host": host} if isinstance(host, dict) else {})}
+        run_files.check_task(Settings(answers, os.path.join(path, "about.json")))
+        head["answers"] = answers
     config = BertConfig.from_json_file(os.path.join(extra, CONFIG))
     vectors = sentence_transformers.read(extra, config.max_position_embeddings, has_length=False)
     return Checkpoint(
