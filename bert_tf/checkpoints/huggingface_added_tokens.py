@@ -27,7 +27,16 @@ from bert_tf.runtime.settings import LIST, Settings, check, list_of, map_of, rea
 from bert_tf.text.byte_level import blanks_for_spaces, spaces_for_blanks
 from bert_tf.text.sentencepiece_model import added_pieces
 from bert_tf.text.tokenizer_settings import AddedToken
-from bert_tf.text.vocabulary import BYTE_BPE, DEBERTA_V2, XLNET, kind_of, settings_of, with_settings, with_tokens
+from bert_tf.text.vocabulary import (
+    BYTE_BPE,
+    DEBERTA_V2,
+    LIBRARY,
+    XLNET,
+    kind_of,
+    settings_of,
+    with_settings,
+    with_tokens,
+)
 
 tokenizers = module("tokenizers")
 FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
@@ -42,10 +51,12 @@ def extend(path: str, vocabulary: list[str]) -> tuple[list[str], tuple[str, ...]
     The settings of the vocabulary say how. Raises UserError if their ids do not follow those of the vocabulary.
     """
     kind, tokens = kind_of(vocabulary), list(vocabulary)
+    if kind == LIBRARY:  # which adds them itself
+        return vocabulary, tuple(found_in(path, kind, vocabulary))
     if kind == DEBERTA_V2:  # whose [MASK] is one of those that are added
         tokens = tokens[: len(tokens) - (tokens[-1] == "[MASK]")]
     known = set(tokens)
-    found = _found(path, kind, known)
+    found = found_in(path, kind, known)
     number, added = len(known), []  # of the next token, as transformers counts: without repeated ones
     for token, declared in found.values():
         is_new = token.content not in known
@@ -77,7 +88,7 @@ def found_in_lower_case(path: str, tokens: tuple[str, ...]) -> tuple[str, ...]:
     return ()
 
 
-def _found(path: str, kind: str, known_tokens: Collection[str]) -> Found:
+def found_in(path: str, kind: str, known_tokens: Collection[str]) -> Found:
     """The tokens in the order in which transformers adds them; of those with the same content the first counts."""
     found: Found = {}
     by_file = is_by_file(path)
@@ -193,6 +204,8 @@ def _flags_of(token: AddedToken) -> dict[str, bool]:
 
 def written(checkpoint: Checkpoint) -> dict[str, Any]:
     """The entry of tokenizer_config.json with which transformers finds the tokens of a checkpoint as it does."""
+    if kind_of(checkpoint.vocabulary or ()) == LIBRARY:  # whose tokenizer.json has them
+        return {}
     found, ids = _recognized(checkpoint)
     found = [token for token in found if token.content in ids]
     known = KINDS[kind_of(checkpoint.vocabulary or ())].special.values()

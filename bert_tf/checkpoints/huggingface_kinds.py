@@ -11,6 +11,7 @@ from bert_tf.text.vocabulary import (
     BERT_BYTE_BPE,
     BYTE_BPE,
     DEBERTA_V2,
+    LIBRARY,
     MPNET,
     SENTENCEPIECE,
     WORDPIECE,
@@ -200,6 +201,9 @@ KINDS = {
         of_class=(),
     ),
 }
+KINDS[LIBRARY] = TokenizerLayout(  # whatever its tokenizer.json has
+    model="", special={}, options={"dropout": (0,)}, normalizers=(), pre_tokenizers=(), of_class=None
+)
 KINDS[BERT_BYTE_BPE] = dataclasses.replace(
     KINDS[BYTE_BPE], classes="", special=OF_BERT, normalizers=(("NFC",),), of_class=(), separators=1
 )

@@ -12,9 +12,18 @@ from bert_tf.checkpoints import torch_folders
 from bert_tf.checkpoints.huggingface_kinds import KINDS, TokenizerLayout, Values, described, steps_of
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
-from bert_tf.runtime.settings import FLAG, LIST, TEXT, TEXTS, Kind, Settings, one_of, read_settings, shortened, whole
+from bert_tf.runtime.settings import FLAG, LIST, TEXT, TEXTS, Kind, read_settings, shortened, whole
 from bert_tf.text.sentencepiece_model import FAIRSEQ
-from bert_tf.text.vocabulary import BERT_BYTE_BPE, BYTE_BPE, MPNET, SENTENCEPIECE, WORDPIECE, XLM_ROBERTA, XLNET
+from bert_tf.text.vocabulary import (
+    BERT_BYTE_BPE,
+    BYTE_BPE,
+    LIBRARY,
+    MPNET,
+    SENTENCEPIECE,
+    WORDPIECE,
+    XLM_ROBERTA,
+    XLNET,
+)
 
 JSON, CONFIG, NAMES = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 BY_FILE = ("PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend")  # tokenizer.json says all of it
@@ -38,6 +47,10 @@ INPUT, FIRST_WITHOUT = "token_type_ids", 5  # general tokenizers of this version
 MAX_SHOWN = 2  # supported values that an error names
 
 
+class OtherSteps(UserError):
+    """A tokenizer.json, which has every step of its tokenizer, has others than the kinds of this package."""
+
+
 def check(path: str, kind: str) -> None:
     """Raises UserError for a class or a setting of a folder that would give other tokens than this package's."""
     layout, name, config = KINDS[kind], _class(path), os.path.join(path, CONFIG)
@@ -54,7 +67,9 @@ def check(path: str, kind: str) -> None:
         )
     values = read_settings(config)
     _check_values(config, "", values, {**HARMLESS, **layout.settings})
-    if kind in (WORDPIECE, SENTENCEPIECE) and values.get("padding_side") == "left":  # others count from the text
+    if (
+        kind in (WORDPIECE, SENTENCEPIECE, LIBRARY) and values.get("padding_side") == "left"
+    ):  # others count from the text
         raise UserError(
             f"{config}: padding_side is 'left', with which the positions of a text depend on the texts beside it; "
             "supported is 'right'."
@@ -77,9 +92,8 @@ def segments_of(path: str, kind: str) -> tuple[str, str]:
     By model_input_names, else by the class of the tokenizer and the version in config.json, without one by version 4.
     """
     layout, name, by_file = KINDS[kind], _class(path), is_by_file(path)
-    file = os.path.join(path, JSON)
-    rows = _rows_of(read_settings(file).inside("post_processor")) if by_file else layout.rows
-    if rows != layout.rows or not (by_file or layout.has_segments):
+    rows = rows_of(path) if by_file else layout.rows
+    if not any(":" in row for row in rows) or not (by_file or layout.has_segments):
         return "one", ""
     if (names := read_settings(os.path.join(path, CONFIG)).value("model_input_names", TEXTS)) is not None:
         return "two" if INPUT in names else "one", ""
@@ -119,10 +133,12 @@ def _class(path: str) -> str | None:
     return name if name is None or name in BY_FILE else name.removesuffix("Fast")
 
 
-def _check_value(file: str, name: str, value: Any, expected: Collection[Any]) -> None:
+def _check_value(
+    file: str, name: str, value: Any, expected: Collection[Any], error: type[UserError] = UserError
+) -> None:
     if value not in expected:
         known = list(dict.fromkeys(_shown(each) for each in expected if each is not None))[:MAX_SHOWN]
-        raise UserError(
+        raise error(
             f"{file}: {name} is {_shown(value)}, which is not supported, as it changes tokens; supported is "
             f"{' or '.join(known) or 'none'}."
         )
@@ -133,9 +149,11 @@ def _shown(value: Any) -> str:
     return (", ".join(each or "none" for each in value) or "none") if isinstance(value, tuple) else shortened(value)
 
 
-def _check_values(file: str, prefix: str, values: Mapping[str, Any], supported: Values) -> None:
+def _check_values(
+    file: str, prefix: str, values: Mapping[str, Any], supported: Values, error: type[UserError] = UserError
+) -> None:
     for name, known in supported.items():
-        _check_value(file, f"{prefix}{name}", values.get(name), (None, *known))
+        _check_value(file, f"{prefix}{name}", values.get(name), (None, *known), error)
 
 
 def _check_names(path: str, layout: TokenizerLayout) -> None:
@@ -145,7 +163,7 @@ def _check_names(path: str, layout: TokenizerLayout) -> None:
         for name, expected in layout.special.items():
             value = content_of(values.value(f"{name}_token", TOKEN))
             if value not in (None, expected):
-                raise UserError(
+                raise _error(path)(
                     f"{file}: {name}_token is {shortened(value)}; special tokens with other names than {expected!r} "
                     "are not supported."
                 )
@@ -193,7 +211,9 @@ def _model_in(file: str, path: str) -> str | None:
         return None
     vocab = model.get("vocab")
     guess = "Unigram" if isinstance(vocab, list) else "BPE" if "merges" in model else "WordPiece"  # of old files
-    name = model.value("type", one_of(*BY_MODEL), guess)
+    name = model.value("type", TEXT, guess)
+    if name not in BY_MODEL:
+        raise _error(path)(f"{file}: model.type is {name!r}; supported are {', '.join(BY_MODEL)}.")
     added = {token.value("content", TEXT) for token in content.each("added_tokens")}
     return BY_MODEL[name] or _unigram_kind(path, vocab, added)
 
@@ -232,7 +252,8 @@ def _default_class(path: str) -> str:
 def _check_json(path: str, kind: str) -> None:
     """Raises UserError if tokenizer.json has other steps; those that the class would choose may differ."""
     file, layout, by_file = os.path.join(path, JSON), KINDS[kind], is_by_file(path)
-    model, content = _model_in(file, path), read_settings(file)
+    content, error = read_settings(file), _error(path)
+    model = None if kind == LIBRARY else _model_in(file, path)
     same = {MPNET: WORDPIECE, BERT_BYTE_BPE: BYTE_BPE}.get(kind, kind)
     if model not in (None, same):
         raise UserError(
@@ -244,23 +265,29 @@ def _check_json(path: str, kind: str) -> None:
         if isinstance(pieces, list) and unknown is not None:
             entry = pieces[unknown] if unknown < len(pieces) else None
             token = entry[0] if isinstance(entry, list) and entry else entry
-            _check_value(file, "the token of model.unk_id", token, (layout.special["unk"],))
-        _check_values(file, "model.", values, layout.options)
+            _check_value(file, "the token of model.unk_id", token, (layout.special["unk"],), error)
         of_class = () if by_file else layout.of_class
         if of_class is not None:
             for name, supported in (("normalizer", layout.normalizers), ("pre_tokenizer", layout.pre_tokenizers)):
                 steps = tuple(map(described, steps_of(content, name)))
-                _check_value(file, name, steps, (*supported, *of_class))
-    if by_file:
-        rows = _rows_of(content.inside("post_processor"))
-        _check_value(file, "post_processor", rows, layout.known_rows)
+                _check_value(file, name, steps, (*supported, *of_class), error)
+    if model is not None or kind == LIBRARY:
+        _check_values(file, "model.", content.inside("model"), layout.options, error)
+    if by_file and kind != LIBRARY:
+        _check_value(file, "post_processor", rows_of(path), layout.known_rows, error)
     _check_value(
         file, "truncation.direction", content.inside("truncation").value("direction", TEXT, "Right"), ("Right",)
     )
 
 
-def _rows_of(processor: Settings) -> tuple[str, ...]:
-    """The rows of a text and of a pair that a post_processor makes, with :1 at tokens of the second segment."""
+def _error(path: str) -> type[UserError]:
+    """The error for steps that are not of this package's kinds: the library `tokenizers` has those of a file."""
+    return OtherSteps if is_by_file(path) else UserError
+
+
+def rows_of(path: str) -> tuple[str, ...]:
+    """The rows of a text and of a pair by the post_processor, with :1 at tokens of the second segment."""
+    processor = read_settings(os.path.join(path, JSON)).inside("post_processor")
     kind = processor.value("type", TEXT, "none")
     if kind == "TemplateProcessing":
         rows = [[piece.inside(next(iter(piece), "")) for piece in processor.each(name)] for name in ("single", "pair")]

@@ -6,7 +6,12 @@ import json
 import os
 from typing import Any
 
-from bert_tf.checkpoints import huggingface_added_tokens, huggingface_rules, huggingface_wordpiece
+from bert_tf.checkpoints import (
+    huggingface_added_tokens,
+    huggingface_library,
+    huggingface_rules,
+    huggingface_wordpiece,
+)
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import MAX_LENGTH, in_order_of_ids, write_tokenizer_files
 from bert_tf.checkpoints.huggingface_kinds import KINDS
@@ -21,6 +26,7 @@ from bert_tf.text.vocabulary import (
     BERT_BYTE_BPE,
     BYTE_BPE,
     DEBERTA_V2,
+    LIBRARY,
     RULES,
     SENTENCEPIECE,
     SPECIAL_TOKENS_OF,
@@ -39,9 +45,18 @@ tokenizers = module("tokenizers")
 def read(path: str) -> tuple[list[str] | None, bool | None]:
     """The vocabulary with its settings, and the casing; None for what the files do not say.
 
-    From `tokenizer.json` first, as transformers. Raises UserError, which names it, for a file or a setting that would
-    give other tokens than this package's, see `huggingface_rules`.
+    From `tokenizer.json` first, as transformers. Steps of such a file that this package does not have itself are
+    computed by the library `tokenizers`, if the file has all of them. Raises UserError, which names it, for a file or a
+    setting that would give other tokens, see `huggingface_rules`.
     """
+    try:
+        return _own(path)
+    except huggingface_rules.OtherSteps:
+        return huggingface_library.read(path), False
+
+
+def _own(path: str) -> tuple[list[str] | None, bool | None]:
+    """`read` for the kinds of tokenizers of this package; raises OtherSteps for others in a tokenizer.json."""
     if (tokens := _byte_bpe(path)) is not None:
         huggingface_rules.check(path, tokens.kind)
         check_special_tokens(tokens, path)
@@ -147,7 +162,9 @@ def write(folder: str, checkpoint: Checkpoint) -> None:
     has_segments = checkpoint.reads_segments and not settings_of(tokens or ()).one_segment
     settings["model_input_names"] = ["input_ids", *(["token_type_ids"] if has_segments else []), "attention_mask"]
     if isinstance(tokens, SubwordVocabulary):
-        if tokens.kind in (BYTE_BPE, BERT_BYTE_BPE):
+        if tokens.kind == LIBRARY:
+            huggingface_library.write(folder, tokens, settings)
+        elif tokens.kind in (BYTE_BPE, BERT_BYTE_BPE):
             _write_byte_bpe(folder, tokens, settings, huggingface_added_tokens.to_theirs(checkpoint))
         else:
             _write_sentencepiece(folder, tokens, settings, checkpoint)

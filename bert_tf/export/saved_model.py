@@ -30,6 +30,7 @@ from bert_tf.export import (
     tokenizer_parity,
 )
 from bert_tf.export.about_file import EXTRA
+from bert_tf.export.loaded_model import DEFAULT
 from bert_tf.export.predictor import Predictor
 from bert_tf.heads.base.servable import Servable
 from bert_tf.model import attribution, weights
@@ -53,6 +54,7 @@ TEXTS = (  # that other engines are compared on
 
 log = logging.getLogger("bert_tf")
 
+Signature = Callable[..., Mapping[str, tf.Tensor]]
 Signatures = Mapping[str, tf.types.experimental.PolymorphicFunction]
 Functions = Mapping[str, Callable[..., dict[str, tf.Tensor]]]
 Examples = Mapping[str, Mapping[str, Any]]
@@ -94,20 +96,25 @@ def export(
         UserError: the outputs of the export differ from those of the model.
         TrainingError: the folder cannot be written.
     """
+    if not (tokenizer.in_graph or task.host_settings):
+        raise UserError(
+            "This head answers by signatures on strings only, and TensorFlow has no operations for its tokenizer: "
+            "start from a checkpoint with another tokenizer."
+        )
     about = {"task": task.name, **(about or {})}
     copy = task.create_model(model.config, dtype=precision)  # on one device
     weights.assign(copy, {name: variable.value.numpy() for name, variable in weights.variables_by_name(model).items()})
     signatures, live_signatures = (
         signatures_of(task, each, tokenizer, with_attention=with_attention) for each in (copy, model)
     )
-    if "serving_default" in examples:
-        examples = {**examples, tf_examples.NAME: {"examples": tf_examples.serialized(examples["serving_default"])}}
+    if DEFAULT in examples:
+        examples = {**examples, tf_examples.NAME: {"examples": tf_examples.serialized(examples[DEFAULT])}}
     own_examples: Examples = {}  # compared with the copy: without a graph, dozens of gradients take long
     if with_attention:
         examples = {**examples, attention_signature.SIGNATURE: attention_signature.EXAMPLES}
     if attribution_signature.SIGNATURE in signatures:
         own_examples = {attribution_signature.SIGNATURE: attribution_signature.EXAMPLES}
-    about["inputs"] = _inputs_of(signatures["serving_default"])
+    about["inputs"] = _inputs_of(signatures[DEFAULT])
     live_precision = model.dtype_policy.compute_dtype
     try:
         with atomic_folder(folder, overwrite=True) as partial:
@@ -120,19 +127,23 @@ def export(
             _write_checkpoint_files(os.path.join(partial, EXTRA), model.config, tokenizer, about, settings)
             sentence_transformers.write(os.path.join(partial, EXTRA), task.sentence_vectors, model.config.hidden_size)
             exported = tf.saved_model.load(partial)
+            found = exported.signatures if tokenizer.in_graph else signatures  # others only say why they do not answer
+            default: Signature = found[DEFAULT]
             if live_precision != precision:
                 own_examples = {**examples, **own_examples}
-            _compare(exported, signatures, own_examples, TOLERANCES[precision])
+            _compare(found, signatures, own_examples, TOLERANCES[precision])
             live = {name: signature.python_function for name, signature in live_signatures.items()}  # not traced again
-            _compare(exported, live, examples, max(TOLERANCES[precision], TOLERANCES[live_precision]))
-            if settings and (reason := _why_only_strings(partial, exported, tokenizer, about, precision)):
+            _compare(found, live, examples, max(TOLERANCES[precision], TOLERANCES[live_precision]))
+            if settings and (reason := _why_only_strings(partial, exported, default, tokenizer, about, precision)):
+                if not tokenizer.in_graph:
+                    raise UserError(f"{reason}; nothing was written.")
                 files.remove(os.path.join(partial, host_settings.NAME))
                 log.warning("The export answers by its signatures on strings only: %s.", reason)
             options = {"task": task, "model": copy, "about": about, "precision": precision, "calibration": calibration}
             if list(engine_names) == [opening.AUTO]:
-                _add_default_engine(folder, partial, exported, **options)
+                _add_default_engine(folder, partial, default, **options)
             elif engine_names:
-                _add_engines(partial, exported, engine_names, **options)
+                _add_engines(partial, default, engine_names, **options)
             return exported
     except (tf.errors.OpError, OSError) as error:
         raise TrainingError(
@@ -142,17 +153,17 @@ def export(
 
 
 def _why_only_strings(
-    partial: str, exported: Any, tokenizer: Tokenizer, about: Mapping[str, Any], precision: str
+    partial: str, exported: Any, default: Signature, tokenizer: Tokenizer, about: Mapping[str, Any], precision: str
 ) -> str:
     """Why an export cannot answer by its functions of rows: their tokens or answers are not those of its signature.
 
-    "" if it can.
+    "" if it can. default: that signature, of the export or of the live model.
     """
     try:
         tokenizer_parity.check(tokenizer, opening.tokenizer_of(partial))
         found = opening.of_saved_model(partial, jit_compile="false", loaded=exported)
         if isinstance(found, Predictor):  # heads from outside have the signature only
-            texts, expected = _answers(exported, about["inputs"])
+            texts, expected = _answers(default, about["inputs"])
             _check_answers("its functions of rows", found.outputs(texts), expected, TOLERANCES[precision])
     except NoEngine as error:
         return error.reason
@@ -169,29 +180,29 @@ def _check_fits(folder: StrPath, model: BertModel) -> None:
         raise NoEngine(f"converting it needs about {needed / 2**30:.1f} GiB of memory, and {free / 2**30:.1f} are free")
 
 
-def _add_default_engine(folder: StrPath, partial: str, exported: Any, **options: Any) -> None:
+def _add_default_engine(folder: StrPath, partial: str, default: Signature, **options: Any) -> None:
     """Adds a model for the engine of "auto", if there is one; where that fails, the export is whole without it."""
     names = opening.default_names()
     if not names:
         return
     try:
         _check_fits(folder, options["model"])
-        _add_engines(partial, exported, names, by_default=True, **options)
+        _add_engines(partial, default, names, by_default=True, **options)
     except Exception as error:  # converters raise many types
         files.remove(os.path.join(partial, engine_network.FOLDER))
         reason = error.reason if isinstance(error, NoEngine) else reason_of(error).rstrip(".")
         log.warning("The export has no model for %s: %s.", listed(names), reason)
 
 
-def _add_engines(partial: str, exported: Any, names: Sequence[str], *, precision: str, **options: Any) -> None:
+def _add_engines(partial: str, default: Signature, names: Sequence[str], *, precision: str, **options: Any) -> None:
     """Adds models for other engines; NoEngine if their answers differ from those of the SavedModel."""
-    texts, expected = _answers(exported, options["about"]["inputs"])
+    texts, expected = _answers(default, options["about"]["inputs"])
     found = engine_models.write(partial, names, texts=texts, precision=precision, **options)
     for engine, outputs in found.items():
         _check_answers(engine, outputs, expected, TOLERANCES["int8" if engine.endswith("int8") else precision])
 
 
-def _answers(exported: Any, inputs: Mapping[str, int | None]) -> tuple[list[list[str]], Mapping[str, tf.Tensor]]:
+def _answers(default: Signature, inputs: Mapping[str, int | None]) -> tuple[list[list[str]], Mapping[str, tf.Tensor]]:
     """Examples made of TEXTS, and the outputs of the default signature for them. inputs: see `_inputs_of`."""
     size = sum(count or 1 for count in inputs.values())
     texts = [[TEXTS[(number + place) % len(TEXTS)] for place in range(size)] for number in range(len(TEXTS))]
@@ -200,7 +211,7 @@ def _answers(exported: Any, inputs: Mapping[str, int | None]) -> tuple[list[list
         parts = [row[first : first + (count or 1)] for row in texts]
         columns[name] = tf.constant(parts if count else [part for (part,) in parts])
         first += count or 1
-    return texts, exported.signatures["serving_default"](**columns)
+    return texts, default(**columns)
 
 
 def _check_answers(
@@ -228,7 +239,7 @@ def signatures_of(
 ) -> Signatures:
     """{name: tf.function on strings}: those of the task, one of tf.Examples, and if requested some that explain."""
     signatures: Signatures = task.signatures(model, tokenizer)
-    signatures = {**signatures, tf_examples.NAME: tf_examples.signature(signatures["serving_default"])}
+    signatures = {**signatures, tf_examples.NAME: tf_examples.signature(signatures[DEFAULT])}
     if with_attention:
         signatures = {**signatures, attention_signature.SIGNATURE: attention_signature.signature(model, tokenizer)}
         if attribution.explains(model):
@@ -283,11 +294,11 @@ def _write_checkpoint_files(
     write_json(os.path.join(folder, os.path.basename(about_file.HEAD)), about_file.of_head(about))
 
 
-def _compare(exported: Any, functions: Functions, examples: Examples, tolerance: float) -> None:
-    """Raises UserError if the outputs of a loaded SavedModel differ from those of live functions on strings."""
+def _compare(signatures: Mapping[str, Signature], functions: Functions, examples: Examples, tolerance: float) -> None:
+    """Raises UserError if the outputs of signatures differ from those of live functions on strings."""
     for name, values in examples.items():
         inputs = {key: tf.constant(value) for key, value in values.items()}
-        expected, actual = functions[name](**inputs), exported.signatures[name](**inputs)
+        expected, actual = functions[name](**inputs), signatures[name](**inputs)
         for key in expected:
             difference = _difference(expected[key].numpy(), actual[key].numpy(), tolerance)
             if not difference <= tolerance:

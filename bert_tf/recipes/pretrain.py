@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.train_config import TrainConfig
+from bert_tf.data.examples import Example
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError, listed
 from bert_tf.export import engine_network, loaded_model, opening
 from bert_tf.heads.base import text_lengths
+from bert_tf.heads.base.head import as_text
 from bert_tf.heads.masked_lm.mask_filling import lm_kind, task_name
 from bert_tf.model import weights
 from bert_tf.recipes import advice, initialization, teacher
@@ -25,7 +27,7 @@ from bert_tf.recipes.pretraining.pretraining_flags import TEXT_FLAGS, Flags
 from bert_tf.reports import next_steps
 from bert_tf.runtime import files, run_files, terminal
 from bert_tf.runtime.cluster import worker_number
-from bert_tf.runtime.lazy import keras, tf
+from bert_tf.runtime.lazy import keras
 from bert_tf.tasks import catalog
 from bert_tf.tasks.pretraining.held_out import held_out_examples, masked_sentences, unigram_loss
 from bert_tf.tasks.text_task import TextTask
@@ -230,23 +232,25 @@ def export_and_demo(
         examples["next_sentence"] = {"text_a": sentences, "text_b": [*sentences[1:], sentences[0]]}
     with_attention = options.export_attention
     about = {"attention": with_attention}
-    exported = export(
+    path = folder.file("export")
+    loaded = export(
         task,
         model,
         tokenizer,
-        folder.file("export"),
+        path,
         examples=examples,
         about=about,
         with_attention=with_attention,
         engine_names=opening.names_of(options.export_engines),
     )
-    outputs = exported.signatures["serving_default"](text=tf.constant(sentences))
+    exported = opening.of_saved_model(path, jit_compile="false", loaded=loaded)
+    outputs = exported.predict([Example("", (sentence,)) for sentence in sentences])
     filled = []
-    if engines := engine_network.available(folder.file("export")):
+    if engines := engine_network.available(path):
         print(f"The export has a model for {listed(engines)} too.")
     print("The export fills masks:")
-    for sentence, tokens, scores in zip(sentences, outputs["pieces"].numpy(), outputs["scores"].numpy(), strict=True):
-        best = [{"piece": t.decode(), "score": float(s)} for t, s in zip(tokens[0][:5], scores[0][:5], strict=True)]
+    for sentence, tokens, scores in zip(sentences, outputs["pieces"], outputs["scores"], strict=True):
+        best = [{"piece": as_text(t), "score": float(s)} for t, s in zip(tokens[0][:5], scores[0][:5], strict=True)]
         filled.append({"text": sentence, "answers": best})
         print(f"  {sentence}  ->  " + "; ".join(f"{answer['piece']} {answer['score']:.0%}" for answer in best[:3]))
     folder.write_json("examples.json", {"fill_mask": filled, "held_out": held_out})

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bert_tf.text import host_subwords, host_tokenizer
+from bert_tf.text import host_library, host_subwords, host_tokenizer
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.host_tokenizer import HostTokenizer
 
@@ -15,6 +15,7 @@ KINDS: dict[str, type[HostTokenizer]] = {
     vocabularies.XLM_ROBERTA: host_subwords.XlmRoberta,
     vocabularies.DEBERTA_V2: host_subwords.Deberta,
     vocabularies.XLNET: host_subwords.Xlnet,
+    vocabularies.LIBRARY: host_library.LibraryTokenizer,
 }
 
 

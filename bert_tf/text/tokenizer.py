@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ class Tokenizer:
     Subclasses split texts in other ways: see `text.tokenizer_kinds`.
 
     separators: [SEP] tokens between two segments of a row.
+    in_graph: whether TensorFlow's operations compute it, so that a SavedModel can contain it.
 
     Args:
         vocabulary: the tokens, list index = id.
@@ -59,6 +60,7 @@ class Tokenizer:
     """
 
     separators = 1
+    in_graph = True
 
     def __init__(
         self,
@@ -78,14 +80,10 @@ class Tokenizer:
             ids[token] for token in vocabularies.special_tokens(vocabulary)
         )
         self.mask_token = self.vocabulary[self.mask_id]
-        self.is_continuation = self._continuations()  # bool [V]
         self.special_tokens = special_tokens.choose(special_tokens_in_strings, self.vocabulary)
-        found = self.settings.found_as(self.special_tokens)
         self._splitter = self._new_splitter()
-        if normalized := [token for token in found if token.normalized]:
-            self._splitter = self._with_normalized(normalized, [ids[token.content] for token in normalized])
-        if others := [token for token in found if not token.normalized]:
-            self._splitter = AddedTokenSplitter(self._splitter, others, [ids[token.content] for token in others])
+        self.is_continuation = self._continuations()  # bool [V]
+        self._recognize(self.settings.found_as(self.special_tokens), ids)
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured once, even when built inside a trace
             self._tokens = tf.constant(self.vocabulary)  # string [V]
 
@@ -202,6 +200,13 @@ class Tokenizer:
     def _new_splitter(self) -> Any:
         """Object that cuts texts, with the methods `tokenize` and `tokenize_with_offsets` of ExactWordpiece."""
         return ExactWordpiece(self.vocabulary, lower_case=self.lower_case, settings=self.settings)
+
+    def _recognize(self, found: Sequence[AddedToken], ids: Mapping[str, int]) -> None:
+        """Lets the splitter find tokens in texts."""
+        if normalized := [token for token in found if token.normalized]:
+            self._splitter = self._with_normalized(normalized, [ids[token.content] for token in normalized])
+        if others := [token for token in found if not token.normalized]:
+            self._splitter = AddedTokenSplitter(self._splitter, others, [ids[token.content] for token in others])
 
     def _with_normalized(self, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
         """The splitter that also finds these tokens in normal texts."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.byte_bpe import BertByteBpeTokenizer, ByteBpeTokenizer
+from bert_tf.text.library_tokenizer import LibraryTokenizer
 from bert_tf.text.sentencepiece import DebertaTokenizer, SentencePieceTokenizer, XlmRobertaTokenizer, XlnetTokenizer
 from bert_tf.text.tokenizer import MpnetTokenizer, Tokenizer
 
@@ -16,6 +17,7 @@ KINDS: dict[str, type[Tokenizer]] = {
     vocabularies.XLM_ROBERTA: XlmRobertaTokenizer,
     vocabularies.DEBERTA_V2: DebertaTokenizer,
     vocabularies.XLNET: XlnetTokenizer,
+    vocabularies.LIBRARY: LibraryTokenizer,
 }
 
 

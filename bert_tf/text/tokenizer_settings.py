@@ -6,7 +6,7 @@ from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import json_files
-from bert_tf.runtime.settings import FLAG, LIST, TEXT, Kind, Settings, whole
+from bert_tf.runtime.settings import FLAG, LIST, TEXT, TEXTS, Kind, Settings, whole
 
 MAX_TOKEN_BYTES = 200  # of tokens that a vocabulary may have
 MAX_WORD_CHARACTERS = 2**28  # so that its bytes can be counted in int32
@@ -49,6 +49,8 @@ class TokenizerSettings:
             one more than the other, and the second if they are equally long; by default the first does.
         one_segment: whether both texts of a pair have the first segment.
         added_tokens: how tokens are found in texts where these are recognized; others as they are, anywhere.
+        special_tokens: the names of the special tokens, see `vocabulary.special_tokens`; () for those of its kind.
+        separators: separators between two texts, for a tokenizer of the library `tokenizers`.
     """
 
     strip_accents: bool | None = None
@@ -59,6 +61,8 @@ class TokenizerSettings:
     odd_to_longer: bool = False
     one_segment: bool = False
     added_tokens: tuple[AddedToken, ...] = ()
+    special_tokens: tuple[str, ...] = ()
+    separators: int = 1
 
     def strips_accents(self, lower_case: bool) -> bool:
         """Returns whether accents are dropped by a tokenizer that lower-cases or does not."""
@@ -88,7 +92,8 @@ class TokenizerSettings:
         """Reads what `to_dict` gave; UserError for another file."""
         values = Settings(json_files.require_json(path, "the settings of a tokenizer"), path)
         added = tuple(AddedToken(**_checked(token, OF_TOKENS)) for token in values.each("added_tokens"))
-        return cls(**{**_checked(values, KINDS), "added_tokens": added})
+        names = tuple(values.value("special_tokens", TEXTS, []))
+        return cls(**{**_checked(values, KINDS), "added_tokens": added, "special_tokens": names})
 
 
 def _checked(values: Settings, kinds: Mapping[str, Kind[Any]]) -> dict[str, Any]:
@@ -106,6 +111,8 @@ KINDS: Mapping[str, Kind[Any]] = {
     **dict.fromkeys(("is_mpnet", "odd_to_longer", "one_segment"), FLAG),
     "max_word_characters": whole(1, MAX_WORD_CHARACTERS),
     "added_tokens": LIST,
+    "special_tokens": TEXTS,
+    "separators": whole(1, 2),
 }
 OF_TOKENS: Mapping[str, Kind[Any]] = {
     field.name: TEXT if field.name == "content" else FLAG for field in dataclasses.fields(AddedToken)

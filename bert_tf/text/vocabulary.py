@@ -20,6 +20,7 @@ MPNET = "mpnet"  # WordPiece with special tokens of RoBERTa
 BERT_BYTE_BPE = "bert_byte_bpe"
 DEBERTA_V2 = "deberta_v2"  # SentencePiece with special tokens of BERT
 XLNET = "xlnet"
+LIBRARY = "library"  # of the library `tokenizers`, whose tokenizer.json has every step
 SPECIAL_TOKENS_OF = {
     WORDPIECE: SPECIAL_TOKENS,
     BYTE_BPE: ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
@@ -46,8 +47,9 @@ RULES = {
     XLM_ROBERTA: "unigram.model",
     DEBERTA_V2: "spm.model",
     XLNET: "xlnet.model",
+    LIBRARY: "library_tokenizer.json",
 }  # kind of tokenizer -> the file next to vocab.txt with its rules
-CASED = (BYTE_BPE, BERT_BYTE_BPE, XLM_ROBERTA, DEBERTA_V2, XLNET)  # kinds that never lower-case
+CASED = (BYTE_BPE, BERT_BYTE_BPE, XLM_ROBERTA, DEBERTA_V2, XLNET, LIBRARY)  # kinds without the setting lower_case
 MAX_SHOWN = 3  # words that a sentence names
 NAMED = re.compile(r"\[[^\s\[\]]+\]|<[^\s<>]+>")  # what special tokens look like
 
@@ -130,7 +132,7 @@ def has_capitals(vocabulary: Collection[str]) -> bool:
 
 def special_tokens(vocabulary: Collection[str]) -> tuple[str, ...]:
     """The names of the tokens for padding, unknown words, the start of a row, the end of a segment, and masks."""
-    return SPECIAL_TOKENS_OF[kind_of(vocabulary)]
+    return settings_of(vocabulary).special_tokens or SPECIAL_TOKENS_OF[kind_of(vocabulary)]
 
 
 def check_special_tokens(vocabulary: Collection[str], name: str) -> None:

@@ -99,7 +99,7 @@ class Words:
     """A tokenizer of whole words between spaces, for tests that trace it often and ask nothing of it."""
 
     pad_id, unknown_id, cls_id, sep_id, mask_id = range(5)
-    separators, mask_token, special_count = 1, "[MASK]", Tokenizer.special_count
+    separators, mask_token, special_count, in_graph = 1, "[MASK]", Tokenizer.special_count, True
     lower_case, special_tokens, settings = True, (), DEFAULT
 
     def __init__(self, words):

@@ -5,8 +5,6 @@ from typing import Any
 
 from bert_tf.errors import listed
 from bert_tf.export import engine_network, opening
-from bert_tf.export.loaded_model import declared_inputs
-from bert_tf.export.text_function import Signature
 from bert_tf.heads.base.answering import answered, texts_by_input
 from bert_tf.recipes.finetuning import baselines, starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
@@ -147,7 +145,7 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
     engines = engine_network.available(path)
     added = f", with a model for {listed(engines)}" if engines else ""
     print(f"Export {path} verified against the model{added}. Examples:")
-    exported = Signature(loaded.signatures["serving_default"], path, declared_inputs(path))
+    exported = opening.of_saved_model(path, jit_compile="false", loaded=loaded)
     examples = task.head.demo_examples(task.split(split))
     outputs = exported.predict(examples)
     for number, example in enumerate(examples):

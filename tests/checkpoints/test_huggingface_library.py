@@ -1,0 +1,209 @@
+"""Folders whose tokenizer.json has steps of its own: the tokens of the library `tokenizers` everywhere."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+from checkpoint_cases import checkpoint
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+import bert_tf
+from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.errors import UserError
+from bert_tf.export import tokenizer_parity
+from bert_tf.export.host import rows
+from bert_tf.model import heads
+from bert_tf.text import host_tokenizer_kinds, tokenizer_kinds
+from bert_tf.text.vocabulary import LIBRARY
+
+CORPUS = [
+    "The fox ran 42 miles to Ulm.",
+    "Él año está, y no se va.",
+    "A fox is no ox; the ox ran too.",
+    "don't say naïve",
+]
+SPECIAL = {"pad_token": "<p>", "unk_token": "<u>", "cls_token": "<c>", "sep_token": "<e>", "mask_token": "<m>"}
+HARD = [*tokenizer_parity.hard_texts(()), "The fox <m> ran 42 Ulm naïve", "ÉL Año"]
+
+
+def word_level():
+    tokenizer = Tokenizer(models.WordLevel(unk_token="<u>"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    return tokenizer, trainers.WordLevelTrainer
+
+
+def bpe_of_words():
+    tokenizer = Tokenizer(models.BPE(unk_token="<u>"))
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    return tokenizer, trainers.BpeTrainer
+
+
+def bytes_after_a_blank():
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    return tokenizer, trainers.BpeTrainer
+
+
+def unigram_of_plain_letters():
+    tokenizer = Tokenizer(models.Unigram())
+    steps = [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Replace(Regex("x"), "y")]
+    tokenizer.normalizer = normalizers.Sequence(steps)
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    return tokenizer, lambda **options: trainers.UnigramTrainer(unk_token="<u>", **options)
+
+
+def wordpiece_of_digits():
+    tokenizer = Tokenizer(models.WordPiece(unk_token="<u>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Whitespace(), pre_tokenizers.Digits(True)])
+    return tokenizer, trainers.WordPieceTrainer
+
+
+MODELS = {
+    "classes": lambda config: heads.Classifier(config, 2),
+    "tags": lambda config: heads.TokenClassifier(config, 3),
+    "span": heads.SpanFinder,
+}
+LABELS = {"classes": ["bad", "good"], "tags": ["O", "B-X", "I-X"]}
+KINDS = [word_level, bpe_of_words, bytes_after_a_blank, unigram_of_plain_letters, wordpiece_of_digits]
+
+
+def folder_of(path, made=wordpiece_of_digits, *, separators=1, settings=None, kind="classes"):
+    """Writes a Hugging Face folder with such a tokenizer, which is returned."""
+    tokenizer, trainer = made()
+    tokenizer.train_from_iterator(CORPUS * 3, trainer(vocab_size=400, special_tokens=[*SPECIAL.values()]))
+    ends = [(name, tokenizer.token_to_id(name)) for name in ("<c>", "<e>")]
+    pair = f"<c> $A {'<e> ' * separators}$B:1 <e>:1"
+    tokenizer.post_processor = processors.TemplateProcessing("<c> $A <e>", pair, ends)
+    config = dataclasses.replace(checkpoint().config, vocab_size=tokenizer.get_vocab_size())
+    model, labels = MODELS[kind](config), LABELS.get(kind)
+    source = Checkpoint(config=config, weights=tiny.random_weights(model), kind=kind, labels=labels)
+    formats.write(source, path, "huggingface")
+    tokenizer.save(str(path / "tokenizer.json"))
+    about = {"tokenizer_class": "PreTrainedTokenizerFast", **SPECIAL, **(settings or {})}
+    (path / "tokenizer_config.json").write_text(json.dumps({name: x for name, x in about.items() if x is not None}))
+    return tokenizer
+
+
+def both_of(read):
+    options = {"special_tokens_in_strings": read.special_tokens}
+    return (
+        create(read.vocabulary, False, **options) for create in (tokenizer_kinds.create, host_tokenizer_kinds.create)
+    )
+
+
+@pytest.mark.parametrize("made", KINDS)
+@pytest.mark.parametrize("separators", [1, 2])
+def test_tokens_and_rows_are_the_makers_through_every_format(made, separators, tmp_path):
+    theirs = folder_of(tmp_path / "source", made, separators=separators)
+    read = formats.read(tmp_path / "source")
+    for number, name in enumerate(("huggingface", "native", "huggingface")):
+        graph, own = both_of(read)
+        assert read.vocabulary.kind == LIBRARY and read.vocabulary == [
+            theirs.id_to_token(number) for number in range(theirs.get_vocab_size())
+        ]
+        tokenizer_parity.check(graph, own)
+        for text, second in zip(HARD, reversed(HARD), strict=True):
+            expected = theirs.encode(text, add_special_tokens=False)
+            assert own(text) == expected.ids
+            assert [*zip(*own.with_offsets(text)[1:], strict=True)] == expected.offsets
+            row = rows.pack(own, [own(text), own(second)], 10**6)
+            assert row.ids == theirs.encode(text, second).ids
+        formats.write(read, tmp_path / f"{number}", name)
+        read = formats.read(tmp_path / f"{number}")
+
+
+@pytest.mark.parametrize("made", KINDS)
+def test_words_of_lists_are_tokenized_as_transformers_does(made, tmp_path):
+    theirs = folder_of(tmp_path, made)
+    graph, own = both_of(formats.read(tmp_path))
+    words = ["The", "fox", "añ", "42", ""]
+    expected = [theirs.encode([word], is_pretokenized=True, add_special_tokens=False).ids for word in words]
+    assert [own.inside_text(word) for word in words] == expected
+    assert graph.inside_text(tf.constant(words)).to_list() == expected
+
+
+def test_offsets_in_bytes_and_parts_of_words(tmp_path):
+    folder_of(tmp_path)
+    graph, own = both_of(formats.read(tmp_path))
+    text = "naïve 42, Él"
+    ids, starts, ends = (each.to_list()[0] for each in graph.with_offsets([text], "byte"))
+    assert ids == own(text)
+    parts = [text.encode()[start:end].decode() for start, end in zip(starts, ends, strict=True)]
+    assert "".join(parts) == "naïve42,Él" and starts[-1] > len(text) - 2
+    tokens = own.with_offsets(text)
+    first = np.array([text[start - 1 : start] in ("", " ") or text[start] == "," for start in tokens.starts])
+    assert own.continues_word(tokens).tolist() == (~first).tolist()
+    flags = graph.continues_word(*map(tf.constant, (tokens.ids, *(np.array(x, np.int64) for x in tokens[1:]))))
+    assert flags.numpy().tolist() == (~first).tolist()
+
+
+def test_tokens_that_tokenizer_config_adds_are_found_as_their_flags_say(tmp_path):
+    flags = {"lstrip": True, "rstrip": False, "single_word": False, "normalized": False, "special": False}
+    number = folder_of(tmp_path / "first").get_vocab_size()
+    decoder = {str(number): {"content": "[E1]", **flags}}
+    theirs = folder_of(tmp_path / "second", settings={"added_tokens_decoder": decoder})
+    theirs.add_tokens([AddedToken("[E1]", lstrip=True, normalized=False)])
+    _, own = both_of(formats.read(tmp_path / "second"))
+    text = "the fox  [E1]ran"
+    assert own(text) == theirs.encode(text, add_special_tokens=False).ids and number in own(text)
+    decoder = {str(number + 1): {"content": "[E1]", **flags}}
+    folder_of(tmp_path / "third", settings={"added_tokens_decoder": decoder})
+    with pytest.raises(UserError, match=rf"id of the token '\[E1\]', which .* adds, is {number + 1}, and {number} by"):
+        formats.read(tmp_path / "third")
+
+
+@pytest.mark.parametrize(
+    "settings, reason",
+    [
+        (
+            {"mask_token": None, "cls_token": None},
+            r"does not name cls_token, mask_token, and tokenizer\.json has steps",
+        ),
+        ({"mask_token": "<other>", "added_tokens_decoder": {}}, None),
+        ({"padding_side": "left"}, "padding_side is 'left'"),
+        ({"tokenizer_class": "BertTokenizer"}, "unk_token is '<u>'"),
+    ],
+)
+def test_folders_that_do_not_say_it_all_are_errors(settings, reason, tmp_path):
+    folder_of(tmp_path, settings=settings)
+    if reason is None:  # transformers adds a token that the files name
+        assert formats.read(tmp_path).vocabulary[-1] == "<other>"
+        return
+    with pytest.raises(UserError, match=reason):
+        formats.read(tmp_path)
+
+
+def test_other_rows_are_errors_that_name_them(tmp_path):
+    tokenizer = folder_of(tmp_path)
+    tokenizer.post_processor = processors.TemplateProcessing("$A <e>", "$A <e> $B <e>", [("<e>", 3)])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(
+        UserError, match="post_processor makes the rows A <e>, A <e> B <e>; supported are <c> A <e> and"
+    ):
+        formats.read(tmp_path)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_exports_answer_as_the_folder_and_say_why_they_take_no_strings(kind, tmp_path):
+    folder_of(tmp_path / "source", kind=kind)
+    model, texts = bert_tf.load(str(tmp_path / "source")), ["The fox ran 42 miles.", "Él no se va", ""]
+
+    def answers(model):
+        if kind == "tags":
+            return model.entities(texts)
+        return [model.answer("Who ran?", text) for text in texts] if kind == "span" else model.predict(texts)
+
+    model.export(str(tmp_path / "export"), engines="none")
+    found = answers(bert_tf.load(str(tmp_path / "export")))
+    assert [*map(str, found)] == [*map(str, answers(model))] and len(found) == len(texts)
+    if kind != "classes":
+        return
+    signature = tf.saved_model.load(str(tmp_path / "export")).signatures["serving_default"]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="its SavedModel takes no strings: answer with bert_tf"):
+        signature(text_a=tf.constant(["a"]))
