@@ -45,6 +45,7 @@ from bert_tf.checkpoints import (  # noqa: E402
     torch_pickle,
 )
 from bert_tf.checkpoints.formats import huggingface  # noqa: E402
+from bert_tf.checkpoints.huggingface_folder import TokenizerFolder  # noqa: E402
 from bert_tf.config.bert_config import BertConfig  # noqa: E402
 from bert_tf.data import questions, tables  # noqa: E402
 from bert_tf.data.conll_files import ColumnLayout, ConllFile  # noqa: E402
@@ -267,7 +268,8 @@ def _n_best(path):
 
 def _tokenizer(path):
     folder = str(Path(path).parent)
-    huggingface_tokenizers.with_added_tokens(folder, huggingface_tokenizers.read(folder)[0])
+    files = TokenizerFolder(folder)
+    huggingface_tokenizers.with_added_tokens(files, huggingface_tokenizers.read(files)[0])
 
 
 def _tokenizer_config(path):
@@ -275,7 +277,7 @@ def _tokenizer_config(path):
     checkpoint_files.read_tokenizer_files(folder)
     checkpoint_files.read_special_tokens(folder)
     checkpoint_files.read_max_length(folder)
-    huggingface_tokenizers.read(folder)
+    huggingface_tokenizers.read(TokenizerFolder(folder))
 
 
 def _h5():

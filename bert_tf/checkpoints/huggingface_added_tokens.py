@@ -1,29 +1,17 @@
 """The tokens that `transformers` recognizes in texts by the files of a Hugging Face folder, and their ids."""
 
 import dataclasses
-import os
 from collections.abc import Collection, Iterator
 from typing import Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.huggingface_folder import CONFIG, TOKEN, TokenizerFolder, content_of
 from bert_tf.checkpoints.huggingface_kinds import KINDS
-from bert_tf.checkpoints.huggingface_rules import (
-    CONFIG,
-    JSON,
-    NAMES,
-    SENTENCEPIECE_FILES,
-    TOKEN,
-    content_of,
-    is_by_file,
-    lower_cases_first,
-    mask_takes_space,
-    special_files,
-)
+from bert_tf.checkpoints.huggingface_rules import SENTENCEPIECE_FILES, mask_takes_space
 from bert_tf.checkpoints.huggingface_wordpiece import OLDER
 from bert_tf.errors import UserError
-from bert_tf.runtime import files
 from bert_tf.runtime.lazy import module
-from bert_tf.runtime.settings import LIST, Settings, check, list_of, map_of, read_settings, shortened, whole
+from bert_tf.runtime.settings import Settings, check, list_of, map_of, read_settings, shortened, whole
 from bert_tf.text.byte_level import blanks_for_spaces, spaces_for_blanks
 from bert_tf.text.sentencepiece_model import added_pieces
 from bert_tf.text.tokenizer_settings import AddedToken
@@ -45,25 +33,25 @@ EXTRA = ("additional_special_tokens", "extra_special_tokens")
 Found = dict[str, tuple[AddedToken, int | None]]  # by content, with the id that a file gives it
 
 
-def extend(path: str, vocabulary: list[str]) -> tuple[list[str], tuple[str, ...]]:
+def extend(folder: TokenizerFolder, vocabulary: list[str]) -> tuple[list[str], tuple[str, ...]]:
     """A vocabulary with the tokens that the folder adds to it, such as [E1], and all that are recognized in texts.
 
     The settings of the vocabulary say how. Raises UserError if their ids do not follow those of the vocabulary.
     """
     kind, tokens = kind_of(vocabulary), list(vocabulary)
     if kind == LIBRARY:  # which adds them itself
-        return vocabulary, tuple(found_in(path, kind, vocabulary))
+        return vocabulary, tuple(found_in(folder, kind, vocabulary))
     if kind == DEBERTA_V2:  # whose [MASK] is one of those that are added
         tokens = tokens[: len(tokens) - (tokens[-1] == "[MASK]")]
     known = set(tokens)
-    found = found_in(path, kind, known)
+    found = found_in(folder, kind, known)
     number, added = len(known), []  # of the next token, as transformers counts: without repeated ones
     for token, declared in found.values():
         is_new = token.content not in known
         if is_new and (declared not in (None, number) or number < len(tokens)):
             raise UserError(
-                f"The ids of the tokens that {path} adds, such as {token.content!r}, do not follow its vocabulary of "
-                f"{len(vocabulary)} tokens: pass its vocab.txt with all of them, each once."
+                f"The ids of the tokens that {folder.path} adds, such as {token.content!r}, do not follow its "
+                f"vocabulary of {len(vocabulary)} tokens: pass its vocab.txt with all of them, each once."
             )
         if is_new:
             tokens.append(token.content)
@@ -75,36 +63,33 @@ def extend(path: str, vocabulary: list[str]) -> tuple[list[str], tuple[str, ...]
     return with_settings(with_tokens(vocabulary, tokens), settings), tuple(found)
 
 
-def found_in_lower_case(path: str, tokens: tuple[str, ...]) -> tuple[str, ...]:
+def found_in_lower_case(folder: TokenizerFolder, tokens: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the recognized tokens that are still found after sentence-transformers lower-cased the text."""
-    if not lower_cases_first(path):
+    if not folder.lower_cases_first:
         return tokens
     lower = [token for token in tokens if token == token.lower()]
     if lower:
         raise UserError(
-            f"{path} lower-cases texts by its sentence_bert_config.json and adds the token {lower[0]!r}: only added "
-            "tokens with capital letters, which are then never found, are supported there."
+            f"{folder.path} lower-cases texts by its sentence_bert_config.json and adds the token {lower[0]!r}: only "
+            "added tokens with capital letters, which are then never found, are supported there."
         )
     return ()
 
 
-def found_in(path: str, kind: str, known_tokens: Collection[str]) -> Found:
+def found_in(folder: TokenizerFolder, kind: str, known_tokens: Collection[str]) -> Found:
     """The tokens in the order in which transformers adds them; of those with the same content the first counts."""
     found: Found = {}
-    by_file = is_by_file(path)
-    config, names = read_settings(os.path.join(path, CONFIG)), read_settings(os.path.join(path, NAMES))
-    known = {content_of(token) for name in EXTRA for token in _extra(config, name)}
-    only_there = {content_of(token) for token in _extra(names, EXTRA[0])} - known  # transformers overlooks these
-    special = {text for text, _, _ in _named(path, kind, by_file)} - only_there
-    entries = _entries(path, special, kind)
-    if by_file:
-        file = os.path.join(path, JSON)
-        for number, token in _listed(file, read_settings(file).value("added_tokens", LIST, [])):
+    known = {content_of(token) for name in EXTRA for token in _extra(folder.config, name)}
+    only_there = {content_of(token) for token in _extra(folder.names, EXTRA[0])} - known  # transformers overlooks these
+    special = {text for text, _, _ in _named(folder, kind)} - only_there
+    entries = _entries(folder, special, kind)
+    if folder.is_by_file:
+        for number, token in _listed(folder.file, folder.added_tokens):
             found.setdefault(token.content, (token, number))
     for number, token in sorted(entries.items()):
         declared = found[token.content][1] if token.content in found else number
         found[token.content] = token, declared
-    for text, token, is_optional in _named(path, kind, by_file):
+    for text, token, is_optional in _named(folder, kind):
         if text not in found and (not is_optional or text in known_tokens):
             found[text] = token, None
     return found
@@ -117,23 +102,23 @@ def _extra(values: Settings, name: str) -> list[Any]:
     return check(values.source, name, listed, list_of(TOKEN, "tokens, texts or objects with their content"))
 
 
-def _entries(path: str, special: set[str], kind: str) -> dict[int, AddedToken]:
+def _entries(folder: TokenizerFolder, special: set[str], kind: str) -> dict[int, AddedToken]:
     """Tokens with ids, by these: of tokenizer_config.json, or else of the older files or of an XLNet's model.
 
     special: names of special tokens, which are not looked for in normalized texts.
     """
-    config, older, file = (os.path.join(path, name) for name in (CONFIG, OLDER, JSON))
-    decoder = read_settings(config).value("added_tokens_decoder", map_of(TOKEN, "tokens by their ids"))
+    config, older = folder.config, folder.place(OLDER)
+    decoder = config.value("added_tokens_decoder", map_of(TOKEN, "tokens by their ids"))
     if decoder is not None:
-        return dict(_listed(config, [{"id": _number(number), **_object(token)} for number, token in decoder.items()]))
+        own = [{"id": _number(number), **_object(token)} for number, token in decoder.items()]
+        return dict(_listed(str(config.source), own))
     entries = [
         {"content": token, "id": number, "special": token in special} for token, number in read_settings(older).items()
     ]
-    listed = [*_listed(older, entries), *_listed(file, read_settings(file).value("added_tokens", LIST, []))]
-    if kind == XLNET and not files.is_file(file):
-        file = os.path.join(path, SENTENCEPIECE_FILES[kind])
-        with files.open_binary(file) as opened:
-            listed += _listed(file, added_pieces(opened.read()))
+    listed = [*_listed(older, entries), *_listed(folder.file, folder.added_tokens)]
+    if kind == XLNET and not folder.has_steps:
+        name = SENTENCEPIECE_FILES[kind]
+        listed += _listed(folder.place(name), added_pieces(folder.read(name)))
     return dict(listed)
 
 
@@ -145,26 +130,26 @@ def _listed(file: str, entries: list[Any]) -> Iterator[tuple[int, AddedToken]]:
         yield number, _token(file, entry, is_special=entry.get("special") is True)
 
 
-def _named(path: str, kind: str, by_file: bool) -> Iterator[tuple[str, AddedToken, bool]]:
+def _named(folder: TokenizerFolder, kind: str) -> Iterator[tuple[str, AddedToken, bool]]:
     """Special tokens by their names in the files, or the class; optional ones count where the vocabulary has them."""
+    by_file = folder.is_by_file
     usual = {} if by_file else {f"{name}_token": text for name, text in KINDS[kind].special.items()}
-    file = os.path.join(path, CONFIG)
-    values = Settings(usual, file)
-    for file in special_files(path):
-        given = read_settings(file)
-        values = Settings({**values, **{name: value for name, value in given.items() if value is not None}}, file)
+    values = Settings(usual, folder.place(CONFIG))
+    for given in folder.special:
+        own = {name: value for name, value in given.items() if value is not None}
+        values = Settings({**values, **own}, given.source)
     extra: list[Any] = [] if by_file or any(name in values for name in EXTRA) else [*KINDS[kind].extra]
     extra += next((tokens for name in reversed(EXTRA) if (tokens := _extra(values, name))), [])  # the newer name counts
     named = {name: value for name, value in values.items() if name.endswith("_token")}
     for name, value in [*named.items(), *(("", value) for value in extra)]:
         text = content_of(value)
-        if name == "mask_token" and isinstance(value, str) and not by_file and mask_takes_space(path, kind):
+        if name == "mask_token" and isinstance(value, str) and not by_file and mask_takes_space(folder, kind):
             value = {"content": value, "lstrip": True}
         if isinstance(text, str) and text:
             is_optional = name in ("bos_token", "eos_token") and f"{name[:3]}" not in KINDS[kind].special
             yield (
                 text,
-                _token(file, value if isinstance(value, dict) else {"content": text}, is_special=True),
+                _token(str(values.source), value if isinstance(value, dict) else {"content": text}, is_special=True),
                 is_optional,
             )
 

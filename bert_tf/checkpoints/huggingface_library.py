@@ -6,13 +6,13 @@ import re
 from typing import Any
 
 from bert_tf.checkpoints import huggingface_added_tokens, huggingface_rules
+from bert_tf.checkpoints.huggingface_folder import BY_FILE, CONFIG, JSON, TOKEN, TokenizerFolder, content_of
 from bert_tf.checkpoints.huggingface_kinds import KINDS
-from bert_tf.checkpoints.huggingface_rules import CONFIG, JSON, TOKEN, content_of, rows_of, special_files
 from bert_tf.errors import UserError, reason_of
-from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_bytes, write_json
 from bert_tf.runtime.lazy import module
-from bert_tf.runtime.settings import Settings, read_settings
+from bert_tf.runtime.settings import Settings
+from bert_tf.text.byte_level import blanks_for_spaces, spaces_for_blanks
 from bert_tf.text.host_library import open_rules
 from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
 from bert_tf.text.vocabulary import LIBRARY, SubwordVocabulary, settings_of
@@ -22,79 +22,76 @@ NAMES = ("pad", "unk", "cls", "sep", "mask")
 WHITE = re.compile(r"\s")
 
 
-def read(path: str) -> SubwordVocabulary:
+def read(folder: TokenizerFolder) -> SubwordVocabulary:
     """The vocabulary of a folder whose tokenizer.json has every step, with the tokens that the other files add.
 
     Raises UserError for a file that the library cannot read, for special tokens without a name, and for other rows than
     [CLS] a [SEP] and [CLS] a [SEP] b [SEP], or with two separators between a and b.
     """
-    huggingface_rules.check(path, LIBRARY)
-    file = os.path.join(path, JSON)
+    huggingface_rules.check(folder, LIBRARY)
     try:
-        with files.open_binary(file) as opened:
-            library = open_rules(opened.read())
+        library = open_rules(folder.read(JSON))
     except Exception as error:  # the library raises that type
-        raise UserError(f"{file} cannot be read by the library tokenizers: {reason_of(error)}.") from None
-    _add(path, library)
-    names = _special_tokens(path)
+        raise UserError(f"{folder.file} cannot be read by the library tokenizers: {reason_of(error)}.") from None
+    _add(folder, library)
+    names = _special_tokens(folder)
     ids = library.get_vocab(with_added_tokens=True)
     if missing := next((name for name in names if name not in ids), None):
-        raise UserError(f"{path} names the special token {missing!r}, which is not in {JSON}: fetch the files again.")
+        raise UserError(
+            f"{folder.path} names the special token {missing!r}, which is not in {JSON}: fetch the files again."
+        )
     tokens = [f"[unused{number}]" for number in range(max(ids.values()) + 1)]
     for token, number in ids.items():
         tokens[number] = _written(token)
-    settings = TokenizerSettings(special_tokens=names, separators=_separators(path, names))
+    settings = TokenizerSettings(special_tokens=names, separators=_separators(folder, names))
     return SubwordVocabulary(tokens, LIBRARY, library.to_str().encode(), settings)
 
 
-def _add(path: str, library: Any) -> None:
+def _add(folder: TokenizerFolder, library: Any) -> None:
     """Adds the tokens of the other files of a folder, as transformers does."""
-    for token, declared in huggingface_added_tokens.found_in(path, LIBRARY, library.get_vocab()).values():
-        known = library.get_added_tokens_decoder().get(library.token_to_id(token.content))
+    for token, declared in huggingface_added_tokens.found_in(folder, LIBRARY, library.get_vocab()).values():
+        content = spaces_for_blanks(token.content)
+        known = library.get_added_tokens_decoder().get(library.token_to_id(content))
         own = known and AddedToken(
-            content=known.content,
+            content=token.content,
             **{name: getattr(known, name) for name in huggingface_added_tokens.FLAGS},
         )
         if own != token:
             is_special = known.special if known else not token.normalized
-            library.add_tokens([tokenizers.AddedToken(**_flags(token), special=is_special)])
-        if declared not in (None, number := library.token_to_id(token.content)):
+            library.add_tokens([tokenizers.AddedToken(content, **_flags(token), special=is_special)])
+        if declared not in (None, number := library.token_to_id(content)):
             raise UserError(
-                f"The id of the token {token.content!r}, which {path} adds, is {declared}, and {number} by its {JSON}: "
-                "fetch the files again."
+                f"The id of the token {token.content!r}, which {folder.path} adds, is {declared}, and {number} by its "
+                f"{JSON}: fetch the files again."
             )
 
 
 def _flags(token: AddedToken) -> dict[str, Any]:
     values = dataclasses.asdict(token)
-    return {name: values[name] for name in ("content", *huggingface_added_tokens.FLAGS)}
+    return {name: values[name] for name in huggingface_added_tokens.FLAGS}
 
 
-def _special_tokens(path: str) -> tuple[str, ...]:
+def _special_tokens(folder: TokenizerFolder) -> tuple[str, ...]:
     """The tokens for padding, unknown words, the start of a row, the end of a segment, and masks."""
-    values: dict[str, Any] = {}
-    for file in special_files(path):
-        given = read_settings(file)
-        values |= {name: value for name, value in given.items() if value is not None}
-    named = Settings(values, os.path.join(path, CONFIG))
+    values = {name: value for given in folder.special for name, value in given.items() if value is not None}
+    named = Settings(values, folder.place(CONFIG))
     found = {name: content_of(named.value(f"{name}_token", TOKEN)) for name in NAMES}
     if missing := [f"{name}_token" for name, token in found.items() if not token]:
         raise UserError(
-            f"{named.source} does not name {', '.join(missing)}, and {JSON} has steps for which the names are needed: "
-            "add them."
+            f"{named.source} does not name {', '.join(missing)}, and the steps of {JSON} need them: add them."
         )
     return tuple(found.values())
 
 
-def _separators(path: str, names: tuple[str, ...]) -> int:
+def _separators(folder: TokenizerFolder, names: tuple[str, ...]) -> int:
     """The separators between two texts in the rows that a post_processor makes."""
-    special, rows = dict(zip(NAMES, names, strict=True)), rows_of(path)
+    special, rows = dict(zip(NAMES, names, strict=True)), folder.rows
     for count in (1, 2):
         if rows in dataclasses.replace(KINDS[LIBRARY], special=special, separators=count).known_rows:
             return count
     _, _, cls, sep, _ = names
     raise UserError(
-        f"{os.path.join(path, JSON)}: post_processor makes the rows {', '.join(rows)}; supported are {cls} A {sep} and "
+        f"{folder.file}: post_processor makes the rows {', '.join(rows)}; supported are {cls} A {sep} and "
         f"{cls} A {sep} B {sep}, with one or two {sep} between A and B."
     )
 
@@ -103,6 +100,8 @@ def _written(token: str) -> str:
     """A token as a line of a vocab.txt, which cannot have white space at its ends."""
     if token == token.strip() and "\n" not in token:
         return token
+    if set(token) == {" "}:
+        return blanks_for_spaces(token)
     return WHITE.sub(lambda found: f"\\u{ord(found[0]):04x}", token)
 
 
@@ -111,4 +110,4 @@ def write(folder: str, vocabulary: SubwordVocabulary, settings: dict[str, Any]) 
     names = zip(NAMES, settings_of(vocabulary).special_tokens, strict=True)
     special = {f"{name}_token": token for name, token in names}
     write_bytes(os.path.join(folder, JSON), vocabulary.rules)
-    write_json(os.path.join(folder, CONFIG), {"tokenizer_class": huggingface_rules.BY_FILE[0], **special, **settings})
+    write_json(os.path.join(folder, CONFIG), {"tokenizer_class": BY_FILE[0], **special, **settings})

@@ -4,15 +4,14 @@ AutoTokenizer of transformers 5 makes a BertTokenizer or RobertaTokenizer anew f
 tokenizer_config.json; for PreTrainedTokenizerFast every step comes from tokenizer.json.
 """
 
-import os
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from bert_tf.checkpoints import torch_folders
+from bert_tf.checkpoints.huggingface_folder import BY_FILE, TOKEN, TokenizerFolder, content_of
 from bert_tf.checkpoints.huggingface_kinds import KINDS, TokenizerLayout, Values, described, steps_of
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
-from bert_tf.runtime.settings import FLAG, LIST, TEXT, TEXTS, Kind, read_settings, shortened, whole
+from bert_tf.runtime.settings import TEXT, TEXTS, shortened, whole
 from bert_tf.text.sentencepiece_model import FAIRSEQ
 from bert_tf.text.vocabulary import (
     BERT_BYTE_BPE,
@@ -25,8 +24,6 @@ from bert_tf.text.vocabulary import (
     XLNET,
 )
 
-JSON, CONFIG, NAMES = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
-BY_FILE = ("PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend")  # tokenizer.json says all of it
 SENTENCEPIECE_FILES = {kind: layout.file for kind, layout in KINDS.items() if layout.file}
 BY_MODEL = {"WordPiece": WORDPIECE, "BPE": BYTE_BPE, "Unigram": ""}  # types in tokenizer.json; "": `_unigram_kind`
 # Settings that change tokens, with the values that change none.
@@ -47,13 +44,10 @@ INPUT, FIRST_WITHOUT = "token_type_ids", 5  # general tokenizers of this version
 MAX_SHOWN = 2  # supported values that an error names
 
 
-class OtherSteps(UserError):
-    """A tokenizer.json, which has every step of its tokenizer, has others than the kinds of this package."""
-
-
-def check(path: str, kind: str) -> None:
+def check(folder: TokenizerFolder, kind: str) -> None:
     """Raises UserError for a class or a setting of a folder that would give other tokens than this package's."""
-    layout, name, config = KINDS[kind], _class(path), os.path.join(path, CONFIG)
+    layout, name, path, values = KINDS[kind], folder.class_name, folder.path, folder.config
+    config = str(values.source)
     if name is not None and name not in (*BY_FILE, *layout.class_names):
         known = sorted({each for known in KINDS.values() for each in known.class_names})
         why = "for its files, of another kind" if name in known else f"here; supported are {', '.join(known)}"
@@ -65,43 +59,41 @@ def check(path: str, kind: str) -> None:
             f"{path} has the SentencePiece model {others[0]}; supported are those of ALBERT and XLNet, spiece.model, "
             "of XLM-RoBERTa, sentencepiece.bpe.model, and of DeBERTa-v2 and -v3, spm.model."
         )
-    values = read_settings(config)
     _check_values(config, "", values, {**HARMLESS, **layout.settings})
-    if (
-        kind in (WORDPIECE, SENTENCEPIECE, LIBRARY) and values.get("padding_side") == "left"
-    ):  # others count from the text
+    counts_from_row = kind in (WORDPIECE, SENTENCEPIECE, LIBRARY)  # others count positions from the text
+    if counts_from_row and values.get("padding_side") == "left":
         raise UserError(
             f"{config}: padding_side is 'left', with which the positions of a text depend on the texts beside it; "
             "supported is 'right'."
         )
-    _check_names(path, layout)
-    if kind == SENTENCEPIECE and not is_by_file(path):
+    _check_names(folder, layout)
+    if kind == SENTENCEPIECE and not folder.is_by_file:
         keeps = (True,) if values.get("do_lower_case") is False else (None, False)
         _check_value(config, "keep_accents", values.get("keep_accents"), keeps)
-    if kind not in (WORDPIECE, MPNET) and lower_cases_first(path):
+    if kind not in (WORDPIECE, MPNET) and folder.lower_cases_first:
         raise UserError(
             f"{path} lower-cases texts by its sentence_bert_config.json: supported is that for WordPiece alone."
         )
-    if files.is_file(os.path.join(path, JSON)):
-        _check_json(path, kind)
+    if folder.has_steps:
+        _check_json(folder, kind)
 
 
-def segments_of(path: str, kind: str) -> tuple[str, str]:
+def segments_of(folder: TokenizerFolder, kind: str) -> tuple[str, str]:
     """The segments that transformers gives a pair, "one" or "two", and a sentence if its versions differ.
 
     By model_input_names, else by the class of the tokenizer and the version in config.json, without one by version 4.
     """
-    layout, name, by_file = KINDS[kind], _class(path), is_by_file(path)
-    rows = rows_of(path) if by_file else layout.rows
+    layout, name, by_file = KINDS[kind], folder.class_name, folder.is_by_file
+    rows = folder.rows if by_file else layout.rows
     if not any(":" in row for row in rows) or not (by_file or layout.has_segments):
         return "one", ""
-    if (names := read_settings(os.path.join(path, CONFIG)).value("model_input_names", TEXTS)) is not None:
+    if (names := folder.config.value("model_input_names", TEXTS)) is not None:
         return "two" if INPUT in names else "one", ""
     if name in [f"{each}Tokenizer" for each in layout.one_segment.split()]:
         return "one", ""
     if not (by_file or layout.differs):
         return "two", ""
-    version = torch_folders.settings(path).value("transformers_version", TEXT) or ""
+    version = folder.model.value("transformers_version", TEXT) or ""
     major = version.partition(".")[0]
     segments, other = ("one", "two") if major.isdecimal() and int(major) >= FIRST_WITHOUT else ("two", "one")
     whose = "<cls> and the second text of a pair" if layout.ends_in_cls else "the second text of a pair"
@@ -110,27 +102,6 @@ def segments_of(path: str, kind: str) -> tuple[str, str]:
         f"This model is read with segments={segments}, as config.json names {version or 'no version'}; pass "
         f"segments={other} if it was trained with {other}"
     )
-
-
-def lower_cases_first(path: str) -> bool:
-    """Returns whether sentence-transformers lower-cases a text before its tokenizer gets it."""
-    folders = (path, os.path.dirname(path))  # an encoder may have a folder of its own
-    if not any(files.is_file(os.path.join(folder, "modules.json")) for folder in folders):
-        return False
-    names = [name for name in files.names(path) if name.startswith("sentence_") and name.endswith("_config.json")]
-    return any(read_settings(os.path.join(path, name)).value("do_lower_case", FLAG) for name in names)
-
-
-def is_by_file(path: str) -> bool:
-    """Returns whether tokenizer.json says every step."""
-    return _class(path) in BY_FILE and files.is_file(os.path.join(path, JSON))
-
-
-def _class(path: str) -> str | None:
-    """The class of the tokenizer, as the files name it, None if they do not; without "Fast"."""
-    name = read_settings(os.path.join(path, CONFIG)).value("tokenizer_class", TEXT)
-    name = name or torch_folders.settings(path).value("tokenizer_class", TEXT)
-    return name if name is None or name in BY_FILE else name.removesuffix("Fast")
 
 
 def _check_value(
@@ -156,71 +127,52 @@ def _check_values(
         _check_value(file, f"{prefix}{name}", values.get(name), (None, *known), error)
 
 
-def _check_names(path: str, layout: TokenizerLayout) -> None:
+def _check_names(folder: TokenizerFolder, layout: TokenizerLayout) -> None:
     """Raises UserError for special tokens with other names than this package's."""
-    for file in special_files(path):
-        values = read_settings(file)
+    for values in folder.special:
         for name, expected in layout.special.items():
             value = content_of(values.value(f"{name}_token", TOKEN))
             if value not in (None, expected):
-                raise _error(path)(
-                    f"{file}: {name}_token is {shortened(value)}; special tokens with other names than {expected!r} "
-                    "are not supported."
+                raise folder.error(
+                    f"{values.source}: {name}_token is {shortened(value)}; special tokens with other names than "
+                    f"{expected!r} are not supported."
                 )
 
 
-def special_files(path: str) -> list[str]:
-    """The files that name special tokens; special_tokens_map.json only without the newer added_tokens_decoder."""
-    config, older = os.path.join(path, CONFIG), os.path.join(path, NAMES)
-    return [config] if "added_tokens_decoder" in read_settings(config) else [config, older]
-
-
-def content_of(token: Any) -> Any:
-    """The text of a token that is a text or an object with flags."""
-    return token.get("content") if isinstance(token, dict) else token
-
-
-TOKEN: Kind[Any] = Kind(
-    "a token, a text or an object with its content", lambda value: isinstance(content_of(value), str)
-)
-
-
-def model_of(path: str) -> str | None:
+def model_of(folder: TokenizerFolder) -> str | None:
     """The kind of tokenizer that a folder has by the model in tokenizer.json, or by the file of a SentencePiece model.
 
     None without either. Raises UserError for a model that is not supported.
     """
-    file = os.path.join(path, JSON)
-    by_file = (kind for kind, name in SENTENCEPIECE_FILES.items() if files.is_file(os.path.join(path, name)))
+    by_file = (kind for kind, name in SENTENCEPIECE_FILES.items() if folder.has(name))
     if (kind := next(by_file, None)) is not None:
-        return XLNET if kind == SENTENCEPIECE and _is_xlnet(file, path) else kind
-    return _model_in(file, path)
+        return XLNET if kind == SENTENCEPIECE and _is_xlnet(folder) else kind
+    return _model_in(folder)
 
 
-def _is_xlnet(file: str, path: str) -> bool:
+def _is_xlnet(folder: TokenizerFolder) -> bool:
     """Returns whether a folder with spiece.model is that of an XLNet, not of an ALBERT."""
-    name = _class(path) or _default_class(path)
-    return name == "XLNetTokenizer" or name in BY_FILE and _model_in(file, path) == XLNET
+    name = folder.likely_class
+    return name == "XLNetTokenizer" or name in BY_FILE and _model_in(folder) == XLNET
 
 
-def _model_in(file: str, path: str) -> str | None:
+def _model_in(folder: TokenizerFolder) -> str | None:
     """The kind of tokenizer of a tokenizer.json; None without the file or a model in it."""
-    content = read_settings(file)
-    model = content.inside("model")
+    model = folder.steps.inside("model")
     if not model:
         return None
     vocab = model.get("vocab")
     guess = "Unigram" if isinstance(vocab, list) else "BPE" if "merges" in model else "WordPiece"  # of old files
     name = model.value("type", TEXT, guess)
     if name not in BY_MODEL:
-        raise _error(path)(f"{file}: model.type is {name!r}; supported are {', '.join(BY_MODEL)}.")
-    added = {token.value("content", TEXT) for token in content.each("added_tokens")}
-    return BY_MODEL[name] or _unigram_kind(path, vocab, added)
+        raise folder.error(f"{folder.file}: model.type is {name!r}; supported are {', '.join(BY_MODEL)}.")
+    added = {token.value("content", TEXT) for token in folder.steps.each("added_tokens")}
+    return BY_MODEL[name] or _unigram_kind(folder, vocab, added)
 
 
-def _unigram_kind(path: str, vocab: Any, added: set[Any]) -> str:
+def _unigram_kind(folder: TokenizerFolder, vocab: Any, added: set[Any]) -> str:
     """The kind of tokenizer with a unigram model: by the class that the files name, else by its special tokens."""
-    name, kinds = _class(path) or _default_class(path), {kind: KINDS[kind] for kind in SENTENCEPIECE_FILES}
+    name, kinds = folder.likely_class, {kind: KINDS[kind] for kind in SENTENCEPIECE_FILES}
     by_class = next((kind for kind, layout in kinds.items() if name in layout.class_names), None)
     entries = vocab if isinstance(vocab, list) else ()
     tokens = {entry[0] for entry in entries if isinstance(entry, list) and entry and isinstance(entry[0], str)}
@@ -228,36 +180,25 @@ def _unigram_kind(path: str, vocab: Any, added: set[Any]) -> str:
     return by_class or next(by_tokens, SENTENCEPIECE)
 
 
-def mask_takes_space(path: str, kind: str) -> bool:
+def mask_takes_space(folder: TokenizerFolder, kind: str) -> bool:
     """Returns whether the class of the tokenizer lets a mask token that files name as text take space before it."""
-    return kind in (MPNET, XLNET) or kind == XLM_ROBERTA and fairseq_class(path) == "CamembertTokenizer"
+    return kind in (MPNET, XLNET) or kind == XLM_ROBERTA and fairseq_class(folder) == "CamembertTokenizer"
 
 
-def is_mpnet(path: str) -> bool:
-    """Returns whether the tokenizer of a folder with WordPiece has the special tokens and rows of MPNet."""
-    return (_class(path) or _default_class(path)) == "MPNetTokenizer"
-
-
-def fairseq_class(path: str) -> str:
+def fairseq_class(folder: TokenizerFolder) -> str:
     """The class of transformers that says how fairseq numbered the pieces of the SentencePiece model of a folder."""
-    return next((name for name in (_class(path), _default_class(path)) if name in FAIRSEQ), "XLMRobertaTokenizer")
+    return next((name for name in (folder.class_name, folder.default_class) if name in FAIRSEQ), "XLMRobertaTokenizer")
 
 
-def _default_class(path: str) -> str:
-    model = torch_folders.settings(path).value("model_type", TEXT, "")
-    names = {"mpnet": "MPNetTokenizer", "camembert": "CamembertTokenizer", "xlnet": "XLNetTokenizer"}
-    return names.get(model, "")
-
-
-def _check_json(path: str, kind: str) -> None:
+def _check_json(folder: TokenizerFolder, kind: str) -> None:
     """Raises UserError if tokenizer.json has other steps; those that the class would choose may differ."""
-    file, layout, by_file = os.path.join(path, JSON), KINDS[kind], is_by_file(path)
-    content, error = read_settings(file), _error(path)
-    model = None if kind == LIBRARY else _model_in(file, path)
+    file, layout, by_file = folder.file, KINDS[kind], folder.is_by_file
+    content, error = folder.steps, folder.error
+    model = None if kind == LIBRARY else _model_in(folder)
     same = {MPNET: WORDPIECE, BERT_BYTE_BPE: BYTE_BPE}.get(kind, kind)
     if model not in (None, same):
         raise UserError(
-            f"{file} has a tokenizer of the kind {model}, the other files of {path} one of the kind {kind}."
+            f"{file} has a tokenizer of the kind {model}, the other files of {folder.path} one of the kind {kind}."
         )
     if model is not None:
         values = content.inside("model")
@@ -274,32 +215,7 @@ def _check_json(path: str, kind: str) -> None:
     if model is not None or kind == LIBRARY:
         _check_values(file, "model.", content.inside("model"), layout.options, error)
     if by_file and kind != LIBRARY:
-        _check_value(file, "post_processor", rows_of(path), layout.known_rows, error)
+        _check_value(file, "post_processor", folder.rows, layout.known_rows, error)
     _check_value(
         file, "truncation.direction", content.inside("truncation").value("direction", TEXT, "Right"), ("Right",)
     )
-
-
-def _error(path: str) -> type[UserError]:
-    """The error for steps that are not of this package's kinds: the library `tokenizers` has those of a file."""
-    return OtherSteps if is_by_file(path) else UserError
-
-
-def rows_of(path: str) -> tuple[str, ...]:
-    """The rows of a text and of a pair by the post_processor, with :1 at tokens of the second segment."""
-    processor = read_settings(os.path.join(path, JSON)).inside("post_processor")
-    kind = processor.value("type", TEXT, "none")
-    if kind == "TemplateProcessing":
-        rows = [[piece.inside(next(iter(piece), "")) for piece in processor.each(name)] for name in ("single", "pair")]
-        pairs = [
-            [(piece.value("id", TEXT, "none"), piece.value("type_id", whole(0), 0)) for piece in row] for row in rows
-        ]
-    elif kind in ("BertProcessing", "RobertaProcessing"):
-        cls, sep = (str(next(iter(processor.value(name, LIST, [])), None)) for name in ("cls", "sep"))
-        second, between = (0, [sep, sep]) if kind == "RobertaProcessing" else (1, [sep])
-        single = [(token, 0) for token in (cls, "A", sep)]
-        pair = [*single[:2], *((token, 0) for token in between), ("B", second), (sep, second)]
-        pairs = [single, pair]
-    else:
-        return (kind,)
-    return tuple(" ".join(f"{token}:{n}" if n else token for token, n in row) for row in pairs)

@@ -14,12 +14,13 @@ from bert_tf.checkpoints import (
 )
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import MAX_LENGTH, in_order_of_ids, write_tokenizer_files
+from bert_tf.checkpoints.huggingface_folder import CONFIG, JSON, OtherSteps, TokenizerFolder
 from bert_tf.checkpoints.huggingface_kinds import KINDS
 from bert_tf.errors import UserError
-from bert_tf.runtime import files, json_files
+from bert_tf.runtime import json_files
 from bert_tf.runtime.atomic_files import write_bytes, write_json
 from bert_tf.runtime.lazy import module
-from bert_tf.runtime.settings import FLAG, LIST, OBJECT, TEXT, read_settings, shortened
+from bert_tf.runtime.settings import FLAG, LIST, OBJECT, TEXT, Settings, read_settings, shortened
 from bert_tf.text import byte_level, sentencepiece_model
 from bert_tf.text.special_tokens import SETTING
 from bert_tf.text.vocabulary import (
@@ -40,9 +41,10 @@ from bert_tf.text.vocabulary import (
 )
 
 tokenizers = module("tokenizers")
+VOCAB = "vocab.json"
 
 
-def read(path: str) -> tuple[list[str] | None, bool | None]:
+def read(folder: TokenizerFolder) -> tuple[list[str] | None, bool | None]:
     """The vocabulary with its settings, and the casing; None for what the files do not say.
 
     From `tokenizer.json` first, as transformers. Steps of such a file that this package does not have itself are
@@ -50,55 +52,53 @@ def read(path: str) -> tuple[list[str] | None, bool | None]:
     setting that would give other tokens, see `huggingface_rules`.
     """
     try:
-        return _own(path)
-    except huggingface_rules.OtherSteps:
-        return huggingface_library.read(path), False
+        return _own(folder)
+    except OtherSteps:
+        return huggingface_library.read(folder), False
 
 
-def _own(path: str) -> tuple[list[str] | None, bool | None]:
+def _own(folder: TokenizerFolder) -> tuple[list[str] | None, bool | None]:
     """`read` for the kinds of tokenizers of this package; raises OtherSteps for others in a tokenizer.json."""
-    if (tokens := _byte_bpe(path)) is not None:
-        huggingface_rules.check(path, tokens.kind)
-        check_special_tokens(tokens, path)
+    if (tokens := _byte_bpe(folder)) is not None:
+        huggingface_rules.check(folder, tokens.kind)
+        check_special_tokens(tokens, folder.path)
         return tokens, False
-    kind = huggingface_rules.model_of(path)
+    kind = huggingface_rules.model_of(folder)
     if kind is not None and kind in huggingface_rules.SENTENCEPIECE_FILES:
-        huggingface_rules.check(path, kind)
-        return _sentencepiece(path, kind)
-    return huggingface_wordpiece.read(path, kind)
+        huggingface_rules.check(folder, kind)
+        return _sentencepiece(folder, kind)
+    return huggingface_wordpiece.read(folder, kind)
 
 
-def _sentencepiece(path: str, kind: str) -> tuple[list[str], bool]:
+def _sentencepiece(folder: TokenizerFolder, kind: str) -> tuple[list[str], bool]:
     """The vocabulary and casing of a kind of SentencePiece: of tokenizer.json first, as transformers."""
-    model, file = (
-        os.path.join(path, name) for name in (huggingface_rules.SENTENCEPIECE_FILES[kind], huggingface_rules.JSON)
-    )
-    lower_case = read_settings(os.path.join(path, huggingface_rules.CONFIG)).value("do_lower_case", FLAG)
-    is_lower = True
-    if not files.is_file(file):
-        with files.open_binary(model) as opened:
-            content = opened.read()
+    name, lower_case = huggingface_rules.SENTENCEPIECE_FILES[kind], folder.config.value("do_lower_case", FLAG)
+    model, is_lower = folder.place(name), True
+    if not folder.has_steps:
+        content = folder.read(name)
         if kind == SENTENCEPIECE:
             tokens = sentencepiece_model.tokens_of(content, model)
         elif kind in (DEBERTA_V2, XLNET):
             made = sentencepiece_model.of_deberta if kind == DEBERTA_V2 else sentencepiece_model.of_xlnet
             tokens = made(content, model)
         else:
-            tokens = sentencepiece_model.with_fairseq_ids(content, model, huggingface_rules.fairseq_class(path))
+            tokens = sentencepiece_model.with_fairseq_ids(content, model, huggingface_rules.fairseq_class(folder))
     else:
-        model = file
-        tokens, is_lower = sentencepiece_model.from_tokenizer_json(read_settings(file), kind)
+        model = folder.file
+        tokens, is_lower = sentencepiece_model.from_tokenizer_json(folder.steps, kind)
     check_special_tokens(tokens, model)
     if kind != SENTENCEPIECE:
         return tokens, False
-    return tokens, is_lower if lower_case is None or huggingface_rules.is_by_file(path) else lower_case
+    return tokens, is_lower if lower_case is None or folder.is_by_file else lower_case
 
 
-def with_added_tokens(path: str, vocabulary: list[str] | None) -> tuple[list[str] | None, tuple[str, ...]]:
+def with_added_tokens(
+    folder: TokenizerFolder, vocabulary: list[str] | None
+) -> tuple[list[str] | None, tuple[str, ...]]:
     """A vocabulary with the tokens that the folder adds after it, such as [E1]; and all that texts may hold."""
     if vocabulary is None:
         return None, ()
-    return huggingface_added_tokens.extend(path, vocabulary)
+    return huggingface_added_tokens.extend(folder, vocabulary)
 
 
 def _without_added(tokens: list[str]) -> list[str]:
@@ -119,35 +119,31 @@ def as_long_as_table(vocabulary: list[str] | None, size: int) -> list[str] | Non
     return with_tokens(vocabulary, [*vocabulary, *others])
 
 
-def _byte_bpe(path: str) -> SubwordVocabulary | None:
+def _byte_bpe(folder: TokenizerFolder) -> SubwordVocabulary | None:
     """The vocabulary of a byte-level BPE; None if the folder has another tokenizer, or none."""
-    vocab, merges = os.path.join(path, "vocab.json"), os.path.join(path, RULES[BYTE_BPE])
-    file = os.path.join(path, "tokenizer.json")
-    if files.is_file(vocab) and files.is_file(merges):
-        ids: dict[str, Any] = read_settings(vocab)
-        with files.open_binary(merges) as lines:
-            rules = lines.read()
-    elif read_settings(file).inside("model").get("type") == "BPE":
-        vocab, ids = file, read_settings(file).inside("model").value("vocab", OBJECT, {})
-        rules = _merges_in(file)
-        added = {
-            token.value("content", TEXT, ""): token.get("id") for token in read_settings(file).each("added_tokens")
-        }
-        if "[MASK]" in added and huggingface_rules.is_by_file(path):  # whose special tokens are not others
+    model = folder.steps.inside("model")
+    if folder.has(VOCAB) and folder.has(RULES[BYTE_BPE]):
+        file = folder.place(VOCAB)
+        ids: dict[str, Any] = read_settings(file)
+        rules = folder.read(RULES[BYTE_BPE])
+    elif model.get("type") == "BPE":
+        file, ids, rules = folder.file, model.value("vocab", OBJECT, {}), _merges_in(model)
+        added = {token.value("content", TEXT, ""): token.get("id") for token in folder.steps.each("added_tokens")}
+        if "[MASK]" in added and folder.is_by_file:  # whose special tokens are not others
             ids = {byte_level.blanks_for_spaces(token): number for token, number in {**ids, **added}.items()}
             return SubwordVocabulary(in_order_of_ids(ids, file), BERT_BYTE_BPE, rules)
     else:
         return None
-    return SubwordVocabulary(in_order_of_ids(ids, vocab), BYTE_BPE, rules)
+    return SubwordVocabulary(in_order_of_ids(ids, file), BYTE_BPE, rules)
 
 
-def _merges_in(file: str) -> bytes:
-    """The merges of a `tokenizer.json` as the content of a merges.txt; UserError unless each is a pair of tokens."""
-    merges = read_settings(file).inside("model").value("merges", LIST, [])
+def _merges_in(model: Settings) -> bytes:
+    """The merges of a tokenizer.json as the content of a merges.txt; UserError unless each is a pair of tokens."""
+    merges = model.value("merges", LIST, [])
     pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in merges]  # texts in older files
     for pair in pairs:
         if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(token, str) for token in pair)):
-            raise UserError(f"{file}: model.merges holds {shortened(pair)}; expected pairs of tokens.")
+            raise UserError(f"{model.source}: model.merges holds {shortened(pair)}; expected pairs of tokens.")
     return byte_level.format_merges(pairs).encode()
 
 
@@ -214,7 +210,7 @@ def _write_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[str, 
     sep, cls = ((names[name], ids[names[name]]) for name in ("sep", "cls"))
     if tokens.kind == BYTE_BPE:
         tokenizer.post_processor = tokenizers.processors.RobertaProcessing(sep, cls, add_prefix_space=False)
-        write_json(os.path.join(folder, "vocab.json"), ids)
+        write_json(os.path.join(folder, VOCAB), ids)
         write_bytes(os.path.join(folder, RULES[BYTE_BPE]), tokens.rules)
         about: dict[str, Any] = {"tokenizer_class": "RobertaTokenizer"}
     else:
@@ -222,8 +218,8 @@ def _write_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[str, 
         rows = {"single": "[CLS] $A [SEP]", "pair": "[CLS] $A [SEP] $B [SEP]"}
         tokenizer.post_processor = tokenizers.processors.TemplateProcessing(**rows, special_tokens=[cls, sep])
         about = _by_file(tokens.kind)
-    tokenizer.save(os.path.join(folder, huggingface_rules.JSON))
-    write_json(os.path.join(folder, huggingface_rules.CONFIG), {**about, **settings})
+    tokenizer.save(os.path.join(folder, JSON))
+    write_json(os.path.join(folder, CONFIG), {**about, **settings})
 
 
 def _by_file(kind: str) -> dict[str, str]:

@@ -1,16 +1,16 @@
 """WordPiece in a Hugging Face folder: vocab.txt or tokenizer.json, and how the text before it is normalized."""
 
 import dataclasses
-import os
+from typing import Any
 
 from bert_tf.checkpoints import huggingface_rules
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import in_order_of_ids
+from bert_tf.checkpoints.huggingface_folder import CONFIG, TokenizerFolder
 from bert_tf.checkpoints.huggingface_kinds import steps_of
-from bert_tf.checkpoints.huggingface_rules import CONFIG, JSON
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
-from bert_tf.runtime.settings import FLAG, OBJECT, read_settings, whole
+from bert_tf.runtime.settings import FLAG, OBJECT, Settings, whole
 from bert_tf.text.sentencepiece_model import SPACE
 from bert_tf.text.tokenizer_settings import MAX_WORD_CHARACTERS, TokenizerSettings
 from bert_tf.text.vocabulary import MPNET, WORDPIECE, check_special_tokens, settings_of, with_settings
@@ -26,54 +26,51 @@ NAMES = {  # entries of tokenizer_config.json -> names in the normalizer of toke
 }
 
 
-def read(path: str, model: str | None) -> tuple[list[str] | None, bool | None]:
+def read(folder: TokenizerFolder, model: str | None) -> tuple[list[str] | None, bool | None]:
     """The vocabulary with its settings, and the casing; None for what the files do not say.
 
     model: the kind of tokenizer whose model tokenizer.json has.
     """
-    file, is_mpnet = os.path.join(path, JSON), huggingface_rules.is_mpnet(path)
-    huggingface_rules.check(path, MPNET if is_mpnet else WORDPIECE)
-    listed = os.path.join(path, "vocab.txt")
+    is_mpnet, listed = folder.likely_class == "MPNetTokenizer", folder.place("vocab.txt")
+    huggingface_rules.check(folder, MPNET if is_mpnet else WORDPIECE)
     lines = read_lines(listed, settings=TokenizerSettings(is_mpnet=is_mpnet)) if files.exists(listed) else None
     vocabulary = lines
-    if vocabulary is not None and model is None and files.is_file(os.path.join(path, OLDER)):
+    if vocabulary is not None and model is None and folder.has(OLDER):
         vocabulary = [*vocabulary, *[""] * _blank_lines(listed)]
-    if model == WORDPIECE and (
-        vocabulary is None or read_settings(file).inside("model").value("vocab", OBJECT) is not None
-    ):
-        vocabulary = _vocabulary_in(file, vocabulary)
-    lower_case, settings = _settings(path)
+    ids = folder.steps.inside("model").value("vocab", OBJECT) if model == WORDPIECE else None
+    if model == WORDPIECE and (vocabulary is None or ids is not None):
+        vocabulary = _vocabulary_in(folder, ids, vocabulary)
+    lower_case, settings = _settings(folder)
     settings = dataclasses.replace(settings, is_mpnet=is_mpnet)
     lower_case = True if is_mpnet and lower_case is None else lower_case
     if vocabulary is None:
         return None, lower_case
-    _check_words(path, vocabulary)
+    _check_words(folder.path, vocabulary)
     tokens = with_settings(vocabulary, settings)
     if model == WORDPIECE and vocabulary is not lines:
-        check_special_tokens(tokens, file)
+        check_special_tokens(tokens, folder.file)
     return tokens, lower_case
 
 
-def _settings(path: str) -> tuple[bool | None, TokenizerSettings]:
+def _settings(folder: TokenizerFolder) -> tuple[bool | None, TokenizerSettings]:
     """Returns whether the tokenizer of a folder lower-cases, None if no file says it, and its settings."""
-    file, config = os.path.join(path, JSON), os.path.join(path, CONFIG)
-    normalizer, limit = _normalizer(file), None
-    if normalizer and not files.is_file(config):
+    normalizer, limit = _normalizer(folder.steps), None
+    if normalizer and not folder.has(CONFIG):
         for ours, (theirs, usual) in NAMES.items():
             if normalizer[ours] not in usual:
                 raise UserError(
-                    f"{file} has another normalizer.{theirs} than transformers uses if there is no {CONFIG}: write "
-                    f"one beside it with the {ours} that the model was trained with."
+                    f"{folder.file} has another normalizer.{theirs} than transformers uses if there is no {CONFIG}: "
+                    f"write one beside it with the {ours} that the model was trained with."
                 )
-    if normalizer and huggingface_rules.is_by_file(path):
+    if normalizer and folder.is_by_file:
         values = normalizer
-        limit = read_settings(file).inside("model").value("max_input_chars_per_word", whole(1, MAX_UNSIGNED))
+        limit = folder.steps.inside("model").value("max_input_chars_per_word", whole(1, MAX_UNSIGNED))
     else:
-        values = {name: read_settings(config).value(name, FLAG) for name in NAMES}
-        if values["do_lower_case"] is None and files.is_file(file):
+        values = {name: folder.config.value(name, FLAG) for name in NAMES}
+        if values["do_lower_case"] is None and folder.has_steps:
             values["do_lower_case"] = True
     lower_case, strips = values["do_lower_case"], values["strip_accents"]
-    if lower_case is not True and huggingface_rules.lower_cases_first(path):
+    if lower_case is not True and folder.lower_cases_first:
         lower_case, strips = (
             True,
             strips if lower_case is None else bool(strips),
@@ -86,9 +83,9 @@ def _settings(path: str) -> tuple[bool | None, TokenizerSettings]:
     )
 
 
-def _normalizer(file: str) -> dict[str, bool | None]:
+def _normalizer(content: Settings) -> dict[str, bool | None]:
     """The settings of the normalizer in a tokenizer.json by the names of tokenizer_config.json; {} without one."""
-    steps = steps_of(read_settings(file), "normalizer")
+    steps = steps_of(content, "normalizer")
     return {ours: steps[0].value(theirs, FLAG) for ours, (theirs, _) in NAMES.items()} if len(steps) == 1 else {}
 
 
@@ -116,12 +113,11 @@ def _check_words(path: str, vocabulary: list[str]) -> None:
         )
 
 
-def _vocabulary_in(file: str, lines: list[str] | None) -> list[str]:
+def _vocabulary_in(folder: TokenizerFolder, ids: dict[str, Any] | None, lines: list[str] | None) -> list[str]:
     """The tokens of a `tokenizer.json` in the order of their ids; UserError unless these are 0, 1, 2, ...
 
     lines: of the vocab.txt, if there is one: it also holds tokens that are repeated.
     """
-    ids = read_settings(file).inside("model").value("vocab", OBJECT)
     if lines is not None and ids == {token: number for number, token in enumerate(lines)}:
         return lines
-    return in_order_of_ids(ids, file)
+    return in_order_of_ids(ids, folder.file)

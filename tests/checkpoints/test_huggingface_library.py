@@ -163,7 +163,7 @@ def test_tokens_that_tokenizer_config_adds_are_found_as_their_flags_say(tmp_path
     [
         (
             {"mask_token": None, "cls_token": None},
-            r"does not name cls_token, mask_token, and tokenizer\.json has steps",
+            r"does not name cls_token, mask_token, and the steps of tokenizer\.json need",
         ),
         ({"mask_token": "<other>", "added_tokens_decoder": {}}, None),
         ({"padding_side": "left"}, "padding_side is 'left'"),

@@ -9,6 +9,7 @@ from tokenizers import Tokenizer
 
 from bert_tf.checkpoints import formats, huggingface_tokenizers, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.huggingface_folder import TokenizerFolder
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.text import host_tokenizer_kinds, record_tokenizer, tokenizer_kinds, vocabulary, vocabulary_learning
@@ -84,12 +85,12 @@ def test_mpnet_has_wordpiece_with_rows_of_roberta(tmp_path):
     known = Checkpoint(config=config, weights={}, vocabulary=tokens, lower_case=True, special_tokens=("<mask>",))
     huggingface_tokenizers.write(str(tmp_path), known)
     assert json.loads((tmp_path / "tokenizer_config.json").read_text())["tokenizer_class"] == "MPNetTokenizer"
-    again, lower_case = huggingface_tokenizers.read(str(tmp_path))
+    again, lower_case = huggingface_tokenizers.read(TokenizerFolder(tmp_path))
     assert again == tokens and again.settings.is_mpnet and lower_case
     for file in ("vocab.txt", "tokenizer.json"):  # transformers 5 writes no vocab.txt, and older folders have no other
         (tmp_path / file).rename(tmp_path / "kept")
         (tmp_path / "tokenizer_settings.json").unlink(missing_ok=True)
-        found, _ = huggingface_tokenizers.read(str(tmp_path))
+        found, _ = huggingface_tokenizers.read(TokenizerFolder(tmp_path))
         assert (found, found.settings) == (again, again.settings)
         (tmp_path / "kept").rename(tmp_path / file)
     theirs = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
@@ -98,14 +99,14 @@ def test_mpnet_has_wordpiece_with_rows_of_roberta(tmp_path):
     assert ours.encode(*texts) == theirs.encode(*texts).ids and tokens.index("<mask>") in ours.encode(*texts)
     both = {"tokenizer_class": "MPNetTokenizer", "additional_special_tokens": ["<x>"], "extra_special_tokens": ["<y>"]}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(both))
-    added = huggingface_tokenizers.with_added_tokens(str(tmp_path), again)[1]
+    added = huggingface_tokenizers.with_added_tokens(TokenizerFolder(tmp_path), again)[1]
     assert "<y>" in added and "<x>" not in added  # transformers 5 overlooks the older name beside the newer
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
     (tmp_path / "config.json").write_text('{"model_type": "mpnet"}')
-    assert not huggingface_tokenizers.read(str(tmp_path))[0].settings.is_mpnet
+    assert not huggingface_tokenizers.read(TokenizerFolder(tmp_path))[0].settings.is_mpnet
     (tmp_path / "tokenizer_config.json").write_text('{"mask_token": "[MASK]"}')
     with pytest.raises(UserError, match=r"mask_token is '\[MASK\]'; special tokens with other names than '<mask>'"):
-        huggingface_tokenizers.read(str(tmp_path))
+        huggingface_tokenizers.read(TokenizerFolder(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer as TheirTokenizer
 
 from bert_tf.checkpoints import huggingface_tokenizers
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.huggingface_folder import TokenizerFolder
 from bert_tf.checkpoints.resize_vocabulary import with_vocabulary
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
@@ -156,7 +157,7 @@ def test_masks_have_both_names(tokenizer):
 def test_folder_of_transformers_is_read_from_either_file(folder, tokens, kept, tmp_path):
     for name in kept:
         (tmp_path / name).write_bytes((folder / name).read_bytes())
-    read, lower_case = huggingface_tokenizers.read(str(tmp_path))
+    read, lower_case = huggingface_tokenizers.read(TokenizerFolder(tmp_path))
     assert (read, lower_case, vocabulary.kind_of(read)) == (tokens, False, BYTE_BPE)
     assert read.rules == tokens.rules
     encoding = TheirTokenizer.from_file(str(folder / "tokenizer.json")).encode("the fox", "the <mask>")
@@ -204,11 +205,11 @@ def test_wrong_files_of_a_folder_are_one_sentence(folder, tmp_path):
     settings = json.loads((folder / "tokenizer.json").read_text())
     (tmp_path / "tokenizer.json").write_text(json.dumps({**settings, "model": {"type": "BPE", "vocab": {"a": 3}}}))
     with pytest.raises(UserError, match="are not 0 to 0, each once"):
-        huggingface_tokenizers.read(str(tmp_path))
+        huggingface_tokenizers.read(TokenizerFolder(tmp_path))
     settings["model"]["merges"] = [["a", 3]]
     (tmp_path / "tokenizer.json").write_text(json.dumps(settings))
     with pytest.raises(UserError, match=r"model.merges holds \['a', 3\]; expected pairs of tokens"):
-        huggingface_tokenizers.read(str(tmp_path))
+        huggingface_tokenizers.read(TokenizerFolder(tmp_path))
     with pytest.raises(UserError, match="merges.txt is not UTF-8 text"):
         byte_level.parse_merges(b"\xff\xfe a b")
     with pytest.raises(UserError, match="special tokens and bytes alone are 261"):

@@ -26,6 +26,7 @@ from bert_tf.checkpoints.checkpoint_files import (
     with_masked_lm_head,
     write_safetensors,
 )
+from bert_tf.checkpoints.huggingface_folder import TokenizerFolder
 from bert_tf.checkpoints.huggingface_layouts import (
     CLASSES,
     LAYOUTS,
@@ -44,7 +45,7 @@ from bert_tf.heads.span import SpanHead
 from bert_tf.heads.tags import Tags
 from bert_tf.model.weights import from_canonical_names, to_canonical_names
 from bert_tf.runtime.atomic_files import write_json
-from bert_tf.runtime.settings import TEXT, Kind, map_of, one_of, read_settings, shortened, whole
+from bert_tf.runtime.settings import TEXT, Kind, map_of, one_of, shortened, whole
 from bert_tf.text.special_tokens import SETTING
 from bert_tf.text.vocabulary import kind_of, settings_of, special_tokens, with_settings
 
@@ -112,18 +113,19 @@ def read(path: str) -> Checkpoint:
         table = {ours: theirs for ours, theirs in table.items() if not ours.startswith(prefix)}
     weights, used = to_canonical_names(table, arrays, _is_transposed)
     weights.update((name, array) for name, array in {**arrays, **beside}.items() if name not in used)
-    vocabulary, lower_case = huggingface_tokenizers.read(path)
+    tokenizer = TokenizerFolder(path)
+    vocabulary, lower_case = huggingface_tokenizers.read(tokenizer)
     if vocabulary is not None and len(vocabulary) > MAX_TOKENS * config.vocab_size:
         raise UserError(
             f"The vocabulary of {path} has {len(vocabulary):,} tokens and its model {config.vocab_size:,}: pass the "
             "one that belongs to it."
         )
-    vocabulary, recognized = huggingface_tokenizers.with_added_tokens(path, vocabulary)
+    vocabulary, recognized = huggingface_tokenizers.with_added_tokens(tokenizer, vocabulary)
     vocabulary = huggingface_tokenizers.as_long_as_table(vocabulary, len(weights.get(TOKENS, ())))
-    if SETTING in read_settings(os.path.join(path, "tokenizer_config.json")):  # written by `write`
+    if SETTING in tokenizer.config:  # written by `write`
         chosen = read_special_tokens(path)
     else:
-        chosen = huggingface_added_tokens.found_in_lower_case(path, recognized)
+        chosen = huggingface_added_tokens.found_in_lower_case(tokenizer, recognized)
     if vocabulary is not None and "cls_token_id" in config.settings:
         cls_id = vocabulary.index(special_tokens(vocabulary)[2])
         config = dataclasses.replace(config, settings={**config.settings, "cls_token_id": cls_id})
@@ -131,7 +133,7 @@ def read(path: str) -> Checkpoint:
     segments, differ = "two", ""
     if vocabulary is not None:
         vocabulary = with_settings(vocabulary, dataclasses.replace(settings_of(vocabulary), odd_to_longer=True))
-        segments, differ = huggingface_rules.segments_of(path, kind_of(vocabulary))
+        segments, differ = huggingface_rules.segments_of(tokenizer, kind_of(vocabulary))
     read = Checkpoint(
         config=config,
         weights=weights,
