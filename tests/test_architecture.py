@@ -19,8 +19,14 @@ SCRIPTS = sorted(ROOT.glob("run_*.py"))
 
 # The folders of bert_tf, from the ground up: each imports only those before it. errors.py is below all of them.
 FLOORS = (
-    "runtime config text data model training heads checkpoints tasks export search reports serving recipes api cli"
+    "runtime config text data model training heads checkpoints tasks export reports serving recipes api cli extras"
 ).split()
+# What loads modules of extras, by name (`runtime/lazy.py`); commands and formats are found in their sets.
+DOORS = {
+    "cli/commands/evaluate.py": {"search.index_files", "search.retrieval_scores", "search.search_flags"},
+    "cli/commands/serve.py": {"search.index_files", "search.served_index"},
+    "tasks/catalog/ner.py": {"paper.feature_tagging"},
+}
 AT_THE_TOP = {"__init__", "__main__", "errors"}  # the files of bert_tf itself
 # Folders of which no module loads TensorFlow when it is imported: flags are checked and files read without it.
 NO_TENSORFLOW = ("runtime", "config", "reports", "recipes", "cli")
@@ -38,7 +44,7 @@ LOCAL_PATHS = {
     "runtime/tensorflow_startup.py": "TensorFlow's own library",
     "runtime/accelerators.py": "devices",
     "runtime/machine_memory.py": "control groups",
-    "recipes/ablation/ablation.py": "the log that a process writes to",
+    "extras/paper/ablation.py": "the log that a process writes to",
     "data/pretraining/beam_pipeline.py": "the temporary file of atomic_write",
     "data/pretraining/record_files.py": "the temporary file of atomic_write",
     "data/pretraining/records.py": "the temporary file of atomic_write",
@@ -52,8 +58,8 @@ LOCAL_PATHS = {
     "checkpoints/torch_pickle.py": "a local copy",
     "cli/commands/push.py": "huggingface_hub uploads local folders",
     "export/loaded_model.py": "the libraries of tensorflow-text",
-    "search/building.py": "an index is written and mapped into memory on a disk",
-    "search/stored_vectors.py": "an index is written and mapped into memory on a disk",
+    "extras/search/building.py": "an index is written and mapped into memory on a disk",
+    "extras/search/stored_vectors.py": "an index is written and mapped into memory on a disk",
 }
 ABSL = ("flag_parsers.py", "entry_point.py")  # files of config/ that know it
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "base", "common"}
@@ -138,6 +144,18 @@ def test_folders_import_only_preceding_ones(path):
     assert imported <= {*FLOORS, "errors", "__version__"}, "a name that lies nowhere"
 
 
+def test_extras_are_reached_through_sets_and_doors_only():
+    """Folders import only preceding ones, and extras is the last; so these are all other ways there."""
+    found = {}
+    for path in SOURCES:
+        if floor_of(path) != "extras":
+            words = named(node for node in ast.walk(tree(path)) if isinstance(node, ast.Constant))
+            extras = {word.removeprefix("bert_tf.extras.") for word in words if word.startswith("bert_tf.extras.")}
+            found |= {path.relative_to(PACKAGE).as_posix(): extras} if extras else {}
+    assert found == DOORS
+    assert {f"bert_tf.extras.{door}" for doors in DOORS.values() for door in doors} <= modules().keys()
+
+
 @functools.cache
 def modules():
     """{full name of a module: its path}."""
@@ -187,7 +205,8 @@ def test_model_does_not_see_strings():
 
 
 def test_only_recipes_and_cli_read_flags():
-    library = [path for path in SOURCES if floor_of(path) not in ("recipes", "cli") and path.name not in ABSL]
+    readers = ("recipes", "cli", "extras")
+    library = [path for path in SOURCES if floor_of(path) not in readers and path.name not in ABSL]
     assert violations(library, "absl.flags", "absl.app", "argparse") == {}
 
 
@@ -285,7 +304,10 @@ def test_tests_mirror_the_folders():
     assert folders <= known
 
 
-MODULES = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files_on(*NO_TENSORFLOW)]
+COMMANDS_OF_EXTRAS = sorted((PACKAGE / "extras" / "commands").glob("*.py"))
+MODULES = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in [*files_on(*NO_TENSORFLOW), *COMMANDS_OF_EXTRAS]
+]
 WITHOUT_TENSORFLOW = {  # code: what it prints
     "the package": ("import bert_tf, sys; assert 'bert_tf.model' not in sys.modules", ""),
     "folders for flags and files": (f"for name in {MODULES}: __import__(name)", ""),

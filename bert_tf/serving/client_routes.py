@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from bert_tf.export.reranking import POSITIVE
 from bert_tf.heads.vectors import Vectors
 from bert_tf.heads.vectors.sentence_choice import SEARCH_PROMPTS
-from bert_tf.search.reranking import POSITIVE
 from bert_tf.serving import text_size, values
 from bert_tf.serving.served import Arrays, Served, Signature
 
