@@ -23,8 +23,11 @@ FLOORS = (
 ).split()
 # What loads modules of extras, by name (`runtime/lazy.py`); commands and formats are found in their sets.
 DOORS = {
+    "cli/commands/predict.py": {"beam.bulk_files"},
     "cli/commands/evaluate.py": {"search.index_files", "search.retrieval_scores", "search.search_flags"},
     "cli/commands/serve.py": {"search.index_files", "search.served_index"},
+    "cli/commands/vocabulary.py": {"beam.beam_pipeline", "beam.beam_runner"},
+    "data/pretraining/records.py": {"beam.beam_pipeline", "beam.beam_runner"},
     "tasks/catalog/ner.py": {"paper.feature_tagging"},
 }
 AT_THE_TOP = {"__init__", "__main__", "errors"}  # the files of bert_tf itself
@@ -45,13 +48,13 @@ LOCAL_PATHS = {
     "runtime/accelerators.py": "devices",
     "runtime/machine_memory.py": "control groups",
     "extras/paper/ablation.py": "the log that a process writes to",
-    "data/pretraining/beam_pipeline.py": "the temporary file of atomic_write",
+    "extras/beam/beam_pipeline.py": "the temporary file of atomic_write",
     "data/pretraining/record_files.py": "the temporary file of atomic_write",
     "data/pretraining/records.py": "the temporary file of atomic_write",
     "data/pretraining/workers.py": "records are prepared on this machine, then uploaded",
     "training/nonfinite.py": "the temporary file of atomic_write",
-    "tasks/embeddings/feature_files.py": "the temporary file of atomic_write",
-    "tasks/embeddings/feature_tables.py": "the temporary file of atomic_write",
+    "extras/features/feature_files.py": "the temporary file of atomic_write",
+    "extras/features/feature_tables.py": "the temporary file of atomic_write",
     "export/engines/litert.py": "the temporary folder of atomic_folder",
     "export/prediction_inputs.py": "standard input",
     "checkpoints/published.py": "whether a name is that of a folder here",
@@ -230,7 +233,7 @@ def test_kinds_of_heads_are_compared_in_their_folder_alone():
         "model/layers.py",
         "reports/scoreboard.py",
         "serving/openapi.py",
-        "tasks/embeddings/feature_tables.py",
+        "extras/features/feature_tables.py",
     }
     found = {}
     for path in SOURCES:

@@ -14,9 +14,10 @@ import tiny
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.cli import extract_flags, main, text_progress
-from bert_tf.cli.commands import extract
+from bert_tf.cli import main, text_progress
 from bert_tf.data.examples import Example
+from bert_tf.extras.commands import extract
+from bert_tf.extras.features import extract_flags
 from bert_tf.heads.vectors import extraction
 from bert_tf.runtime import progress
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bert_tf.checkpoints import formats, pretrained
-from bert_tf.checkpoints.formats import word_vectors
 from bert_tf.errors import UserError
+from bert_tf.extras.formats import word_vectors
 from bert_tf.runtime import machine_memory
 from bert_tf.text.vocabulary import SPECIAL_TOKENS
 

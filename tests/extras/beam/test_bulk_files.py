@@ -5,8 +5,9 @@ import json
 import pytest
 import quick_exports
 
-from bert_tf.cli import bulk_files, main
+from bert_tf.cli import main
 from bert_tf.errors import UserError
+from bert_tf.extras.beam import bulk_files
 
 
 @pytest.fixture(scope="module")

@@ -5,16 +5,17 @@ import dataclasses
 import sys
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.cli import bulk_files, shared_flags
+from bert_tf.cli import shared_flags
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError, leave_out
 from bert_tf.export import loaded_model, prediction_inputs
+from bert_tf.extras.beam import bulk_files
+from bert_tf.extras.features import feature_files
 from bert_tf.heads.vectors import sentence_choice, vector_choice
 from bert_tf.heads.vectors.sentence_choice import SentenceOptions
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime import files
-from bert_tf.tasks.embeddings import feature_files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -16,10 +16,10 @@ import numpy as np
 
 from bert_tf.data import table_files
 from bert_tf.errors import UserError
+from bert_tf.extras.features import feature_tables
 from bert_tf.heads.vectors.text_vectors import Add, Shape, TextVectors
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.lazy import tf
-from bert_tf.tasks.embeddings import feature_tables
 
 FORMATS = ("jsonl", "npz", "parquet", "tfrecord")
 DIGITS = 6  # after the decimal point in JSON, as in google-research/bert `extract_features.py`

@@ -25,7 +25,8 @@ from bert_tf.data.pretraining import duplicates, record_files, stages
 from bert_tf.data.pretraining.buckets import Assignment
 from bert_tf.data.pretraining.plan import Collected, Plan
 from bert_tf.data.pretraining.stages import PartJob, PartResult, make_shard, merge, tokenize_part
-from bert_tf.runtime import atomic_files, beam_runner, files
+from bert_tf.extras.beam import beam_runner
+from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import parse, require_json
 from bert_tf.text import record_tokenizer, vocabulary_learning
 from bert_tf.text.documents import read_documents

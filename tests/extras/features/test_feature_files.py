@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import UserError
+from bert_tf.extras.features import feature_files, feature_tables
 from bert_tf.heads.vectors.text_vectors import Shape, TextVectors
-from bert_tf.tasks.embeddings import feature_files, feature_tables
 
 TOKENS = Shape(unit="token", layers=(-1, "embeddings"), width=3)
 TEXTS = [

@@ -12,7 +12,7 @@ from bert_tf.data.pretraining import buckets, stages
 from bert_tf.data.pretraining.records import RecordOptions, prepare
 from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import UserError
-from bert_tf.runtime import beam_runner
+from bert_tf.extras.beam import beam_runner
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 WORDS = ["rain", "gold", "star", "he", "left", "rose", "cold", "fire", "pool", "road", "##s", "##ed", ".", "!", ","]

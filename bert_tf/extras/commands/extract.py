@@ -29,7 +29,7 @@ from typing import Any
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.cli import bulk_files, extract_flags, shared_flags
+from bert_tf.cli import shared_flags
 from bert_tf.cli.text_progress import report_texts
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.config.sentence_vectors import NORMALIZE
@@ -39,10 +39,11 @@ from bert_tf.export import opening, prediction_inputs
 from bert_tf.export.batches import BatchFunction, predict_in_order
 from bert_tf.export.opening import AUTO, TENSORFLOW
 from bert_tf.export.predictor import Predictor
+from bert_tf.extras.beam import bulk_files
+from bert_tf.extras.features import extract_flags, feature_files
 from bert_tf.heads.vectors.text_vectors import Shape
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime import json_files, process
-from bert_tf.tasks.embeddings import feature_files
 from bert_tf.training import precision
 
 WINDOW = 4096  # texts that are sorted by length before batching

@@ -7,15 +7,16 @@ retries, and after the same command is started again, each row has exactly one a
 
 import argparse
 import functools
-import importlib
 import json
 import os
 import shlex
 from typing import Any
 
+from bert_tf.cli.main import COMMANDS
 from bert_tf.config import segments
 from bert_tf.errors import UserError, count_text
-from bert_tf.runtime import atomic_files, beam_runner, files, json_files, plugins
+from bert_tf.extras.beam import beam_runner
+from bert_tf.runtime import atomic_files, files, json_files, plugins
 from bert_tf.runtime.lazy import module
 
 beam = module("apache_beam")
@@ -96,7 +97,7 @@ def _build(every: list[Pair], command: str, settings: dict[str, Any], pipeline: 
 def _answer(pair: Pair, command: str, settings: str) -> str:
     path, output = pair
     if not files.exists(output):
-        module = importlib.import_module(f"bert_tf.cli.commands.{command}")
+        module = plugins.member(COMMANDS, command, kind="command")
         arguments = argparse.Namespace(**json_files.parse(settings), file=path, output=output)
         with (
             plugins.trusting(everything=getattr(arguments, "trust_code", False)),
