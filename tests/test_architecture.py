@@ -54,7 +54,6 @@ LOCAL_PATHS = {
     "data/pretraining/workers.py": "records are prepared on this machine, then uploaded",
     "training/nonfinite.py": "the temporary file of atomic_write",
     "extras/features/feature_files.py": "the temporary file of atomic_write",
-    "extras/features/feature_tables.py": "the temporary file of atomic_write",
     "export/engines/litert.py": "the temporary folder of atomic_folder",
     "export/prediction_inputs.py": "standard input",
     "checkpoints/published.py": "whether a name is that of a folder here",
@@ -233,7 +232,7 @@ def test_kinds_of_heads_are_compared_in_their_folder_alone():
         "model/layers.py",
         "reports/scoreboard.py",
         "serving/openapi.py",
-        "extras/features/feature_tables.py",
+        "extras/features/feature_files.py",
     }
     found = {}
     for path in SOURCES:

@@ -48,12 +48,18 @@ class Reranker:
         return np.array([float(values["probabilities"][self._number]) for _, values in rows])
 
 
+def positive(labels: Sequence[str]) -> int | None:
+    """The number of the class that means a match; None if no label, or more than one, says so."""
+    found = [number for number, label in enumerate(labels) if str(label).lower() in POSITIVE]
+    return found[0] if len(found) == 1 else None
+
+
 def _class(path: str, labels: list[str], label: str) -> int | None:
     """The number of the class that means a match; None for a model that gives a number."""
     if not labels and not label:
         return None
-    named = [label] if label else [name for name in labels if name.lower() in POSITIVE]
-    if len(named) != 1 or named[0] not in labels:
+    number = (labels.index(label) if label in labels else None) if label else positive(labels)
+    if number is None:
         given = f"has no label {label!r}" if label else "does not say which of its labels means a match"
         raise UserError(f"{path} {given}: pass one of {', '.join(labels) or '(none)'} as reranker_label.")
-    return labels.index(named[0])
+    return number

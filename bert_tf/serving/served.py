@@ -111,6 +111,14 @@ def _text_width(texts: np.ndarray, axis: int) -> int:
     return int(filled[-1]) + 1 if len(filled) else 0
 
 
+class HostSignature(Signature):
+    """A signature that the host computes."""
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        """See Signature."""
+        return dict(self.function(**arrays))
+
+
 class PredictorSignature(Signature):
     """The default signature, computed by a Predictor."""
 

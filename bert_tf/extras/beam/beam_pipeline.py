@@ -66,7 +66,7 @@ _TOKENIZERS: dict[str, RecordTokenizer] = {}
 def run(folder: str, work: str, plan: Plan, runner: str, flags: Sequence[str], num_workers: int) -> Collected:
     """Runs both stages on a runner; its workers must see the input and the folder under the same names.
 
-    Raises UserError for wrong input, or a runner that is not installed or fails.
+    Raises UserError for wrong input, or a runner that fails.
     """
     part_jobs = plan.part_jobs()
     plan = dataclasses.replace(plan, sources=dict.fromkeys(plan.sources, []))
@@ -193,7 +193,7 @@ def count_words(
 ) -> dict[str, int]:
     """Counts of the words of all sources. The workers of the runner must see the sources and `folder`.
 
-    Raises UserError for a file that is not text, or a runner that is not installed or fails.
+    Raises UserError for a file that is not text, or a runner that fails.
     """
     with tempfile.TemporaryDirectory(dir=None if files.is_remote(folder) else folder) as scratch:
         path = os.path.join(folder if files.is_remote(folder) else scratch, "words.json")

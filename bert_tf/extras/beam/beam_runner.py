@@ -40,14 +40,13 @@ def run(build: Callable[[Any], Any], runner: str, flags: Sequence[str] = (), *, 
 
     Args:
         build: called with the pipeline.
-        runner: its name, one of RUNNERS.
+        runner: its name, which `check` accepts.
         flags: options of the runner, such as "--dask_client_address=tcp://host:8786".
         num_workers: for runners of this machine, above 1: the number of processes.
 
     Raises:
-        UserError: `check` refuses the runner, or a step failed: the sentence of the step's own UserError, if it is one.
+        UserError: a step failed: the sentence of the step's own UserError, if it is one.
     """
-    check(runner, flags)
     logging.disable(logging.WARNING)  # on packages of Google's that it does without
     try:
         import apache_beam

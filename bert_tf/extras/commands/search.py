@@ -10,6 +10,7 @@ trust. Those that read or write files are refused.
 """
 
 import argparse
+import itertools
 import json
 import textwrap
 from collections.abc import Iterator
@@ -47,8 +48,9 @@ def run(arguments: argparse.Namespace) -> None:
     elif not arguments.query.strip():
         raise UserError("The query is empty; expected some words.")
     index = search_flags.index_of(arguments, arguments.index, arguments.model)
-    for queries in _batches(arguments):
-        for query, hits in zip(queries, index.search_all(queries, arguments.top), strict=True):
+    queries = _queries(arguments)
+    while batch := list(itertools.islice(queries, AT_ONCE)):
+        for query, hits in zip(batch, index.search_all(batch, arguments.top), strict=True):
             if arguments.json:
                 row = {"query": query, "hits": [hit.as_json() for hit in hits]}
                 print(json.dumps(row, ensure_ascii=False), flush=True)
@@ -59,19 +61,13 @@ def run(arguments: argparse.Namespace) -> None:
                 print(f"{hit.score:7.4f}  {hit.id:>8}  {textwrap.shorten(hit.text, WIDTH)}", flush=True)
 
 
-def _batches(arguments: argparse.Namespace) -> Iterator[list[str]]:
-    """Yields the queries, some at a time; UserError for an empty one."""
+def _queries(arguments: argparse.Namespace) -> Iterator[str]:
+    """Yields the queries; UserError for an empty one."""
     if arguments.file is None:
-        yield [arguments.query]
+        yield arguments.query
         return
     columns = comma_separated(arguments.text_columns)
-    batch: list[str] = []
     for example in prediction_inputs.read(arguments.file, {"text": None}, columns=columns):
         if not example.texts[0].strip():
             raise UserError(f"In {example.location} the query is empty: remove it.")
-        batch.append(example.texts[0])
-        if len(batch) == AT_ONCE:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+        yield example.texts[0]

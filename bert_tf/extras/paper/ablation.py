@@ -12,7 +12,7 @@ from bert_tf.config.device_options import DeviceOptions
 from bert_tf.config.options import free_flags_of
 from bert_tf.config.train_config import Compute
 from bert_tf.errors import UserError
-from bert_tf.extras.paper import ablation_figure, ablation_plan, ablation_tables
+from bert_tf.extras.paper import ablation_plan, ablation_results
 from bert_tf.extras.paper.ablation_plan import AblationTask, Plan
 from bert_tf.extras.paper.ablations import SCORES, Variant
 from bert_tf.runtime import atomic_files, files, folder_lock, run_files, stop_signals
@@ -210,8 +210,8 @@ def score(folder: str, task: AblationTask) -> dict[str, Any] | None:
 def write_results(plan: Plan) -> str:
     """Writes ablation.json, ablation.md and ablation.png; returns the tables as text."""
     tables = results(plan)
-    text = ablation_tables.markdown(tables)
+    text = ablation_results.markdown(tables)
     atomic_files.write_json(os.path.join(plan.folder, "ablation.json"), tables)
     atomic_files.write_lines(os.path.join(plan.folder, "ablation.md"), [text])
-    picture = ablation_figure.plot(tables, os.path.join(plan.folder, "ablation.png"))
+    picture = ablation_results.plot(tables, os.path.join(plan.folder, "ablation.png"))
     return f"{text}\nThe results are in {plan.folder}; {picture}"

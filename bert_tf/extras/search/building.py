@@ -169,7 +169,7 @@ def _claim(partial: str, settings: Mapping[str, Any]) -> None:
         atomic_files.write_json(path, settings)
 
 
-def _write_rows(partial: str, embedder: "Embedder", examples: Iterator[Example], total: int | None) -> int:
+def _write_rows(partial: str, embedder: Embedder, examples: Iterator[Example], total: int | None) -> int:
     """Appends the rows that are missing; returns how many there are then. total: at most; None: not known."""
     vectors_path, texts_path = (os.path.join(partial, name) for name in (VECTORS, TEXTS))
     done = _truncate(vectors_path, texts_path, 4 * embedder.dimensions)
@@ -234,7 +234,7 @@ def _line_ends(path: str) -> np.ndarray:
 
 
 def _finish(
-    partial: str, count: int, embedder: "Embedder", flags: Mapping[str, Any], approximate: str, bm25: bool, storage: str
+    partial: str, count: int, embedder: Embedder, flags: Mapping[str, Any], approximate: str, bm25: bool, storage: str
 ) -> dict[str, Any]:
     """Writes the other files; returns the content of the JSON file."""
     ends = _line_ends(os.path.join(partial, TEXTS))

@@ -64,6 +64,7 @@ class Index:
 
     Attributes:
         about: what the folder says of itself: model, pooling, count, dimensions, ...
+        embedder: what makes the vectors of texts and queries.
         is_exact: whether every vector is compared.
         method: how texts are found.
         reranker: what orders them anew; None: nothing.
@@ -103,7 +104,7 @@ class Index:
         path = model or about["model"]
         try:
             used = about.get("engine", AUTO) if engine == AUTO and not model else engine
-            self._embedder = Embedder(path, _settings(about), batch_size, used)
+            self.embedder = Embedder(path, _settings(about), batch_size, used)
         except UserError as error:
             raise UserError(f"The model of {folder} cannot be used: {error}") from None
         self._check_same_vectors(path)
@@ -112,7 +113,7 @@ class Index:
 
     def _check_same_vectors(self, path: str) -> None:
         (row,) = self._files.rows([0])
-        if not self._files.vectors.is_first(self._embedder.texts([row["text"]])[0]):
+        if not self._files.vectors.is_first(self.embedder.texts([row["text"]])[0]):
             raise UserError(
                 f"{path} does not make the vectors that {self.folder} holds: pass the model that it was made with, or "
                 "make the index again."
@@ -135,20 +136,12 @@ class Index:
         found = [self.hits(*each) for each in zip(numbers, scores, strict=True)]
         return [self._reranked(*each)[:count] for each in zip(queries, found, strict=True)]
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
-        """Vectors of texts, as the index holds them, float32 [n, E]."""
-        return self._embedder.texts(texts)
-
-    def embed_queries(self, queries: Sequence[str]) -> np.ndarray:
-        """Vectors of queries, float32 [q, E]."""
-        return self._embedder.queries(queries)
-
     def _found(self, queries: Sequence[str], count: int) -> neighbors.Found:
         """As `nearest`, by the method; numbers are words.NONE where there are fewer texts."""
         if self._words is not None and self.method == BY_WORDS:
             return self._words(queries, count)
         most = count if self._words is None else max(count, FUSED)
-        vectors = self._embedder.queries(queries)
+        vectors = self.embedder.queries(queries)
         with self._lock:
             nearest = self.nearest(vectors, most)
         if self._words is None:

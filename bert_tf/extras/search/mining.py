@@ -7,16 +7,13 @@ import dataclasses
 import math
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bert_tf.errors import UserError
+from bert_tf.export.reranking import Reranker
+from bert_tf.extras.search.index import Hit, Index
 from bert_tf.text.characters import basic_tokenize
-
-if TYPE_CHECKING:
-    from bert_tf.export.reranking import Reranker
-    from bert_tf.extras.search.index import Hit, Index
 
 AT_ONCE = 64  # pairs
 
@@ -49,7 +46,7 @@ class MiningOptions:
 
 
 def mine(
-    index: "Index", pairs: Sequence[tuple[str, str]], options: MiningOptions, reranker: "Reranker | None" = None
+    index: Index, pairs: Sequence[tuple[str, str]], options: MiningOptions, reranker: Reranker | None = None
 ) -> Iterator[tuple[str, ...]]:
     """Yields (query, positive, negatives...) for each pair that has that many negatives, in order.
 
@@ -68,7 +65,7 @@ def mine(
         positives.setdefault(_key(query), set()).add(_key(positive))
     for first in range(0, len(pairs), AT_ONCE):
         block = pairs[first : first + AT_ONCE]
-        asked = index.embed_queries([query for query, _ in block])
+        asked = index.embedder.queries([query for query, _ in block])
         found = [index.hits(*each) for each in zip(*index.nearest(asked, options.depth + options.skip), strict=True)]
         own = _scores_of_positives(index, block, asked, found)
         for row, (query, positive) in enumerate(block):
@@ -91,7 +88,7 @@ def _key(text: str) -> str:
 
 
 def _scores_of_positives(
-    index: "Index", pairs: Sequence[tuple[str, str]], queries: np.ndarray, found: "Sequence[Sequence[Hit]]"
+    index: Index, pairs: Sequence[tuple[str, str]], queries: np.ndarray, found: Sequence[Sequence[Hit]]
 ) -> list[float]:
     """The similarity of each query, of which there are vectors, with its positive, which as a rule was found."""
     scores = [
@@ -99,7 +96,7 @@ def _scores_of_positives(
         for (_, positive), hits in zip(pairs, found, strict=True)
     ]
     others = np.flatnonzero(np.isnan(scores)).tolist()
-    vectors = index.embed([pairs[row][1] for row in others]) if others else ()
+    vectors = index.embedder.texts([pairs[row][1] for row in others]) if others else ()
     for row, vector in zip(others, vectors, strict=True):
         scores[row] = float(queries[row] @ vector)
     return scores

@@ -31,7 +31,7 @@ def check_unused(arguments: argparse.Namespace) -> None:
         raise leave_out(f"{given[0]} is for indexes")
 
 
-def index_of(arguments: argparse.Namespace, folder: str, model: str = "") -> "Index":
+def index_of(arguments: argparse.Namespace, folder: str, model: str = "") -> Index:
     """The index in a folder, searched as the flags say; model: see `Index`."""
     IndexFiles(folder)  # an error in the folder is reported before TensorFlow is loaded
     if arguments.reranker:

@@ -15,20 +15,11 @@ from starlette.responses import JSONResponse, Response
 from bert_tf.errors import count_text
 from bert_tf.extras.search.index import Index
 from bert_tf.serving.client_routes import Computing
-from bert_tf.serving.served import Arrays, Searchable, Signature
+from bert_tf.serving.served import Arrays, HostSignature, Searchable
 from bert_tf.serving.versions import VERSION
 
 SEARCH = "search"  # kind of the model, and the name of its signature
 MAX_HITS = 100  # of a query
-
-
-class SearchSignature(Signature):
-    """Queries to the numbers and scores of the nearest texts."""
-
-    def __call__(self, arrays: Arrays) -> Arrays:
-        """From "query", string [B], to "numbers" int64 and "scores" float32 [B, k]; runs in the calling thread."""
-        queries = [text.decode("utf-8", "replace") for text in arrays["query"].tolist()]
-        return dict(self.function(queries))
 
 
 class ServedIndex(Searchable):
@@ -43,7 +34,7 @@ class ServedIndex(Searchable):
         self.name, self.version, self._index = name, version, index
         self.most = min(MAX_HITS, len(index))
         outputs = {"numbers": (np.int64, (None, self.most)), "scores": (np.float32, (None, self.most))}
-        self.signatures = {SEARCH: SearchSignature(self._nearest, {"query": ("string", (None,))}, outputs)}
+        self.signatures = {SEARCH: HostSignature(self._nearest, {"query": ("string", (None,))}, outputs)}
         self.results: dict[str, Any] = {"score": None, "date": None, "examples": [], "texts": len(index)}
         index.search("a")  # no client waits for the work that is done once
 
@@ -52,11 +43,9 @@ class ServedIndex(Searchable):
         """Loads the index at a path; options: of Index."""
         return cls(name, Index(path, **options), version)
 
-    def __len__(self) -> int:
-        return len(self._index)
-
-    def _nearest(self, queries: Sequence[str]) -> Arrays:
-        found = self._index.search_all(queries, self.most)
+    def _nearest(self, query: np.ndarray) -> Arrays:
+        """From string [B] to "numbers" int64 and "scores" float32 [B, k]."""
+        found = self._index.search_all([text.decode("utf-8", "replace") for text in query.tolist()], self.most)
         numbers = [[hit.number for hit in hits] + [-1] * (self.most - len(hits)) for hits in found]
         scores = [[hit.score for hit in hits] + [0.0] * (self.most - len(hits)) for hits in found]
         return {"numbers": np.array(numbers, np.int64), "scores": np.array(scores, np.float32)}
@@ -70,10 +59,8 @@ class ServedIndex(Searchable):
 
     def _hits(self, found: Arrays, count: int) -> list[list[dict[str, Any]]]:
         """The texts of what was found, at most `count` for each query, as plain data."""
-        rows = []
-        for numbers, scores in zip(found["numbers"][:, :count], found["scores"][:, :count], strict=True):
-            rows.append([hit.as_json() for hit in self._index.hits(numbers, scores)])
-        return rows
+        rows = zip(found["numbers"][:, :count], found["scores"][:, :count], strict=True)
+        return [[hit.as_json() for hit in self._index.hits(*row)] for row in rows]
 
     def describe(self, post: Callable[..., dict[str, Any]]) -> dict[str, Any]:
         """The route in the description of a server; post: see `openapi`."""
@@ -87,7 +74,7 @@ class ServedIndex(Searchable):
         hit = {"id": text, "score": {"type": "number"}, "text": text, "other": {"type": "object"}}
         hits = {"type": "array", "items": {"type": "object", "properties": hit, "required": ["id", "score", "text"]}}
         answer = {"schema": {"type": "object", "properties": {"results": {"type": "array", "items": hits}}}}
-        about = f"Finds the nearest of {count_text(len(self), 'text')}."
+        about = f"Finds the nearest of {count_text(len(self._index), 'text')}."
         return post(self.name, about, {"schema": {"oneOf": forms}}, "The texts for each query, nearest first.", answer)
 
     def metadata(self) -> dict[str, Any]:

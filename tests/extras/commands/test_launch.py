@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from bert_tf.cli import main
-from bert_tf.extras import worker_processes
 from bert_tf.extras.commands import launch
 from bert_tf.runtime import accelerators, cluster
 from bert_tf.runtime.cluster import Place
@@ -44,7 +43,7 @@ def test_workers_of_a_machine_know_their_numbers_and_their_lines_tell_them(progr
 
 
 def test_killed_worker_ends_the_others_with_a_line_each(programs, capfd, monkeypatch):
-    monkeypatch.setattr(worker_processes, "GRACE", 0.1)
+    monkeypatch.setattr(launch, "GRACE", 0.1)
     programs += [WAIT, "import os; os.kill(os.getpid(), 9)"]
     code, lines, _ = launched(capfd, "--workers=2")
     assert code == 1
@@ -55,7 +54,7 @@ def test_killed_worker_ends_the_others_with_a_line_each(programs, capfd, monkeyp
 
 
 def test_worker_that_said_why_but_is_slow_to_end_has_one_line(programs, capfd, monkeypatch, tmp_path):
-    monkeypatch.setattr(worker_processes, "GRACE", 0.3)
+    monkeypatch.setattr(launch, "GRACE", 0.3)
     noticed, said = "bert-tf: worker 1 of this job has ended.", str(tmp_path / "said")
     programs += [f"import time; print({noticed!r}, flush=True); open({said!r}, 'w'); time.sleep(60)"]
     programs += [f"import os, time\nwhile not os.path.exists({said!r}): time.sleep(0.01)\nos.kill(os.getpid(), 9)"]
@@ -88,7 +87,7 @@ def test_signal_ends_workers_that_cannot_save_yet_with_its_exit_code(programs, c
 
 def test_workers_of_several_machines_meet_and_end_together(programs, capfd, monkeypatch):
     """Two launchers in one process, as if on two machines: worker 1 is killed."""
-    monkeypatch.setattr(worker_processes, "GRACE", 0.1)
+    monkeypatch.setattr(launch, "GRACE", 0.1)
     by_number = f"{REPORT}\nif json.loads(os.environ['TF_CONFIG'])['task']['index']: os.kill(os.getpid(), 9)\n{WAIT}"
     programs += [by_number] * 2  # either launcher may be the first to start its worker
     address = f"localhost:{cluster.free_ports(1)[0]}"
@@ -140,6 +139,6 @@ def test_impossible_job_is_one_line(programs, capfd, monkeypatch, arguments, env
 def test_workers_of_a_machine_share_its_gpus(monkeypatch):
     monkeypatch.setattr(accelerators, "gpus", lambda: (None,) * 4)
     second = Place(1, 2, "localhost", (1, 2))
-    assert worker_processes.gpus_of(second, {}) == {"CUDA_VISIBLE_DEVICES": "2,3"}
-    assert worker_processes.gpus_of(second, {"CUDA_VISIBLE_DEVICES": "7"}) == {}
-    assert worker_processes.gpus_of(Place(1, 2, "first"), {}) == {} and worker_processes.cores_of(second) == []
+    assert launch.gpus_of(second, {}) == {"CUDA_VISIBLE_DEVICES": "2,3"}
+    assert launch.gpus_of(second, {"CUDA_VISIBLE_DEVICES": "7"}) == {}
+    assert launch.gpus_of(Place(1, 2, "first"), {}) == {} and launch.cores_of(second) == []

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import UserError
-from bert_tf.extras.features import feature_files, feature_tables
+from bert_tf.extras.features import feature_files
 from bert_tf.heads.vectors.text_vectors import Shape, TextVectors
 
 TOKENS = Shape(unit="token", layers=(-1, "embeddings"), width=3)
@@ -71,7 +71,7 @@ def test_arrays_hold_all_tokens_and_text_offsets(tmp_path):
 
 def test_parquet_has_a_row_per_token_and_a_column_per_layer(tmp_path, monkeypatch):
     parquet = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr(feature_tables, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(feature_files, "ROWS_AT_ONCE", 2)
     table = parquet.read_table(write(tmp_path / "a.parquet", TOKENS, TEXTS))
     assert table.column_names == ["index", "token", "start", "end", "segment", "vector -1", "vector embeddings"]
     assert table["index"].to_pylist() == [0, 0, 2] and table["token"].to_pylist() == ["[CLS]", "é", "longer"]

@@ -13,7 +13,7 @@ import pytest
 from ablation_runs import finish, finish_all, flags, plan_of, sweep_of
 
 from bert_tf.errors import UserError
-from bert_tf.extras.paper import ablation, ablation_figure, ablation_plan, ablation_tables, ablations
+from bert_tf.extras.paper import ablation, ablation_plan, ablation_results, ablations
 from bert_tf.runtime import folder_lock
 
 
@@ -35,7 +35,7 @@ def test_tables_have_mean_deviation_difference_perplexity_and_paper_scores(tmp_p
 
 
 def test_published_sizes_are_listed_with_paper_scores(tmp_path):
-    text = ablation_tables.markdown(ablation.results(plan_of(tmp_path, "sizes")))
+    text = ablation_results.markdown(ablation.results(plan_of(tmp_path, "sizes")))
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     assert lines[0] == "|  | SST-2 | paper: perplexity | paper: MNLI | paper: MRPC accuracy | paper: SST-2 |"
     assert lines[1] == "| --- | ---: | ---: | ---: | ---: | ---: |"
@@ -89,7 +89,7 @@ def test_unknown_task_is_reported_before_anything_runs(tmp_path, started):
 
 def test_missing_matplotlib_skips_the_figure_with_a_message(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    assert "bert-tf[plots]" in ablation_figure.plot({}, str(tmp_path / "ablation.png"))
+    assert "bert-tf[plots]" in ablation_results.plot({}, str(tmp_path / "ablation.png"))
 
 
 class Ended:
