@@ -51,7 +51,6 @@ class ServedIndex(Searchable):
         return {"numbers": np.array(numbers, np.int64), "scores": np.array(scores, np.float32)}
 
     async def answer(self, server: Computing, request: Request, body: Any) -> Response:
-        """The texts nearest to the queries of a request."""
         queries, count = _asked(body, server.most_instances)
         arrays = {"query": np.array([query.encode() for query in queries], object)}
         found = await server.compute(request, self, self.signatures[SEARCH], arrays)
@@ -63,7 +62,6 @@ class ServedIndex(Searchable):
         return [[hit.as_json() for hit in self._index.hits(*row)] for row in rows]
 
     def describe(self, post: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-        """The route in the description of a server; post: see `openapi`."""
         text = {"type": "string"}
         query = {**text, "pattern": r"\S"}  # blank ones are refused
         count = {"type": "integer", "minimum": 1, "maximum": MAX_HITS, "default": 10}
@@ -78,7 +76,6 @@ class ServedIndex(Searchable):
         return post(self.name, about, {"schema": {"oneOf": forms}}, "The texts for each query, nearest first.", answer)
 
     def metadata(self) -> dict[str, Any]:
-        """Description of the index in its folder."""
         spec = {"name": self.name, "signature_name": SEARCH, "version": self.version}
         return {"model_spec": spec, "metadata": {"index": self._index.about}}
 
