@@ -19,8 +19,17 @@ SCRIPTS = sorted(ROOT.glob("run_*.py"))
 
 # The folders of bert_tf, from the ground up: each imports only those before it. errors.py is below all of them.
 FLOORS = (
-    "runtime config text data model training heads checkpoints tasks export search reports serving recipes api cli"
+    "runtime config text data model training heads checkpoints tasks export reports serving recipes api cli extras"
 ).split()
+# What loads modules of extras, by name (`runtime/lazy.py`); commands and formats are found in their sets.
+DOORS = {
+    "cli/commands/evaluate.py": {"search.index_files", "search.retrieval_scores", "search.search_flags"},
+    "cli/commands/predict.py": {"beam.bulk_files"},
+    "cli/commands/serve.py": {"search.index_files", "search.served_index"},
+    "cli/commands/vocabulary.py": {"beam.beam_pipeline", "beam.beam_runner"},
+    "data/pretraining/records.py": {"beam.beam_pipeline", "beam.beam_runner"},
+    "tasks/catalog/ner.py": {"paper.feature_tagging"},
+}
 AT_THE_TOP = {"__init__", "__main__", "errors"}  # the files of bert_tf itself
 # Folders of which no module loads TensorFlow when it is imported: flags are checked and files read without it.
 NO_TENSORFLOW = ("runtime", "config", "reports", "recipes", "cli")
@@ -38,22 +47,21 @@ LOCAL_PATHS = {
     "runtime/tensorflow_startup.py": "TensorFlow's own library",
     "runtime/accelerators.py": "devices",
     "runtime/machine_memory.py": "control groups",
-    "recipes/ablation/ablation.py": "the log that a process writes to",
-    "data/pretraining/beam_pipeline.py": "the temporary file of atomic_write",
+    "extras/paper/ablation.py": "the log that a process writes to",
+    "extras/beam/beam_pipeline.py": "the temporary file of atomic_write",
     "data/pretraining/record_files.py": "the temporary file of atomic_write",
     "data/pretraining/records.py": "the temporary file of atomic_write",
     "data/pretraining/workers.py": "records are prepared on this machine, then uploaded",
     "training/nonfinite.py": "the temporary file of atomic_write",
-    "tasks/embeddings/feature_files.py": "the temporary file of atomic_write",
-    "tasks/embeddings/feature_tables.py": "the temporary file of atomic_write",
+    "extras/features/feature_files.py": "the temporary file of atomic_write",
     "export/engines/litert.py": "the temporary folder of atomic_folder",
     "export/prediction_inputs.py": "standard input",
     "checkpoints/published.py": "whether a name is that of a folder here",
     "checkpoints/torch_pickle.py": "a local copy",
     "cli/commands/push.py": "huggingface_hub uploads local folders",
     "export/loaded_model.py": "the libraries of tensorflow-text",
-    "search/building.py": "an index is written and mapped into memory on a disk",
-    "search/stored_vectors.py": "an index is written and mapped into memory on a disk",
+    "extras/search/building.py": "an index is written and mapped into memory on a disk",
+    "extras/search/stored_vectors.py": "an index is written and mapped into memory on a disk",
 }
 ABSL = ("flag_parsers.py", "entry_point.py")  # files of config/ that know it
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "base", "common"}
@@ -138,6 +146,24 @@ def test_folders_import_only_preceding_ones(path):
     assert imported <= {*FLOORS, "errors", "__version__"}, "a name that lies nowhere"
 
 
+def test_extras_are_reached_through_sets_and_doors_only():
+    """Folders import only preceding ones, and extras is the last; so these are all other ways in."""
+    found = {}
+    for path in SOURCES:
+        if floor_of(path) != "extras":
+            words = named(node for node in ast.walk(tree(path)) if isinstance(node, ast.Constant))
+            extras = {word.removeprefix("bert_tf.extras.") for word in words if word.startswith("bert_tf.extras.")}
+            found |= {path.relative_to(PACKAGE).as_posix(): extras} if extras else {}
+    assert found == DOORS
+    assert {f"bert_tf.extras.{door}" for doors in DOORS.values() for door in doors} <= modules().keys()
+
+
+def test_core_does_not_grow():
+    """What is in extras does not count."""
+    lines = [path.read_text(encoding="utf-8").count("\n") for path in SOURCES if floor_of(path) != "extras"]
+    assert sum(lines) <= 60_200
+
+
 @functools.cache
 def modules():
     """{full name of a module: its path}."""
@@ -186,8 +212,9 @@ def test_model_does_not_see_strings():
     assert violations(files_on("model"), "tensorflow_text", "tensorflow.strings", "tensorflow.data") == {}
 
 
-def test_only_recipes_and_cli_read_flags():
-    library = [path for path in SOURCES if floor_of(path) not in ("recipes", "cli") and path.name not in ABSL]
+def test_only_recipes_cli_and_extras_read_flags():
+    readers = ("recipes", "cli", "extras")
+    library = [path for path in SOURCES if floor_of(path) not in readers and path.name not in ABSL]
     assert violations(library, "absl.flags", "absl.app", "argparse") == {}
 
 
@@ -211,7 +238,7 @@ def test_kinds_of_heads_are_compared_in_their_folder_alone():
         "model/layers.py",
         "reports/scoreboard.py",
         "serving/openapi.py",
-        "tasks/embeddings/feature_tables.py",
+        "extras/features/feature_files.py",
     }
     found = {}
     for path in SOURCES:
@@ -285,7 +312,10 @@ def test_tests_mirror_the_folders():
     assert folders <= known
 
 
-MODULES = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files_on(*NO_TENSORFLOW)]
+COMMANDS_OF_EXTRAS = sorted((PACKAGE / "extras" / "commands").glob("*.py"))
+MODULES = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in [*files_on(*NO_TENSORFLOW), *COMMANDS_OF_EXTRAS]
+]
 WITHOUT_TENSORFLOW = {  # code: what it prints
     "the package": ("import bert_tf, sys; assert 'bert_tf.model' not in sys.modules", ""),
     "folders for flags and files": (f"for name in {MODULES}: __import__(name)", ""),

@@ -32,7 +32,7 @@ SHORTER = [
 @pytest.mark.parametrize("name", ["jobset", "tfjob"])
 def test_manifests_name_flags_that_exist_and_as_many_workers_as_pods(name):
     from bert_tf.cli import main
-    from bert_tf.cli.commands import launch
+    from bert_tf.extras.commands import launch
     from bert_tf.recipes.pretrain import Flags
 
     job = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8"))

@@ -153,7 +153,7 @@ def _become(words, folder):
     import warm
 
     from bert_tf.data.pretraining import workers
-    from bert_tf.recipes.ablation import ablation
+    from bert_tf.extras.paper import ablation
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     fork = multiprocessing.get_context("fork")

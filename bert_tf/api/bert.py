@@ -22,6 +22,7 @@ from bert_tf.config.segments import Segments
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.export import about_file
 from bert_tf.export.batches import predict_in_order
+from bert_tf.export.reranking import Reranker
 from bert_tf.export.zero_shot import TEMPLATE, ZeroShot
 from bert_tf.heads.base.answers import Answer, Entities, Entity, FilledMasks, Prediction, Tag, Token
 from bert_tf.heads.choice import MultipleChoice
@@ -29,7 +30,6 @@ from bert_tf.heads.vectors import sentence_choice, similarity
 from bert_tf.heads.vectors.sentence_choice import DOCUMENT, QUERY, SentenceOptions
 from bert_tf.runtime import files, plugins, tensorflow_startup
 from bert_tf.runtime.lazy import tf
-from bert_tf.search.reranking import Reranker
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,14 +1,12 @@
-"""The command line, `bert-tf`: each module in `commands/` is a command.
+"""The command line, `bert-tf`: each module in `cli/commands/` and `extras/commands/` is a command.
 
 A command imports TensorFlow only when it runs, so that --help and usage errors appear at once.
 """
 
 import argparse
-import ast
 import itertools
 import logging
 import os
-import pathlib
 import signal
 import sys
 from collections.abc import Sequence
@@ -103,7 +101,7 @@ def parser(loaded: dict[str, ModuleType] | None = None) -> argparse.ArgumentPars
     subparsers = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name in names:
         module = loaded.get(name)
-        description = (module.__doc__ if module else _docstring(name)) or name
+        description = (module.__doc__ if module else plugins.docstring(COMMANDS, name)) or name
         command = subparsers.add_parser(
             name,
             help=description.partition("\n")[0],
@@ -117,12 +115,6 @@ def parser(loaded: dict[str, ModuleType] | None = None) -> argparse.ArgumentPars
             module.add_arguments(command)
             command.set_defaults(run=module.run)
     return top
-
-
-def _docstring(name: str) -> str:
-    """The docstring of a command, with which its file begins, read without importing it."""
-    text = (pathlib.Path(__file__).with_name("commands") / f"{name}.py").read_text(encoding="utf-8")
-    return ast.literal_eval(text[: text.index('"""', 3) + 3])
 
 
 def _fail(message: object, code: int) -> int:

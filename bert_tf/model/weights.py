@@ -18,7 +18,7 @@ from bert_tf.runtime.lazy import keras, tf
 
 # A mismatched shape of these is another model, not another task.
 PRE_TRAINED = ("encoder/", "masked_lm/", "next_sentence/", "replaced_token/", "generator/")
-BETWEEN = ("lstm/", "mix/")  # prefixes of weights between encoder and head, see tasks.embeddings.bilstm_tagger
+BETWEEN = ("lstm/", "mix/")  # prefixes of weights between encoder and head, see extras.paper.bilstm_tagger
 HEADS = ("classifier/", "span/", *BETWEEN)  # prefixes of task heads
 TEACHER_PROJECTION = "teacher_projection/"  # prefix of what distillation trains beside the model
 Weights = dict[str, np.ndarray]  # {canonical name: array}

@@ -1,12 +1,15 @@
 """Sets of modules: each in a folder is a member; in an open set so is any module from outside, by its dotted name.
 
+The folder of the same name in bert_tf/extras, if there is one, has more members: extras/commands those of cli/commands.
 Flags and arguments may name a module from outside; a file may not, unless the call names it too, or trusts files.
 """
 
+import ast
 import contextlib
 import contextvars
 import importlib
 import importlib.util
+import pathlib
 import pkgutil
 from collections.abc import Iterable, Iterator
 from importlib.machinery import ModuleSpec
@@ -15,6 +18,7 @@ from types import ModuleType
 from bert_tf.errors import UserError, meant
 from bert_tf.runtime import tensorflow_startup
 
+EXTRAS = "bert_tf.extras"
 _trusted: contextvars.ContextVar[frozenset[str] | None] = contextvars.ContextVar("trusted", default=frozenset())
 
 
@@ -53,12 +57,30 @@ def _is_module_name(name: str) -> bool:
 
 
 def names(package: str) -> list[str]:
-    """Lists the members in a package's folder, sorted, without importing them: all but _names and the folder base."""
+    """Lists the members of a set by its package, sorted, without importing them: all but _names and the module base."""
+    return sorted(_members(package))
+
+
+def _members(package: str) -> dict[str, str]:
+    """{name of a member: full name of its module}."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.submodule_search_locations is None:
         raise ModuleNotFoundError(f"{package} is not a package", name=package)
-    modules = pkgutil.iter_modules(spec.submodule_search_locations)
-    return sorted(module.name for module in modules if module.name != "base" and not module.name.startswith("_"))
+    more = importlib.util.find_spec(f"{EXTRAS}.{package.rpartition('.')[2]}")
+    return {
+        module.name: f"{folder.name}.{module.name}"
+        for folder in (spec, more)
+        if folder is not None
+        for module in pkgutil.iter_modules(folder.submodule_search_locations)
+        if module.name != "base" and not module.name.startswith("_")
+    }
+
+
+def docstring(package: str, name: str) -> str:
+    """The docstring of a member, with which its file begins, read without importing it."""
+    spec = importlib.util.find_spec(_members(package)[name])
+    text = pathlib.Path(str(spec and spec.origin)).read_text(encoding="utf-8")
+    return ast.literal_eval(text[: text.index('"""', 3) + 3])
 
 
 def load(package: str, name: str, *, kind: str = "module") -> ModuleType:
@@ -73,10 +95,11 @@ def load(package: str, name: str, *, kind: str = "module") -> ModuleType:
 
 def member(package: str, name: str, *, kind: str) -> ModuleType:
     """The same for a closed set, without modules from outside."""
-    known = names(package)
-    if name not in known:
+    modules = _members(package)
+    if name not in modules:
+        known = sorted(modules)
         raise UserError(f"There is no {kind} {name!r}.{meant(name, known)} Known: {', '.join(known)}.")
-    return importlib.import_module(f"{package}.{name}")
+    return importlib.import_module(modules[name])
 
 
 def import_outside(name: str) -> ModuleType | None:

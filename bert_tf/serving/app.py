@@ -11,7 +11,6 @@ import types
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
-import numpy as np
 import prometheus_client
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -25,8 +24,7 @@ from bert_tf.errors import UserError, reason_of
 from bert_tf.serving import access, client_routes, openapi, text_size, values, versions
 from bert_tf.serving.batcher import Batcher, Busy
 from bert_tf.serving.body import closed, read_json, wait_for_disconnect
-from bert_tf.serving.served import Arrays, Served, Signature
-from bert_tf.serving.served_index import SEARCH, ServedIndex, queries_of
+from bert_tf.serving.served import Arrays, Searchable, Served, Signature
 
 PAGE = {
     "page.css": "text/css",
@@ -51,7 +49,7 @@ class Server:
 
     def __init__(
         self,
-        models: Iterable[Served | ServedIndex],
+        models: Iterable[Served | Searchable],
         *,
         most_bytes: int = 4 << 20,
         seconds: float = 60.0,
@@ -63,7 +61,7 @@ class Server:
         allowed_origins: Collection[str] = (),
         token: str = "",
         log_format: str = "",
-        watches: Mapping[str, versions.Watch[Served | ServedIndex]] = types.MappingProxyType({}),
+        watches: Mapping[str, versions.Watch[Served | Searchable]] = types.MappingProxyType({}),
     ) -> None:
         """Loads nothing, and starts nothing.
 
@@ -168,11 +166,11 @@ class Server:
                         self.models[name] = model
                         print(f"{name}: version {model.version} is served now.", flush=True)
 
-    def model(self, request: Request) -> Served | ServedIndex:
+    def model(self, request: Request) -> Served | Searchable:
         """The model in the path; raises 404 for an unknown model or version."""
         name, version = request.path_params["name"], request.path_params.get("version")
         verb = request.url.path.rpartition(":")[2]
-        if verb in ("predict", SEARCH) and request.method != "POST":
+        if verb in ("predict", "search") and request.method != "POST":
             raise HTTPException(405, f"{verb} requires POST.", {"allow": "POST"})
         if name not in self.models:
             raise HTTPException(404, f"Servable not found: {values.cite(name)}. Known: {', '.join(self.models)}.")
@@ -252,7 +250,7 @@ class Server:
         model = self.model(request)
         return await self.timed(model, answer(request, model))
 
-    async def timed(self, model: Served | ServedIndex, answer: Awaitable[Response]) -> Response:
+    async def timed(self, model: Served | Searchable, answer: Awaitable[Response]) -> Response:
         """The response, counted in the metrics of a model."""
         start, code = time.monotonic(), 500
         try:
@@ -270,7 +268,7 @@ class Server:
         """The body of a request, from JSON."""
         return await read_json(request, self.most_bytes, self.receive_seconds)
 
-    async def _predict(self, request: Request, model: Served | ServedIndex) -> Response:
+    async def _predict(self, request: Request, model: Served | Searchable) -> Response:
         verbose = request.query_params.get("verbose", "0") or "1"  # ?verbose alone
         body = await self.body(request)
         name = body.get("signature_name", "serving_default") if isinstance(body, dict) else "serving_default"
@@ -305,24 +303,14 @@ class Server:
         is_small = sum(array.size for array in outputs.values()) < MAX_INLINE_VALUES
         return response() if is_small else await asyncio.to_thread(response)
 
-    async def _search(self, request: Request, model: Served | ServedIndex) -> Response:
+    async def _search(self, request: Request, model: Served | Searchable) -> Response:
         body = await self.body(request)
-        if not isinstance(model, ServedIndex):
+        if isinstance(model, Served):
             raise HTTPException(400, f"{model.name} is a model, which predicts; search needs an index.")
-        asked = queries_of(body)
-        if isinstance(asked, str):
-            raise HTTPException(400, asked)
-        queries, count = asked
-        if len(queries) > self.most_instances:
-            raise HTTPException(
-                413, f"There are {len(queries):,} queries: send at most {self.most_instances:,} at once."
-            )
-        arrays = {"query": np.array([query.encode() for query in queries], object)}
-        found = await self.compute(request, model, model.signatures[SEARCH], arrays)
-        return JSONResponse({"results": await asyncio.to_thread(model.hits, found, count)})
+        return await model.answer(self, request, body)
 
     async def compute(
-        self, request: Request, model: Served | ServedIndex, signature: Signature, arrays: Arrays
+        self, request: Request, model: Served | Searchable, signature: Signature, arrays: Arrays
     ) -> Arrays:
         """The outputs of the model; gives up after some time, or if the client closes the connection."""
         if await asyncio.to_thread(text_size.is_above, arrays, self.most_tokens):

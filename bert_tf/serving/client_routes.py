@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from bert_tf.export.reranking import positive
 from bert_tf.heads.vectors import Vectors
 from bert_tf.heads.vectors.sentence_choice import SEARCH_PROMPTS
-from bert_tf.search.reranking import POSITIVE
 from bert_tf.serving import text_size, values
 from bert_tf.serving.served import Arrays, Served, Signature
 
@@ -233,7 +233,7 @@ def is_of_pairs(model: Any) -> bool:
     """Returns whether a served model says how well a text answers a query: by a number, or by a class that means so."""
     if not isinstance(model, Served) or set(model.input_names) != {"text_a", "text_b"}:
         return False
-    return _positive(model) is not None or "values" in model.signatures["serving_default"].outputs
+    return positive(model.labels) is not None or "values" in model.signatures["serving_default"].outputs
 
 
 def _prompt_of(model: Served, body: Body) -> str | None:
@@ -245,15 +245,9 @@ def _prompt_of(model: Served, body: Body) -> str | None:
     raise HTTPException(400, f"There is no prompt_name {values.cite(str(prompt))}. Known: {names}.")
 
 
-def _positive(model: Served) -> int | None:
-    """The class that means a match, if there is one."""
-    found = [number for number, label in enumerate(model.labels) if str(label).lower() in POSITIVE]
-    return found[0] if len(found) == 1 else None
-
-
 def _scores(model: Served, outputs: Arrays, *, is_raw: bool) -> np.ndarray:
     """A score for each pair, float64 [B]: a probability, or with is_raw what that is computed from."""
-    number = _positive(model)
+    number = positive(model.labels)
     if number is not None:
         return outputs["logits" if is_raw else "probabilities"][:, number].astype(np.float64)
     logits = outputs.get("logits", outputs["values"]).astype(np.float64)

@@ -6,10 +6,8 @@ from typing import Any
 import numpy as np
 
 import bert_tf
-from bert_tf.errors import count_text
 from bert_tf.serving import client_routes
-from bert_tf.serving.served import Served, Signature, Spec
-from bert_tf.serving.served_index import MAX_HITS, ServedIndex
+from bert_tf.serving.served import Searchable, Served, Signature, Spec
 
 Schema = dict[str, Any]
 
@@ -36,7 +34,7 @@ OPEN = {"/healthz": "Whether the server is alive.", "/readyz": "Whether it takes
 PROTECTED = {"/v1/models": "Names, kinds, labels and results of the models.", "/metrics": "Metrics for Prometheus."}
 
 
-def describe(models: Iterable[Served | ServedIndex], *, has_token: bool) -> dict[str, Any]:
+def describe(models: Iterable[Served | Searchable], *, has_token: bool) -> dict[str, Any]:
     """The description as plain data; has_token: whether requests need a token."""
     paths: dict[str, Any] = {path: _get(text, "Server", needs_token=False) for path, text in OPEN.items()}
     paths |= {path: _get(text, "Server") for path, text in PROTECTED.items()}
@@ -46,10 +44,10 @@ def describe(models: Iterable[Served | ServedIndex], *, has_token: bool) -> dict
         path = f"/v1/models/{model.name}"
         paths[path] = _get("TensorFlow Serving's GetModelStatusResponse.", model.name)
         paths[f"{path}/metadata"] = _get("TensorFlow Serving's GetModelMetadataResponse.", model.name)
-        if isinstance(model, ServedIndex):
-            paths[f"{path}:search"] = {"post": _search(model)}
-        else:
+        if isinstance(model, Served):
             paths[f"{path}:predict"] = {"post": _predict(model)}
+        else:
+            paths[f"{path}:search"] = {"post": model.describe(_post)}
     error = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
     components: Schema = {"schemas": {"Error": error}}
     security: Schema = {}
@@ -81,21 +79,6 @@ def _invented(inputs: Mapping[str, Spec]) -> Mapping[str, Any]:
         return {}
     sizes = {name: shape[1:] for name, (_, shape) in inputs.items() if shape}
     return {name: ["A text."] * (size[0] or 1) if size else "A text." for name, size in sizes.items()}
-
-
-def _search(model: ServedIndex) -> Schema:
-    text: Schema = {"type": "string"}
-    query = {**text, "pattern": r"\S"}  # blank ones are refused
-    count = {"type": "integer", "minimum": 1, "maximum": MAX_HITS, "default": 10}
-    forms = [
-        {"type": "object", "properties": {name: schema, "count": count}, "required": [name]}
-        for name, schema in (("query", query), ("queries", {"type": "array", "items": query, "minItems": 1}))
-    ]
-    hit = {"id": {"type": "string"}, "score": {"type": "number"}, "text": text, "other": {"type": "object"}}
-    hits = {"type": "array", "items": {"type": "object", "properties": hit, "required": ["id", "score", "text"]}}
-    answer = {"schema": {"type": "object", "properties": {"results": {"type": "array", "items": hits}}}}
-    about = f"Finds the nearest of {count_text(len(model), 'text')}."
-    return _post(model.name, about, {"schema": {"oneOf": forms}}, "The texts for each query, nearest first.", answer)
 
 
 def _post(name: str, summary: str, body: Schema, answered: str, answer: Schema) -> Schema:

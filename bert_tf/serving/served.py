@@ -8,10 +8,12 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from google.protobuf import json_format
+from starlette.requests import Request
+from starlette.responses import Response
 
 from bert_tf.errors import UserError
 from bert_tf.export import host_settings, loaded_model, opening, text_function, whole_texts
@@ -107,6 +109,14 @@ def _text_width(texts: np.ndarray, axis: int) -> int:
     """The number of columns up to the last with a non-empty string."""
     filled = np.flatnonzero((texts != b"").any(tuple(i for i in range(texts.ndim) if i != axis)))
     return int(filled[-1]) + 1 if len(filled) else 0
+
+
+class HostSignature(Signature):
+    """A signature that the host computes."""
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        """See Signature."""
+        return dict(self.function(**arrays))
 
 
 class PredictorSignature(Signature):
@@ -236,6 +246,29 @@ class Served:
             "model_spec": {"name": self.name, "signature_name": "", "version": self.version},
             "metadata": {"signature_def": {"signature_def": self._signature_defs}},
         }
+
+
+class Searchable(Protocol):
+    """What the server needs of an index, which takes the place of a `Served`: `bert_tf.extras` has one."""
+
+    name: str
+    version: str
+    kind: str
+    form: str
+    input_names: Sequence[str]
+    labels: Sequence[str]
+    task: str
+    signatures: dict[str, Signature]
+    results: dict[str, Any]
+
+    async def answer(self, server: Any, request: Request, body: Any) -> Response:
+        """The texts nearest to the queries of a request, of which `body` is the content."""
+
+    def describe(self, post: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+        """The route of `answer` in the description of a server; post: see `openapi`."""
+
+    def metadata(self) -> dict[str, Any]:
+        """What an answer on its metadata has."""
 
 
 def _specs(structure: Mapping[str, Any]) -> dict[str, Spec]:

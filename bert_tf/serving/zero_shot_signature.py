@@ -6,18 +6,10 @@ B instances of a batch, L labels of each.
 import numpy as np
 
 from bert_tf.export import zero_shot
-from bert_tf.serving.served import Arrays, Served, Signature
+from bert_tf.serving.served import Arrays, HostSignature, Served, Signature
 
 MAX_LABELS = 64
 ROWS = 64  # pairs that are computed at once
-
-
-class ZeroShotSignature(Signature):
-    """Texts and labels to the probabilities of the labels."""
-
-    def __call__(self, arrays: Arrays) -> Arrays:
-        """From "text", string [B], and "labels", string [B, L], to "label" [B] and probabilities [B, L]."""
-        return dict(self.function(**arrays))
 
 
 def added(model: "Served") -> dict[str, Signature]:
@@ -28,6 +20,7 @@ def added(model: "Served") -> dict[str, Signature]:
     has_contradiction = (zero_shot.numbers_in(classes) or (0, None))[1] is not None
 
     def answer(text: np.ndarray, labels: np.ndarray) -> Arrays:
+        """From string [B] and string [B, L] to "label" [B] and probabilities [B, L]."""
         count = labels.shape[1]
         if not 1 <= count <= MAX_LABELS:
             raise ValueError(f"there are {count} labels; expected 1 to {MAX_LABELS}")
@@ -52,4 +45,4 @@ def added(model: "Served") -> dict[str, Signature]:
     numbers = (np.float32, (None, None))
     outputs = {"label": ("string", (None,)), "probabilities": numbers}
     outputs |= {"independent_probabilities": numbers} if has_contradiction else {}
-    return {zero_shot.SIGNATURE: ZeroShotSignature(answer, inputs, outputs)}
+    return {zero_shot.SIGNATURE: HostSignature(answer, inputs, outputs)}

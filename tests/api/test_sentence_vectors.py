@@ -13,7 +13,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
 from bert_tf.config.sentence_vectors import SentenceVectors, VectorLayer
 from bert_tf.errors import UserError
-from bert_tf.search.index import Index
+from bert_tf.extras.search.index import Index
 
 D = tiny.CONFIG.hidden_size
 TEXTS = ["1 2 3", "4", "5 6 7 8 9 a b c d e f 10 11", ""]

@@ -10,8 +10,8 @@ from head_cases import HEADS
 
 import bert_tf
 from bert_tf.checkpoints import formats
+from bert_tf.extras.paper.bilstm_tagger import BiLstmTagger
 from bert_tf.model import heads
-from bert_tf.tasks.embeddings.bilstm_tagger import BiLstmTagger
 from bert_tf.text.tokenizer import pack
 
 OTHERS = {"pretraining": (lambda: heads.Pretrainer(tiny.CONFIG), None)}

@@ -13,10 +13,10 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
 from bert_tf.errors import UserError
+from bert_tf.extras.search.index import Index
 from bert_tf.model import heads
 from bert_tf.recipes import initialization
 from bert_tf.recipes.finetune import Flags
-from bert_tf.search.index import Index
 
 PAIRS = [(f"{a} {b}", f"{b} {c} {a}") for a, b, c in itertools.permutations("abcde", 3)]
 

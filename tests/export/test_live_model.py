@@ -16,8 +16,8 @@ from bert_tf.cli import main
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.export import engines, live_model, live_task, loaded_model, trained_model
+from bert_tf.export.reranking import Reranker
 from bert_tf.model import heads
-from bert_tf.search.reranking import Reranker
 from bert_tf.serving import zero_shot_signature
 from bert_tf.serving.served import Served
 from bert_tf.text.tokenizer import pack

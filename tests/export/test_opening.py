@@ -22,6 +22,7 @@ from bert_tf.errors import NoEngine, UserError
 from bert_tf.export import engine_network, engines, loaded_model, opening, row_blocks, saved_model
 from bert_tf.export.predictor import Predictor
 from bert_tf.export.saved_model import export
+from bert_tf.extras.search.embedder import Embedder
 from bert_tf.heads.base.text_windows import Windows
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
@@ -35,7 +36,6 @@ from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.heads.vectors.extraction import Features
 from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
 from bert_tf.model import weights
-from bert_tf.search.embedder import Embedder
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 

@@ -2,7 +2,7 @@
 
 import json
 
-from bert_tf.recipes.ablation import ablation_plan, ablations
+from bert_tf.extras.paper import ablation_plan, ablations
 
 
 def plan_of(folder, *tables, task="SST-2 --data_dir=glue --num_train_epochs=1", steps="800", seeds=2):

@@ -9,10 +9,10 @@ import tensorflow as tf
 import tiny
 import warm
 
+from bert_tf.extras.paper.bilstm_tagger import BiLstmTagger
 from bert_tf.heads.vectors.vector_choice import FEATURES
 from bert_tf.model import heads
 from bert_tf.model.inputs import complete
-from bert_tf.tasks.embeddings.bilstm_tagger import BiLstmTagger
 from bert_tf.training.distribute import create_strategy
 
 DROPPING = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.3}

@@ -10,7 +10,7 @@ from bert_tf.runtime import plugins, tensorflow_startup
 
 @pytest.fixture
 def tools(tmp_path, monkeypatch):
-    """A package `tools` with the members hammer and broken, and a package `my_lab` outside of it with saw."""
+    """Packages `tools` and `toolbox` with hammer and broken, `more` in place of extras, `my_lab` outside with saw."""
     files = {
         "tools/__init__.py": "raise AssertionError('names() imports nothing')",
         "tools/hammer.py": "raise AssertionError('names() imports nothing')",
@@ -19,17 +19,20 @@ def tools(tmp_path, monkeypatch):
         "toolbox/__init__.py": "",
         "toolbox/hammer.py": "USE = 'nails'",
         "toolbox/broken.py": "import a_package_that_is_missing",
+        "more/__init__.py": "",
+        "more/toolbox/__init__.py": "",
+        "more/toolbox/drill.py": '"""Makes holes."""\nUSE = "walls"',
         "my_lab/__init__.py": "",
         "my_lab/saw.py": "USE = 'wood'",
         "my_lab/broken.py": "import my_lab.part_that_is_missing",
     }
     for name, content in files.items():
         path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(content)
     monkeypatch.syspath_prepend(tmp_path)
     yield
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("tools", "toolbox", "my_lab")]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("tools", "toolbox", "more", "my_lab")]:
         del sys.modules[name]
 
 
@@ -41,6 +44,13 @@ def test_members_are_listed_without_importing_them(tools):
 def test_member_is_loaded_by_name_and_outside_module_by_dotted_name(tools):
     assert plugins.load("toolbox", "hammer").USE == "nails"
     assert plugins.load("toolbox", "my_lab.saw").USE == "wood"
+
+
+def test_folder_of_the_same_name_in_extras_has_more_members(tools, monkeypatch):
+    monkeypatch.setattr(plugins, "EXTRAS", "more")
+    assert plugins.names("toolbox") == ["broken", "drill", "hammer"]
+    assert plugins.docstring("toolbox", "drill") == "Makes holes." and "more.toolbox.drill" not in sys.modules
+    assert plugins.load("toolbox", "drill").USE == "walls" and plugins.names("tools") == ["broken", "hammer"]
 
 
 @pytest.mark.parametrize(

@@ -56,11 +56,14 @@ def test_files_are_there_and_not_ignored(source):
 
 def test_small_installation_has_what_is_imported_to_answer():
     """In a process that lacks all other packages than requirements-serve.txt names, and those that they need."""
-    commands = [f"bert_tf.cli.commands.{name}" for name in "predict serve evaluate index search extract".split()]
+    commands = [f"bert_tf.cli.commands.{name}" for name in "predict serve evaluate".split()]
+    commands += [f"bert_tf.extras.commands.{name}" for name in "index search extract".split()]
     engines = [
         "bert_tf.api.engine_bert",
         "bert_tf.export.host.vectors",
-        "bert_tf.search.embedder",
+        "bert_tf.extras.search.embedder",
+        "bert_tf.extras.search.retrieval_scores",
+        "bert_tf.extras.search.served_index",
         "bert_tf.serving.app",
     ]
     done = subprocess.run(

@@ -29,18 +29,19 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from bert_tf.cli import search_flags, shared_flags
+from bert_tf.cli import shared_flags
 from bert_tf.config import segments
 from bert_tf.errors import count_text
 from bert_tf.export import loaded_model
 from bert_tf.heads.span import answer_highlights
 from bert_tf.recipes.finetuning import scored_export
-from bert_tf.runtime.progress import counted, progress
-from bert_tf.search import retrieval_scores
-from bert_tf.search.index_files import is_index
+from bert_tf.runtime.lazy import module
+from bert_tf.runtime.progress import counted
 from bert_tf.training.run_directory import is_pretraining
 
-AT_ONCE = 64  # queries
+index_files = module("bert_tf.extras.search.index_files")
+retrieval_scores = module("bert_tf.extras.search.retrieval_scores")
+search_flags = module("bert_tf.extras.search.search_flags")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,10 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     shared_flags.set_up(arguments)
-    if is_index(arguments.model) or is_pretraining(arguments.model):
+    is_index = index_files.is_index(arguments.model)
+    if is_index or is_pretraining(arguments.model):
         segments.check_unused(arguments.model)
-    if is_index(arguments.model):
-        _evaluate_index(arguments)
+    if is_index:
+        retrieval_scores.evaluate(arguments)
         return
     search_flags.check_unused(arguments)
     shared_flags.check_batch_size(arguments)
@@ -95,25 +97,6 @@ def _scored_export(arguments: argparse.Namespace, folder: str) -> scored_export.
         jit_compile=arguments.jit_compile,
         engine=shared_flags.chosen_engine(arguments, folder),
     )
-
-
-def _evaluate_index(arguments: argparse.Namespace) -> None:
-    relevant = retrieval_scores.read(arguments.file, arguments.text_columns or "query", arguments.label_column or "id")
-    index = search_flags.index_of(arguments, arguments.model)
-    queries = list(relevant)
-    found: list[list[str]] = []
-    with progress("evaluating queries", len(queries)) as report:
-        for first in range(0, len(queries), AT_ONCE):
-            hits = index.search_all(queries[first : first + AT_ONCE], retrieval_scores.DEPTH)
-            found += [[hit.id for hit in each] for each in hits]
-            report(len(found))
-    scores = retrieval_scores.scores(found, list(relevant.values()))
-    if arguments.json:
-        row = {"index": arguments.model, "file": arguments.file, "queries": len(queries), "method": index.method}
-        print(json.dumps({**row, "scores": scores}, ensure_ascii=False))
-        return
-    print(f"{arguments.model}, {index.method}, on {count_text(len(queries), 'query', 'queries')} of {arguments.file}:")
-    print(*(f"  {name:26} {value:.4f}" for name, value in scores.items()), sep="\n")
 
 
 def _lines(result: Any, model: str, path: str) -> Iterator[str]:

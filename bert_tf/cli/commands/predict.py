@@ -27,7 +27,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bert_tf.cli import bulk_files, shared_flags
+from bert_tf.cli import shared_flags
 from bert_tf.cli.text_progress import report_texts
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import tables, text_lines
@@ -39,6 +39,9 @@ from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import Answered, answered
 from bert_tf.runtime import accelerators, files
+from bert_tf.runtime.lazy import module
+
+bulk_files = module("bert_tf.extras.beam.bulk_files")
 
 WINDOW = 4096  # texts that are sorted by length before batching
 OUTPUTS = prediction_files.EXTENSIONS

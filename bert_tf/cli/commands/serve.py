@@ -34,12 +34,13 @@ from bert_tf.export import engine_network, loaded_model
 from bert_tf.export.opening import AUTO
 from bert_tf.export.predictor import Predictor
 from bert_tf.runtime import access_token, files, process
-from bert_tf.search.index import Index
-from bert_tf.search.index_files import IndexFiles, is_index
+from bert_tf.runtime.lazy import module
 from bert_tf.serving import access, connection, versions, zero_shot_signature
 from bert_tf.serving.app import Server
 from bert_tf.serving.served import Served
-from bert_tf.serving.served_index import ServedIndex
+
+index_files = module("bert_tf.extras.search.index_files")
+served_index = module("bert_tf.extras.search.served_index")
 
 SPARE_THREADS = 8  # beyond one a core: operations of a long request take threads of TensorFlow for seconds
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+")
@@ -145,9 +146,8 @@ def _load(arguments: argparse.Namespace, name: str, path: str, version: str, *, 
         model = Served(name, path, version=version, jit_compile=arguments.jit_compile, texts=texts, predictor=predictor)
         model.signatures |= zero_shot_signature.added(model)
         return model
-    options = {"reranker": arguments.reranker, "reranker_label": arguments.reranker_label}
-    index = Index(path, **options, engine=arguments.engine)
-    return ServedIndex(name, index, version)
+    options = {"reranker": arguments.reranker, "reranker_label": arguments.reranker_label, "engine": arguments.engine}
+    return served_index.ServedIndex.load(name, path, version, **options)
 
 
 def _engine(arguments: argparse.Namespace, folder: str) -> Predictor | None:
@@ -162,10 +162,10 @@ def _engine(arguments: argparse.Namespace, folder: str) -> Predictor | None:
 def _check_folders(folders: Mapping[str, str], reranker: str) -> set[str]:
     """The names of those that are indexes; raises UserError for a folder that cannot be served."""
     newest = {name: versions.newest(path)[0] for name, path in folders.items()}
-    indexes = {name for name, path in newest.items() if is_index(path)}
+    indexes = {name for name, path in newest.items() if index_files.is_index(path)}
     for name, path in newest.items():
         if name in indexes:
-            IndexFiles(path)
+            index_files.IndexFiles(path)
         else:
             loaded_model.find(path)
     if reranker:

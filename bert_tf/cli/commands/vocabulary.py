@@ -22,8 +22,12 @@ from bert_tf.config.flag_groups import ModelOptions, TextOptions
 from bert_tf.data import text_lines
 from bert_tf.errors import UserError
 from bert_tf.recipes.pretraining import preparation
-from bert_tf.runtime import beam_runner, files
+from bert_tf.runtime import files
+from bert_tf.runtime.lazy import module
 from bert_tf.text import corpus, vocabulary, vocabulary_learning
+
+beam_pipeline = module("bert_tf.extras.beam.beam_pipeline")
+beam_runner = module("bert_tf.extras.beam.beam_runner")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,8 +94,6 @@ def _learn_on_beam(arguments: argparse.Namespace, lower_case: bool) -> list[str]
     """Learns a vocabulary from all of the text; raises UserError if the runner is not installed."""
     flags = shlex.split(arguments.runner_flags)
     beam_runner.check(arguments.runner, flags)
-    from bert_tf.data.pretraining import beam_pipeline
-
     sources = corpus.find_sources(arguments.input_file, **_read_as(arguments))
     folder = os.path.dirname(files.absolute(arguments.output))
     settings = {"lower_case": lower_case, "runner": arguments.runner, "flags": flags}

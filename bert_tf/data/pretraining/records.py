@@ -2,7 +2,7 @@
 
 TensorFlow is not imported here. Stage 1 reads and tokenizes the parts of the input and distributes documents over
 buckets (`buckets`); stage 2 turns each bucket into one shard (`stages`). Worker processes of this machine run
-them (`workers`), or an engine of Apache Beam (`beam_pipeline`). A finished folder holds:
+them (`workers`), or an engine of Apache Beam (`extras.beam.beam_pipeline`). A finished folder holds:
 
   train-00000-of-00004.tfrecord ...   tf.train.Examples: token_ids, second_start, next_sentence_label, record_id
   eval-00000-of-00001.tfrecord ...    the same for held-out documents, one pass
@@ -34,8 +34,12 @@ from bert_tf.data.pretraining.plan import (
 from bert_tf.data.pretraining.record_files import CONTINUATIONS
 from bert_tf.data.pretraining.statistics import describe, find_problems, summarize
 from bert_tf.errors import UserError, of_os_error
-from bert_tf.runtime import atomic_files, beam_runner, files, folder_lock
+from bert_tf.runtime import atomic_files, files, folder_lock
 from bert_tf.runtime.json_files import require_json
+from bert_tf.runtime.lazy import module
+
+beam_pipeline = module("bert_tf.extras.beam.beam_pipeline")
+beam_runner = module("bert_tf.extras.beam.beam_runner")
 
 __all__ = ["RecordOptions", "describe", "open_records", "prepare"]
 
@@ -97,8 +101,6 @@ def prepare(
         _begin(folder, plan)
         try:
             if runner:
-                from bert_tf.data.pretraining import beam_pipeline
-
                 collected = beam_pipeline.run(
                     os.fspath(folder), os.path.join(folder, WORK), plan, runner, runner_flags, num_workers
                 )

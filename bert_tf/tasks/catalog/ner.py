@@ -14,12 +14,13 @@ from bert_tf.heads.base.table_options import SPLIT_FLAGS, RowOptions
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.runtime import files
+from bert_tf.runtime.lazy import module
 from bert_tf.tasks import table_splits
-from bert_tf.tasks.embeddings import feature_tagging
-from bert_tf.tasks.embeddings.feature_tagging import FeatureTagging
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import TagOptions
 from bert_tf.text.tokenizer import Tokenizer
+
+feature_tagging = module("bert_tf.extras.paper.feature_tagging")
 
 FileNames = Mapping[str, tuple[str, ...]]
 
@@ -81,7 +82,7 @@ def task(options: TagOptions, tokenizer_for: TokenizerFor, *, name: str, names: 
     crf = options.tag_head == "crf"
     head = Tagging(tag_set, windows, crf=crf)
     if options.feature_layers:
-        head = FeatureTagging(tag_set, windows, crf=crf, **feature_tagging.settings(options))
+        head = feature_tagging.FeatureTagging(tag_set, windows, crf=crf, **feature_tagging.settings(options))
     return FineTuningTask(name, files, head, tokenizer)
 
 

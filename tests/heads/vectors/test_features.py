@@ -8,7 +8,6 @@ from bert_tf.errors import UserError
 from bert_tf.heads.base.text_windows import Windows, pack_windows
 from bert_tf.heads.vectors import features, vector_choice
 from bert_tf.heads.vectors.feature_windows import rows_and_tokens, split_pairs
-from bert_tf.tasks.embeddings.bilstm_tagger import ScalarMix
 from bert_tf.text.tokenizer import Tokenizer, pack
 
 LETTERS = "abcdefghijklmnopqrstuvwxy"
@@ -99,22 +98,6 @@ def test_tokens_of_a_text_are_pooled_to_one_vector(pooling, expected):
 def test_vectors_of_zeros_stay_such():
     actual = features.normalize(tf.constant([[3.0, 4.0], [0.0, 0.0]]))
     np.testing.assert_allclose(actual, [[0.6, 0.8], [0, 0]], rtol=1e-6)
-
-
-def test_learned_layer_mixture_matches_its_formula_and_trains():
-    mix = ScalarMix(3)
-    layers = tf.constant([[[1.0, 0.0], [2.0, 0.0], [6.0, 3.0]]])  # [1, 3, 2]
-    np.testing.assert_allclose(mix(layers), [[3.0, 1.0]], rtol=1e-6)
-    mix.scores.assign([0.0, np.log(2.0), np.log(5.0)])
-    mix.gamma.assign(2.0)
-    np.testing.assert_allclose(mix(layers), [[2 * (1 + 4 + 30) / 8, 2 * 15 / 8]], rtol=1e-6)
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(mix(layers))
-    scores, gamma = tape.gradient(loss, [mix.scores.value, mix.gamma.value])
-    assert (scores.shape, gamma.shape) == ((3,), ()) and abs(float(tf.reduce_sum(scores))) < 1e-6 and gamma > 0
-    assert tf.argmax(scores) == 2
-    again = ScalarMix.from_config(mix.get_config())
-    assert tuple(again.scores.shape) == (3,)
 
 
 def eagerly(function, *columns):

@@ -1,0 +1,1 @@
+"""Files of vectors of tokens, words and texts, which `bert-tf extract` writes."""

@@ -1,0 +1,1 @@
+"""Experiments of the BERT paper: its ablations, and taggers on the vectors of a frozen encoder."""

@@ -1,0 +1,1 @@
+"""Search: index folders of vectors of texts, exact and approximate neighbors, hard negatives, scores of retrieval."""

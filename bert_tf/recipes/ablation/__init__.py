@@ -1,1 +1,0 @@
-"""The paper's ablations: which runs, their results as tables and pictures."""

@@ -1,1 +1,0 @@
-"""Search: index folders of vectors of texts, exact and approximate neighbors, re-ranking."""

@@ -1,1 +1,0 @@
-"""Vectors of tokens, words and texts, and taggers trained on frozen ones."""
