@@ -18,9 +18,10 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 SCRIPTS = sorted(ROOT.glob("run_*.py"))
 
 # The folders of bert_tf, from the ground up: each imports only those before it. errors.py is below all of them.
-FLOORS = (
-    "runtime config text data model training heads checkpoints tasks export search reports serving recipes api cli"
-).split()
+FLOORS = """
+runtime config text data model families training heads checkpoints tasks export search reports serving recipes api
+cli
+""".split()
 AT_THE_TOP = {"__init__", "__main__", "errors"}  # the files of bert_tf itself
 # Folders of which no module loads TensorFlow when it is imported: flags are checked and files read without it.
 NO_TENSORFLOW = ("runtime", "config", "reports", "recipes", "cli")

@@ -12,12 +12,12 @@ from bert_tf.checkpoints import keras_files
 from bert_tf.checkpoints.keras_hub_layouts import (
     BACKBONE,
     LAYOUTS,
-    Layout,
     class_of,
     path_here,
 )
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError, reason_of
+from bert_tf.families.base.keras_hub import Layout
 from bert_tf.heads.base import format_names
 from bert_tf.runtime import files
 from bert_tf.runtime.lazy import module
@@ -186,10 +186,7 @@ def config_of(preset: Preset) -> BertConfig:
             f"{given.source}: num_inner_repetitions is {shortened(given['num_inner_repetitions'])}, which is not "
             "supported; supported is 1."
         )
-    if preset.encoder == "deberta_v2":
-        buckets = given.value("bucket_size", whole(1), 256)
-        reach = given.get("max_sequence_length")
-        values["settings"] = {**layout.settings, "position_buckets": buckets, "max_relative_positions": reach}
+    values["settings"] = layout.settings(given)
     if layout.lacks_segment:
         values["type_vocab_size"] = 1
     if values.get("embedding_size") == values["hidden_size"]:

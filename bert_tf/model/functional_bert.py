@@ -197,7 +197,7 @@ def pooled(tokens: tf.Tensor, params: Tensors, config: BertConfig, inputs: Tenso
     if config.pooling == "mean":
         return x
     x = dense(x, params, "encoder/pooler")
-    return activation(x, encoders.class_of(config).pooler_activation)
+    return activation(x, config.encoder_traits.pooler_activation)
 
 
 def for_token_heads(tokens: tf.Tensor, params: Tensors, config: BertConfig) -> tf.Tensor:  # [..., D] -> [..., D]

@@ -13,8 +13,8 @@ from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.huggingface_layouts import LAYOUTS
 from bert_tf.errors import UserError
+from bert_tf.families.deberta_v2 import layer as deberta_v2
 from bert_tf.model import functional_bert, heads, replaced_tokens, weights
-from bert_tf.model.encoders import deberta_v2
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.runtime.settings import Settings
 

@@ -18,6 +18,7 @@ from bert_tf import heads as task_heads
 from bert_tf.checkpoints import formats, huggingface_layouts, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
+from bert_tf.families.base.name_tables import expand
 from bert_tf.model import encoders, functional_bert, heads, weights
 from bert_tf.model.sequence_packing import PackingSpec
 
@@ -155,7 +156,7 @@ def test_gradients_and_steps_are_those_of_transformers(encoder, name, tmp_path):
     first, gradients = step()
     losses = [float(first), *(float(step()[0]) for _ in golden["losses"][1:])]
     np.testing.assert_allclose(losses, golden["losses"], rtol=1e-5)
-    names = weights.expand(huggingface_layouts.LAYOUTS[encoder].names, model.config.num_hidden_layers)
+    names = expand(huggingface_layouts.LAYOUTS[encoder].names, model.config.num_hidden_layers)
     prefix = huggingface_layouts.LAYOUTS[encoder].prefix
     for key, value in gradients.items():
         norms = [golden["gradients"].get(prefix + n, golden["gradients"].get(n)) for n in names[key]]

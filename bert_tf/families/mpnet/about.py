@@ -1,0 +1,37 @@
+"""MPNet."""
+
+import dataclasses
+
+from bert_tf.families.base import huggingface
+from bert_tf.families.base.name_tables import layers
+from bert_tf.families.roberta import about as roberta
+
+TRAITS = dataclasses.replace(
+    roberta.TRAITS,
+    may_be_causal=False,
+    may_be_sinusoidal=False,
+    tokenizer="mpnet",
+    embedding_options={"has_segments": False},
+)
+HUGGINGFACE = huggingface.Layout(
+    model_type="mpnet",
+    classes="MPNet",
+    prefix="mpnet.",
+    names={
+        **{ours: theirs for ours, theirs in roberta.HUGGINGFACE.names.items() if "segment" not in ours},
+        **layers(
+            "encoder.layer.{i}",
+            **{**huggingface.BERT_LAYER, **{part: f"attention.attn.{part[0]}" for part in ("query", "key", "value")}}
+            | {"project_out": "attention.attn.o", "attention_norm": "attention.LayerNorm"},
+        ),
+        "encoder/relative_attention_bias": "encoder.relative_attention_bias.weight",
+    },
+    of_texts=roberta.HUGGINGFACE.of_texts,
+    outside=roberta.HUGGINGFACE.outside,
+    constants={"relative_attention_num_buckets": 32, "pad_token_id": 1},
+    written={"bos_token_id": 0, "eos_token_id": 2},
+    left_out=(*huggingface.NARROW, "type_vocab_size"),
+    defaults={"vocab_size": 30527},
+    may_be_causal=False,
+    has_fixed_gelu=True,
+)
