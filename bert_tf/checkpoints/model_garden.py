@@ -15,7 +15,7 @@ from bert_tf.checkpoints import tensorflow_weights
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.families.base.name_tables import expand
+from bert_tf.families.base.name_tables import expand, number_of_layers
 from bert_tf.families.bert.about import MODEL_GARDEN
 from bert_tf.heads.base import format_names
 from bert_tf.heads.tags import Tags
@@ -145,13 +145,10 @@ def _config(arrays: Mapping[str, np.ndarray], folder: str, prefix: str) -> BertC
     (vocab_size, width), (positions, _), (segments, _), (_, heads, _), (_, intermediate) = (
         arrays[name].shape for name in expected
     )
-    num_layers = 0
-    while query.format(i=num_layers) in arrays:
-        num_layers += 1
     sizes = {
         "vocab_size": vocab_size,
         "hidden_size": width,
-        "num_hidden_layers": num_layers,
+        "num_hidden_layers": number_of_layers(query, arrays),
         "num_attention_heads": heads,
         "intermediate_size": intermediate,
         "max_position_embeddings": positions,

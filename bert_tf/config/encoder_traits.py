@@ -50,6 +50,7 @@ class EncoderTraits:
         has_layer_biases: the dense layers of attention and of gated feed-forward have a bias.
         has_norm_biases: LayerNorms have one.
         shares_head: heads on tokens, that for masked LM among them, read what its pooler makes of them.
+        is_pre_norm: LayerNorms are before attention and feed-forward, and after the last layer.
         embedding_options: of `model.embeddings.Embeddings`, where its own differ from BERT's.
         pooler_activation: of the dense layer on the token that represents a text.
         settings: entries of the configuration that only it has, with their defaults; of a list the first, and the
@@ -77,6 +78,7 @@ class EncoderTraits:
     has_layer_biases: bool = True
     has_norm_biases: bool = True
     shares_head: bool = False
+    is_pre_norm: bool = False
     embedding_options: Mapping[str, bool] = dataclasses.field(default_factory=dict)
     pooler_activation: str = "tanh"
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Models of KerasHub, of the encoders in `keras_hub_layouts`: preset folders, `.keras` files, names of presets.
+"""Models of KerasHub, of the families that have a layout of it: preset folders, `.keras` files, names of presets.
 
 Files are read without KerasHub, which downloads and writes presets: `pip install "bert-tf[keras-hub]"`.
 Heads that KerasHub lacks are in heads.safetensors.
@@ -23,17 +23,20 @@ from bert_tf.checkpoints.checkpoint_files import (
     write_tokenizer_files,
 )
 from bert_tf.checkpoints.huggingface_tokenizers import as_long_as_table
-from bert_tf.checkpoints.keras_hub_layouts import (
+from bert_tf.checkpoints.keras_hub_presets import (
     BACKBONE,
     CLASSIFIERS,
     EMBEDDER,
     HEAD_EPSILON,
+    KAGGLE,
     LAYOUTS,
     MASKED_LM,
+    TASK_WEIGHTS,
+    WEIGHTS,
+    Preset,
     flat,
     path_here,
 )
-from bert_tf.checkpoints.keras_hub_presets import KAGGLE, TASK_WEIGHTS, WEIGHTS, Preset
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError

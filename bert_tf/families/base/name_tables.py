@@ -1,6 +1,7 @@
 """Name tables of formats: {canonical name: their name, or the names whose arrays are concatenated to ours}."""
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Container, Mapping, Sequence
 
 Names = dict[str, str | tuple[str, ...]]
 
@@ -54,3 +55,8 @@ def expand(names: Mapping[str, Sequence[str]], num_hidden_layers: int) -> dict[s
         for i in range(num_hidden_layers) if "{i}" in ours else [None]:
             table[ours.format(i=i)] = tuple(name.format(i=i) for name in parts)
     return table
+
+
+def number_of_layers(name: str, arrays: Container[str]) -> int:
+    """How many layers have an array of that name, with "{i}" for the layer."""
+    return next(number for number in itertools.count() if name.format(i=number) not in arrays)

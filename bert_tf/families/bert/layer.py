@@ -15,7 +15,7 @@ from bert_tf.model.activation_probe import Probe
 from bert_tf.model.base_encoder import BaseEncoder
 from bert_tf.model.batch_layout import BatchLayout, gather_tokens, pooled_positions, size_of, vectors_of_texts
 from bert_tf.model.embeddings import Embeddings, SharedEmbeddings
-from bert_tf.model.layers import ConfiguredLayer, TransformerLayer
+from bert_tf.model.layers import ConfiguredLayer, LayerNorm, PreNormLayer, TransformerLayer
 from bert_tf.model.sequence_packing import PackingSpec, RowAssignment
 from bert_tf.model.token_dropping import KeptTokens
 
@@ -24,9 +24,7 @@ from bert_tf.model.token_dropping import KeptTokens
 class BertEncoder(BaseEncoder):
     """BERT without a head (Devlin et al. 2018, section 3; google-research/bert `modeling.py: BertModel`).
 
-    Relatives of BERT differ by their traits, or are subclasses.
-
-    layer_class: of its layers.
+    Relatives of BERT differ by their traits, or are subclasses with another `layer_class`, for instance.
 
     gradient_checkpointing: in training a layer keeps only its input for the backward pass, and computes the rest again
         there (Chen et al. 2016, arXiv:1604.06174): the same gradients, a third more work, a fraction of the memory.
@@ -46,7 +44,7 @@ class BertEncoder(BaseEncoder):
     takes_row_tables = True
     gradient_checkpointing = False
     token_dropping = 0.0
-    layer_class: type[TransformerLayer] = TransformerLayer
+    norm: LayerNorm | None = None
 
     def __init__(
         self, config: BertConfig | dict, embeddings: Embeddings | SharedEmbeddings | None = None, **options: Any
@@ -58,6 +56,8 @@ class BertEncoder(BaseEncoder):
             for number in range(self.config.layers_with_weights)
         ]
         self.pooler = self.new_pooler() if self.config.pooling == "cls" else None
+        if self.config.encoder_traits.is_pre_norm:
+            self.norm = self.new_norm()
         self.built = True
 
     def configure_training(
@@ -71,6 +71,11 @@ class BertEncoder(BaseEncoder):
         self.gradient_checkpointing, self.token_dropping = gradient_checkpointing, token_dropping
         if isinstance(self.embeddings, Embeddings):
             self.embeddings.one_hot = one_hot != "false"
+
+    @property
+    def layer_class(self) -> type[TransformerLayer]:
+        """The class of its layers."""
+        return PreNormLayer if self.config.encoder_traits.is_pre_norm else TransformerLayer
 
     @property
     def embedding_options(self) -> Mapping[str, bool]:
@@ -87,10 +92,7 @@ class BertEncoder(BaseEncoder):
         return self.new_dense(self.config.hidden_size, self.config.hidden_size, self.pooler_activation)
 
     def layer_at(self, number: int, layout: BatchLayout) -> tuple[TransformerLayer, BatchLayout]:
-        """The layer that is applied as that number, and the layout for it.
-
-        Each application of a layer whose weights several share drops other numbers.
-        """
+        """The layer that is applied as that number, and its layout: each use of the same layer drops other numbers."""
         if not self.config.encoder_traits.shares_layers:
             return self.layers[number], layout
         group = number * self.config.num_hidden_groups // self.config.num_hidden_layers
@@ -101,7 +103,7 @@ class BertEncoder(BaseEncoder):
 
     def after_layers(self, x: tf.Tensor, layout: BatchLayout) -> tf.Tensor:
         """Transformation of the output [N, D] of the last layer."""
-        return x
+        return self.norm(x) if self.norm else x
 
     @property
     def token_table(self) -> tf.Tensor:

@@ -11,7 +11,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.encoder_traits import like_bert
 from bert_tf.errors import UserError
 from bert_tf.families.base import google, huggingface, keras_hub
-from bert_tf.families.base.name_tables import TENSORFLOW, Names, layers, module
+from bert_tf.families.base.name_tables import TENSORFLOW, Names, layers, module, number_of_layers
 from bert_tf.families.bert import about as bert
 
 TRAITS = like_bert(
@@ -82,15 +82,12 @@ def google_config(arrays: Mapping[str, Any]) -> BertConfig:
     if missing:
         raise UserError(f"The checkpoint of an ELECTRA lacks the matrix {missing[0]}: fetch it again.")
     (vocab_size, width), (positions, _), (segments, _), (hidden, intermediate) = (arrays[name].shape for name in names)
-    num_layers = 0
-    while GOOGLE_LAYER.format(i=num_layers) + "intermediate/dense/kernel" in arrays:
-        num_layers += 1
     return BertConfig(
         encoder="electra",
         vocab_size=vocab_size,
         embedding_size=width,
         hidden_size=hidden,
-        num_hidden_layers=num_layers,
+        num_hidden_layers=number_of_layers(f"{GOOGLE_LAYER}intermediate/dense/kernel", arrays),
         num_attention_heads=max(1, hidden // GOOGLE_HEAD_SIZE),
         intermediate_size=intermediate,
         max_position_embeddings=positions,

@@ -7,7 +7,6 @@ from bert_tf.config.encoder_traits import like_bert
 from bert_tf.families.base import huggingface
 from bert_tf.families.base.huggingface import not_supported
 from bert_tf.families.base.name_tables import module
-from bert_tf.families.base.rotary_settings import check_no_scaling, check_same, theta_of
 from bert_tf.runtime.settings import TEXTS, Settings, whole
 
 TRAITS = like_bert(
@@ -18,6 +17,7 @@ TRAITS = like_bert(
     has_layer_biases=False,
     has_norm_biases=False,
     shares_head=True,
+    is_pre_norm=True,
     embedding_options={"has_positions": False, "has_segments": False},
     settings={
         "local_attention": 128,
@@ -35,8 +35,8 @@ THETAS = dict(zip(KINDS, ("global_rope_theta", "local_rope_theta"), strict=True)
 
 def read(values: Settings) -> dict[str, Any]:
     """Older names for `layer_types` and `rope_parameters`; UserError for layers and rotations in another order."""
-    check_same(values, "classifier_activation", "hidden_activation", "gelu")
-    check_same(values, "embedding_dropout", "mlp_dropout", 0.0)
+    huggingface.check_same(values, "classifier_activation", "hidden_activation", "gelu")
+    huggingface.check_same(values, "embedding_dropout", "mlp_dropout", 0.0)
     kinds = values.value("layer_types", TEXTS)
     if kinds is not None:
         every = next((number for number, kind in enumerate(kinds) if number and kind == KINDS[0]), len(kinds))
@@ -50,8 +50,8 @@ def read(values: Settings) -> dict[str, Any]:
     for kind in rotations:
         if kind not in THETAS:
             raise not_supported(values, "rope_parameters", kind, " and ".join(KINDS))
-        values[THETAS[kind]] = theta_of(rotations.inside(kind), values.get(THETAS[kind]))
-    check_no_scaling(values)
+        values[THETAS[kind]] = huggingface.theta_of(rotations.inside(kind), values.get(THETAS[kind]))
+    huggingface.check_no_scaling(values)
     return {name: value for name, value in values.items() if value is not None}
 
 

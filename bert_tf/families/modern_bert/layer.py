@@ -3,6 +3,7 @@
 transformers: `ModernBertModel`. Its head (dense, GELU, LayerNorm) is the pooler here, which all its heads share.
 """
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,10 +15,8 @@ from bert_tf.errors import UserError
 from bert_tf.families.bert.layer import BertEncoder
 from bert_tf.model import functional_bert
 from bert_tf.model.batch_layout import BatchLayout
-from bert_tf.model.functional_bert import Tensors
-from bert_tf.model.functional_rotary import attend, begin, gated
 from bert_tf.model.layers import ConfiguredLayer, PreNormLayer
-from bert_tf.model.rotary import GatedFeedForward, RotaryAttention, window_mask, with_positions
+from bert_tf.model.rotary import GatedFeedForward, RotaryAttention, rotate, window_mask, with_positions
 
 
 class Layer(PreNormLayer):
@@ -65,35 +64,30 @@ class Head(ConfiguredLayer):
 
 
 @functional_bert.on_rows
-def encode_functionally(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, T, D]
-    """The tokens of the last layer of a ModernBERT."""
-    settings, (x, mask, positions) = config.settings, begin(params, config, inputs)
+def encode_functionally(params: functional_bert.Tensors, config: BertConfig, inputs: functional_bert.Tensors) -> Any:
+    """The tokens [B, T, D] of the last layer in the textbook form, see `functional_bert`."""
+    shape, settings = tf.unstack(tf.shape(inputs["token_ids"])), config.settings
+    x, mask = functional_bert.embed(params, config, inputs, shape[1]), functional_bert.mask_of(inputs, shape[1])
+    positions = tf.range(shape[1])[None]  # in the row: only distances count
     local = mask + window_mask(positions, settings["local_attention"] // 2, "float32")
     for number in range(config.num_hidden_layers):
-        name, is_local = f"encoder/layers/{number}", number % settings["global_attn_every_n_layers"] > 0
+        is_local = number % settings["global_attn_every_n_layers"] > 0
         theta = settings["local_rope_theta" if is_local else "global_rope_theta"]
-        normal = functional_bert.layer_norm(x, params, f"{name}/attention_norm", config) if number else x
-        x += attend(normal, local if is_local else mask, positions, params, name, config, theta)
-        x += gated(functional_bert.layer_norm(x, params, f"{name}/feed_forward_norm", config), params, name, config)
+        turn = functools.partial(rotate, positions=positions, theta=theta)
+        rows = functional_bert.Rows(local if is_local else mask, shape, turn)
+        x = functional_bert.pre_norm_layer(x, rows, params, f"encoder/layers/{number}", config)
     return functional_bert.layer_norm(x, params, "encoder/norm", config)
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Encoder(BertEncoder):
-    """BertEncoder of these layers, with a LayerNorm after the last one; no positions or segments in its embeddings."""
+    """BertEncoder of these layers and this pooler."""
 
     layer_class = Layer
     functional_encode = staticmethod(encode_functionally)
 
-    def __init__(self, config: BertConfig | dict, **options: Any):
-        super().__init__(config, **options)
-        self.norm = self.new_norm()
-
     def new_pooler(self) -> Head:
         return Head(self.config, dtype=self.dtype_policy)
-
-    def after_layers(self, x: tf.Tensor, layout: BatchLayout) -> tf.Tensor:
-        return self.norm(x)
 
     def layout(self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor | None = None) -> BatchLayout:
         return with_positions(super().layout(inputs, seed), inputs)

@@ -13,7 +13,8 @@ TRAITS = dataclasses.replace(
     tokenizer="mpnet",
     embedding_options={"has_segments": False},
 )
-HUGGINGFACE = huggingface.Layout(
+HUGGINGFACE = dataclasses.replace(
+    roberta.HUGGINGFACE,
     model_type="mpnet",
     classes="MPNet",
     prefix="mpnet.",
@@ -26,12 +27,8 @@ HUGGINGFACE = huggingface.Layout(
         ),
         "encoder/relative_attention_bias": "encoder.relative_attention_bias.weight",
     },
-    of_texts=roberta.HUGGINGFACE.of_texts,
-    outside=roberta.HUGGINGFACE.outside,
     constants={"relative_attention_num_buckets": 32, "pad_token_id": 1},
-    written={"bos_token_id": 0, "eos_token_id": 2},
     left_out=(*huggingface.NARROW, "type_vocab_size"),
     defaults={"vocab_size": 30527},
     may_be_causal=False,
-    has_fixed_gelu=True,
 )

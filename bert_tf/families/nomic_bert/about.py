@@ -8,7 +8,6 @@ import numpy as np
 from bert_tf.config.encoder_traits import like_bert
 from bert_tf.families.base import huggingface
 from bert_tf.families.base.name_tables import module
-from bert_tf.families.base.rotary_settings import check_no_scaling, theta_of
 from bert_tf.runtime.settings import Settings, whole
 
 TRAITS = like_bert(
@@ -61,14 +60,14 @@ def read(values: Settings) -> dict[str, Any]:
     if values.get("rope_theta") is not None:
         values["rotary_emb_base"] = values["rope_theta"]
     if rotation := values.inside("rope_parameters"):
-        values["rotary_emb_base"] = theta_of(rotation, values.get("rotary_emb_base"))
+        values["rotary_emb_base"] = huggingface.theta_of(rotation, values.get("rotary_emb_base"))
     for name, theirs in NAMES.items():
         if values.get(theirs) is not None:
             values.setdefault(name, values[theirs])
     huggingface.check_one_of(values, "activation_function", "swiglu", (None, "swiglu"))
     size = values.value("hidden_size", whole(1), 768) // values.value("num_attention_heads", whole(1), 12)
     huggingface.check_one_of(values, "head_dim", size, (None, size))
-    check_no_scaling(values)
+    huggingface.check_no_scaling(values)
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -3,7 +3,9 @@
 transformers: `NomicBertModel`.
 """
 
+import functools
 from collections.abc import Mapping
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -12,10 +14,8 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.families.bert.layer import BertEncoder
 from bert_tf.model import functional_bert
 from bert_tf.model.batch_layout import BatchLayout
-from bert_tf.model.functional_bert import Tensors
-from bert_tf.model.functional_rotary import attend, begin, gated
 from bert_tf.model.layers import TransformerLayer
-from bert_tf.model.rotary import GatedFeedForward, RotaryAttention, with_positions
+from bert_tf.model.rotary import GatedFeedForward, RotaryAttention, rotate, with_positions
 
 
 class Layer(TransformerLayer):
@@ -32,15 +32,14 @@ class Layer(TransformerLayer):
 
 
 @functional_bert.on_rows
-def encode_functionally(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, T, D]
-    """The tokens of the last layer of a NomicBERT."""
-    x, mask, positions = begin(params, config, inputs)
+def encode_functionally(params: functional_bert.Tensors, config: BertConfig, inputs: functional_bert.Tensors) -> Any:
+    """The tokens [B, T, D] of the last layer in the textbook form, see `functional_bert`."""
+    shape = tf.unstack(tf.shape(inputs["token_ids"]))
+    x, mask = functional_bert.embed(params, config, inputs, shape[1]), functional_bert.mask_of(inputs, shape[1])
+    positions, theta = tf.range(shape[1])[None], config.settings["rotary_emb_base"]  # only distances count
+    rows = functional_bert.Rows(mask, shape, functools.partial(rotate, positions=positions, theta=theta))
     for number in range(config.num_hidden_layers):
-        name, theta = f"encoder/layers/{number}", config.settings["rotary_emb_base"]
-        x += attend(x, mask, positions, params, name, config, theta)
-        x = functional_bert.layer_norm(x, params, f"{name}/attention_norm", config)
-        x += gated(x, params, name, config)
-        x = functional_bert.layer_norm(x, params, f"{name}/feed_forward_norm", config)
+        x = functional_bert.layer(x, rows, params, f"encoder/layers/{number}", config)
     return x
 
 

@@ -1,10 +1,13 @@
-"""BERT with LayerNorm before attention and feed-forward, which is Megatron-BERT in transformers."""
+"""BERT with LayerNorm before attention and feed-forward, as in Megatron-LM (Shoeybi et al. 2019, section 5.3).
+
+Deep models train stably with it, also without warm-up (Xiong et al. 2020). transformers: `MegatronBertModel`.
+"""
 
 from bert_tf.config.encoder_traits import like_bert
 from bert_tf.families.base import huggingface
 from bert_tf.families.base.name_tables import layers, module
 
-TRAITS = like_bert(may_be_sinusoidal=True, embedding_options={"is_normalized": False})
+TRAITS = like_bert(may_be_sinusoidal=True, is_pre_norm=True, embedding_options={"is_normalized": False})
 HUGGINGFACE = huggingface.Layout(
     model_type="megatron-bert",
     classes="MegatronBert",
