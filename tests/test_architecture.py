@@ -56,6 +56,18 @@ LOCAL_PATHS = {
     "search/building.py": "an index is written and mapped into memory on a disk",
     "search/stored_vectors.py": "an index is written and mapped into memory on a disk",
 }
+# Files that name a family besides its folder. BERT, which others are like, is named in more.
+NAMES_OF_FAMILIES = {
+    "api/options.py": "written from the flags",
+    "checkpoints/formats/word_vectors.py": "a table of vectors is a static encoder",
+    "checkpoints/huggingface_folder.py": "classes of tokenizers in folders that name none",
+    "checkpoints/published.py": "published checkpoints, with the encoder of each",
+    "checkpoints/sentence_transformers.py": "names of files in older versions",
+    "config/train_config.py": "the method of distillation of that name",
+    "recipes/ablation/ablations.py": "encoders that the paper compares",
+    "text/vocabulary.py": "kinds of tokenizers",
+    "training/distillation.py": "the method of distillation of that name",
+}
 ABSL = ("flag_parsers.py", "entry_point.py")  # files of config/ that know it
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "base", "common"}
 
@@ -234,6 +246,27 @@ def test_kinds_of_heads_are_compared_in_their_folder_alone():
     assert found == {}
 
 
+def test_families_are_named_in_their_folder_alone():
+    """Others ask for traits, or for what `about.py` says."""
+    from bert_tf.config import encoder_traits
+
+    families = set(encoder_traits.names()) - {"bert"}
+    found = set()
+    for path in SOURCES:
+        imported = among(imports(path), *(f"bert_tf.families.{family}" for family in families))
+        if floor_of(path) != "families" and (imported or families & named(ast.walk(tree(path)))):
+            found.add(path.relative_to(PACKAGE).as_posix())
+    assert found == set(NAMES_OF_FAMILIES)
+
+
+def test_a_family_is_known_without_what_computes_it():
+    """So configurations, which are below the families, may ask for its traits, without TensorFlow."""
+    files = [path for path in files_on("families") if path.name != "layer.py"]
+    forbidden = set(FLOORS) - {"runtime", "config", "families"}
+    assert violations(files, *(f"bert_tf.{floor}" for floor in forbidden)) == {}
+    assert violations(files, "bert_tf.families.base.layer", "tensorflow", "keras") == {}
+
+
 def named(nodes):
     """The constants among nodes."""
     return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
@@ -286,7 +319,8 @@ def test_tests_mirror_the_folders():
     assert folders <= known
 
 
-MODULES = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files_on(*NO_TENSORFLOW)]
+ABOUT = sorted(PACKAGE.glob("families/*/about.py"))
+MODULES = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in (*files_on(*NO_TENSORFLOW), *ABOUT)]
 WITHOUT_TENSORFLOW = {  # code: what it prints
     "the package": ("import bert_tf, sys; assert 'bert_tf.model' not in sys.modules", ""),
     "folders for flags and files": (f"for name in {MODULES}: __import__(name)", ""),

@@ -25,7 +25,6 @@ from typing import Any
 from bert_tf import heads
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.checkpoints.huggingface_layouts import LAYOUTS
 from bert_tf.checkpoints.resize_positions import with_positions
 from bert_tf.checkpoints.resize_vocabulary import with_vocabulary
 from bert_tf.cli import shared_flags
@@ -169,7 +168,7 @@ def _notes(arguments: argparse.Namespace, checkpoint: Checkpoint, *, has_head: b
             yield f"At the end of a word, {whose} lower-cases a Greek Σ to {sigma}, unlike this model."
     if format_name == "keras_hub" and (settings.odd_to_longer or settings.one_segment):
         yield "Pairs are truncated and get segments as KerasHub does it, which may change answers."
-    layout = LAYOUTS.get(checkpoint.config.encoder)
+    layout = formats.load("huggingface").LAYOUTS.get(checkpoint.config.encoder)
     for name, reason in layout.unused.items() if layout else ():
         yield f"{name} is not written, as {reason}."
     if checkpoint.labels and has_head:

@@ -1,4 +1,4 @@
-"""DeBERTa-v2 and -v3."""
+"""DeBERTa-v2 and -v3 (He et al. 2021, 2023; transformers `DebertaV2Model`)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""ModernBERT."""
+"""ModernBERT (Warner et al. 2024; transformers `ModernBertModel`)."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""MPNet."""
+"""MPNet (Song et al. 2020; transformers `MPNetModel`)."""
 
 import dataclasses
 

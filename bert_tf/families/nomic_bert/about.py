@@ -1,4 +1,4 @@
-"""NomicBERT."""
+"""NomicBERT (Nussbaum et al. 2024; transformers `NomicBertModel`)."""
 
 from collections.abc import Mapping
 from typing import Any

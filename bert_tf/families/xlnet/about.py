@@ -1,4 +1,4 @@
-"""XLNet."""
+"""XLNet (Yang et al. 2019; transformers `XLNetModel`)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
