@@ -54,8 +54,8 @@ HUGGINGFACE = huggingface.Layout(
     has_fixed_gelu=True,
     optional=lambda config: () if config.embedding_size else ("encoder/embeddings/projection/",),
 )
-GOOGLE_LAYER = "electra/encoder/layer_{i}/"
 GOOGLE_TABLE = "electra/embeddings/word_embeddings"
+GOOGLE_DENSE = "electra/encoder/layer_{i}/intermediate/dense/kernel"
 GOOGLE_HEAD_SIZE = 64  # google-research/electra `get_bert_config`
 
 
@@ -76,7 +76,7 @@ def google_config(arrays: Mapping[str, Any]) -> BertConfig:
         GOOGLE_TABLE,
         "electra/embeddings/position_embeddings",
         "electra/embeddings/token_type_embeddings",
-        GOOGLE_LAYER.format(i=0) + "intermediate/dense/kernel",
+        GOOGLE_DENSE.format(i=0),
     )
     missing = [name for name in names if name not in arrays or arrays[name].ndim != 2]
     if missing:
@@ -87,7 +87,7 @@ def google_config(arrays: Mapping[str, Any]) -> BertConfig:
         vocab_size=vocab_size,
         embedding_size=width,
         hidden_size=hidden,
-        num_hidden_layers=number_of_layers(f"{GOOGLE_LAYER}intermediate/dense/kernel", arrays),
+        num_hidden_layers=number_of_layers(GOOGLE_DENSE, arrays),
         num_attention_heads=max(1, hidden // GOOGLE_HEAD_SIZE),
         intermediate_size=intermediate,
         max_position_embeddings=positions,
