@@ -32,7 +32,7 @@ TABLE_SHAPES = dict(zip(TABLES, (["P", "W"], ["B", "T"]), strict=True))  # of in
 
 
 class Rows(NamedTuple):
-    """What the layers of an encoder know of its rows.
+    """The rows of a batch, for the layers of an encoder.
 
     mask: float32 [B, 1, 1 or T, T]. shape: B and T. turn: changes queries and keys [B, H, T, K] by their positions.
     """

@@ -1,1 +1,1 @@
-"""What families share."""
+"""Shared parts of families."""

@@ -17,9 +17,8 @@ class Layout:
         gelu: what the code computes for "gelu".
         names: {canonical name: theirs}.
         written: further entries of the configuration.
-        own_table: the name of its table of tokens, by which a checkpoint without its configuration is recognized; ""
-            if that is BERT's.
-        config_of: its configuration as the shapes of such a checkpoint give it.
+        own_table: the name of its table of tokens, if only it has that name.
+        config_of: its configuration from the shapes of its weights, for archives without a file.
     """
 
     config_file: str

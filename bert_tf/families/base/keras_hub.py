@@ -39,9 +39,9 @@ class Layout:
         pooler_activation: of the pooler, if it is another one than here; the pooler is then left out.
         lacks_segment: whether the only segment, which the encoder has here, is in the table of positions.
         has_embedder: whether KerasHub has a text embedder of it.
-        settings: BertConfig.settings as the arguments of a backbone say them.
+        settings: BertConfig.settings from the arguments of a backbone.
         arguments: further arguments of a backbone.
-        refused: what of a model a backbone cannot be.
+        refused: reasons why a model cannot be a backbone.
     """
 
     classes: str

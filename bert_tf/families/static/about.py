@@ -1,4 +1,4 @@
-"""Token embeddings without context, as the baseline that shows what context adds."""
+"""Token embeddings without context: a baseline for encoders that have it."""
 
 from bert_tf.config.encoder_traits import EncoderTraits
 
