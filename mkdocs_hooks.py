@@ -37,7 +37,7 @@ REFERENCE = """
     options:
       members: [BertModel, Classifier, Regressor, TokenClassifier, SpanFinder, MultipleChoice, Pretrainer]
 
-::: bert_tf.model.encoders.bert.BertEncoder
+::: bert_tf.families.bert.layer.BertEncoder
 
 ::: bert_tf.api.keras_layers
     options:

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from bert_tf.checkpoints.formats.huggingface import NAMES
 from bert_tf.config.train_config import MaskingConfig, TrainConfig
-from bert_tf.model import weights
+from bert_tf.families.base.name_tables import expand
 from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
 from bert_tf.training.metric_sums import averages
 from bert_tf.training.train_step import TrainStep
@@ -87,7 +87,7 @@ def batch_of_step(arrays, number):
 def norms_under_their_names(variables, num_hidden_layers):
     """{the reference's name: Euclidean norm} of our variables; query, key and value are one variable of ours."""
     norms = {}
-    for ours, theirs in weights.expand(NAMES, num_hidden_layers).items():
+    for ours, theirs in expand(NAMES, num_hidden_layers).items():
         if ours not in variables:  # of a head that pre-training has none of
             continue
         parts = np.split(variables[ours].numpy(), len(theirs), -1)

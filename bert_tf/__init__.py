@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bert_tf.api.training import Data, Run
     from bert_tf.config.segments import Segments
     from bert_tf.export.opening import Engine
-    from bert_tf.model.encoders.bert import Encoder
+    from bert_tf.families.bert.layer import Encoder
     from bert_tf.model.heads import (
         BertModel,
         Classifier,
@@ -202,7 +202,7 @@ _CLASSES = {
     **dict.fromkeys("BertModel Classifier MultipleChoice Pretrainer".split(), "bert_tf.model.heads"),
     **dict.fromkeys("Regressor SpanFinder TokenClassifier".split(), "bert_tf.model.heads"),
     **dict.fromkeys("EncoderLayer PreprocessingLayer".split(), "bert_tf.api.keras_layers"),
-    "Encoder": "bert_tf.model.encoders.bert",
+    "Encoder": "bert_tf.families.bert.layer",
 }
 # What other libraries call these functions, and what a loaded model has.
 _ELSEWHERE = {

@@ -186,7 +186,7 @@ def test_keras_file_takes_an_encoder_that_the_program_imported(evil, monkeypatch
     config = {"name": "a", "dtype": "float32", "config": CONFIG.to_dict() | {"encoder": MODULE}, "size": 2}
     model = heads.Classifier(CONFIG, 2)
     assert heads.Classifier.from_config(model.get_config()).config == CONFIG
-    monkeypatch.setitem(sys.modules, MODULE, sys.modules["bert_tf.model.encoders.bert"])
+    monkeypatch.setitem(sys.modules, MODULE, sys.modules["bert_tf.families.bert.layer"])
     made = keras.saving.deserialize_keras_object(
         {"module": None, "class_name": "Classifier", "config": config, "registered_name": "bert_tf>Classifier"}
     )
@@ -224,7 +224,7 @@ def test_trust_is_given_for_one_call(evil, trust):
 
 
 def test_trusted_encoder_works_from_a_folder(evil, classifier):
-    (evil / "evil" / "payload.py").write_text("from bert_tf.model.encoders.bert import BertEncoder as Encoder\n")
+    (evil / "evil" / "payload.py").write_text("from bert_tf.families.bert.layer import BertEncoder as Encoder\n")
     checkpoint = formats.read(classifier)
     config = dataclasses.replace(checkpoint.config, encoder=MODULE)  # an argument of this program
     formats.write(dataclasses.replace(checkpoint, config=config), evil / "model", "native")

@@ -75,7 +75,7 @@ class FineTuneOptions(Options, total=False):
     dropout_prob: float  # Dropout of hidden states and attention weights when training from scratch.
     early_stop_patience: int  # Stop after N evaluations without improvement; 0: never.
     ema_decay: float  # Decay of the moving average of the weights, such as 0.999, which is evaluated, kept and exported in their place; 0: the weights themselves.
-    encoder: Literal["", "albert", "bert", "bilstm_on_top", "camembert", "deberta_v2", "distilbert", "electra", "lstm", "modern_bert", "mpnet", "nomic_bert", "pre_ln_bert", "roberta", "static", "xlm_roberta", "xlnet"] | str  # Encoder; see bert_tf/model/encoders. Default: as in init_checkpoint, else bert.
+    encoder: Literal["", "albert", "bert", "bilstm_on_top", "camembert", "deberta_v2", "distilbert", "electra", "lstm", "modern_bert", "mpnet", "nomic_bert", "pre_ln_bert", "roberta", "static", "xlm_roberta", "xlnet"] | str  # Encoder; see bert_tf/families. Default: as in init_checkpoint, else bert.
     eval_file: StrPath  # Labeled evaluation data: a table or a tagged file. Default: dev.* in data_dir.
     eval_fraction: float  # Fraction of the training table held out for evaluation if there is no evaluation table.
     eval_steps: int  # Steps between evaluations; 0: at every checkpoint and at the end of every epoch.

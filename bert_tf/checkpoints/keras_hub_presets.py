@@ -2,22 +2,18 @@
 
 import dataclasses
 import os
+import re
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from bert_tf import families
 from bert_tf.checkpoints import keras_files
-from bert_tf.checkpoints.keras_hub_layouts import (
-    BACKBONE,
-    LAYOUTS,
-    Layout,
-    class_of,
-    path_here,
-)
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError, reason_of
+from bert_tf.families.base.keras_hub import TASK, Layout
 from bert_tf.heads.base import format_names
 from bert_tf.runtime import files
 from bert_tf.runtime.lazy import module
@@ -27,6 +23,16 @@ kagglehub = module("kagglehub")
 MOST, LARGEST_SMALL = 2, 1 << 20  # times as many weights as a file has, or this many, may be described
 KAGGLE = "kaggle://"
 WEIGHTS, TASK_WEIGHTS = "model.weights.h5", "task.weights.h5"
+BACKBONE = "Backbone"
+CLASSIFIERS = ("TextClassifier", "Classifier")  # the second is that of older presets
+MASKED_LM, EMBEDDER = "MaskedLM", "TextEmbedder"
+ROLES = (BACKBONE, *CLASSIFIERS, MASKED_LM, EMBEDDER)
+HEAD_EPSILON = 1e-5  # of the LayerNorm in every head for masked LM
+FIRST_LAYER = re.compile(r"(layers/\w+_encoder)(?=/)")  # has no number, and the second 1
+ATTENTION = re.compile(r".*/self_attention_layer/(\w+)_dense/vars/(\d)")
+FROM_TASK = re.compile(r"layers/\w+_backbone/(?=layers/)")  # what a backbone's paths have before them in a `.keras`
+LAYOUTS: Mapping[str, Layout] = families.having("KERAS_HUB")
+CLASS = re.compile(rf"keras_(?:hub|nlp)>({'|'.join(layout.classes for layout in LAYOUTS.values())})({'|'.join(ROLES)})")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,7 +46,7 @@ class Preset:
         role: of that class, one of ROLES; BACKBONE for a task that is not supported, too.
         backbone, task, preprocessor: arguments of these; empty for what is not there.
         tokenizer: class and arguments.
-        weights: {path as `keras_hub_layouts` has it: array}.
+        weights: {path as the tables of families have it: array}.
         assets: {name of a file of the tokenizer: its content}.
     """
 
@@ -54,6 +60,30 @@ class Preset:
     tokenizer: Settings
     weights: "dict[str, np.ndarray]"
     assets: Mapping[str, bytes]
+
+
+def class_of(name: str) -> tuple[str, str] | None:
+    """The encoder and the role, one of ROLES, of a registered class; None for others."""
+    found = CLASS.fullmatch(name)
+    if found is None:
+        return None
+    return next(encoder for encoder, layout in LAYOUTS.items() if layout.classes == found[1]), found[2]
+
+
+def path_here(path: str, *, in_task: bool) -> str:
+    """The path of `keras_files` as the tables here have it. in_task: whether it is in the file of a task."""
+    inside = FROM_TASK.sub("", path)
+    return TASK * (in_task and inside == path) + FIRST_LAYER.sub(r"\1_0", inside)
+
+
+def flat(name: str, array: np.ndarray) -> np.ndarray:
+    """Joins the heads of attention: kernels [D, H, K] and [H, K, D] -> [D, D], biases [H, K] -> [D]."""
+    found = ATTENTION.fullmatch(name)
+    if found is None:
+        return array
+    if found[2] == "1":
+        return array.reshape(-1)
+    return array.reshape(-1, array.shape[-1]) if found[1] == "output" else array.reshape(len(array), -1)
 
 
 def keras_hub(path: str) -> ModuleType:
@@ -186,10 +216,7 @@ def config_of(preset: Preset) -> BertConfig:
             f"{given.source}: num_inner_repetitions is {shortened(given['num_inner_repetitions'])}, which is not "
             "supported; supported is 1."
         )
-    if preset.encoder == "deberta_v2":
-        buckets = given.value("bucket_size", whole(1), 256)
-        reach = given.get("max_sequence_length")
-        values["settings"] = {**layout.settings, "position_buckets": buckets, "max_relative_positions": reach}
+    values["settings"] = layout.settings(given)
     if layout.lacks_segment:
         values["type_vocab_size"] = 1
     if values.get("embedding_size") == values["hidden_size"]:

@@ -7,8 +7,7 @@ from typing import Any
 from bert_tf.checkpoints import keras_files
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import in_order_of_ids, read_tokenizer_files
-from bert_tf.checkpoints.keras_hub_layouts import LAYOUTS
-from bert_tf.checkpoints.keras_hub_presets import Preset
+from bert_tf.checkpoints.keras_hub_presets import LAYOUTS, Preset
 from bert_tf.config.encoder_traits import traits
 from bert_tf.errors import UserError
 from bert_tf.runtime.json_files import parse

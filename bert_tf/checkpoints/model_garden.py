@@ -13,44 +13,18 @@ import numpy as np
 from bert_tf import heads
 from bert_tf.checkpoints import tensorflow_weights
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.checkpoints.name_tables import TENSORFLOW, Names, layers, module
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
+from bert_tf.families.base.name_tables import expand, number_of_layers
+from bert_tf.families.bert.about import MODEL_GARDEN
 from bert_tf.heads.base import format_names
 from bert_tf.heads.tags import Tags
-from bert_tf.model.weights import expand, to_canonical_names
+from bert_tf.model.weights import to_canonical_names
 from bert_tf.runtime import files, lazy
 from bert_tf.runtime.settings import Settings, read_settings, shortened
 
 yaml = lazy.module("yaml")
-LAYER = "transformer/layer_{i}"
-TOKENS = "word_embeddings/embeddings"
-NAMES: Names = {
-    "encoder/embeddings/token_table": TOKENS,
-    "encoder/embeddings/position_table": "position_embedding/embeddings",
-    "encoder/embeddings/segment_table": "type_embeddings/embeddings",
-    **module("encoder/embeddings/norm", "embeddings/layer_norm", endings=TENSORFLOW),
-    **layers(
-        LAYER,
-        TENSORFLOW,
-        query="self_attention/query",
-        key="self_attention/key",
-        value="self_attention/value",
-        project_out="self_attention/attention_output",
-        attention_norm="self_attention_layer_norm",
-        expand="intermediate",
-        contract="output",
-        feed_forward_norm="output_layer_norm",
-    ),
-    **module("encoder/pooler", "pooler_transform", endings=TENSORFLOW),
-    **module("masked_lm/transform", "cls/predictions/transform/dense", endings=TENSORFLOW),
-    **module("masked_lm/norm", "cls/predictions/transform/LayerNorm", endings=TENSORFLOW),
-    "masked_lm/output_bias": "cls/predictions/output_bias/bias",
-    **module("next_sentence", "next_sentence/logits", endings=TENSORFLOW),
-    **module("classifier", "classifier/logits", endings=TENSORFLOW),
-    **module("span", "span_labeling/logits", endings=TENSORFLOW),
-}
-# The beginning of a name in this table; before it, names may have those of models around.
+# The beginning of a name in the table MODEL_GARDEN; before it, names may have those of models around.
 BEGIN = re.compile(
     r"(?:.*?/)??(?=(?:word_embeddings|position_embedding|type_embeddings|embeddings/layer_norm|"
     r"transformer/layer_\d+|pooler_transform|cls/predictions|predictions/transform/logits|[^/]+/(?:logits|pooler_dense))/)"
@@ -94,7 +68,7 @@ def read(prefix: str, folder: str) -> Checkpoint:
     arrays, kind = _named(variables, prefix)
     config = _config(arrays, folder, prefix)
     flat = {name: _flat(name, array) for name, array in arrays.items()}
-    weights, used = to_canonical_names(expand(NAMES, config.num_hidden_layers), flat, lambda name: False)
+    weights, used = to_canonical_names(expand(MODEL_GARDEN, config.num_hidden_layers), flat, lambda name: False)
     weights.update((name, array) for name, array in flat.items() if name not in used)
     size = len(weights.get("classifier/bias", ()))
     kind = kind or (format_names.of_size(size) if size else None)
@@ -103,7 +77,7 @@ def read(prefix: str, folder: str) -> Checkpoint:
 
 
 def _named(variables: Mapping[str, np.ndarray], prefix: str) -> tuple[dict[str, np.ndarray], str | None]:
-    """{name in NAMES: array}, and the kind of a head that its weights do not tell."""
+    """{name in MODEL_GARDEN: array}, and the kind of a head that its weights do not tell."""
     arrays: dict[str, np.ndarray] = {}
     for name, array in variables.items():
         new = name
@@ -147,9 +121,10 @@ def _flat(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _config(arrays: Mapping[str, np.ndarray], folder: str, prefix: str) -> BertConfig:
-    query, expand_kernel = f"{LAYER}/self_attention/query/kernel", f"{LAYER}/intermediate/kernel"
+    layer = "transformer/layer_{i}"
+    query, expand_kernel = f"{layer}/self_attention/query/kernel", f"{layer}/intermediate/kernel"
     expected = {
-        TOKENS: 2,
+        "word_embeddings/embeddings": 2,
         "position_embedding/embeddings": 2,
         "type_embeddings/embeddings": 2,
         query.format(i=0): 3,
@@ -170,13 +145,10 @@ def _config(arrays: Mapping[str, np.ndarray], folder: str, prefix: str) -> BertC
     (vocab_size, width), (positions, _), (segments, _), (_, heads, _), (_, intermediate) = (
         arrays[name].shape for name in expected
     )
-    num_layers = 0
-    while query.format(i=num_layers) in arrays:
-        num_layers += 1
     sizes = {
         "vocab_size": vocab_size,
         "hidden_size": width,
-        "num_hidden_layers": num_layers,
+        "num_hidden_layers": number_of_layers(query, arrays),
         "num_attention_heads": heads,
         "intermediate_size": intermediate,
         "max_position_embeddings": positions,

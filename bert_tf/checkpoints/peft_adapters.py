@@ -12,13 +12,15 @@ import numpy as np
 
 from bert_tf import heads
 from bert_tf.checkpoints.checkpoint_files import new_folder, read_safetensors, write_safetensors
-from bert_tf.checkpoints.huggingface_layouts import LAYOUTS, Layout
+from bert_tf.checkpoints.huggingface_layouts import LAYOUTS
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import LoraConfig
 from bert_tf.errors import UserError
+from bert_tf.families.base.huggingface import Layout
+from bert_tf.families.base.name_tables import expand
 from bert_tf.heads.base import format_names
 from bert_tf.model import lora
-from bert_tf.model.weights import Weights, expand, from_canonical_names, to_canonical_names
+from bert_tf.model.weights import Weights, from_canonical_names, to_canonical_names
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.runtime.settings import TEXT, Settings, number, read_settings, shortened, whole
 

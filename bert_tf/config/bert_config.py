@@ -74,7 +74,7 @@ class BertConfig:
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
     is_causal: bool = False  # causal attention, as in GPT; the last token then represents the text
-    encoder: str = "bert"  # a module in bert_tf.model.encoders, or elsewhere: "my_lab.my_encoder"
+    encoder: str = "bert"  # a folder of bert_tf.families, or a module elsewhere: "my_lab.my_encoder"
     position_embedding_type: str = "absolute"
     embedding_size: int | None = None  # width of the embeddings; None: hidden_size
     masked_lm_act: str | None = None  # activation of the masked-LM head; None: hidden_act

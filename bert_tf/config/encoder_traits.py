@@ -1,17 +1,21 @@
-"""Traits of encoders, for flags, configurations, tasks and formats, without TensorFlow.
+"""Traits of encoders, for flags, configurations, tasks and formats, without TensorFlow; and encoders by name.
 
-A module in bert_tf/model/encoders has a row in `TRAITS` here; one from elsewhere has a dictionary of that name.
+An encoder of this package is a folder of bert_tf/families, whose `about.py` has its `TRAITS`. One from elsewhere is a
+module with a dictionary of that name.
 """
 
 import dataclasses
 import functools
+import importlib
+import importlib.util
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import plugins
 
-PACKAGE = "bert_tf.model.encoders"
+PACKAGE = "bert_tf.families"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,7 +28,7 @@ class EncoderTraits:
         is_functional: `model.functional_bert` computes it too, so other engines can hold it.
         has_attention: it returns attention probabilities.
         pretraining: what it predicts in pre-training: "masked" tokens, or if causal the next one; "both_ways", the next
-            and the previous token, at positions that count twice (see encoders.lstm); "replaced_tokens", which tokens a
+            and the previous token, at positions that count twice (see families.lstm); "replaced_tokens", which tokens a
             generator replaced; "" for no pre-training.
         generator: what a generator for it is in pre-training on replaced tokens: "narrow", a quarter as wide, or
             "shallow", half as deep; "" where it is not pre-trained so.
@@ -46,6 +50,9 @@ class EncoderTraits:
         has_layer_biases: the dense layers of attention and of gated feed-forward have a bias.
         has_norm_biases: LayerNorms have one.
         shares_head: heads on tokens, that for masked LM among them, read what its pooler makes of them.
+        is_pre_norm: LayerNorms are before attention and feed-forward, and after the last layer.
+        embedding_options: of `model.embeddings.Embeddings`, where its own differ from BERT's.
+        pooler_activation: of the dense layer on the token that represents a text.
         settings: entries of the configuration that only it has, with their defaults; of a list the first, and the
             others are choices.
     """
@@ -71,6 +78,9 @@ class EncoderTraits:
     has_layer_biases: bool = True
     has_norm_biases: bool = True
     shares_head: bool = False
+    is_pre_norm: bool = False
+    embedding_options: Mapping[str, bool] = dataclasses.field(default_factory=dict)
+    pooler_activation: str = "tanh"
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
@@ -79,101 +89,40 @@ class EncoderTraits:
         return self.is_functional and not self.shares_head
 
 
-_bert = functools.partial(EncoderTraits, is_functional=True, has_attention=True, pretraining="masked")
-_roberta = functools.partial(  # position_offset: padding_id + 1, from where fairseq numbers positions
-    _bert, sentence_pairs="", full_sentences=True, may_be_sinusoidal=True, padding_id=1, position_offset=2
-)
-TRAITS: Mapping[str, EncoderTraits] = {  # of the modules in PACKAGE
-    "albert": _bert(
-        sentence_pairs="order",
-        may_be_sinusoidal=True,
-        shares_layers=True,
-        has_narrow_embeddings=True,
-        tokenizer="sentencepiece",
-    ),
-    "bert": _bert(initialized_from=("bilstm_on_top",), may_be_sinusoidal=True),
-    "bilstm_on_top": EncoderTraits(
-        has_attention=True,
-        needs_even_hidden_size=True,
-        extra_layers=1,  # the BiLSTM's last
-        initialized_from=("bert",),
-    ),
-    "camembert": _roberta(tokenizer="xlm_roberta"),
-    "deberta_v2": _bert(
-        generator="shallow",
-        may_be_causal=False,
-        may_drop_tokens=False,
-        sentence_pairs="",
-        full_sentences=True,
-        tokenizer="deberta_v2",
-        settings={
-            "pos_att_type": ["p2c|c2p", "c2p|p2c", "c2p", "p2c"],
-            "share_att_key": True,
-            "position_buckets": 256,
-            "max_relative_positions": 512,
-            "norm_rel_ebd": ["layer_norm", "none"],
-            "position_biased_input": False,
-            "conv_kernel_size": 0,
-            "conv_act": ["tanh", "gelu_erf", "gelu_tanh", "relu"],
-        },
-    ),
-    "distilbert": _bert(sentence_pairs="", may_be_sinusoidal=True),
-    "electra": _bert(
-        pretraining="replaced_tokens",
-        generator="narrow",
-        sentence_pairs="",
-        may_be_causal=False,
-        may_be_sinusoidal=True,
-        has_narrow_embeddings=True,
-    ),
-    "lstm": EncoderTraits(pretraining="both_ways", may_be_causal=False, needs_even_hidden_size=True),
-    "modern_bert": _bert(
-        may_be_causal=False,
-        sentence_pairs="",
-        full_sentences=True,
-        tokenizer="bert_byte_bpe",
-        has_layer_biases=False,
-        has_norm_biases=False,
-        shares_head=True,
-        settings={
-            "local_attention": 128,
-            "global_attn_every_n_layers": 3,
-            "global_rope_theta": 160000.0,
-            "local_rope_theta": 10000.0,
-            "classifier_pooling": ["cls", "mean"],
-            "pad_token_id": 0,
-        },
-    ),
-    "mpnet": _roberta(may_be_causal=False, may_be_sinusoidal=False, tokenizer="mpnet"),
-    "nomic_bert": _bert(
-        may_be_causal=False, sentence_pairs="", has_layer_biases=False, settings={"rotary_emb_base": 1000.0}
-    ),
-    "pre_ln_bert": _bert(may_be_sinusoidal=True),
-    "roberta": _roberta(tokenizer="byte_bpe"),
-    "static": EncoderTraits(has_layers=False, initialized_from=("bert", "bilstm_on_top")),
-    "xlm_roberta": _roberta(tokenizer="xlm_roberta"),
-    "xlnet": _bert(
-        pretraining="",
-        may_be_causal=False,
-        may_drop_tokens=False,
-        sentence_pairs="",
-        tokenizer="xlnet",
-        padding_id=5,
-        has_layer_biases=False,
-        settings={"cls_token_id": 3, "cls_has_segment": True},
-    ),
-}
+like_bert = functools.partial(EncoderTraits, is_functional=True, has_attention=True, pretraining="masked")
+
+
+@functools.cache
+def names() -> tuple[str, ...]:
+    """The encoders of this package."""
+    return tuple(plugins.names(PACKAGE))
 
 
 def traits(name: str) -> EncoderTraits:
-    """The traits of an encoder: a row of TRAITS, or the dictionary of that name in a module from elsewhere.
+    """The traits of an encoder.
 
     Raises UserError if there is no such encoder.
     """
-    if name in TRAITS:
-        return TRAITS[name]
+    if name in names():
+        found: EncoderTraits = importlib.import_module(f"{PACKAGE}.{name}.about").TRAITS
+        return found
+    values = dict(getattr(_outside(name), "TRAITS", {}))
+    return dataclasses.replace(traits(values.pop("like")) if "like" in values else EncoderTraits(), **values)
+
+
+def module_with_layer(name: str) -> ModuleType:
+    """Imports the module with the layer `Encoder` of an encoder.
+
+    Raises UserError if there is no such encoder.
+    """
+    if name not in names():
+        return _outside(name)
+    module = f"{PACKAGE}.{name}.layer"
+    return importlib.import_module(module if importlib.util.find_spec(module) else f"{PACKAGE}.base.layer")
+
+
+def _outside(name: str) -> ModuleType:
     module = plugins.import_outside(name) if "." in name else None
     if module is None:
-        raise UserError(f"There is no encoder {name!r}. Known: {', '.join(TRAITS)}.")
-    values = dict(getattr(module, "TRAITS", {}))
-    return dataclasses.replace(traits(values.pop("like")) if "like" in values else EncoderTraits(), **values)
+        raise UserError(f"There is no encoder {name!r}. Known: {', '.join(names())}.")
+    return module

@@ -25,9 +25,9 @@ class ModelOptions(Group):
     dropout_prob: float = flag(0.1, "Dropout of hidden states and attention weights when training from scratch.")
     encoder: str = flag(
         "",
-        "Encoder; see bert_tf/model/encoders. Default: as in init_checkpoint, else bert.",
+        "Encoder; see bert_tf/families. Default: as in init_checkpoint, else bert.",
         ("",),
-        members_of="bert_tf.model.encoders",
+        members_of="bert_tf.families",
     )
     trust_code: bool = flag(
         False,

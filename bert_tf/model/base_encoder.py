@@ -10,14 +10,13 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.config.encoder_traits import PACKAGE
+from bert_tf.config.encoder_traits import PACKAGE, module_with_layer
 from bert_tf.errors import leave_out
 from bert_tf.model import random_bits
 from bert_tf.model.activation_probe import Probe
 from bert_tf.model.inputs import complete_for
 from bert_tf.model.layers import ConfiguredLayer, config_of
 from bert_tf.model.sequence_packing import PackingSpec
-from bert_tf.runtime import plugins
 
 
 class Asked(TypedDict):
@@ -46,7 +45,6 @@ class BaseEncoder(ConfiguredLayer):
 
     takes_any_mask: whether a mask may have zeros before the end of a text.
     fills_probes: whether it has BERT's layers, which fill an `activation_probe.Probe`.
-    pooler_activation: of the dense layer on the token that represents a text.
     replaced_token_head: the layer that finds replaced tokens; None for ELECTRA's.
     functional_encode: its computation in `model.functional_bert`; None for BERT's.
     takes_row_tables: whether inputs may say in which rows the texts lie, see `sequence_packing.RowAssignment.given`.
@@ -55,7 +53,6 @@ class BaseEncoder(ConfiguredLayer):
     fills_probes = False
     takes_row_tables = False
     takes_any_mask = True
-    pooler_activation = "tanh"
     replaced_token_head: type[keras.layers.Layer] | None = None
     functional_encode: Callable[..., tf.Tensor] | None = None
 
@@ -78,8 +75,7 @@ class BaseEncoder(ConfiguredLayer):
         """The layer of a Keras file. Those of this package share a name there: the configuration says which it is."""
         if not cls.__module__.startswith(f"{PACKAGE}."):
             return cls(**config)
-        name = config_of(config["config"]).encoder
-        layer: BaseEncoder = plugins.load(PACKAGE, name, kind="encoder").Encoder(**config)
+        layer: BaseEncoder = module_with_layer(config_of(config["config"]).encoder).Encoder(**config)
         return layer
 
     def call(
@@ -135,7 +131,7 @@ class BaseEncoder(ConfiguredLayer):
     def configure_training(
         self, *, gradient_checkpointing: bool = False, token_dropping: float = 0.0, one_hot: str = "false"
     ) -> None:
-        """Sets how a step of training computes: see `encoders.bert.BertEncoder`, the only one that has a choice.
+        """Sets how a step of training computes: see `families.bert.layer.BertEncoder`, the only one that has a choice.
 
         one_hot: whether to look up tokens by a matrix product: "true", "false", or "auto", if the encoder can.
         Raises UserError for what this encoder cannot do.

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -29,6 +29,17 @@ Tensors = Mapping[str, tf.Tensor]
 Encode = Callable[[Mapping[str, Any], BertConfig, Tensors], tf.Tensor]
 IDS = {"token_ids": ["B", "T"], "segment_ids": ["B", "T"], "lengths": ["B"]}  # inputs and their dimensions, all dynamic
 TABLE_SHAPES = dict(zip(TABLES, (["P", "W"], ["B", "T"]), strict=True))  # of inputs that say how texts share rows
+
+
+class Rows(NamedTuple):
+    """The rows of a batch, for the layers of an encoder.
+
+    mask: float32 [B, 1, 1 or T, T]. shape: B and T. turn: changes queries and keys [B, H, T, K] by their positions.
+    """
+
+    mask: tf.Tensor
+    shape: list[tf.Tensor]
+    turn: Callable[[tf.Tensor], tf.Tensor] = tf.convert_to_tensor
 
 
 class FunctionalModel(tf.Module):
@@ -98,16 +109,16 @@ def mask_of(inputs: Tensors, width: tf.Tensor, *, is_causal: bool = False) -> tf
 @on_rows
 def encode_bert(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, T, D]
     """The tokens of the last layer of a BERT or of a relative that differs in its weights alone."""
-    rows, width = tf.unstack(tf.shape(inputs["token_ids"]))
-    mask = mask_of(inputs, width, is_causal=config.is_causal)
+    shape = tf.unstack(tf.shape(inputs["token_ids"]))
+    mask = mask_of(inputs, shape[1], is_causal=config.is_causal)
     if "encoder/relative_attention_bias" in params:
         table = params["encoder/relative_attention_bias"]
-        mask += relative_bias(tf.convert_to_tensor(table), width, config.max_position_embeddings)
-    x = embed(params, config, inputs, width)
+        mask += relative_bias(tf.convert_to_tensor(table), shape[1], config.max_position_embeddings)
+    x, rows = embed(params, config, inputs, shape[1]), Rows(mask, shape)
     is_pre_norm = "encoder/norm/gamma" in params
     for number in range(config.num_hidden_layers):
         name = f"encoder/layers/{number * config.layers_with_weights // config.num_hidden_layers}"
-        x = (pre_norm_layer if is_pre_norm else layer)(x, mask, [rows, width], params, name, config)
+        x = (pre_norm_layer if is_pre_norm else layer)(x, rows, params, name, config)
     return layer_norm(x, params, "encoder/norm", config) if is_pre_norm else x
 
 
@@ -128,43 +139,43 @@ def embed(params: Tensors, config: BertConfig, inputs: Tensors, width: tf.Tensor
     return dense(x, params, f"{name}/projection") if f"{name}/projection/kernel" in params else x
 
 
-def layer(
-    x: tf.Tensor, mask: tf.Tensor, shape: list[tf.Tensor], params: Tensors, name: str, config: BertConfig
-) -> tf.Tensor:  # [B, T, D], [B, 1, 1 or T, T] -> [B, T, D]
+def layer(x: tf.Tensor, rows: Rows, params: Tensors, name: str, config: BertConfig) -> tf.Tensor:  # [B, T, D]
     """Attention, then feed-forward; each followed by the residual and LayerNorm."""
-    x = layer_norm(x + attend(x, mask, shape, params, name, config), params, f"{name}/attention_norm", config)
+    x = layer_norm(x + attend(x, rows, params, name, config), params, f"{name}/attention_norm", config)
     return layer_norm(x + feed_forward(x, params, name, config), params, f"{name}/feed_forward_norm", config)
 
 
-def pre_norm_layer(
-    x: tf.Tensor, mask: tf.Tensor, shape: list[tf.Tensor], params: Tensors, name: str, config: BertConfig
-) -> tf.Tensor:  # [B, T, D], [B, 1, 1 or T, T] -> [B, T, D]
-    """The same with LayerNorm before attention and feed-forward."""
-    x += attend(layer_norm(x, params, f"{name}/attention_norm", config), mask, shape, params, name, config)
+def pre_norm_layer(x: tf.Tensor, rows: Rows, params: Tensors, name: str, config: BertConfig) -> tf.Tensor:  # [B, T, D]
+    """The same with LayerNorm before attention, if there are weights for it, and before feed-forward."""
+    has_norm = f"{name}/attention_norm/gamma" in params
+    normal = layer_norm(x, params, f"{name}/attention_norm", config) if has_norm else x
+    x += attend(normal, rows, params, name, config)
     return x + feed_forward(layer_norm(x, params, f"{name}/feed_forward_norm", config), params, name, config)
 
 
-def attend(
-    x: tf.Tensor, mask: tf.Tensor, shape: list[tf.Tensor], params: Tensors, name: str, config: BertConfig
-) -> tf.Tensor:  # [B, T, D], [B, 1, 1 or T, T] -> [B, T, D]
+def attend(x: tf.Tensor, rows: Rows, params: Tensors, name: str, config: BertConfig) -> tf.Tensor:  # [B, T, D]
     """Self-attention with its output projection."""
 
     def heads(part: str) -> tf.Tensor:  # -> [B, H, T, K]
         values = dense(x, params, f"{name}/attention/{part}")
-        values = tf.reshape(values, [*shape, config.num_attention_heads, config.head_size])
+        values = tf.reshape(values, [*rows.shape, config.num_attention_heads, config.head_size])
         return tf.transpose(values, [0, 2, 1, 3])
 
+    query, key = (rows.turn(heads(part)) for part in ("query", "key"))
     scale = 1 / math.sqrt(config.head_size)
-    context, _ = attention.dot_product_attention(  # [B, H, T, K]
-        heads("query"), heads("key"), heads("value"), mask, scale=scale, scale_scores=True
-    )
-    context = tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [*shape, config.hidden_size])
+    context, _ = attention.dot_product_attention(query, key, heads("value"), rows.mask, scale=scale, scale_scores=True)
+    context = tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [*rows.shape, config.hidden_size])
     return dense(context, params, f"{name}/attention/project_out")
 
 
 def feed_forward(x: tf.Tensor, params: Tensors, name: str, config: BertConfig) -> tf.Tensor:  # [..., D] -> [..., D]
-    """Two dense layers with an activation between them."""
-    wide = activation(dense(x, params, f"{name}/feed_forward/expand"), config.hidden_act)
+    """Two dense layers with an activation between them; the first may be twice as wide, with a gate for each number."""
+    wide = dense(x, params, f"{name}/feed_forward/expand")
+    if wide.shape[-1] == config.intermediate_size:
+        wide = activation(wide, config.hidden_act)
+    else:
+        wide, gate = tf.split(wide, 2, -1)
+        wide = activation(wide, config.hidden_act) * gate
     return dense(wide, params, f"{name}/feed_forward/contract")
 
 
@@ -197,7 +208,7 @@ def pooled(tokens: tf.Tensor, params: Tensors, config: BertConfig, inputs: Tenso
     if config.pooling == "mean":
         return x
     x = dense(x, params, "encoder/pooler")
-    return activation(x, encoders.class_of(config).pooler_activation)
+    return activation(x, config.encoder_traits.pooler_activation)
 
 
 def for_token_heads(tokens: tf.Tensor, params: Tensors, config: BertConfig) -> tf.Tensor:  # [..., D] -> [..., D]

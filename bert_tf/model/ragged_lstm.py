@@ -12,7 +12,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.model import fused_ops
+from bert_tf.model.layers import ConfiguredLayer
 
 
 def lstm(input_size: int, units: int, dtype: Any, **options: Any) -> keras.layers.LSTM:
@@ -188,3 +190,28 @@ def _product(x: tf.Tensor, kernel: tf.Tensor, **options: bool) -> tf.Tensor:
 def _earlier(x: tf.Tensor, before: tf.Tensor) -> tf.Tensor:
     """Returns the row of the previous token of the same text for each token, 0 for the first: [N, H]."""
     return tf.where(before[:, None] >= 0, tf.gather(x, tf.maximum(before, 0)), 0.0)
+
+
+class BiLstm(ConfiguredLayer):
+    """Layers of bidirectional LSTMs, [B, T, size_in] -> [B, T, size]; each direction has half of `size`."""
+
+    def __init__(self, config: BertConfig | dict, size_in: int, size: int, layers: int = 2, **options: Any):
+        super().__init__(config, **options)
+        sizes = [(size if layer else size_in, size // 2) for layer in range(layers)]
+        self.forwards = [lstm(*each, self.dtype_policy) for each in sizes]
+        self.backwards = [lstm(*each, self.dtype_policy, go_backwards=True) for each in sizes]
+        self.built = True
+
+    def call(self, x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+        """Maps [B, T, size_in] of texts of `lengths` [B] to [B, T, size]."""
+        run = Recurrence.of(x, lengths)
+        for forward, backward in zip(self.forwards, self.backwards, strict=True):
+            x = tf.concat([run(forward, x), run(backward, x)], -1)
+        return x
+
+
+def final_states(x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:  # [B, T, D], [B] -> [B, D]
+    """The states after a whole text: the forward LSTM's at the last token, the backward LSTM's at the first."""
+    forward, backward = tf.split(x, 2, axis=-1)
+    last = tf.gather(forward, tf.maximum(lengths - 1, 0), batch_dims=1)
+    return tf.concat([last, backward[:, 0]], -1)

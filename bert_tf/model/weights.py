@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import NoReturn
 
 import numpy as np
@@ -54,19 +54,6 @@ def _walk(attribute: object, path: str = "") -> Iterator[tuple[str, object]]:
         for name, child in vars(attribute).items():
             if not name.startswith("_"):
                 yield from _walk(child, f"{path}/{name}" if path else name)
-
-
-def expand(names: Mapping[str, Sequence[str]], num_hidden_layers: int) -> dict[str, tuple[str, ...]]:
-    """Expands a name table: {ours: theirs} with "{i}" for the layer becomes {ours: (theirs, ...)} for every layer.
-
-    names: theirs is a name, or several whose arrays are concatenated to ours.
-    """
-    table = {}
-    for ours, theirs in names.items():
-        parts = (theirs,) if isinstance(theirs, str) else theirs
-        for i in range(num_hidden_layers) if "{i}" in ours else [None]:
-            table[ours.format(i=i)] = tuple(name.format(i=i) for name in parts)
-    return table
 
 
 def holds_floats(array: np.ndarray) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 from bert_tf.runtime import keras_import
 
 ROOT = pathlib.Path(__file__).parents[1]
-FOLDERS = ("model", "api", "extras/paper")
+FOLDERS = ("model", "families", "api", "extras/paper")
 REGISTERED = re.compile(r'^@keras\.saving\.register_keras_serializable\("bert_tf"\)\nclass (\w+)', re.MULTILINE)
 
 

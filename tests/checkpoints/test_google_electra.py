@@ -7,10 +7,11 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf.checkpoints import formats, google_layouts, pretrained
+from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.formats import google_tf
 from bert_tf.errors import UserError
+from bert_tf.families.electra import about as electra
 from bert_tf.model import weights
 from bert_tf.model.base_encoder import Pass
 from bert_tf.model.replaced_tokens import Discriminator, ReplacedTokenModel
@@ -53,7 +54,7 @@ def written(checkpoint, tmp_path_factory):
 @pytest.fixture
 def archive(checkpoint, tmp_path):
     """A folder as an archive of the original: weights with the state of their optimizer, and vocab.txt."""
-    names = google_layouts.names_of(CONFIG)
+    names = electra.GOOGLE.table(CONFIG)
     arrays, _ = weights.from_canonical_names(names, checkpoint.weights, google_tf._is_transposed)
     arrays |= {f"{name}/adam_m": array for name, array in arrays.items()}
     google_tf._write_arrays(str(tmp_path / "electra_small"), arrays)
@@ -115,7 +116,7 @@ def test_generator_of_another_width_is_left_out(checkpoint):
 
 
 def test_archive_without_a_table_is_refused(archive):
-    arrays = {google_layouts.ELECTRA_TABLE: np.zeros([30, 8], np.float32)}
+    arrays = {electra.GOOGLE.own_table: np.zeros([30, 8], np.float32)}
     google_tf._write_arrays(str(archive / "electra_small"), arrays)
     with pytest.raises(UserError, match="lacks the matrix electra/embeddings/position_embeddings: fetch it again"):
         formats.read(str(archive))

@@ -12,7 +12,7 @@ import sentencepiece
 import tensorflow as tf
 
 from bert_tf.checkpoints import formats, pretrained
-from bert_tf.checkpoints.keras_hub_layouts import LAYOUTS, MASKED_LM
+from bert_tf.checkpoints.keras_hub_presets import LAYOUTS, MASKED_LM
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.text import byte_level, host_tokenizer_kinds

@@ -15,12 +15,13 @@ from checkpoint_cases import CONFIG, PIECES, cut_short
 from safetensors.numpy import load_file, save_file
 from tensorflow.python.keras.protobuf import saved_metadata_pb2
 
-from bert_tf.checkpoints import formats, model_garden, pretrained
+from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
+from bert_tf.families.base.name_tables import expand
+from bert_tf.families.bert.about import MODEL_GARDEN
 from bert_tf.model import heads
-from bert_tf.model.weights import expand
 
 MODEL, H5 = "model.safetensors", "tf_model.h5"
 CLASS = "tf_bert_for_sequence_classification_2"  # the second model of that class in its process
@@ -286,7 +287,7 @@ def model_garden_variables(weights, config, around=""):
     """The weights under the names of official.nlp, with an axis of heads."""
     size = config.hidden_size // config.num_attention_heads
     variables = {}
-    for ours, theirs in expand(model_garden.NAMES, config.num_hidden_layers).items():
+    for ours, theirs in expand(MODEL_GARDEN, config.num_hidden_layers).items():
         if ours not in weights:
             continue
         for name, part in zip(theirs, np.split(weights[ours], len(theirs), -1), strict=True):

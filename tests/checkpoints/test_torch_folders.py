@@ -14,9 +14,9 @@ from safetensors.numpy import load_file, save_file
 import bert_tf
 from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.checkpoints.huggingface_layouts import nomic_bert
 from bert_tf.errors import UserError
 from bert_tf.export import live_model
+from bert_tf.families.nomic_bert import about as nomic_bert
 from bert_tf.model import heads
 from bert_tf.runtime.settings import Settings
 

@@ -8,7 +8,8 @@ import tiny
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.model import heads, weights
+from bert_tf.families.base.name_tables import expand
+from bert_tf.model import heads
 
 FORMATS = formats.writable_names()
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
@@ -40,7 +41,7 @@ def assert_covers_every_weight(name):
     model, arrays = tiny.pretrainer()
     for other in (heads.TokenClassifier(CONFIG, 3, crf=True), heads.SpanFinder(CONFIG)):
         arrays = arrays | tiny.random_weights(other)
-    table = weights.expand(formats.load(name).NAMES, model.config.num_hidden_layers)
+    table = expand(formats.load(name).NAMES, model.config.num_hidden_layers)
     assert table.keys() == arrays.keys()
     theirs = [part for parts in table.values() for part in parts]
     assert len(set(theirs)) == len(theirs) == len(arrays) + 2 * 2 * model.config.num_hidden_layers

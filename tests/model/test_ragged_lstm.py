@@ -6,8 +6,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf.model.encoders.bilstm_on_top import BiLstm
-from bert_tf.model.ragged_lstm import Recurrence
+from bert_tf.model.ragged_lstm import BiLstm, Recurrence
 
 LENGTHS = ([3, 7, 1, 7, 0, 4], [1], [0, 0], [5, 5, 5])
 

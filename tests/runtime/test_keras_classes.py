@@ -11,9 +11,9 @@ import pytest
 import tiny
 
 from bert_tf.config import encoder_traits
+from bert_tf.families.bert import layer as bert
 from bert_tf.model import encoders
-from bert_tf.model.encoders import bert
-from bert_tf.runtime import keras_classes, plugins
+from bert_tf.runtime import keras_classes
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOAD = "import {first}\nimport {second}\nimport sys\nmodel = keras.models.load_model(sys.argv[1])\n"
@@ -23,8 +23,8 @@ LOAD += "print([type(layer).__name__ for layer in model.layers], int(model.count
 def test_every_class_is_found_in_the_sources():
     found = list(keras_classes.classes())
     assert {"BertEncoder", "Encoder", "Classifier", "SentenceEncoder"} <= {name for _, name in found}
-    modules = {module.rpartition(".")[2] for module, _ in found if ".encoders." in module}
-    assert modules <= set(plugins.names(encoders.PACKAGE)) == encoder_traits.TRAITS.keys()
+    modules = {module.split(".")[2] for module, _ in found if module.startswith(f"{encoder_traits.PACKAGE}.")}
+    assert modules <= {"base", *encoder_traits.names()}
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "bert_tf").rglob("*.py")]
     assert sum(text.count("\n@keras.saving.register_keras_serializable(") for text in sources) == len(found)
 
@@ -38,14 +38,14 @@ def test_model_around_an_encoder_loads_in_a_new_process(tmp_path, tiny_model, fi
     assert done.stdout.strip() == f"['InputLayer', 'BertEncoder', 'Dense'] {tiny_model.count_params()}", done.stderr
 
 
-@pytest.mark.parametrize("name", plugins.names(encoders.PACKAGE))
+@pytest.mark.parametrize("name", encoder_traits.names())
 def test_encoders_that_share_a_name_are_told_apart(tmp_path, name):
     token_ids = keras.Input([8], dtype="int32")
     encoder = encoders.create(dataclasses.replace(tiny.CONFIG, encoder=name))
     model = keras.Model(token_ids, encoder({"token_ids": token_ids})["tokens"])
     model.save(tmp_path / "m.keras")
-    for other in plugins.names(encoders.PACKAGE):  # the last one to register counts
-        kind = plugins.load(encoders.PACKAGE, other).Encoder
+    for other in encoder_traits.names():  # the last one to register counts
+        kind = encoder_traits.module_with_layer(other).Encoder
         keras.saving.register_keras_serializable("bert_tf")(kind)
     loaded = keras.models.load_model(tmp_path / "m.keras")
     assert [type(layer) for layer in loaded.layers] == [type(layer) for layer in model.layers]

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.checkpoints import google_layouts, model_garden, tensorflow_weights
+from bert_tf import families
+from bert_tf.checkpoints import model_garden, tensorflow_weights
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
@@ -31,6 +32,7 @@ from bert_tf.checkpoints.checkpoint_files import (
 )
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
+from bert_tf.families.base.google import Layout
 from bert_tf.model.weights import from_canonical_names, to_canonical_names
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
@@ -40,9 +42,9 @@ from bert_tf.text import sentencepiece_model
 from bert_tf.text.vocabulary import settings_of
 from bert_tf.training import checkpoint_paths
 
-ENCODERS = ("bert", "albert", "electra")
-# encoder -> file. Archives of google-research/electra have none: see `google_layouts.electra_config`.
-CONFIGS = {"albert": "albert_config.json", "electra": "electra_config.json", "bert": "bert_config.json"}
+LAYOUTS: Mapping[str, Layout] = families.having("GOOGLE")
+ENCODERS = tuple(LAYOUTS)
+CONFIG_FILES = [layout.config_file for layout in LAYOUTS.values()]
 PREFIX = "bert_model.ckpt"
 INDEX = re.compile(r"(?!\.)(.*\.)?ckpt.*\.index|electra_(small|base|large)\.index")
 # State of optimizers, and counters.
@@ -71,7 +73,7 @@ def read(path: str) -> Checkpoint:
     else:
         arrays = read_tensors(prefix, lambda name: not NOT_WEIGHTS.fullmatch(name))
         config = _read_config(folder, arrays)
-        weights, used = to_canonical_names(google_layouts.names_of(config), arrays, _is_transposed)
+        weights, used = to_canonical_names(LAYOUTS[config.encoder].table(config), arrays, _is_transposed)
         weights.update((name, array) for name, array in arrays.items() if name not in used)
         found = Checkpoint(config=config, weights=weights)
     vocabulary, lower_case = _read_tokenizer(folder)
@@ -105,10 +107,10 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     _check_writable(checkpoint)
     config = checkpoint.config
     checkpoint = with_masked_lm_head(checkpoint, config.hidden_act, config.layer_norm_eps, "The original's code")
-    arrays, used = from_canonical_names(google_layouts.names_of(checkpoint.config), checkpoint.weights, _is_transposed)
+    arrays, used = from_canonical_names(LAYOUTS[config.encoder].table(config), checkpoint.weights, _is_transposed)
     with new_folder(folder) as partial:
         _write_arrays(os.path.join(partial, PREFIX), arrays)
-        write_json(os.path.join(partial, CONFIGS[checkpoint.config.encoder]), _config_values(checkpoint.config))
+        write_json(os.path.join(partial, LAYOUTS[config.encoder].config_file), _config_values(config))
         write_tokenizer_files(partial, checkpoint)
         write_head_file(partial, checkpoint)
     return sorted(checkpoint.weights.keys() - used)
@@ -128,21 +130,22 @@ def _check_writable(checkpoint: Checkpoint) -> None:
 
 
 def _read_config(folder: str, arrays: Mapping[str, np.ndarray]) -> BertConfig:
-    """The configuration in a folder; of an ELECTRA without one, what the shapes of its weights say."""
-    names = {encoder: os.path.join(folder, name) for encoder, name in CONFIGS.items()}
-    path = next((names[encoder] for encoder in ("albert", "electra") if files.is_file(names[encoder])), names["bert"])
-    is_electra = google_layouts.is_electra(arrays)
-    if is_electra and not files.is_file(path):
-        return google_layouts.electra_config(arrays)
-    if path == names["bert"] and not is_electra:
+    """The configuration in a folder; of archives without one, what the shapes of the weights say."""
+    paths = {encoder: os.path.join(folder, layout.config_file) for encoder, layout in LAYOUTS.items()}
+    by_file = next((encoder for encoder, path in paths.items() if encoder != "bert" and files.is_file(path)), None)
+    by_weights = next((encoder for encoder, layout in LAYOUTS.items() if layout.own_table in arrays), None)
+    path, encoder = paths[by_file or "bert"], by_file or by_weights
+    config_of = LAYOUTS[by_weights].config_of if by_weights else None
+    if config_of and not files.is_file(path):
+        return config_of(arrays)
+    if encoder is None:
         return BertConfig.from_json_file(path)
-    encoder = "albert" if path == names["albert"] else "electra"
     values = require_json(path, f"the configuration of an {encoder.upper()}")
     if not isinstance(values, dict) or values.get("inner_group_num", 1) != 1:
         raise UserError(
             f"{path} has no inner_group_num of 1, with which alone layers can be read: pass another ALBERT."
         )
-    return BertConfig.from_dict({**values, "encoder": encoder}, gelu=google_layouts.GELUS[encoder])
+    return BertConfig.from_dict({**values, "encoder": encoder}, gelu=LAYOUTS[encoder].gelu)
 
 
 def _read_tokenizer(folder: str) -> tuple[list[str] | None, bool | None]:
@@ -167,7 +170,7 @@ def _is_ours(prefix: str) -> bool:
     """Returns whether a checkpoint is of this format, not a run's (ckpt-N) or one that config.json describes."""
     folder = os.path.dirname(files.absolute(prefix))
     is_of_transformers = files.is_file(os.path.join(folder, "config.json")) and not any(
-        files.is_file(os.path.join(folder, name)) for name in CONFIGS.values()
+        files.is_file(os.path.join(folder, name)) for name in CONFIG_FILES
     )
     if checkpoint_paths.is_one(prefix) or is_of_transformers:
         return tensorflow_weights.is_of_objects(prefix) != is_of_transformers
@@ -203,17 +206,16 @@ def _write_arrays(prefix: str, arrays: dict[str, np.ndarray]) -> None:
 
 def _config_values(config: BertConfig) -> dict[str, Any]:
     """The content of `bert_config.json` for the original's code, which has one GELU and one epsilon."""
-    values = config.to_dict()
+    layout, values = LAYOUTS[config.encoder], config.to_dict()
     del values["pooling"]  # "cls", or of an encoder alone
-    if config.encoder == "albert":
-        values["embedding_size"], values["inner_group_num"] = config.embedding_width, 1
-    if config.hidden_act == google_layouts.GELUS[config.encoder]:
+    values |= layout.written(config)
+    if config.hidden_act == layout.gelu:
         values["hidden_act"] = "gelu"
     elif config.hidden_act != "relu":
         logging.getLogger("bert_tf").warning(
             "This model has %s, which %s names; the original's code has its GELU and ReLU only.",
             config.hidden_act,
-            CONFIGS[config.encoder],
+            layout.config_file,
         )
     if config.layer_norm_eps == 1e-12:
         del values["layer_norm_eps"]

@@ -27,16 +27,10 @@ from bert_tf.checkpoints.checkpoint_files import (
     write_safetensors,
 )
 from bert_tf.checkpoints.huggingface_folder import TokenizerFolder
-from bert_tf.checkpoints.huggingface_layouts import (
-    CLASSES,
-    LAYOUTS,
-    NOT_SUPPORTED,
-    Layout,
-    encoder_of,
-    written_by_class,
-)
+from bert_tf.checkpoints.huggingface_layouts import LAYOUTS, NOT_SUPPORTED, encoder_of, written_by_class
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
+from bert_tf.families.base.huggingface import CLASSES, Layout
 from bert_tf.heads.base import format_names
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.masked_lm import MaskedLm
@@ -49,14 +43,14 @@ from bert_tf.runtime.settings import TEXT, Kind, map_of, one_of, shortened, whol
 from bert_tf.text.special_tokens import SETTING
 from bert_tf.text.vocabulary import kind_of, settings_of, special_tokens, with_settings
 
-NAMES = LAYOUTS["bert"].names  # of BERT; those of its relatives are in `checkpoints.huggingface_layouts`
+NAMES = LAYOUTS["bert"].names  # of BERT; those of its relatives are in `bert_tf.families`
 ENCODERS = tuple(LAYOUTS)
 # The output matrix of a masked LM head and its bias, as a rule copies of the table of tokens and of the head's bias.
 OUTPUT = re.compile(
     r"(cls\.|lm_head\.|)(predictions\.)?decoder\.(?P<part>weight|bias)|"
     r"(vocab_projector|generator_lm_head)\.(?P<matrix>weight)"
 )
-UNUSED = ("embeddings.position_ids", "mask_emb")  # numbers in order; the vector of XLNet's second stream
+POSITION_IDS = "embeddings.position_ids"  # numbers in order
 POOLER = "encoder/pooler/"
 TOKENS = "encoder/embeddings/token_table"
 IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings?\b|relative_attention_bias")
@@ -93,7 +87,7 @@ def read(path: str) -> Checkpoint:
     found = torch_folders.read(path, file)
     arrays, beside = torch_folders.without_prefixes(found, layout.prefix, prefixes, path, table_name)
     arrays = layout.renamed_arrays(arrays)
-    arrays = {name: array for name, array in arrays.items() if name not in UNUSED}
+    arrays = {name: array for name, array in arrays.items() if name not in (POSITION_IDS, *layout.unused)}
     is_of_texts = bool(layout.of_texts) and arrays.keys() >= set(layout.of_texts.values())
     table = layout.table(config, is_of_texts=is_of_texts, is_of_spans=kind == SpanHead.kind)
     _check_whole_encoder(config, table, arrays, path, has_head=kind is not None)
@@ -147,7 +141,7 @@ def read(path: str) -> Checkpoint:
         sentence_vectors=sentence_transformers.read(folder, config.max_position_embeddings),
         left_out=tuple(left_out),
     )
-    changes_answers = read.reads_segments and (kind not in (None, Tags.kind) or config.encoder == "xlnet")
+    changes_answers = read.reads_segments and (kind not in (None, Tags.kind) or "cls_has_segment" in config.settings)
     return dataclasses.replace(read.with_segments(segments), segments_differ=differ if changes_answers else "")
 
 

@@ -1,4 +1,4 @@
-"""Models of KerasHub, of the encoders in `keras_hub_layouts`: preset folders, `.keras` files, names of presets.
+"""Models of KerasHub, of the families that have a layout of it: preset folders, `.keras` files, names of presets.
 
 Files are read without KerasHub, which downloads and writes presets: `pip install "bert-tf[keras-hub]"`.
 Heads that KerasHub lacks are in heads.safetensors.
@@ -23,21 +23,24 @@ from bert_tf.checkpoints.checkpoint_files import (
     write_tokenizer_files,
 )
 from bert_tf.checkpoints.huggingface_tokenizers import as_long_as_table
-from bert_tf.checkpoints.keras_hub_layouts import (
+from bert_tf.checkpoints.keras_hub_presets import (
     BACKBONE,
     CLASSIFIERS,
     EMBEDDER,
     HEAD_EPSILON,
+    KAGGLE,
     LAYOUTS,
     MASKED_LM,
-    TASK,
+    TASK_WEIGHTS,
+    WEIGHTS,
+    Preset,
     flat,
     path_here,
 )
-from bert_tf.checkpoints.keras_hub_presets import KAGGLE, TASK_WEIGHTS, WEIGHTS, Preset
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
+from bert_tf.families.base.keras_hub import TASK
 from bert_tf.heads.base import format_names
 from bert_tf.model.weights import BETWEEN, from_canonical_names, to_canonical_names
 from bert_tf.runtime import files
@@ -50,7 +53,6 @@ ENCODERS = tuple(LAYOUTS)
 HEADS, CONFIG = "heads.safetensors", "bert_config.json"
 TOKENS, POSITIONS, SEGMENTS = (f"encoder/embeddings/{name}_table" for name in ("token", "position", "segment"))
 POOLER = "encoder/pooler/"
-EMBEDDERS = ("bert", "xlm_roberta")  # encoders that have a text embedder in KerasHub
 POOLINGS = ("mean", "cls", "max")
 
 
@@ -210,14 +212,14 @@ def holds_vectors(checkpoint: Checkpoint) -> bool:
 def _role(checkpoint: Checkpoint) -> str:
     """The task of KerasHub that a checkpoint is written as."""
     config, names, vectors = checkpoint.config, checkpoint.weights.keys(), checkpoint.sentence_vectors
-    ours = LAYOUTS[config.encoder].names
+    layout = LAYOUTS[config.encoder]
     own_head = {"classifier/kernel", "classifier/bias", f"{POOLER}kernel"}
-    if own_head <= names & ours.keys() and _activation(checkpoint) is not None:
+    if own_head <= names & layout.names.keys() and _activation(checkpoint) is not None:
         return CLASSIFIERS[0]
-    masked_lm = {name for name in ours if name.startswith("masked_lm/")}
+    masked_lm = {name for name in layout.names if name.startswith("masked_lm/")}
     if masked_lm and masked_lm <= names:
         return MASKED_LM
-    if vectors is None or vectors.pooling not in POOLINGS or config.encoder not in EMBEDDERS:
+    if vectors is None or vectors.pooling not in POOLINGS or not layout.has_embedder:
         return BACKBONE
     plain = SentenceVectors(vectors.pooling, vectors.normalize, max_seq_length=vectors.max_seq_length)
     return EMBEDDER if vectors == plain else BACKBONE
@@ -246,8 +248,6 @@ def _check_writable(checkpoint: Checkpoint, role: str) -> None:
     keras_hub_tokenizers.check_writable(checkpoint)
     names = [name for name, theirs in layout.table(config).items() if _is_in(role, theirs[0], name)]
     missing = [name for name in (*names, *[SEGMENTS] * layout.lacks_segment) if name not in checkpoint.weights]
-    differing = [name for name, value in layout.settings.items() if config.settings[name] != value]
-    differing = [name for name in differing if config.settings[name] != "c2p|p2c"]  # the same in another order
     name = f"KerasHub's {layout.classes}"
     refused = {
         f"KerasHub has no {layout.classes} without {', '.join(missing[:1])}, which the checkpoint lacks": missing,
@@ -261,14 +261,7 @@ def _check_writable(checkpoint: Checkpoint, role: str) -> None:
         f"{name} cannot have {config.num_hidden_groups} groups of layers for {config.num_hidden_layers} layers": (
             config.num_hidden_layers % config.num_hidden_groups
         ),
-        **{f"{name} cannot have {each} {config.settings[each]}, which this model has": True for each in differing[:1]},
-        f"{name} has buckets of positions up to their number, and this model other ones": (
-            bool(layout.settings)
-            and (
-                not config.settings["position_buckets"]
-                or config.settings["max_relative_positions"] != config.max_position_embeddings
-            )
-        ),
+        **{f"{name} {reason}": True for reason in layout.refused(config)},
     }
     for reason, is_so in refused.items():
         if is_so:
@@ -288,9 +281,7 @@ def _save_untrained(checkpoint: Checkpoint, role: str, folder: str) -> Any:
     models = keras_hub_presets.keras_hub("The keras_hub format").models
     config, layout = checkpoint.config, LAYOUTS[checkpoint.config.encoder]
     values = {**config.to_dict(), "embedding_size": config.embedding_width}
-    arguments = {theirs: values[ours] for ours, theirs in layout.sizes.items()}
-    if layout.settings:
-        arguments["bucket_size"] = config.settings["position_buckets"]
+    arguments = {theirs: values[ours] for ours, theirs in layout.sizes.items()} | layout.arguments(config)
     model = keras_hub_presets.backbone_of(models, layout)(**arguments)
     tokenizer = keras_hub_tokenizers.create(models, checkpoint)
     if role != BACKBONE:

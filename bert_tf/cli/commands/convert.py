@@ -168,8 +168,9 @@ def _notes(arguments: argparse.Namespace, checkpoint: Checkpoint, *, has_head: b
             yield f"At the end of a word, {whose} lower-cases a Greek Σ to {sigma}, unlike this model."
     if format_name == "keras_hub" and (settings.odd_to_longer or settings.one_segment):
         yield "Pairs are truncated and get segments as KerasHub does it, which may change answers."
-    if checkpoint.config.encoder == "xlnet":
-        yield "mask_emb is not written, as only XLNet's own pre-training reads it."
+    layout = formats.load("huggingface").LAYOUTS.get(checkpoint.config.encoder)
+    for name, reason in layout.unused.items() if layout else ():
+        yield f"{name} is not written, as {reason}."
     if checkpoint.labels and has_head:
         yield f"Labels: {', '.join(checkpoint.labels)}."
     if checkpoint.vocabulary is None:

@@ -13,9 +13,9 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.heads.vectors.vector_choice import FEATURES
 from bert_tf.model.base_encoder import Pass
 from bert_tf.model.crf import Crf
-from bert_tf.model.encoders.bilstm_on_top import BiLstm
 from bert_tf.model.heads import HEAD_DROPOUT, BertModel, LogitsHead
 from bert_tf.model.layers import Dropout
+from bert_tf.model.ragged_lstm import BiLstm
 
 
 @keras.saving.register_keras_serializable("bert_tf")

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config import encoder_traits
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.config.encoder_traits import TRAITS
 from bert_tf.config.flag_groups import TextOptions
 from bert_tf.config.train_config import BY_PROPORTION
 from bert_tf.data.pretraining import masked_records, records
@@ -52,7 +52,7 @@ def resolve(options: Flags) -> Checkpoint:
     initialization.fitting_rows(options, start.config, may_be_shorter=False)
     encoder, traits = start.config.encoder, start.config.encoder_traits
     if options.replaced_tokens and not traits.generator:
-        known = " or ".join(name for name, each in TRAITS.items() if each.generator)
+        known = " or ".join(name for name in encoder_traits.names() if encoder_traits.traits(name).generator)
         raise UserError(
             f"replaced_tokens is for encoder={known}, and the encoder is {encoder}: leave it out, or choose one of "
             "these."

@@ -194,7 +194,7 @@ def next_token_targets(pairs: Batch) -> dict[str, tf.Tensor]:
 
 
 def bidirectional_targets(pairs: Batch) -> dict[str, tf.Tensor]:
-    """The same from both sides, for `encoders.lstm`, which has two outputs for each position."""
+    """The same from both sides, for `families.lstm`, which has two outputs for each position."""
     forward = next_token_targets(pairs)
     positions = forward["masked_lm_positions"]
     forward["masked_lm_positions"] = 2 * positions

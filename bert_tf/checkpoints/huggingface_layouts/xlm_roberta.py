@@ -1,9 +1,0 @@
-"""XLM-RoBERTa."""
-
-import dataclasses
-
-from bert_tf.checkpoints.huggingface_layouts import roberta
-
-LAYOUT = dataclasses.replace(
-    roberta.LAYOUT, model_type="xlm-roberta", classes="XLMRoberta", defaults={"vocab_size": 30522}
-)

@@ -1,0 +1,1 @@
+"""BERT with a BiLSTM on top."""

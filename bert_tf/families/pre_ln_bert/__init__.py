@@ -1,0 +1,1 @@
+"""BERT with LayerNorm first."""
