@@ -13,7 +13,7 @@ LEADING, VOWELS, TRAILING = (
 def composed(text: str) -> tuple[str, list[int]]:
     """The text in NFC, and the position in the original text of each boundary between its characters.
 
-    Inside a group of characters that is composed or decomposed, it is the end of the group. Parts are composed as in
+    Inside a composed or decomposed group of characters, it is the end of the group. Parts are composed as in
     the library ICU (`Normalizer2Impl::compose`), which determines these boundaries.
     """
     normal: list[str] = []

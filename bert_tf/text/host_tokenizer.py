@@ -59,7 +59,7 @@ class HostTokenizer(abc.ABC):
     Args:
         vocabulary: the tokens, list index = id.
         lower_case: lower-case and drop accents ("uncased" models).
-        special_tokens_in_strings: as in `Tokenizer`.
+        special_tokens_in_strings: see `Tokenizer`.
 
     Attributes:
         separators: number of [SEP] tokens between two segments.
@@ -137,7 +137,7 @@ class HostTokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _split(self, text: str) -> Tokens:
-        """The tokens of a text without the special tokens that are looked for in the raw text."""
+        """The tokens of a text without the special tokens of the raw text."""
 
     def _token(self, token: AddedToken, part: str) -> Tokens:
         return Tokens([self._ids[token.content]], [0], [len(part)])
