@@ -70,7 +70,7 @@ def run(build: Callable[[Any], Any], runner: str, flags: Sequence[str] = (), *, 
 
 
 def _class_of(runner: str) -> str:
-    """The class for a runner: DirectRunner may be a program that Beam downloads, its Python engine is included."""
+    """The class for a runner; DirectRunner means Beam's Python engine, since Beam may download another program."""
     names = {"DirectRunner": "FnApiRunner", "DaskRunner": "apache_beam.runners.dask.dask_runner.DaskRunner"}
     return names.get(runner, runner)
 

@@ -11,8 +11,8 @@ from bert_tf.runtime.lazy import module
 
 bars, console = module("rich.progress"), module("rich.console")
 SECONDS_BETWEEN_LINES = 10  # if output goes to a file
-LONG = 60  # with this many seconds left, print the first line as soon as they can be estimated,
-MEASURED = 4  # which takes this many units after the first
+LONG = 60  # with at least this many seconds left, the first line is printed once they can be estimated
+MEASURED = 4  # units after the first until the time left can be estimated
 Row = TypeVar("Row")
 
 

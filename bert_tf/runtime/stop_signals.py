@@ -47,7 +47,7 @@ def raised(program: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def deferred() -> Iterator[Sequence[int]]:
-    """Yields a list that receives the numbers of stop signals; raises its content at the end.
+    """Yields a list that receives the numbers of stop signals; raises the first one at the end.
 
     Outside `raised`, a second signal is raised immediately.
     """

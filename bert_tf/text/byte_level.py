@@ -18,7 +18,7 @@ SPACES = (*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202
 WHITE = "".join(map(chr, SPACES))
 CHARACTERS = 0x110000
 BLANK = "\u2423"  # for a space in the names of tokens that consist of spaces, which a file of lines cannot store
-# Letters added by Unicode 15 and 16: the Unicode version of `tokenizers` does not depend on Python's.
+# Characters added by Unicode 15 and 16: the Unicode version of `tokenizers` does not depend on Python's.
 LATER_LETTERS = (
     (0x1C89, 0x1C8A), (0xA7CB, 0xA7CD), (0xA7DA, 0xA7DC), (0x105C0, 0x105F3), (0x10D4A, 0x10D65), (0x10D6F, 0x10D85),
     (0x10EC2, 0x10EC4), (0x1123F, 0x11240), (0x11380, 0x11389), (0x1138B, 0x1138B), (0x1138E, 0x1138E),

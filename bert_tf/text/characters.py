@@ -192,8 +192,8 @@ def wordpiece(
 ) -> list[str]:
     """Splits one word into tokens, greedily by longest match; [UNK] if that fails.
 
-    vocabulary: a set or dictionary of tokens. limit: most characters of a word; a longer one is [UNK]. inside: whether
-    `word` is the rest of a longer word, whose first token begins with ## too.
+    vocabulary: a set or dictionary of tokens. limit: maximum characters of a word; longer words become [UNK]. inside:
+    whether `word` is the rest of a longer word, so that its first token begins with ## too.
     """
     if len(word) > limit:
         return ["[UNK]"]

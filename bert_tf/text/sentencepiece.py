@@ -116,7 +116,7 @@ class SentencePiece:
         rules: the content of the model file.
         steps: normalization steps before the model's own.
         left_out: tokens that no text contains.
-        spaces: code points between words; (): none, and a space becomes the "▁" of the word after it.
+        spaces: code points between words; (): none; a space becomes the "▁" of the word after it.
         after: normalization steps after the model's own.
     """
 
