@@ -1,1 +1,1 @@
-"""Tables and tf.data pipelines that every task shares."""
+"""Tables and tf.data pipelines shared by all tasks."""

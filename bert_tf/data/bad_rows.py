@@ -1,19 +1,19 @@
-"""Messages on rows that have no text or no label, in tables and in the data of programs. Free of TensorFlow."""
+"""Messages about rows without a text or label, in tables and in data from programs. Free of TensorFlow."""
 
 import logging
 from collections.abc import Sequence
 
 from bert_tf.errors import UserError
 
-MAX_NAMED = 5  # bad rows that are listed
+MAX_NAMED = 5  # bad rows to list
 log = logging.getLogger("bert_tf")
 
 
 def report(source: str, reasons: Sequence[str], *, stops: bool, flag: str = "--bad_rows") -> None:
-    """Warns of the rows that are left out; if it `stops`, raises UserError. Nothing without reasons.
+    """Warns about skipped rows or, if `stops`, raises UserError. Does nothing without reasons.
 
-    source: what the rows are of. reasons: for each row, such as "line 5 of reviews.csv has no label".
-    flag: what `stops`, as the user writes it; "" if nothing does.
+    source: the source of the rows. reasons: one per row, such as "line 5 of reviews.csv has no label".
+    flag: the flag for `stops` as the user writes it; "" if there is none.
     """
     if not reasons:
         return

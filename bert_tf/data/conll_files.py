@@ -1,13 +1,13 @@
 """Words and their tags in files: CoNLL columns, or tables of sentences. Free of TensorFlow.
 
-In CoNLL columns, a line holds a word and its tag, and a blank line follows each sentence.
+In CoNLL columns, each line has a word and its tag, and a blank line follows each sentence.
 
 -DOCSTART- lines separate documents. Columns are separated by tabs if the first line of a word has one, else by spaces.
-A line that begins with # in front of a sentence is a comment, as in CoNLL-U, unless it has the columns of a word. A
-line of U+FEFF alone, as in WNUT17, is blank.
+A line that begins with # before a sentence is a comment, as in CoNLL-U, unless it has the columns of a word. A
+line with only U+FEFF, as in WNUT17, is blank.
 
-In a table, a row has the lists "tokens" or "words", and "ner_tags" or "tags"; or a word and its tag, and the number of
-its sentence, which only its first word needs.
+In a table, a row has the lists "tokens" or "words", and "ner_tags" or "tags"; or a word, its tag and the number of its
+sentence, required for the first word only.
 """
 
 import copy
@@ -23,10 +23,10 @@ from bert_tf.runtime import atomic_files
 from bert_tf.text.characters import is_cjk
 
 DOCUMENT, COMMENT = "-DOCSTART-", "#"
-FLAT = (".csv", ".tsv", ".xlsx")  # tables without lists; .tsv only with a header
+FLAT = (".csv", ".tsv", ".xlsx")  # tables without list columns; .tsv only with a header
 TABLES = (".jsonl", ".json", ".parquet", ".csv", ".xlsx")
-WORDS, TAGS = ("tokens", "words"), ("ner_tags", "tags", "labels", "pos_tags", "chunk_tags")  # columns of lists
-# Columns of a table with a word in a row, in lower case; of each the first that is there.
+WORDS, TAGS = ("tokens", "words"), ("ner_tags", "tags", "labels", "pos_tags", "chunk_tags")  # list columns
+# Columns of a table with one word per row, in lower case; the first one that exists is used.
 SENTENCES = ("sentence #", "sentence", "sentence_id", "sent_id")
 COLUMNS = SENTENCES, ("word", "token", "words", "tokens"), ("tag", "ner", "label", "ner_tags", "tags", "labels")
 
@@ -35,8 +35,8 @@ COLUMNS = SENTENCES, ("word", "token", "words", "tokens"), ("tag", "ner", "label
 class Sentence:
     """The words of a sentence, their tags (None for words only), and where they are.
 
-    document: the number of its document. line: the line number of its first word, from 1; words have one line each. Of
-    a table it is the number of the row.
+    document: the number of its document. line: the line number of its first word, from 1, with one line per word; in a
+    table, the number of the row.
     """
 
     words: tuple[str, ...]
@@ -47,10 +47,10 @@ class Sentence:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ColumnLayout:
-    """Columns of a file.
+    """The columns of a file.
 
-    word_column, tag_column: from 1; -1 is the last. A file of one column has words only. scheme: "auto" or one of
-    tag_schemes.SCHEMES. position_digits: every word ends in a digit that is not part of it (Weibo NER writes 科0 技1).
+    word_column, tag_column: from 1; -1 is the last. A file with one column has words only. scheme: "auto" or one of
+    tag_schemes.SCHEMES. position_digits: whether words end in a digit that is not part of them (Weibo NER: 科0 技1).
     """
 
     word_column: int = 1
@@ -68,10 +68,10 @@ class ConllFile:
     """The sentences of a file.
 
     Attributes:
-        sentences: list of Sentence, with tags in the letters of `tag_schemes`.
-        scheme: the scheme of their tags, None for a file without tags.
-        notation: how the file writes them.
-        exceptions: (sentence, word) of the few tags that this scheme would not write.
+        sentences: list of Sentence, with tags in the notation of `tag_schemes`.
+        scheme: the scheme of the tags, None for a file without tags.
+        notation: the notation of the tags in the file.
+        exceptions: (sentence, word) of the few tags that do not fit the scheme.
         has_documents: whether the file marks documents; otherwise it is one.
 
     Raises UserError, with the line number, for a word with more or fewer columns than the first one, for invalid tags,
@@ -197,7 +197,7 @@ class ConllFile:
             ) from None
 
     def _read_notation(self) -> None:
-        """Turns the tags into those of `tag_schemes`."""
+        """Converts the tags to the notation of `tag_schemes`."""
         try:
             self.notation = tag_notations.detect(tag for sentence in self.sentences for tag in sentence.tags or ())
         except tag_notations.UnknownTagError as error:
@@ -220,7 +220,7 @@ class ConllFile:
         return f"{self.notation.written((sentence.tags or ())[word])} in {place}"
 
     def warnings(self) -> list[str]:
-        """Sentences on tags that differ from the scheme."""
+        """Warnings about tags that do not fit the scheme."""
         if not self.exceptions:
             return []
         scheme = self.notation.name_of(str(self.scheme))
@@ -230,17 +230,17 @@ class ConllFile:
         ]
 
     def part(self, numbers: Sequence[int]) -> "ConllFile":
-        """The file with some of its sentences, by their numbers from 0."""
+        """The file with only some sentences, by number from 0."""
         part, places = copy.copy(self), {number: place for place, number in enumerate(numbers)}
         part.sentences = [self.sentences[number] for number in numbers]
         part.exceptions = [(places[number], word) for number, word in self.exceptions if number in places]
         return part
 
     def write(self, path: str, tags: Sequence[Sequence[str]]) -> None:
-        """Writes the file with one more column, `tags` of each sentence as the file writes tags, atomically.
+        """Writes the file atomically with one more column, `tags` of each sentence in the file's notation.
 
-        Documents and blank lines stay. Where there are tags for the first sentences only, only those are written. A
-        table becomes columns with tabs.
+        Documents and blank lines stay. If there are tags for the first sentences only, only these are written. A table
+        becomes tab-separated columns.
         """
         if self.scheme != "plain" and self.scheme is not None:
             tags = [list(map(self.notation.written, row)) for row in tags]
@@ -261,7 +261,7 @@ class ConllFile:
         atomic_files.write_lines(path, lines)
 
     def _rows_with(self, tags: Sequence[Sequence[str]]) -> Iterator[str]:
-        """Lines of a word, its tag if it has one, and one of `tags`, with a blank line after each sentence."""
+        """Lines with a word, its tag if any, and one of `tags`, with a blank line after each sentence."""
         for sentence, predicted in zip(self.sentences, tags, strict=False):
             own = [self.notation.written(tag) if self.scheme != "plain" else tag for tag in sentence.tags or ()]
             columns = [[" ".join(word.split()) for word in sentence.words], *([own] if own else []), predicted]
@@ -278,7 +278,7 @@ def _has_header(path: str) -> bool:
 
 
 def are_tagged(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Returns whether the rows of a table have tagged words, see `tag_columns`, some of them with the tag O."""
+    """Returns whether the rows of a table have tagged words, see `tag_columns`, at least one tagged O."""
     columns = list(map(tag_columns, rows))
     if not rows or not all(columns[0] == each and len(each) == 2 + (not _has_lists(rows[0])) for each in columns):
         return False
@@ -289,27 +289,27 @@ def are_tagged(rows: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def tag_columns(row: Mapping[str, Any]) -> list[str]:
-    """The columns with a list of words and of tags; or with a sentence, a word and its tag; of those that are there."""
+    """The existing columns with lists of words and tags, or with a sentence, a word and its tag."""
     lower = {name.lower(): name for name in reversed(list(row))}
     named = (WORDS, TAGS) if _has_lists(row) else COLUMNS
     return [lower[name] for name in (next((name for name in names if name in lower), "") for names in named) if name]
 
 
 def _has_lists(row: Mapping[str, Any]) -> bool:
-    """Returns whether the words of a row are a list, or it has no column with a single word."""
+    """Returns whether a row's words are a list, or it has no column with a single word."""
     words = [row[name] for name in WORDS if name in row]
     return any(isinstance(each, list) for each in words) or not any(name.lower() in SENTENCES for name in row)
 
 
 def sentences(rows: tables.Rows, path: str) -> tables.Rows:
-    """The rows of a table, each of a sentence with lists; joins rows of a word."""
+    """The rows of a table, one sentence with lists per row; joins rows with one word each."""
     first = next(rows)
     rows = itertools.chain([first], rows)
     return rows if _has_lists(first[1]) and not path.lower().endswith(FLAT) else _sentences(rows, path)
 
 
 def _sentences(rows: tables.Rows, path: str) -> tables.Rows:
-    """Joins rows of a word to rows of a sentence, each with the place of its first word."""
+    """Joins rows with one word to rows with one sentence, each with the place of its first word."""
     first, current = "", None
     sentence: dict[str, list[str]] = {}
     for place, row in rows:
@@ -357,9 +357,9 @@ def _column(fields: list[str], column: int) -> str:
 
 
 def join_words(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-    """A sentence's text, and the span of each word in it: (text, [(start, end)]) in characters.
+    """The text of a sentence and the span of each word: (text, [(start, end)]) in characters.
 
-    Words are joined by a space, but not ideographs, kana and their punctuation.
+    Words are joined by a space, except ideographs, kana and their punctuation.
 
     join_words(["我", "。", "I"])[0]  ->  "我。 I"
     """
@@ -374,5 +374,5 @@ def join_words(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _is_unspaced(character: str) -> bool:
-    """Returns whether a character is of a script that puts no space between words."""
+    """Returns whether a character belongs to a script without spaces between words."""
     return is_cjk(character) or "\u3000" <= character <= "\u30ff" or "\uff00" <= character <= "\uffef"

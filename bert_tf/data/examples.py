@@ -1,4 +1,4 @@
-"""Example: one row of a labelled table, as the tasks on whole texts see it. Free of TensorFlow."""
+"""Example: one row of a labeled table, for tasks on whole texts. Free of TensorFlow."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -7,15 +7,15 @@ from typing import Any
 from bert_tf.data import tables
 from bert_tf.errors import UserError
 
-HOLDS, HOLDS_NOT = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")  # in a column of one of several labels
+HOLDS, HOLDS_NOT = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")  # values in a multi-label column
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Example:
-    """Its texts, and the label as the file writes it (None if it has none); `location` is for error messages.
+    """The texts and the label of a row, as in the file (None without label); `location` is for error messages.
 
-    other: the columns of its row that are neither texts nor id, for search.
-    row: all columns of its row in the order of the file, to keep them in predictions; None if it is of no table.
+    other: the columns of the row other than texts and id, for search.
+    row: all columns of the row in file order, to keep them in predictions; None if it is not from a table.
     """
 
     id: str
@@ -26,7 +26,7 @@ class Example:
     row: Mapping[str, Any] | None = None
 
     def encode(self) -> list[bytes]:
-        """The texts as UTF-8; UserError if one holds a lone surrogate, as JSON may."""
+        """The texts as UTF-8; UserError for a lone surrogate, which JSON allows."""
         try:
             return [text.encode() for text in self.texts]
         except UnicodeEncodeError:
@@ -34,21 +34,21 @@ class Example:
 
 
 def joined_words(text: Any) -> Any:
-    """A text that a table holds as a list of words, joined by spaces, which tokenizes to the same; others unchanged."""
+    """Joins a list of words with spaces, which does not change its tokens; other values are unchanged."""
     if isinstance(text, list) and all(isinstance(word, str) for word in text):
         return " ".join(text)
     return text
 
 
 def label_columns(label: str | None, row: Mapping[str, Any]) -> list[str]:
-    """The columns of a label: one, or several with commas, of which each says whether it holds; [] for None."""
+    """The label columns: one, or several separated by commas, each with true or false; [] for None."""
     if not label:
         return []
     return [label] if label in row or "," not in label else [name.strip() for name in label.split(",")]
 
 
 def label_of(label: str | None, row: Mapping[str, Any]) -> Any:
-    """The label of a row; with several columns the list of those that hold, None if all of them are empty.
+    """The label of a row; for several columns the list of the true ones, None if all are empty.
 
     Example:
         >>> label_of("sport,news", {"sport": "1", "news": "0"})
@@ -72,16 +72,16 @@ def read(
     malformed: list[str] | None = None,
     none_is_empty: bool = False,
 ) -> list[Example]:
-    """Reads the examples of a table, in its order.
+    """Reads the examples of a table, in order.
 
     Args:
         path: the table.
-        texts: the columns with the texts; JSONL and Parquet may have them as lists of words.
-        label: the column with the label, or several, see `label_of`; None: labels are not read.
-        id_column: the column with the id; without it, the id is the number of the row, from 0.
-        columns: the names of the columns of a file without a header, as for `tables.read`.
+        texts: the text columns; in JSONL and Parquet, texts may be lists of words.
+        label: the label column, or several, see `label_of`; None: labels are not read.
+        id_column: the id column; None: the id is the row number, from 0.
+        columns: column names for a file without a header, as for `tables.read`.
         malformed: collects the places of malformed rows, as for `tables.read`.
-        none_is_empty: whether a missing text, as JSON may have it, is "".
+        none_is_empty: whether a missing text (null in JSON) becomes "".
 
     Raises:
         UserError: a column is missing, a text is not a string, or `tables.read` raises it.

@@ -9,7 +9,7 @@ def random_bits(seeds: tf.Tensor | int, stream: int, counters: tf.Tensor | int) 
     """64 random bits for each seed, stream and counter: uint64 of the broadcast shape.
 
     seeds: int64 or uint64 (or one int); counters: int32 or int64 below 2 ** 32. Two rounds of splitmix64 (Steele et al.
-    2014): the seed is hashed first, so that neighbouring seeds have nothing in common.
+    2014): the seed is hashed first, so that neighboring seeds have nothing in common.
     """
     counters = tf.cast(counters, tf.uint64) + tf.constant((stream << 32) + 1, tf.uint64)
     return _mix(_mix(as_uint64(seeds) + uint64(0x9E3779B97F4A7C15)) + counters * uint64(0x9E3779B97F4A7C15))

@@ -1,10 +1,10 @@
-"""Masks for the masked language model, without state: single tokens, whole words or spans; 80/10/10.
+"""Stateless masking for masked language models: single tokens, whole words or spans; 80/10/10.
 
 B texts, T positions, P = max_predictions_per_seq, G groups of a text (at most T), V vocabulary. A *group* is masked
-together: one token; with whole words a token and those after it that continue its word (## tokens, ideographs that a
-segmenter found to belong to it); with spans several such words in a row.
+together: one token; with whole words, a token and the following ones that continue its word (## tokens, ideographs
+joined by a segmenter); with spans, several such words in a row.
 
-All randomness comes from `random_bits`, a hash of the text's own seed and a counter, so that the masks of a text do not
+All randomness comes from `random_bits`, a hash of the text's own seed and a counter, so the masks of a text do not
 depend on its batch, on padding, or on the order or number of threads, and need no saved state.
 """
 
@@ -14,7 +14,7 @@ from bert_tf.data.hashed_bits import as_uint64, random_bits, shift_right, uint64
 from bert_tf.runtime.lazy import tf
 
 ORDER, KIND, REPLACEMENT, SPAN = range(4)  # streams of random bits; counters of different streams never collide
-SPAN_END_PROBABILITY = 0.2  # that a span ends after a word: the p of SpanBERT's geometric lengths
+SPAN_END_PROBABILITY = 0.2  # probability that a span ends after a word: p of SpanBERT's geometric lengths
 
 
 def mask_tokens(
@@ -36,8 +36,8 @@ def mask_tokens(
 ) -> dict[str, tf.Tensor]:
     """Masks tokens for the masked language model (google-research/bert `create_masked_lm_predictions`).
 
-    Of n tokens (specials included) min(P, max(1, round(n * masked_lm_prob))) are masked, never [CLS], [SEP], [PAD];
-    with words and spans maybe fewer: a group that would exceed the number is skipped.
+    Masks min(P, max(1, round(n * masked_lm_prob))) of n tokens (specials included), never [CLS], [SEP], [PAD];
+    possibly fewer with words and spans: a group that would exceed the number is skipped.
 
     Args:
         token_ids: int32 [B, T] (T static), padded with pad_id.
@@ -48,7 +48,7 @@ def mask_tokens(
         mask_id: the id of [MASK].
         vocab_size: V; random replacements are drawn from the whole vocabulary.
         is_continuation: bool [V], true for ## tokens; required for whole_word and for max_span_words above 1.
-        continues_word: bool [B, T], further tokens that belong to the word before them.
+        continues_word: bool [B, T], additional tokens that continue the word before them.
         masked_lm_prob: the share of tokens to mask.
         max_predictions_per_seq: P.
         whole_word: mask all tokens of a word together.
@@ -58,7 +58,7 @@ def mask_tokens(
 
     Returns:
         "token_ids" int32 [B, T]; "masked_lm_positions", "masked_lm_ids" int32 [B, P] in order of position;
-        "masked_lm_weights" float32 [B, P]. Where the weight is 0 (as in a row of padding), so are the other two.
+        "masked_lm_weights" float32 [B, P]. If the weight is 0 (as in a row of padding), so are the other two.
     """
     token_ids, seeds = tf.convert_to_tensor(token_ids, tf.int32), as_uint64(seeds)
     candidate = (token_ids != cls_id) & (token_ids != sep_id) & (token_ids != pad_id)  # [B, T]
@@ -93,8 +93,8 @@ def select_greedily(sizes: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
     """Selects groups greedily: each in order, unless it would exceed the target.
 
     sizes: int32 [B, G], in the order of selection, 0 for no group; targets: int32 [B] -> bool [B, G]. Instead of
-    iterating over the groups, all are taken; where the sum first exceeds the target, the later groups that no longer
-    fit (the room only shrinks) are dropped; this is repeated until no sum exceeds it: two or three times for words.
+    iterating over the groups, takes all of them and, after the sum first exceeds the target, drops the groups that
+    no longer fit (the room only shrinks); repeats until no sum exceeds it: two or three times for words.
     """
 
     def sums(sizes: tf.Tensor) -> tf.Tensor:
@@ -105,7 +105,7 @@ def select_greedily(sizes: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
 
     def drop(sizes: tf.Tensor) -> list[tf.Tensor]:
         over = sums(sizes) > targets[:, None]
-        room = targets - tf.reduce_max(tf.where(over, 0, sums(sizes)), 1)  # [B], where the sum first exceeds
+        room = targets - tf.reduce_max(tf.where(over, 0, sums(sizes)), 1)  # [B], at the first excess
         return [tf.where(over & (sizes > room[:, None]), 0, sizes)]
 
     (selected,) = tf.while_loop(exceeds, drop, [sizes])
@@ -113,7 +113,7 @@ def select_greedily(sizes: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
 
 
 def _groups(candidate: tf.Tensor, seeds: tf.Tensor, continues: tf.Tensor | None, max_span_words: int) -> tf.Tensor:
-    """The number of each position's group in its text, int32 [B, T]: -1 before the first."""
+    """The group number of each position within its text, int32 [B, T]: -1 before the first group."""
     starts = candidate if continues is None else _word_starts(candidate, continues)
     if max_span_words > 1:
         starts = _span_starts(starts, candidate, seeds, max_span_words)
@@ -123,8 +123,8 @@ def _groups(candidate: tf.Tensor, seeds: tf.Tensor, continues: tf.Tensor | None,
 def _word_starts(candidate: tf.Tensor, continues: tf.Tensor) -> tf.Tensor:
     """Starts of words, bool [B, T].
 
-    As in the original, a token that continues a word joins the last candidate before it, even across a [SEP]; if there
-    is none, it begins a word.
+    As in the original, a token that continues a word joins the last candidate before it, even across a [SEP]; without
+    one, it begins a word.
     """
     seen = tf.cumsum(tf.cast(candidate, tf.int32), 1, exclusive=True)
     return candidate & (~continues | (seen == 0))
@@ -135,7 +135,7 @@ def _span_starts(starts: tf.Tensor, candidate: tf.Tensor, seeds: tf.Tensor, max_
     batch, length = tf.shape(starts)[0], starts.shape[1]
     ends = _uniform(seeds, SPAN, tf.range(length)[None, :]) < SPAN_END_PROBABILITY
     after_special = ~tf.pad(candidate, [[0, 0], [1, 0]])[:, :-1]
-    unlimited = starts & (ends | after_special)  # where spans would begin without the limit
+    unlimited = starts & (ends | after_special)  # span starts without the limit
     words = tf.cumsum(tf.cast(starts, tf.int32), 1)  # [B, T]
     span = tf.cumsum(tf.cast(unlimited, tf.int32), 1) + (length + 1) * tf.range(batch)[:, None]
     first = tf.math.unsorted_segment_min(words + length * tf.cast(~starts, tf.int32), span, batch * (length + 1))

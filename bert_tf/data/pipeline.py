@@ -1,7 +1,7 @@
-"""dataset -> dataset functions that every task shares: read, shuffle, seed, batch.
+"""dataset -> dataset functions shared by all tasks: read, shuffle, seed, batch.
 
 B rows of a batch, T = max_seq_length positions. All randomness comes from a given seed; every iterator made here can be
-saved and restored by `tf.train.Checkpoint` and then continues bit for bit.
+saved and restored by `tf.train.Checkpoint` and continues exactly.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from bert_tf.data.hashed_bits import random_bits
 from bert_tf.runtime.lazy import tf
 
 SHUFFLE_ROUNDS = 16  # the default of 4 leaves positions that depend on the order of the file (correlation 0.18)
-SEEDS = 7  # a stream of random bits of its own, see data.hashed_bits
-MEGA_BATCH, LEAST_MEGA_BATCHES = 50, 4  # most batches sorted by length together, and least such in an epoch
-STREAMS = 8  # a stream of random bits of its own, as SEEDS
+SEEDS = 7  # a separate stream of random bits, see data.hashed_bits
+MEGA_BATCH, LEAST_MEGA_BATCHES = 50, 4  # most batches sorted by length together; fewest such groups in an epoch
+STREAMS = 8  # a separate stream of random bits, like SEEDS
 SHUFFLED = 10_000  # records
-GROUPS = 1  # part of the seed of their order
+GROUPS = 1  # part of the seed for the order of batches
 
 
 def no_autograph(function: Callable) -> Callable:
-    """The function for a map as it is: TensorFlow would translate the source of each, a third of the time to start."""
+    """Excludes a `map` function from AutoGraph: translating their sources would take a third of the startup time."""
     return tf.autograph.experimental.do_not_convert(function)
 
 
 def seed_of_stream(seed: int, stream: int) -> int:
-    """A seed for one of several streams of a run, below 2 ** 31."""
+    """A seed below 2 ** 31 for one of several streams of a run."""
     with tf.init_scope():
         return int(random_bits(seed, STREAMS, stream).numpy().item() & 0x7FFFFFF0)
 
@@ -43,10 +43,10 @@ def batch_indices(
 ) -> tf.data.Dataset:
     """The indices of the examples in each batch: dataset of int64 [size].
 
-    count: the number of examples. seed: a number gives an endless dataset, every example once per epoch, each epoch in
-    a new order; a batch may hold the end of one epoch and the beginning of the next. No buffer: the whole state is one
-    number. None gives one pass in order, filled up with `count` where the last batch has no more examples.
-    lengths: of the examples, int [count]; with a seed, batches are of examples of similar length (`_grouped`).
+    count: the number of examples. seed: with a number, the dataset is endless: every example once per epoch, each epoch
+    in a new order; a batch may span two epochs. No buffer: the whole state is one number. With None, one pass in order;
+    the last batch is padded with `count`.
+    lengths: example lengths, int [count]; with a seed, batches contain examples of similar length (`_grouped`).
     """
     offsets = tf.range(size, dtype=tf.int64)
     if seed is None:
@@ -59,22 +59,22 @@ def batch_indices(
 
 
 def _shuffled(positions: tf.Tensor, count: int, seed: int) -> tf.Tensor:  # int64 [n] -> int64 [n]
-    """The examples at these positions of an endless stream of epochs, each in an order of its own."""
+    """The examples at these positions of an endless stream of epochs, each shuffled differently."""
     epochs, indices = positions // count, positions % count
     run_seeds = tf.zeros_like(positions) + tf.constant(seed, tf.int64)
     seeds = tf.stack([epochs, run_seeds, run_seeds], -1)  # [n, 3]
-    # The raw op, as tf.random.experimental.index_shuffle takes no seed for each index.
+    # The raw op, because tf.random.experimental.index_shuffle does not take a seed per index.
     return tf.raw_ops.RandomIndexShuffle(
         index=indices, seed=seeds, max_index=tf.zeros_like(positions) + (count - 1), rounds=SHUFFLE_ROUNDS
     )
 
 
 def _grouped(lengths: np.ndarray, size: int, seed: int) -> Callable[[tf.Tensor], tf.Tensor]:
-    """A function from the start of a batch in the stream of `_shuffled` to its examples, all of similar length.
+    """A function from a batch's start in the stream of `_shuffled` to its examples, all of similar length.
 
-    The batches that begin in an epoch are divided into mega-batches. The examples of each are sorted by length and cut
-    into batches, which come in random order: `group_by_length` of Hugging Face transformers, where the longest come
-    first. What a mega-batch holds depends on nothing before it, so that the state of the dataset stays one number.
+    The batches that begin in an epoch are divided into mega-batches. The examples of each are sorted by length and
+    split into batches, in random order: like `group_by_length` in Hugging Face transformers, which puts the longest
+    first. A mega-batch depends on nothing before it, so the state of the dataset stays one number.
     """
     count, table = len(lengths), tf.constant(lengths, tf.int64)
     most = max(1, min(count // (size * LEAST_MEGA_BATCHES), MEGA_BATCH))
@@ -119,8 +119,8 @@ def indexed_batches(
 def with_seeds(dataset: tf.data.Dataset, *, seed: int) -> tf.data.Dataset:
     """Dataset of elements -> dataset of (element, seed int64 scalar): a different seed for each element.
 
-    The seeds depend on `seed` and the position in the dataset alone; a dataset that repeats has new ones in each epoch.
-    They are consecutive numbers, the first of which depends on `seed`: `random_bits` hashes them.
+    The seeds depend only on `seed` and the position in the dataset; a repeating dataset has new ones in each epoch.
+    They are consecutive numbers; the first one depends on `seed`. `random_bits` hashes them.
     """
     first = random_bits(seed, SEEDS, 0).numpy().item() >> 2  # in [0, 2 ** 62): adding to it does not overflow
     seeds = tf.data.Dataset.range(first, tf.int64.max)  # Dataset.counter() would run a function for each element
@@ -128,7 +128,7 @@ def with_seeds(dataset: tf.data.Dataset, *, seed: int) -> tf.data.Dataset:
 
 
 def record_seeds(record_ids: tf.Tensor, *, seed: int) -> tf.Tensor:
-    """The same seeds in every epoch (static masking): record_ids int64 [B] -> seeds int64 [B]."""
+    """Seeds that are the same in every epoch (static masking): record_ids int64 [B] -> seeds int64 [B]."""
     with tf.init_scope():  # eager, also while a map is being traced
         first = random_bits(seed, SEEDS, 1).numpy().item() >> 2
     return record_ids + first
@@ -138,7 +138,7 @@ def batch_dataset(dataset: tf.data.Dataset, size: int, *, pad_rows: bool = False
     """Batches of exactly `size` elements; every tensor has a static first dimension.
 
     pad_rows: False drops an incomplete batch at the end (training). True fills it with rows of zeros, empty strings and
-    False (evaluation): the task must give these rows the weight 0.
+    False (evaluation): the task must weight these rows 0.
     """
     if not pad_rows:
         return dataset.batch(size, drop_remainder=True)
@@ -155,7 +155,7 @@ def batch_dataset(dataset: tf.data.Dataset, size: int, *, pad_rows: bool = False
 
 
 def iterate(dataset: tf.data.Dataset) -> Iterator[Any]:
-    """Returns an iterator without TensorFlow's autotuning, whose thread would delay its end by up to a minute."""
+    """Returns an iterator without TensorFlow's autotuning, whose thread could delay its end by a minute."""
     options = tf.data.Options()
     options.autotune.enabled = False
     return iter(dataset.with_options(options))

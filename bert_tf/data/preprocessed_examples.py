@@ -1,8 +1,8 @@
-"""Preprocessed examples: rows of tokens with their labels as TFRecords, in the layout of google-research/bert.
+"""Preprocessed examples: token sequences with labels as TFRecords, in the layout of google-research/bert.
 
-The features are those of `run_classifier.py` and `run_squad.py: file_based_convert_examples_to_features`: input_ids,
-input_mask, segment_ids, and label_ids or start_positions and end_positions. Next to a file lies NAME.json, which says
-what its rows were made with; files without it are read too.
+Same features as `run_classifier.py` and `run_squad.py: file_based_convert_examples_to_features`: input_ids, input_mask,
+segment_ids, and label_ids or start_positions and end_positions. NAME.json next to a file records the settings of its
+rows; files without it are read too.
 
 n examples, B rows of a batch, T = max_seq_length.
 """
@@ -21,11 +21,11 @@ from bert_tf.runtime.json_files import require_json
 from bert_tf.runtime.lazy import tf
 
 if TYPE_CHECKING:
-    Specs = Mapping[str, tf.TensorSpec]  # of the features of a row, by our names
+    Specs = Mapping[str, tf.TensorSpec]  # features of a row, by our names
 
 EXTENSIONS = (".tf_record", ".tfrecord")
 NAMES = {"token_ids": "input_ids", "lengths": "input_mask", "labels": "label_ids"}  # ours -> theirs; others are equal
-BOUNDS = {"segment_ids": (0, 1), "lengths": (0, 1), "begins": (0, 1), "ends": (0, 1)}  # of numbers
+BOUNDS = {"segment_ids": (0, 1), "lengths": (0, 1), "begins": (0, 1), "ends": (0, 1)}  # ranges of values
 POSITIONS = ("start_positions", "end_positions")
 NOT_STORED = ("row_numbers", "row_weights")
 ROWS_AT_ONCE = 4096
@@ -34,29 +34,29 @@ FIRST_UNIQUE_ID = 1_000_000_000  # as in run_squad.py
 
 @dataclasses.dataclass(frozen=True)
 class StoredExamples:
-    """A split whose examples are a file of preprocessed ones."""
+    """A split with the examples of a preprocessed file."""
 
     path: str
 
 
 def is_file_of_them(path: str) -> bool:
-    """Returns whether a path has the name of a file of preprocessed examples."""
+    """Returns whether a path is named like a file of preprocessed examples."""
     return path.lower().endswith(EXTENSIONS)
 
 
 def digest(vocabulary: Iterable[str]) -> str:
-    """A short name of a vocabulary."""
+    """A short hash that identifies a vocabulary."""
     return hashlib.blake2b("\n".join(vocabulary).encode(), digest_size=8).hexdigest()
 
 
 def write(path: str, batches: "tf.data.Dataset", about: Mapping[str, Any], extra: Mapping[str, np.ndarray]) -> int:
-    """Writes the rows of a pass over a split, and `about` next to them; returns their number.
+    """Writes the rows of one pass over a split, and `about` next to them; returns the number of rows.
 
     Args:
         path: the file.
-        batches: of a split in its order; a row with the number 0 or, if they have weights, the weight 0 is left out.
-        about: plain data.
-        extra: {name: int array [n, ...]} of further features; n counts all rows of the split.
+        batches: the batches of a split in order; rows with number 0 or, if there are weights, weight 0 are skipped.
+        about: the settings as plain data.
+        extra: {name: int array [n, ...]}, additional features; n counts all rows of the split.
     """
     count = 0
     with atomic_write(path) as partial, tf.io.TFRecordWriter(partial) as writer:
@@ -88,7 +88,7 @@ def _serialize(row: Mapping[str, np.ndarray], number: int) -> bytes:
 
 
 def about_of(path: str) -> dict[str, Any]:
-    """Settings that a file's rows were made with, {} if they are unknown."""
+    """The settings that a file's rows were made with, {} if unknown."""
     name = f"{path}.json"
     about = require_json(name, "a JSON object; write the examples again") if files.is_file(name) else {}
     if not isinstance(about, dict):
@@ -102,22 +102,22 @@ def about_of(path: str) -> dict[str, Any]:
 
 
 class ReadyRows:
-    """The rows of a file, in memory as they are stored.
+    """The rows of a file, kept serialized in memory.
 
     Args:
         path: the file.
-        specs: of the features of a row.
-        vocabulary_size: the ids are below it.
-        labels: the smallest and the largest number of a label, if there are such.
+        specs: specs of the features of a row.
+        vocabulary_size: upper bound of the ids.
+        labels: the smallest and the largest label number, if there are labels.
 
     Attributes:
         count: n.
         lengths: tokens of the longest row of an example, int32 [n].
-        labels: what `specs` has as labels, an array [n, ...]; None without them.
-        token_counts: tokens before truncation, int32 [n, segments], where the file says them; else None.
+        labels: the labels of the rows, an array [n, ...]; None if `specs` has none.
+        token_counts: tokens before truncation, int32 [n, segments], if the file has them; else None.
 
     Raises:
-        UserError: the file is missing, damaged, empty, or holds other rows.
+        UserError: the file is missing, damaged, empty, or contains other rows.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class ReadyRows:
         self._check()
 
     def _check(self) -> None:
-        """Reads every row once: lengths and labels; raises UserError for rows of another kind."""
+        """Reads lengths and labels of every row, once; raises UserError for rows of a different kind."""
         parts = []
         for first in range(0, self.count, ROWS_AT_ONCE):
             records = self._records[first : first + ROWS_AT_ONCE]
@@ -159,7 +159,7 @@ class ReadyRows:
         self.token_counts = self._token_counts()
 
     def _check_numbers(self, name: str, values: np.ndarray, first: int) -> None:
-        """Raises UserError for numbers [B, ...] of the records from `first` that no task writes."""
+        """Raises UserError for values [B, ...] that no task writes, in the records from `first` on."""
         flat = values.reshape(len(values), -1)
         dtype = self.specs[name].dtype
         low, high = self._bounds.get(name, (dtype.min, dtype.max))
@@ -197,7 +197,7 @@ class ReadyRows:
         return {name: tf.cast(x, self.specs[name].dtype) for name, x in rows.items()}
 
     def _values(self, records: "tf.Tensor") -> "dict[str, tf.Tensor]":
-        """The numbers of serialized rows as they are stored, int64 or float32; a mask for lengths."""
+        """The values of serialized rows as stored, int64 or float32; a mask for lengths."""
         positions = self.specs["token_ids"].shape[-1]
         shapes = {
             name: [*spec.shape, positions] if name == "lengths" else spec.shape for name, spec in self.specs.items()
@@ -219,11 +219,11 @@ class ReadyRows:
         return {name: values[NAMES.get(name, name)] for name in self.specs}
 
     def with_padding(self, row: "Mapping[str, tf.Tensor]") -> "ReadyRows":
-        """Adds a row that pads batches, with the index n."""
+        """Adds a row for padding batches, with index n."""
         values = {name: np.asarray(row[name]) for name in self.specs}
         self._records = tf.concat([self._records, [_serialize(values, self.count)]], 0)
         return self
 
     def gather(self, indices: "tf.Tensor") -> "dict[str, tf.Tensor]":
-        """The rows of these indices, int64 [B] -> {our name: tensor [B, ...]}."""
+        """The rows at these indices, int64 [B] -> {our name: tensor [B, ...]}."""
         return self._parse(tf.gather(self._records, indices))

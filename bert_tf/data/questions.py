@@ -13,14 +13,14 @@ from bert_tf.errors import UserError
 from bert_tf.runtime.json_files import require_json
 
 JSON = ".json"
-SPACE = "[ \\t\\r\\n\\u202f]+"  # between words, as run_squad.py divides a context
+SPACE = "[ \\t\\r\\n\\u202f]+"  # between words, as in run_squad.py
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Question:
     """A question about a context. `answers` are (text, start in characters), () if there is no answer.
 
-    is_answerable: whether the context holds the answer, as the file says; None if it says nothing (a file without
+    is_answerable: whether the context contains the answer, according to the file; None if unspecified (a file without
     answers).
     """
 
@@ -46,8 +46,8 @@ class Answer(TypedDict):
 class Prediction(NamedTuple):
     """Prediction for a question.
 
-    answer: the one to give. answers: the n best, among them "no answer" where that may be one. null_odds: null score
-    minus the best other, None where "no answer" is not an answer.
+    answer: the final answer. answers: the n best, including "no answer" if allowed. null_odds: null score minus the
+    best other score, None if "no answer" is not allowed.
     """
 
     answer: Answer
@@ -56,18 +56,18 @@ class Prediction(NamedTuple):
 
 
 def no_answer() -> Answer:
-    """An empty answer with probability 0."""
+    """The answer "" with probability 0."""
     return {"text": "", "start": 0, "end": 0, "probability": 0.0}
 
 
 def read(path: str) -> list[Question]:
-    """The questions of a file in SQuAD's layout, 1.1 or 2.0, in its order.
+    """The questions of a file in SQuAD's layout, 1.1 or 2.0, in order.
 
     Other layouts are read too: a list of paragraphs, {"context", "qas"}; a list or a table of questions, {"id",
     "context", "question", "answers": {"text": [...], "answer_start": [...]}}, as JSON, JSON lines or Parquet.
 
-    Raises UserError, with the location in the file, for any other layout; for an id that occurs twice; and where there
-    is not a question at all.
+    Raises UserError, with the location in the file, for any other layout, for repeated ids, and for a file without
+    questions.
     """
     questions: dict[str, Question] = {}
     for location, entry in _entries(path):
@@ -143,7 +143,7 @@ def _question(path: str, entry: Any, context: str, title: str, location: str) ->
 
 
 def _columns_as_rows(path: str, answers: dict[str, Any], location: str) -> list[dict[str, Any]]:
-    """{"text": [...], "answer_start": [...]}, as Hugging Face's datasets have answers, as SQuAD's list of answers."""
+    """Converts answers in the layout of Hugging Face datasets, {"text": [...], "answer_start": [...]}, to SQuAD's."""
     texts, starts = (_list(path, answers, name, location) for name in ("text", "answer_start"))
     if len(texts) != len(starts):
         raise UserError(f"{path}: {location} has {len(texts)} texts and {len(starts)} answer_start; expected as many.")
@@ -165,10 +165,10 @@ def _text(path: str, parent: Any, name: str, location: str) -> str:
 
 
 def answer_span(question: Question, answer: tuple[str, int]) -> tuple[int, int] | None:
-    """(start, end) in characters of an answer in its context, None if the context does not contain the text.
+    """(start, end) of an answer in its context, in characters; None if the context does not contain the text.
 
-    Where the text is not at the offset that the file names, as in some files, the nearest occurrence is taken; where
-    there is none, the nearest one with other white space between the same words, as `run_squad.py` compares them.
+    If the text is not at the file's offset, as in some files, takes the nearest occurrence; without one, the nearest
+    one with different white space between the words, like `run_squad.py`.
     """
     text, start = answer
     if text and question.context[start : start + len(text)] == text and start >= 0:

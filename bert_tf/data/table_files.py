@@ -16,12 +16,12 @@ from bert_tf.runtime import files, json_files
 from bert_tf.runtime.lazy import module
 
 pyarrow_types = module("pyarrow.types")
-MAX_UNPACKED = 200  # bytes of a workbook for each byte of its file
-MAX_ROWS = 1 << 20  # of a sheet
+MAX_UNPACKED = 200  # unpacked bytes per byte of a workbook file
+MAX_ROWS = 1 << 20  # rows of a sheet
 
 
 def require(package: str) -> Any:
-    """The package openpyxl or pyarrow; UserError that names the extra if it is missing."""
+    """The package openpyxl or pyarrow; UserError that names the pip extra if it is missing."""
     names = {"openpyxl": ("An Excel workbook", "excel"), "pyarrow": ("Parquet", "parquet")}
     try:
         if package == "pyarrow":
@@ -33,14 +33,14 @@ def require(package: str) -> Any:
 
 
 def check_different(path: str, names: Sequence[str]) -> None:
-    """Raises UserError for names of columns that are repeated, unless they are empty."""
+    """Raises UserError for repeated column names, unless they are empty."""
     repeated = sorted(name for name, count in collections.Counter(names).items() if name and count > 1)
     if repeated:
         raise UserError(f"{path} has several columns {listed(map(repr, repeated))}; pass each a name of its own.")
 
 
 def without_nan(value: Any) -> Any:
-    """A value of JSON with None for NaN, also within lists and objects."""
+    """A JSON value with None for NaN, also inside lists and objects."""
     if isinstance(value, float) and math.isnan(value):
         return None
     if isinstance(value, list):
@@ -51,7 +51,7 @@ def without_nan(value: Any) -> Any:
 def excel_fields(path: str) -> Iterator[tuple[int, list[str]]]:
     """Yields (row number, fields as text) of the first sheet of a workbook; empty rows are skipped.
 
-    Rows have at least as many fields as the first one. Of a formula its last value is read.
+    Rows have at least as many fields as the first one. Formulas are read as their last value.
     """
     openpyxl = require("openpyxl")
 
@@ -59,7 +59,7 @@ def excel_fields(path: str) -> Iterator[tuple[int, list[str]]]:
         try:
             _check_in_proportion(file)
             sheet = openpyxl.load_workbook(file, read_only=True, data_only=True).worksheets[0]
-            sheet.reset_dimensions()  # or each row would be filled up to the last column of the whole sheet
+            sheet.reset_dimensions()  # otherwise rows would be padded to the last column of the sheet
             width = 0
             for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
                 if number > MAX_ROWS:
@@ -70,14 +70,14 @@ def excel_fields(path: str) -> Iterator[tuple[int, list[str]]]:
                         fields.pop()
                     width = width or len(fields)
                     yield number, fields + [""] * (width - len(fields))
-        except Exception as error:  # openpyxl and its parsers raise any type for a damaged workbook
+        except Exception as error:  # openpyxl and its parsers raise various types for a damaged workbook
             raise UserError(
                 f"Cannot read {path} as an Excel workbook ({reason_of(error)}); save it as .xlsx."
             ) from None
 
 
 def _check_in_proportion(file: IO[bytes]) -> None:
-    """Raises ValueError for a workbook that unpacks to much more than its size, as none with texts does."""
+    """Raises ValueError for a workbook that unpacks to far more than its size, unlike any with texts."""
     with zipfile.ZipFile(file) as archive:
         unpacked = sum(entry.file_size for entry in archive.infolist())
     if unpacked > MAX_UNPACKED * file.seek(0, os.SEEK_END) + 2**24:
@@ -91,7 +91,7 @@ class NumberText(str):
 
 
 def _cell_text(value: Any) -> str:
-    """Text of a cell, apart from its format: 3 for 3.0, a date as 2026-11-23."""
+    """The text of a cell without its format: 3 for 3.0, a date as 2026-11-23."""
     if value is None:
         return ""
     if isinstance(value, datetime.datetime) and value.time() == datetime.time():
@@ -107,7 +107,7 @@ def _cell_text(value: Any) -> str:
 def parquet_rows(path: str) -> Iterator[dict[str, Any]]:
     """Yields the rows of a Parquet file as {column: value}: bytes as text, NaN as None, dates and the like as text.
 
-    Classes that the library datasets wrote as numbers have their names.
+    Class numbers written by the library datasets become class names.
 
     UserError, with row and column, for bytes that are not UTF-8.
     """
@@ -127,12 +127,12 @@ def parquet_rows(path: str) -> Iterator[dict[str, Any]]:
                     yield {name: _plain(values[row], name, number, path) for name, values in columns.items()}
         except UserError:
             raise
-        except Exception as error:  # any type: pyarrow's own, of a text that is not UTF-8, of a date that is none
+        except Exception as error:  # any type: pyarrow's own, text that is not UTF-8, an invalid date
             raise UserError(f"Cannot read {path} as Parquet: {reason_of(error)}.") from None
 
 
 def _values(path: str, name: str, column: Any) -> list[Any]:
-    """A column of a batch as Python's values; times that Python lacks, in nanoseconds or zones, as text."""
+    """A column of a batch as Python values; times without a Python equivalent (nanoseconds, zones) as text."""
     kind = column.type
     try:
         if not pyarrow_types.is_timestamp(kind) or (kind.unit != "ns" and kind.tz is None):
@@ -146,9 +146,9 @@ def _values(path: str, name: str, column: Any) -> list[Any]:
 
 
 def _classes_of_datasets(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
-    """{column: names of its classes} in the metadata that the library datasets writes, of lists of classes too."""
+    """{column: class names} from the metadata of the library datasets, also for lists of classes."""
     found = {}
-    with contextlib.suppress(ValueError, TypeError, AttributeError, KeyError):  # written by something else
+    with contextlib.suppress(ValueError, TypeError, AttributeError, KeyError):  # written by another program
         for name, feature in json_files.parse(metadata[b"huggingface"].decode())["info"]["features"].items():
             while isinstance(feature, list) or "feature" in feature:
                 feature = feature[0] if isinstance(feature, list) else feature["feature"]
@@ -158,10 +158,10 @@ def _classes_of_datasets(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]
 
 
 def _named(value: Any, column: str, names: Sequence[str], path: str) -> Any:
-    """The name of a class, None for -1, which stands for an unknown one; of lists those of each."""
+    """The name of a class, None for -1 (unknown); for a list, the name of each."""
     if isinstance(value, list):
         return [_named(each, column, names, path) for each in value]
-    if value is None or type(value) is not int:  # of a column that was replaced since
+    if value is None or type(value) is not int:  # from a column replaced later
         return value
     if value == -1:
         return None
@@ -171,7 +171,7 @@ def _named(value: Any, column: str, names: Sequence[str], path: str) -> Any:
 
 
 def _plain(value: Any, column: str, number: int, path: str) -> Any:
-    """A value of Parquet as JSON has it."""
+    """A Parquet value in JSON form."""
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, float):
@@ -192,12 +192,12 @@ def _plain(value: Any, column: str, number: int, path: str) -> Any:
 
 
 def is_folder_of_classes(path: str) -> bool:
-    """Returns whether a path is a folder with two or more folders that hold .txt files."""
+    """Returns whether a path is a folder with two or more folders of .txt files."""
     return bool(path) and files.is_folder(path) and len(_classes(path)) > 1
 
 
 def texts_by_class(path: str) -> Iterator[dict[str, str]]:
-    """Yields {"text", "label", "file"} for each .txt file in the folders of a folder, in the order of their names."""
+    """Yields {"text", "label", "file"} for each .txt file in the folders of a folder, sorted by name."""
     for label, names in _classes(path).items():
         for name in names:
             file = os.path.join(path, label, name)
@@ -208,7 +208,7 @@ def texts_by_class(path: str) -> Iterator[dict[str, str]]:
 
 
 def _classes(path: str) -> dict[str, list[str]]:
-    """{folder: its .txt files} of those folders in a folder that have any."""
+    """{folder: its .txt files} for each inner folder with .txt files."""
     texts = {
         folder: [name for name in files.names(os.path.join(path, folder)) if name.lower().endswith(".txt")]
         for folder in files.names(path)

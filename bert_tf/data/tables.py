@@ -1,10 +1,10 @@
-"""Rows of tables by the names of their columns, each with its place in the file. Free of TensorFlow.
+"""Rows of tables by column name, each with its place in the file. Free of TensorFlow.
 
 TSV, CSV and JSON are read here; Excel workbooks, Parquet files and folders of texts in `bert_tf.data.table_files`.
-In a TSV file every character is literal: a quote has no meaning, only tabs and line feeds separate. GLUE's files are
-written like this, and a reader that interprets quotes loses rows of them. CSV follows RFC 4180; if its header has no
-comma but a semicolon, a tab or a bar, that separates the fields, as Excel writes it in many locales, or what a first
-line says: sep=;
+In a TSV file every character is literal: quotes have no meaning, only tabs and line feeds separate. GLUE's files are
+written like this, and a reader that interprets quotes loses rows. CSV follows RFC 4180; if the header has no comma but
+a semicolon, tab or bar (Excel's output in many locales), that is the separator, as is the one of a first line such as
+sep=;
 """
 
 import csv
@@ -22,28 +22,27 @@ from bert_tf.runtime import files, json_files
 
 Rows = Iterator[tuple[str, dict[str, Any]]]
 
-SEPARATORS = ";\t|"  # of a CSV file whose header has no comma
-SEPARATOR_LINE = re.compile(r'"?sep=(\\t|[^"]?)"?', re.IGNORECASE)  # Excel reads it, and some programs write it
+SEPARATORS = ";\t|"  # separators of a CSV file whose header has no comma
+SEPARATOR_LINE = re.compile(r'"?sep=(\\t|[^"]?)"?', re.IGNORECASE)  # read by Excel and written by some programs
 
 
 def read(path: str, columns: Sequence[str] | None = None, *, malformed: list[str] | None = None) -> Rows:
-    """Yields (place, {column: text}) of every row, where place is "line 5 of reviews.csv", for messages.
+    """Yields (place, {column: text}) for every row; place is for messages, such as "line 5 of reviews.csv".
 
-    Rows of JSON and Parquet may hold numbers and lists too; NaN is None, as null is. A folder with a folder of .txt
+    Rows of JSON and Parquet may contain numbers and lists too; NaN and null are None. A folder with a folder of .txt
     files for each class is a table with the columns "text", "label" (the name of the inner folder) and "file".
 
     Args:
         path: the file or folder.
-        columns: the names of the columns of a TSV or CSV file without a header. White space around the names in a
-            header is dropped. Columns with an empty name may be repeated, and empty fields after the last one are
-            ignored.
-        malformed: a list to which the places of rows with more or fewer fields than columns are added; these rows are
+        columns: the column names of a TSV or CSV file without a header. White space around the names in a header is
+            dropped. Columns with an empty name may be repeated, and empty fields after the last one are ignored.
+        malformed: a list that collects the places of rows with more or fewer fields than columns; these rows are
             skipped.
 
     Raises:
-        UserError: with the place, for a row with more or fewer fields than columns, an invalid encoding, NUL, malformed
-            CSV or JSON, bytes that are not text; for a column name that is repeated; for a file that is missing, of
-            another kind or without rows.
+        UserError: for a row with more or fewer fields than columns, invalid encoding, NUL, malformed CSV or JSON, or
+            bytes that are not text (all with the place); for a repeated column name; for a file that is missing, of an
+            unsupported kind or without rows.
     """
     extension = _extension(path)
     if extension not in READERS:
@@ -62,7 +61,7 @@ def read(path: str, columns: Sequence[str] | None = None, *, malformed: list[str
 
 
 def is_table(path: str) -> bool:
-    """Returns whether a path has the name of a table, or is a folder of texts by class."""
+    """Returns whether a path is named like a table, or is a folder of texts by class."""
     return _extension(path) in READERS
 
 
@@ -73,7 +72,7 @@ def _extension(path: str) -> str:
 
 
 def column_names(path: str) -> list[str]:
-    """The names in the header of a table, or the fields of the first object of a JSONL file."""
+    """The column names in the header of a table, or the fields of a JSONL file's first object."""
     return list(next(read(path))[1])
 
 
@@ -86,7 +85,7 @@ def check_columns(path: str, row: Mapping[str, Any], required: Iterable[str]) ->
 
 
 def row_id(row: Mapping[str, Any], column: str, location: str) -> str:
-    """The id in a column of a row; UserError if it is neither a text nor a whole number, as JSON may have it."""
+    """The id in a column of a row; UserError for anything but text and whole numbers, possible in JSON."""
     value = row.get(column)
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise UserError(f"In {location} the id is {value!r}; expected a text or a whole number in {column}.")
@@ -104,7 +103,7 @@ def find_table(folder: str, name: str) -> str | None:
 
 
 def require_table(folder: str, name: str) -> str:
-    """As `find_table`; UserError if there is none."""
+    """Like `find_table`; UserError if there is none."""
     path = find_table(folder, name)
     if path is None:
         raise UserError(f"There is no {name} in data_dir={folder}; expected {name}.jsonl there, or another table.")
@@ -143,7 +142,7 @@ def _csv_fields(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str
 def _delimiter(header: str) -> str:
     try:
         has_commas = len(next(csv.reader([header]), [])) > 1
-    except csv.Error:  # the reader of the file names the line
+    except csv.Error:  # the reader of the file reports the line
         has_commas = True
     most = max(SEPARATORS, key=header.count)
     return most if most in header and not has_commas else ","
@@ -160,7 +159,7 @@ def _named_rows(
         if columns is None:
             columns = _parse_header(path, fields)
             continue
-        if len(fields) > len(columns) and not any(fields[len(columns) :]):  # a spreadsheet's empty columns
+        if len(fields) > len(columns) and not any(fields[len(columns) :]):  # empty columns of a spreadsheet
             fields = fields[: len(columns)]
         place = f"{unit} {number} of {path}"
         if len(fields) != len(columns):
@@ -180,7 +179,7 @@ def _parse_header(path: str, fields: Sequence[str]) -> list[str]:
 
 
 def _objects(path: str, lines: Iterable[str]) -> Rows:
-    """The rows of lines that hold an object each."""
+    """The rows of lines with one object each."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -199,7 +198,7 @@ def _parse(text: str) -> Any:
 
 
 def _read_json(path: str, columns: Sequence[str] | None, malformed: list[str] | None) -> Rows:
-    """A list of objects, also as "data" of an object; or lines with an object each, which many call .json too."""
+    """A list of objects, also under "data" in an object; or lines with one object each, often named .json too."""
     lines = list(text_lines.read(path))
     try:
         content = _parse("".join(lines))
@@ -220,7 +219,7 @@ def _read_json(path: str, columns: Sequence[str] | None, malformed: list[str] | 
 
 Reader = Callable[[str, Sequence[str] | None, list[str] | None], Rows]  # the arguments of `read`
 FOLDER = "/"
-# A format is a row here.
+# One entry per format.
 READERS: dict[str, Reader] = {
     ".tsv": _read_tsv,
     ".csv": lambda path, columns, malformed: _named_rows(

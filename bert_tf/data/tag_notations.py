@@ -1,10 +1,10 @@
-"""Notations of tags in files and models: which letters, on which side of the type. Free of TensorFlow.
+"""Notations of tags in files and models: the letters, and the side of the type. Free of TensorFlow.
 
-IOB, BIOES   B-LOC I-LOC E-LOC S-LOC     what `tag_schemes` computes with
+IOB, BIOES   B-LOC I-LOC E-LOC S-LOC     used by `tag_schemes`
 BMES         B-LOC M-LOC E-LOC S-LOC     Chinese files
 BILOU        B-LOC I-LOC L-LOC U-LOC     spaCy
 BMEWO        B-LOC M-LOC E-LOC W-LOC
-untyped      B     I                     of a single type, which seqeval calls "_"
+untyped      B     I                     a single type, called "_" by seqeval
 others       B_LOC, LOC-B, LOC_B
 """
 
@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Iterable
 
 OUTSIDE, UNTYPED = "O", "_"
-# The letters for B, I, E and S; of those that fit all tags the first is taken.
+# The letters for B, I, E and S; the first alphabet that fits all tags is used.
 ALPHABETS = {"BIES": "", "BMES": "BMES", "BILU": "BILOU", "BMEW": "BMEWO"}
 # Separator, "" without types, and whether the type comes first.
 FORMS = (("-", False), ("_", False), ("", False), ("-", True), ("_", True))
@@ -21,14 +21,14 @@ FORMS = (("-", False), ("_", False), ("", False), ("-", True), ("_", True))
 
 @dataclasses.dataclass(frozen=True)
 class Notation:
-    """Letters for B, I, E and S, the separator ("" where tags have no type), and whether the type comes first."""
+    """Letters for B, I, E and S, the separator ("" if tags have no type), and whether the type comes first."""
 
     letters: str = "BIES"
     separator: str = "-"
     type_first: bool = False
 
     def standard(self, tag: str) -> str | None:
-        """The tag as B-TYPE, I-TYPE, E-TYPE, S-TYPE or O; None for one that is not written like this."""
+        """The tag as B-TYPE, I-TYPE, E-TYPE, S-TYPE or O; None if it is not in this notation."""
         if tag == OUTSIDE:
             return tag
         if not self.separator:
@@ -42,7 +42,7 @@ class Notation:
         return f"{'BIES'[self.letters.index(letter)]}-{kind}"
 
     def written(self, tag: str) -> str:
-        """A tag that is O or B-TYPE, I-TYPE, E-TYPE, S-TYPE, as this notation writes it."""
+        """The tag O, B-TYPE, I-TYPE, E-TYPE or S-TYPE in this notation."""
         if tag == OUTSIDE:
             return tag
         letter, kind = self.letters["BIES".index(tag[0])], tag[2:]
@@ -60,7 +60,7 @@ NOTATIONS = [Notation(letters, *form) for form, letters in itertools.product(FOR
 
 
 class UnknownTagError(ValueError):
-    """A tag that no notation writes, or none that writes the tags before it: `tag`."""
+    """A tag, `tag`, that fits no notation, or none that fits the tags before it."""
 
     def __init__(self, tag: str) -> None:
         super().__init__(f"{tag!r} is not a tag in the notation of those before it")

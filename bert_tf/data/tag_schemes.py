@@ -2,10 +2,10 @@
 
 A span is (type, first word, end), the end exclusive.
 
-    IOB1   I-LOC I-LOC  O  I-PER B-PER    B only where an entity follows another of its type (CoNLL-2003 as released)
-    IOB2   B-LOC I-LOC  O  B-PER B-PER    B at every beginning; what most files call BIO
+    IOB1   I-LOC I-LOC  O  I-PER B-PER    B only if an entity follows another of its type (CoNLL-2003 as released)
+    IOB2   B-LOC I-LOC  O  B-PER B-PER    B at every beginning; often called BIO
     BIOES  B-LOC E-LOC  O  S-PER S-PER    ends and single words too
-    plain  DT    NN     VB NN    NN       every tag stands for itself (parts of speech); O is not a span here too
+    plain  DT    NN     VB NN    NN       every tag stands for itself (parts of speech); O is not a span either
 
 BMES, BILOU and untyped tags are these in other letters: see `tag_notations`. IO is IOB1 without a B.
 """
@@ -20,7 +20,7 @@ from bert_tf.data import tag_notations
 from bert_tf.data.tag_notations import OUTSIDE
 
 SCHEMES = ("iob1", "iob2", "bioes", "plain")
-# Share of tags in another scheme that is tolerated: CoNLL-2003 and Weibo NER have up to 1%.
+# Tolerated share of tags in another scheme: CoNLL-2003 and Weibo NER have up to 1%.
 MAX_EXCEPTIONS = 0.05
 _TAG = re.compile(r"([BIES])-(.+)")
 
@@ -30,7 +30,7 @@ Position = tuple[int, int]  # sentence and word
 
 
 class MixedSchemesError(ValueError):
-    """Tags that no single scheme would write: a message on both schemes, and an example of each in `positions`."""
+    """Tags that fit no single scheme: a message about both schemes, and an example of each in `positions`."""
 
     def __init__(self, message: str, *positions: Position) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class MixedSchemesError(ValueError):
 
 
 def parse_tag(tag: str, scheme: str = "iob2") -> ParsedTag | None:
-    """B-LOC -> ("B", "LOC"), O -> ("O", ""); None for what is not a tag. In a plain scheme every tag is ("S", tag)."""
+    """B-LOC -> ("B", "LOC"), O -> ("O", ""); None if it is not a tag. In a plain scheme every tag is ("S", tag)."""
     if tag == OUTSIDE:
         return OUTSIDE, ""
     if scheme == "plain":
@@ -55,20 +55,20 @@ def _parse(tag: str, scheme: str = "iob2") -> ParsedTag:
 
 
 def begins_span(before: ParsedTag, tag: ParsedTag) -> bool:
-    """Returns whether a word begins a span, given its tag and that of the word before, as conlleval reads them."""
+    """Returns whether a word begins a span, given its tag and the previous word's, as in conlleval."""
     prefix, kind = tag
     return prefix != OUTSIDE and (prefix in "BS" or before[0] in ("O", "E", "S") or before[1] != kind)
 
 
 def may_follow(before: ParsedTag, tag: ParsedTag, scheme: str) -> bool:
-    """Returns whether a scheme of a TagSet writes a tag after another one; O stands for both ends of a sentence."""
+    """Returns whether a TagSet's scheme allows a tag after another; O stands for both ends of a sentence."""
     if tag[0] in ("I", "E"):
         return before[0] in ("B", "I") and before[1] == tag[1]
     return scheme != "bioes" or before[0] not in ("B", "I")
 
 
 def tags_to_spans(tags: Iterable[str], scheme: str = "iob2") -> list[Span]:
-    """The spans of a sentence's tags as conlleval reads them: every sequence of tags is valid.
+    """The spans of a sentence's tags as in conlleval: every sequence of tags is valid.
 
     tags_to_spans(["I-LOC", "I-LOC", "O", "B-PER", "B-PER"])  ->  [("LOC", 0, 2), ("PER", 3, 4), ("PER", 4, 5)]
     """
@@ -90,7 +90,7 @@ def spans_to_tags(spans: Iterable[Span], length: int, scheme: str = "iob2") -> l
     In a plain scheme every word of a span is tagged with its type.
     """
     tags = [OUTSIDE] * length
-    previous = None  # type and end of the span before
+    previous = None  # type and end of the previous span
     for kind, first, end in sorted(spans, key=lambda span: span[1]):
         inside = [f"I-{kind}"] * (end - first)
         if scheme == "plain":
@@ -105,7 +105,7 @@ def spans_to_tags(spans: Iterable[Span], length: int, scheme: str = "iob2") -> l
 
 
 def convert(tags: Sequence[str], source: str, target: str) -> list[str]:
-    """Tags of a sentence in another scheme.
+    """Converts the tags of a sentence to another scheme.
 
     convert(["I-LOC", "B-LOC"], "iob1", "bioes")  ->  ["S-LOC", "S-LOC"]
     """
@@ -113,10 +113,10 @@ def convert(tags: Sequence[str], source: str, target: str) -> list[str]:
 
 
 def detect_scheme(sentences: Iterable[Sequence[str]]) -> tuple[str, list[Position]]:
-    """The scheme of lists of tags, and its exceptions, the few tags that the scheme would not write.
+    """The scheme of lists of tags, and the exceptions: the few tags that do not fit it.
 
-    "bioes", "iob1" or "iob2"; "iob2" if there is no span at all. Raises MixedSchemesError where the exceptions are
-    not few, such as I-PER after O in one line (IOB1) and B-PER there in another.
+    "bioes", "iob1" or "iob2"; "iob2" if there are no spans. Raises MixedSchemesError for too many exceptions, such as
+    I-PER after O in one line (IOB1) and B-PER there in another.
     """
     evidence: dict[str, list[Position]] = {sign: [] for sign in ("iob1", "iob2", "bioes", "not bioes")}
     for number, tags in enumerate(sentences):
@@ -142,7 +142,7 @@ def _with_neighbors(tags: Iterable[str]) -> Iterable[tuple[ParsedTag, ParsedTag,
 
 
 def _evidence(before: ParsedTag, tag: ParsedTag, after: ParsedTag) -> Iterator[str]:
-    """The schemes that a tag between two others speaks for."""
+    """The schemes indicated by a tag between two others."""
     prefix, kind = tag
     if prefix in "ES":
         yield "bioes"
@@ -159,14 +159,14 @@ def _evidence(before: ParsedTag, tag: ParsedTag, after: ParsedTag) -> Iterator[s
 
 @dataclasses.dataclass(frozen=True)
 class TagSet:
-    """The tags of a model in the order of its outputs, and the scheme, one of SCHEMES, in which they make spans."""
+    """A model's tags in the order of its outputs, and the scheme of their spans, one of SCHEMES."""
 
     labels: tuple[str, ...]
     scheme: str
 
     @classmethod
     def of(cls, labels: Sequence[str], scheme: str = "auto") -> "TagSet":
-        """Those labels, in any notation; the scheme is that of the labels unless it is "plain"."""
+        """The TagSet of labels in any notation; their scheme is detected unless `scheme` is "plain"."""
         try:
             notation = tag_notations.detect(labels)
         except tag_notations.UnknownTagError:
@@ -178,7 +178,7 @@ class TagSet:
 
     @classmethod
     def of_types(cls, types: Iterable[str], scheme: str) -> "TagSet":
-        """O, and B- and I- of every type in order; for a plain scheme O and the types."""
+        """O, then B- and I- of every type in order; O and the types for a plain scheme."""
         types = sorted(types)
         prefixed = types if scheme == "plain" else [f"{prefix}-{kind}" for kind in types for prefix in "BI"]
         return cls((OUTSIDE, *prefixed), "plain" if scheme == "plain" else "iob2")
@@ -198,29 +198,29 @@ class TagSet:
 
     @property
     def outside(self) -> int:
-        """The number of the label of words without tokens: that of O, 0 if there is no O."""
+        """The label number of words without tokens: O's, or 0 if there is no O."""
         return self.labels.index(OUTSIDE) if OUTSIDE in self.labels else 0
 
     def numbers(self, tags: Sequence[str], source: str) -> list[int | None]:
-        """The labels' numbers of a sentence's tags in the scheme `source`; None for a tag that is not among them."""
+        """The label numbers of a sentence's tags in the scheme `source`; None for a tag that is not a label."""
         numbers = {tag: number for number, tag in enumerate(self.tags)}
         return [numbers.get(tag) for tag in convert(tags, source, self.scheme)]
 
     def spans(self, numbers: Iterable[int]) -> list[Span]:
-        """The spans of a sentence whose words have the labels of these numbers."""
+        """The spans of a sentence, given the label number of each word."""
         return tags_to_spans([self.tags[number] for number in numbers], self.scheme)
 
     def legal_transitions(self) -> list[list[bool]]:
-        """Which of the C labels the scheme writes after which, [C + 2][C].
+        """Which of the C labels may follow which in the scheme, [C + 2][C].
 
-        [i][j]: label j after label i; [C][j]: as the first of a sentence; [C + 1][j]: as the last.
+        [i][j]: label j after label i; [C][j]: label j first in a sentence; [C + 1][j]: label j last.
         """
         tags, edge = [_parse(tag, self.scheme) for tag in self.tags], (OUTSIDE, "")
         rows = [[may_follow(before, tag, self.scheme) for tag in tags] for before in [*tags, edge]]
         return [*rows, [may_follow(tag, edge, self.scheme) for tag in tags]]
 
     def codes(self) -> dict[str, list[Any]]:
-        """Columns of the labels, for tensors: "is_outside", "begins", "closes" (bool), and "types" (int)."""
+        """Label properties as columns for tensors: "is_outside", "begins", "closes" (bool), and "types" (int)."""
         parsed, types = [_parse(tag, self.scheme) for tag in self.tags], ["", *self.types]
         return {
             "is_outside": [prefix == OUTSIDE for prefix, _ in parsed],

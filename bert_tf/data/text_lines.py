@@ -1,7 +1,7 @@
-"""Lines of text files, whatever encoding and line ends spreadsheets gave them. Free of TensorFlow.
+"""Lines of text files, in any encoding and with any line ends that spreadsheets write. Free of TensorFlow.
 
-Files are UTF-8, or UTF-16 with its mark. A file that is neither is read as Windows-1252 (a superset of Latin-1), which
-a warning says, if nothing speaks against that.
+Files are UTF-8, or UTF-16 with its mark. Other files are read as Windows-1252 (a superset of Latin-1) with a warning,
+unless their bytes contradict it.
 """
 
 import codecs
@@ -15,18 +15,18 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import files
 
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-HEAD = 1 << 16  # bytes in which the line ends are looked for
-# Words of four letters of which none is an ASCII letter are Cyrillic, Greek or Chinese, not of Western Europe.
+HEAD = 1 << 16  # bytes searched for line ends
+# Words of four letters, none of them ASCII, are Cyrillic, Greek or Chinese, not Western European.
 FOREIGN = re.compile(rb"[\xc0-\xff]{4}")
 log = logging.getLogger("bert_tf")
-_announced: set[str] = set()  # files that are read as Windows-1252, as most are read more than once
+_announced: set[str] = set()  # files already reported as Windows-1252: most are read more than once
 
 
 def read(path: str, *, announced_for: str = "") -> Iterator[str]:
     """Yields the lines of a file with their ends.
 
-    Only a line feed ends a line, as rows hold U+0085 and U+2028; in a file whose beginning has none, a carriage return,
-    which is then yielded as a line feed. UserError, with the line, for an encoding that is not known, and for NUL.
+    Only a line feed ends a line, because rows may contain U+0085 and U+2028; in a file that begins without one, a
+    carriage return does, yielded as a line feed. UserError, with the line, for an unknown encoding and for NUL.
     announced_for: see `Decoder`.
     """
     try:
@@ -47,7 +47,7 @@ def read(path: str, *, announced_for: str = "") -> Iterator[str]:
 
 
 def decode(lines: Iterable[bytes], name: str, announced_for: str = "") -> Iterator[str]:
-    """Yields the lines of the file `name` as text; UserError, with the line, for an encoding that is not known."""
+    """Yields the lines of the file `name` as text; UserError, with the line, for an unknown encoding."""
     decoder = Decoder(name, announced_for)
     return (decoder.decode(raw, number) for number, raw in enumerate(lines, 1))
 
@@ -59,7 +59,7 @@ def check_text(line: str, number: int, name: str) -> None:
 
 
 def _utf16_lines(file: IO[bytes], path: str) -> Iterator[str]:
-    """The lines of "Unicode text" as Excel saves it."""
+    """The lines of a file saved as "Unicode text" by Excel."""
     try:
         text = file.read().decode("utf-16").lstrip("\ufeff")
     except UnicodeDecodeError as error:
@@ -68,7 +68,7 @@ def _utf16_lines(file: IO[bytes], path: str) -> Iterator[str]:
 
 
 def _cr_lines(file: IO[bytes]) -> Iterator[bytes]:
-    """The lines of a file in which a carriage return ends them."""
+    """The lines of a file with carriage returns as line ends."""
     # Latin-1 has a character for every byte.
     for line in io.TextIOWrapper(file, encoding="latin-1", newline="\r"):
         yield (line.removesuffix("\r") + "\n" if line.endswith("\r") else line).encode("latin-1")
@@ -86,8 +86,8 @@ class Decoder:
     """Decodes the lines of a file one after the other.
 
     Args:
-        name: of the file, for messages.
-        announced_for: what the warning on Windows-1252 is said once for, by default the file.
+        name: the file's name, for messages.
+        announced_for: the Windows-1252 warning is logged once per this name, by default the file's.
     """
 
     def __init__(self, name: str, announced_for: str = "") -> None:
@@ -95,7 +95,7 @@ class Decoder:
         self._encoding = ""  # until a byte is not ASCII
 
     def decode(self, raw: bytes, number: int) -> str:
-        """Line `number`, from 1, as text, without a byte order mark; UserError if it is of no known encoding."""
+        """Line `number`, from 1, as text, without a byte order mark; UserError for an unknown encoding."""
         if number == 1:
             if raw.startswith(UTF_16):
                 raise UserError(f"{self._name} is UTF-16; save it as UTF-8.")

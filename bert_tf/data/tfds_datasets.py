@@ -1,6 +1,6 @@
-"""Examples from tensorflow-datasets: datasets that are prepared on this machine, or else downloaded.
+"""Examples from tensorflow-datasets: datasets already prepared on this machine, or else downloaded.
 
-The package is an extra, imported only when it is used. Free of TensorFlow until then.
+The package is a pip extra, imported only when used. Free of TensorFlow until then.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ tfds = module(
     "use_tfds and give the files.",
 )
 CLASSES = ("type", "pythonClassName", "python_class_name")  # keys in a features.json
-TIMEOUT = 5  # seconds in which the server must answer; the package itself tries for minutes
+TIMEOUT = 5  # seconds for the server to answer; the package itself retries for minutes
 
 
 def read(
@@ -37,15 +37,15 @@ def read(
     named: bool = False,
     id_feature: str | None = "idx",
 ) -> list[Example]:
-    """Reads the examples of a split of a dataset, in the order in which they are stored.
+    """Reads the examples of a dataset split, in storage order.
 
     Args:
         name: the dataset with its configuration, "glue/cola".
         split: the dataset's own name of the split, such as "validation".
-        data_dir: the folder of prepared datasets; "" is the package's own. A dataset that is missing is downloaded.
+        data_dir: the folder of prepared datasets; "": the package's own. Missing datasets are downloaded.
         texts: the features with the texts.
         label: the feature with the label; None: labels are not read. A label of -1 is not a label.
-        named: whether labels of classes are given by their names; otherwise they are numbers.
+        named: whether class labels are names; otherwise they are numbers.
         id_feature: the feature that becomes the id; None: the number of the example, from 0.
 
     Raises:
@@ -112,20 +112,20 @@ def _open_builder(name: str, data_dir: str) -> Any:
     if folder is None:
         try:
             builder = tfds.builder(name, data_dir=data_dir)
-        except Exception as error:  # of many types: an unknown dataset or configuration, a broken one
+        except Exception as error:  # many types: unknown dataset or configuration, broken dataset
             raise UserError(
                 f"{data_dir} does not hold {name}, and tensorflow-datasets cannot make it ({reason_of(error)}): pass "
                 "the name of a dataset as dataset/configuration, or the folder that holds it as tfds_dir."
             ) from None
         _download(builder, name, data_dir)
         folder = str(builder.data_dir)
-    return tfds.builder_from_directory(folder)  # the version on disk, whichever the package would prepare now
+    return tfds.builder_from_directory(folder)  # the version on disk, even if the package would now prepare another
 
 
 def _check_own_features(name: str, data_dir: str) -> None:
-    """Raises UserError if a dataset on disk has features of classes outside of tensorflow-datasets, untrusted.
+    """Raises UserError if a dataset on disk has feature classes from outside tensorflow-datasets (untrusted).
 
-    The package imports the modules that a features.json names. It finds folders by names without case and "_".
+    The package imports the modules named in features.json. It finds folders by name, ignoring case and "_".
     """
     wanted = _plain_name(re.split("[/:]", name)[0])
     folders = [folder for folder in files.glob(os.path.join(glob.escape(data_dir), "*")) if files.is_folder(folder)]
@@ -143,7 +143,7 @@ def _plain_name(name: str) -> str:
 
 
 def _classes_in(value: Any) -> Iterator[str]:
-    """The names of classes in the content of a features.json."""
+    """The class names in the content of a features.json."""
     for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         if isinstance(each, str) and key in CLASSES and "." in each:
             yield each
@@ -162,7 +162,7 @@ def _find_prepared(name: str, data_dir: str) -> str | None:
 
 
 def _download(builder: Any, name: str, data_dir: str) -> None:
-    """Downloads a dataset and prepares it; UserError, at once where its server is known and cannot be reached."""
+    """Downloads and prepares a dataset; UserError, immediately if its server is known and unreachable."""
     configs = (builder.builder_config, *builder.BUILDER_CONFIGS)
     url = next((url for config in configs if (url := getattr(config, "data_url", None))), "")
     server = f" from {urllib.parse.urlsplit(url).netloc}" if url else ""
@@ -181,5 +181,5 @@ def _download(builder: Any, name: str, data_dir: str) -> None:
     print(f"Downloading {name} into {data_dir}", flush=True)
     try:
         builder.download_and_prepare()
-    except Exception as error:  # whatever the package and its dozen dependencies raise
+    except Exception as error:  # anything that the package and its dozen dependencies raise
         raise UserError(message.format(reason=reason_of(error))) from None

@@ -1,4 +1,4 @@
-"""Sliding windows over texts that are longer than a row: how many, where each starts, which one shows a token best.
+"""Sliding windows over texts longer than a sequence: their number, starts, and the best one for a token.
 
 B texts, W windows of all texts, N tokens, S candidate windows of a token. Lengths, sizes, strides and positions count
 tokens; positions are relative to the start of a text.
@@ -49,8 +49,8 @@ def gather_ranges(values: tf.Tensor, starts: tf.Tensor, sizes: tf.Tensor) -> tf.
 class SegmentWindows(NamedTuple):
     """Windows over one segment of B texts or pairs; int32 [B] each.
 
-    lengths: tokens that are read. sizes: tokens in a window. strides: tokens from one window to the next, 0 where every
-    window holds the same tokens. counts: windows.
+    lengths: tokens to read. sizes: tokens in a window. strides: tokens from one window to the next, 0 if all windows
+    contain the same tokens. counts: number of windows.
     """
 
     lengths: tf.Tensor
@@ -59,7 +59,7 @@ class SegmentWindows(NamedTuple):
     counts: tf.Tensor
 
     def starts(self, texts: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
-        """Start of window `numbers` of texts `texts`, int32 of one shape."""
+        """Start of window `numbers` of texts `texts`, int32 of the same shape."""
         lengths, sizes, strides = (tf.gather(x, texts) for x in self[:3])
         return window_starts(numbers, lengths, sizes, strides)
 
@@ -69,14 +69,14 @@ def segment_windows(
 ) -> list[SegmentWindows]:
     """Windows over texts (one segment) or pairs (two segments).
 
-    The longer segment of a pair is read in windows, the second one if both are equally long. Every window holds the
-    other segment, truncated as `text.tokenizer.pack` truncates pairs.
+    The longer segment of a pair is read in windows, the second one if both are equally long. Every window contains the
+    other segment, truncated like pairs in `text.tokenizer.pack`.
 
     Args:
         lengths: tokens of each segment, int32 [B].
-        room: tokens in a row without [CLS] and [SEP], int or int32 [B].
-        stride: tokens from the start of a window to the next, at most as many as it holds; 0: one truncated window.
-        settings: of the tokenizer.
+        room: tokens in a sequence without [CLS] and [SEP], int or int32 [B].
+        stride: tokens from the start of a window to the next, at most the window size; 0: one truncated window.
+        settings: settings of the tokenizer.
     """
     sizes = truncated_lengths(list(lengths), room, settings)
     moves = [tf.ones_like(lengths[0], tf.bool)]
@@ -91,40 +91,40 @@ def segment_windows(
 
 
 def max_context(positions: tf.Tensor, starts: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
-    """Which of S candidate windows shows a token with the most context on its poorer side.
+    """The index of the window, of S candidates, with the most context on a token's poorer side.
 
-    The rule of google-research/bert `run_squad.py: _check_is_max_context`: min(left, right) + 0.01 * size, and the
-    first of equal windows.
+    As in google-research/bert `run_squad.py: _check_is_max_context`: min(left, right) + 0.01 * size, and the first of
+    equal windows.
 
     Args:
         positions: int32 [...].
-        starts: of the candidates, in order, int32 [..., S].
-        sizes: int32 [..., S]; 0 for a candidate that does not exist.
+        starts: starts of the candidates, in order, int32 [..., S].
+        sizes: int32 [..., S]; 0 for a missing candidate.
 
     Returns:
-        Indices of candidates, int32 [...]; 0 if none holds the token.
+        Indices of candidates, int32 [...]; 0 if none contains the token.
     """
     left = positions[..., None] - starts
     right = sizes - 1 - left
-    # float64, as Python computes, so that the same scores are equal
+    # float64, like Python, so that the same scores are equal
     scores = tf.cast(tf.minimum(left, right), tf.float64) + 0.01 * tf.cast(sizes, tf.float64)
     return tf.argmax(tf.where((left >= 0) & (right >= 0), scores, -1.0), -1, tf.int32)
 
 
 def best_windows(positions: tf.Tensor, texts: tf.Tensor, windows: SegmentWindows) -> tuple[tf.Tensor, tf.Tensor]:
-    """The window that shows a token best (see `max_context`), among windows of one size.
+    """The best window for each token (see `max_context`), for windows of one size.
 
     Args:
         positions: int32 [N].
         texts: the text of each token, int32 [N].
-        windows: those of the texts.
+        windows: the windows of the texts.
 
     Returns:
         The number of the window within its text, and the token's position in it: int32 [N] each.
     """
     sizes, strides, counts = (tf.gather(x, texts) for x in windows[1:])
-    # The best window has its middle next to the token: candidates are the last that starts left of the ideal, and the
-    # one after it. The last window of a text may start earlier than its stride, but never before the one before it.
+    # The middle of the best window is next to the token: candidates are the last one that starts left of the ideal, and
+    # the next. The last window of a text may start before its stride, but never before the previous window.
     before = (2 * positions - (sizes - 1)) // (2 * tf.maximum(strides, 1))
     candidates = tf.clip_by_value(tf.stack([before, before + 1], 1), 0, counts[:, None] - 1)  # [N, 2]
     starts = windows.starts(texts[:, None], candidates)

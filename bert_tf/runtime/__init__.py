@@ -1,1 +1,1 @@
-"""The process and the machine: atomic files, locks, progress, devices, how TensorFlow starts. Knows nothing of BERT."""
+"""The process and the machine: atomic files, locks, progress, devices, TensorFlow startup. Not specific to BERT."""

@@ -1,4 +1,4 @@
-"""The accelerators of this machine as its driver describes them; without TensorFlow."""
+"""The accelerators of this machine, as described by the driver; without TensorFlow."""
 
 import contextlib
 import csv
@@ -9,15 +9,15 @@ import os
 import subprocess
 
 DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/kfd", "/dev/accel*")
-QUERY = "name,driver_version,compute_cap,memory.total,memory.free"  # of nvidia-smi
+QUERY = "name,driver_version,compute_cap,memory.total,memory.free"  # fields queried from nvidia-smi
 QUERY_SECONDS = 20
-OLDEST_DRIVER = (525, 60, 13)  # of CUDA 12, which TensorFlow is built with (NVIDIA's table of minor compatibility)
+OLDEST_DRIVER = (525, 60, 13)  # for CUDA 12, used by TensorFlow (NVIDIA's table of minor compatibility)
 AMPERE = (8, 0)  # the first compute capability with instructions for bfloat16
 
 
 @dataclasses.dataclass(frozen=True)
 class Gpu:
-    """A GPU of NVIDIA. total, free: bytes of its memory; driver and capability as numbers, () where unknown."""
+    """An NVIDIA GPU. total, free: bytes of memory; driver and capability as numbers, () if unknown."""
 
     name: str
     driver: tuple[int, ...]
@@ -27,7 +27,7 @@ class Gpu:
 
 
 def number(device: str) -> int:
-    """The GPUs that training uses with this value of the flag `device`."""
+    """The number of GPUs used for training with this value of --device."""
     return 0 if device == "cpu" else len(gpus())
 
 
@@ -38,7 +38,7 @@ def are_there() -> bool:
 
 @functools.cache
 def gpus() -> tuple[Gpu, ...]:
-    """The GPUs that the driver's own tool lists and CUDA_VISIBLE_DEVICES leaves; () if there is no such tool."""
+    """The GPUs listed by the driver's tool and not hidden by CUDA_VISIBLE_DEVICES; () without such a tool."""
     command = ["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=QUERY_SECONDS, check=False)
@@ -47,7 +47,7 @@ def gpus() -> tuple[Gpu, ...]:
     listed = _parse(done.stdout) if done.returncode == 0 else []
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = [] if visible is None else [name.strip() for name in visible.split(",") if name.strip() not in ("", "-1")]
-    if visible is None or not all(map(str.isdecimal, names)):  # all, or by the names of devices
+    if visible is None or not all(map(str.isdecimal, names)):  # all, or specified by device name
         return tuple(listed)
     return tuple(listed[number] for number in map(int, names) if number < len(listed))
 
@@ -55,7 +55,7 @@ def gpus() -> tuple[Gpu, ...]:
 def _parse(text: str) -> list[Gpu]:
     listed = []
     for row in csv.reader(text.splitlines(), skipinitialspace=True):
-        with contextlib.suppress(ValueError):  # "[N/A]", as the memory of cards that share that of the machine
+        with contextlib.suppress(ValueError):  # "[N/A]", such as memory of cards that share the machine's
             name, driver, capability, total, free = row
             listed.append(Gpu(name, _numbers(driver), _numbers(capability), int(total) << 20, int(free) << 20))
     return listed
@@ -66,7 +66,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def why_unseen() -> str:
-    """Reason why TensorFlow sees no GPU, as far as the driver tells, as the end of a sentence with what to do."""
+    """Why TensorFlow sees no GPU, as far as the driver tells, and a remedy: the end of a sentence."""
     listed = gpus()
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return "CUDA_VISIBLE_DEVICES hides them all: unset it"
@@ -82,5 +82,5 @@ def why_unseen() -> str:
 
 
 def grow_memory() -> None:
-    """Lets TensorFlow allocate GPU memory on demand, not nearly all of it at once; before its runtime starts."""
+    """Lets TensorFlow allocate GPU memory on demand instead of nearly all of it; call before its runtime starts."""
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")

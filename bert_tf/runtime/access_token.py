@@ -1,15 +1,15 @@
-"""The token with which clients of a server, and workers of a job, show that they belong to it."""
+"""The token that authenticates clients to a server, and workers to a job."""
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 
-VARIABLE = "BERT_TF_TOKEN"  # of the environment
+VARIABLE = "BERT_TF_TOKEN"  # environment variable
 
 
 def read(path: str | None, variable: str | None) -> str:
     """The token from the first line of a file, or the value of an environment variable; "" without either.
 
-    Raises UserError for a file without a token, and for characters that a header cannot hold.
+    Raises UserError for a file without a token, and for characters not allowed in a header.
     """
     if path is None and variable is None:
         return ""

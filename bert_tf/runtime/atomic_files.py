@@ -1,8 +1,8 @@
-"""Files and folders that appear whole or not at all: written under another name, which is locked, then renamed.
+"""Files and folders that appear whole or not at all: written under a locked temporary name, then renamed.
 
-What goes to a store (gs://...) is written on this machine first. A file is uploaded under another name and renamed. A
-store cannot rename folders: a folder that is being uploaded holds UNFINISHED, which is removed last, and readers refuse
-it until then (`check_whole`).
+Output for a store (gs://...) is written on this machine first. A file is uploaded under a temporary name and renamed.
+Stores cannot rename folders: a folder contains UNFINISHED during its upload, which is removed last; readers reject it
+until then (`check_whole`).
 """
 
 import contextlib
@@ -20,9 +20,9 @@ from bert_tf.errors import NO_SPACE, UserError
 from bert_tf.runtime import files, folder_lock
 from bert_tf.runtime.files import StrPath
 
-UNFINISHED = "UNFINISHED"  # the name of the object that marks a folder of a store
-NEW, OLD = "new", "old"  # in the temporary folder
-SHARED_PARTIAL = re.compile(r"(.+)\.\d+\.partial")  # what `atomic_write` yields with `shared`
+UNFINISHED = "UNFINISHED"  # name of the object that marks an unfinished folder in a store
+NEW, OLD = "new", "old"  # names in the temporary folder
+SHARED_PARTIAL = re.compile(r"(.+)\.\d+\.partial")  # yielded by `atomic_write` with `shared`
 
 
 @contextlib.contextmanager
@@ -30,10 +30,10 @@ def atomic_write(path: StrPath, *, shared: bool = False, folder: StrPath | None 
     """Yields the path of a temporary local file, which replaces `path` at the end and is removed if anything fails.
 
     Args:
-        path: the file to write; of a symbolic link the file that it leads to.
-        shared: whether other processes may write the same file at the same time. A killed process leaves its file then,
-            see `remove_abandoned`; otherwise the next one replaces it.
-        folder: where the temporary file lies, on the same disk; by default the folder of `path`.
+        path: the file to write; for a symbolic link, its target is written.
+        shared: whether other processes may write the same file at the same time. A killed process then leaves its file
+            behind, see `remove_abandoned`; otherwise the next process replaces it.
+        folder: the folder for the temporary file, on the same disk; by default the folder of `path`.
 
     Raises:
         UserError: another process is writing the file, unless `shared`.
@@ -53,7 +53,7 @@ def atomic_write(path: StrPath, *, shared: bool = False, folder: StrPath | None 
         try:
             yield partial
             os.replace(partial, path)
-        except BaseException:  # Ctrl-C too
+        except BaseException:  # includes Ctrl-C
             with contextlib.suppress(OSError):
                 os.remove(partial)
             raise
@@ -64,13 +64,13 @@ def _touch(path: str) -> Callable[[], None]:
 
 
 def target_of(path: str) -> str:
-    """Target of a local symbolic link, which stays one; any other path as it is."""
+    """The target of a local symbolic link, which is kept; any other path unchanged."""
     return os.path.realpath(path) if os.path.islink(path) else path
 
 
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Names what is written in an error of a full disk, which Python's lack."""
+    """Adds the path to the error for a full disk, which Python's error lacks."""
     try:
         yield
     except OSError as error:
@@ -80,19 +80,19 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def remove_abandoned(folder: StrPath, names: Collection[str], *, seconds: float = 0.0) -> None:
-    """Removes what killed processes left of shared files of a local folder, if it has not changed for `seconds`."""
-    if files.is_remote(folder):  # there a file appears once it is whole
+    """Removes partial shared files left in a local folder by killed processes, if unchanged for `seconds`."""
+    if files.is_remote(folder):  # files in stores appear only when complete
         return
     for name in files.names(folder):
         parts, path = SHARED_PARTIAL.fullmatch(name), os.path.join(folder, name)
         if parts and parts[1] in names:
-            with contextlib.suppress(OSError):  # it may just have been renamed
+            with contextlib.suppress(OSError):  # it may have just been renamed
                 if os.path.getmtime(path) <= time.time() - seconds:
                     os.remove(path)
 
 
 def _upload(source: str, path: str) -> None:
-    """Copies a local file into a store under another name, then renames it."""
+    """Copies a local file to a store under a temporary name, then renames it."""
     partial = f"{path}.{os.getpid()}.partial"
     try:
         files.copy(source, partial)
@@ -108,8 +108,8 @@ def atomic_folder(folder: StrPath, *, overwrite: bool = False) -> Iterator[str]:
     """Yields the path of a temporary local folder, which becomes `folder` at the end and is removed if anything fails.
 
     Args:
-        folder: the folder to write; of a symbolic link the folder that it leads to.
-        overwrite: whether to replace what exists there; otherwise only an empty folder is replaced.
+        folder: the folder to write; for a symbolic link, its target is written.
+        overwrite: whether to replace existing content; otherwise only an empty folder is replaced.
 
     Raises:
         UserError: `folder` exists and may not be replaced, or another process is writing it.
@@ -126,24 +126,24 @@ def atomic_folder(folder: StrPath, *, overwrite: bool = False) -> Iterator[str]:
     with _naming(folder), folder_lock.claimed(temporary, lambda: os.makedirs(temporary, exist_ok=True), folder):
         partial = os.path.join(temporary, NEW)
         try:
-            shutil.rmtree(partial, ignore_errors=True)  # left by a process that was killed
+            shutil.rmtree(partial, ignore_errors=True)  # left by a killed process
             if not overwrite:
                 check_free(folder)  # another process may have just written it
             os.mkdir(partial)
             yield partial
             replace_folder(partial, folder)
-        except BaseException:  # not later: another process may be writing there then
+        except BaseException:  # not later, when another process may be writing there
             shutil.rmtree(temporary, ignore_errors=True)
             raise
 
 
 def _temporary(folder: str) -> str:
-    """The hidden folder alongside another one in which that is written."""
+    """The hidden folder next to `folder`, used for writing it."""
     return os.path.join(os.path.dirname(folder), f".{os.path.basename(folder)}.partial")
 
 
 def _upload_folder(source: str, folder: str) -> None:
-    """Replaces the content of a folder in a store; from the first change to the last it is marked as unfinished."""
+    """Replaces the content of a folder in a store, marked as unfinished from the first change to the last."""
     with folder_lock.claimed(folder, lambda: None, folder):
         _replace_objects(source, folder)
 
@@ -160,17 +160,17 @@ def _replace_objects(source: str, folder: str) -> None:
 
 
 def check_whole(folder: StrPath) -> None:
-    """Raises UserError if a folder of a store is being written, or was left half written."""
+    """Raises UserError if a folder in a store is being written, or is incomplete."""
     if files.is_remote(folder) and files.exists(os.path.join(folder, UNFINISHED)):
         raise UserError(f"{folder} is not complete: wait until it is written, or write it again.")
 
 
 def replace_folder(partial: str, folder: str) -> None:
-    """Renames `partial` to `folder`; the previous content keeps another name until that is done."""
+    """Renames `partial` to `folder`; the previous content has a temporary name until this is done."""
     temporary = _temporary(folder)
     old = os.path.join(temporary, OLD)
     os.makedirs(temporary, exist_ok=True)
-    files.remove(old)  # left by a process that was killed
+    files.remove(old)  # left by a killed process
     if os.path.lexists(folder):
         os.rename(folder, old)
     try:
@@ -183,7 +183,7 @@ def replace_folder(partial: str, folder: str) -> None:
 
 
 def check_free(folder: StrPath) -> None:
-    """Raises UserError if a path exists that is not an empty folder, or in a store one that was left half written."""
+    """Raises UserError if a path exists, unless it is an empty folder or, in a store, an incomplete one."""
     if files.is_remote(folder):
         content = files.names(folder)
         is_free = UNFINISHED in content or not (content or files.exists(folder))

@@ -1,4 +1,4 @@
-"""The devices TensorFlow runs on and what they can do; no other module of the package queries them."""
+"""The devices that TensorFlow runs on and their capabilities; no other module queries them."""
 
 import contextlib
 import contextvars
@@ -12,7 +12,7 @@ from bert_tf.runtime.lazy import module, tf
 
 util_port = module("tensorflow.python.util._pywrap_util_port")
 log = logging.getLogger("bert_tf")
-BFLOAT16_CPU_FLAGS = {"amx_bf16", "avx512_bf16"}  # in /proc/cpuinfo, of processors that multiply bfloat16
+BFLOAT16_CPU_FLAGS = {"amx_bf16", "avx512_bf16"}  # in /proc/cpuinfo, for processors that multiply bfloat16
 
 STEPS_PER_CALL = 8
 HOST = "/device:CPU:0"
@@ -23,7 +23,7 @@ _only_values = contextvars.ContextVar("only values", default=False)
 
 @contextlib.contextmanager
 def for_any_device() -> Iterator[None]:
-    """`platform` is "any" inside: for tracing graphs that may run on another machine, as those of exports do."""
+    """Sets `platform` to "any" inside: for tracing graphs that may run on other machines, such as exports."""
     token = _for_any_device.set(True)
     try:
         yield
@@ -33,7 +33,7 @@ def for_any_device() -> Iterator[None]:
 
 @contextlib.contextmanager
 def only_values() -> Iterator[None]:
-    """Leaves out hand-written gradients inside, for predictions: TensorFlow never frees them, nor their graph."""
+    """Omits hand-written gradients inside, for predictions: TensorFlow never frees them or their graph."""
     token = _only_values.set(True)
     try:
         yield
@@ -42,12 +42,12 @@ def only_values() -> Iterator[None]:
 
 
 def needs_gradients() -> bool:
-    """Returns whether operations should have their hand-written gradients: not in exports or `only_values`."""
+    """Returns whether operations should have hand-written gradients: not in exports or `only_values`."""
     return not (_only_values.get() or _for_any_device.get())
 
 
 def platform() -> str:
-    """The kind of device that computes: "tpu", "gpu" or "cpu"; "any" in `for_any_device`.
+    """The kind of device in use: "tpu", "gpu" or "cpu"; "any" in `for_any_device`.
 
     Starts TensorFlow's runtime on a machine without GPU.
     """
@@ -61,23 +61,23 @@ def platform() -> str:
 
 
 def on_host() -> contextlib.AbstractContextManager[None]:
-    """Places what is traced inside on the host, where that is not the only place: loops over texts, for one."""
+    """Places operations traced inside, such as loops over texts, on the host if there are other devices."""
     return contextlib.nullcontext() if platform() == "cpu" else tf.device(HOST)
 
 
 def gpu_count() -> int:
-    """The number of visible GPUs. Does not start TensorFlow's runtime."""
+    """The number of visible GPUs, without starting TensorFlow's runtime."""
     return len(tf.config.list_physical_devices("GPU"))
 
 
 def device_names() -> list[str]:
-    """The names of the GPUs, or of the CPU devices if there are none: ["CPU:0"]. Starts TensorFlow's runtime."""
+    """The names of the GPUs or, without GPUs, the CPU devices: ["CPU:0"]. Starts TensorFlow's runtime."""
     kind = "GPU" if gpu_count() else "CPU"
     return [f"{kind}:{number}" for number in range(len(tf.config.list_logical_devices(kind)))]
 
 
 def select_device(device: str) -> None:
-    """Hides GPUs for "cpu"; UserError for "gpu" where TensorFlow sees none; "auto" warns of a GPU that it does not see.
+    """Hides GPUs for "cpu"; UserError for "gpu" if TensorFlow sees none; "auto" warns about GPUs it does not see.
 
     Call it before TensorFlow's runtime starts.
     """
@@ -98,14 +98,14 @@ def grow_gpu_memory() -> None:
 
 
 def allow_tf32(allowed: bool) -> None:
-    """Returns whether GPUs multiply float32 in TF32, TensorFlow's default."""
+    """Sets whether GPUs multiply float32 in TF32, TensorFlow's default."""
     tf.config.experimental.enable_tensor_float_32_execution(allowed)
 
 
 def split_devices(count: int, memory_limit: int = 0) -> None:
-    """Splits the CPU, or each GPU, into `count` logical devices; without effect once the runtime has started.
+    """Splits the CPU, or each GPU, into `count` logical devices; no effect once the runtime has started.
 
-    memory_limit: MiB of each part of a GPU, which TensorFlow must be told.
+    memory_limit: MiB per part of a GPU, required by TensorFlow.
     """
     parts = [tf.config.LogicalDeviceConfiguration(memory_limit if gpu_count() else None)] * count
     with contextlib.suppress(RuntimeError):
@@ -131,18 +131,18 @@ def has_bfloat16() -> bool:
 
 @functools.cache
 def has_onednn() -> bool:
-    """Returns whether TensorFlow uses oneDNN on this CPU, which is its default on CPUs with AVX-512."""
+    """Returns whether TensorFlow uses oneDNN on this CPU, the default on CPUs with AVX-512."""
     return bool(util_port.IsMklEnabled())
 
 
 def should_jit(jit_compile: str) -> bool:
-    """Returns whether a flag "true", "false" or "auto" means to compile with XLA; auto: on GPUs only."""
+    """Returns whether to compile with XLA for a flag "true", "false" or "auto" (on GPUs only)."""
     return jit_compile == "true" or (jit_compile == "auto" and bool(gpu_count()))
 
 
 def steps_per_call() -> int:
-    """Number of training steps in a call of the device if nobody says: several where the host would be waited for.
+    """The default number of training steps per device call: several on devices that would wait for the host.
 
-    No accelerator has measured it.
+    Not measured on an accelerator.
     """
     return 1 if platform() == "cpu" else STEPS_PER_CALL

@@ -1,4 +1,4 @@
-"""Processes that train together: TF_CONFIG, and what schedulers of clusters tell each. No TensorFlow."""
+"""Processes that train together: TF_CONFIG, and settings from cluster schedulers. No TensorFlow."""
 
 import dataclasses
 import json
@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from bert_tf.errors import UserError
 from bert_tf.runtime import json_files
 
-PORT = 2222  # where workers meet, if nobody says otherwise
-SLURM_PORTS = range(20_000, 40_000)  # that of a job follows from its number
-FIRST_HOST = re.compile(r"([^,\[]*)(?:\[([^\],-]*)[^\]]*\]([^,\[]*))?")  # of node[01-03,07]-a,other
+PORT = 2222  # default port where workers meet
+SLURM_PORTS = range(20_000, 40_000)  # a job's port is derived from its number
+FIRST_HOST = re.compile(r"([^,\[]*)(?:\[([^\],-]*)[^\]]*\]([^,\[]*))?")  # first host in node[01-03,07]-a,other
 
 Item = TypeVar("Item")
 
@@ -23,10 +23,10 @@ class Place:
     """A worker of a job.
 
     Attributes:
-        worker: its number; worker 0 is the chief.
-        workers: how many there are.
-        coordinator: HOST:PORT where all meet, on the machine of worker 0.
-        on_machine: its number among the workers of its machine, and how many these are.
+        worker: the rank; worker 0 is the chief.
+        workers: the number of workers.
+        coordinator: HOST:PORT where all workers meet, on the machine of worker 0.
+        on_machine: the local rank, and the number of workers on this machine.
     """
 
     worker: int
@@ -54,7 +54,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def from_environment(environ: Mapping[str, str]) -> Place | None:
-    """The place that Slurm (`srun`), or torchrun and its like (RANK, WORLD_SIZE, MASTER_ADDR), gave this process."""
+    """This process's place according to Slurm (`srun`), or torchrun and similar (RANK, WORLD_SIZE, MASTER_ADDR)."""
     try:
         if "RANK" in environ and "WORLD_SIZE" in environ:
             return _of_torchrun(environ)
@@ -86,12 +86,12 @@ def _of_slurm(environ: Mapping[str, str]) -> Place:
 
 
 def tf_config(addresses: Sequence[str], worker: int) -> str:
-    """The content of TF_CONFIG for a worker of a job, from the addresses HOST:PORT of all."""
+    """The content of TF_CONFIG for a worker, given the addresses HOST:PORT of all workers."""
     return json.dumps({"cluster": {"worker": list(addresses)}, "task": {"type": "worker", "index": worker}})
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns ports of this machine that nobody listens at."""
+    """Returns unused ports of this machine."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
@@ -103,13 +103,13 @@ def free_ports(count: int) -> list[int]:
 
 
 def share(items: Sequence[Item], number: int, count: int) -> list[Item]:
-    """The items, such as cores or GPUs, of one of `count` processes; all of them if there are too few to divide."""
+    """The share of items, such as cores or GPUs, for one of `count` processes; all if there are too few to divide."""
     if len(items) < count:
         return list(items)
     return list(items[len(items) * number // count : len(items) * (number + 1) // count])
 
 
-KINDS = ("chief", "worker")  # of processes
+KINDS = ("chief", "worker")  # kinds of processes
 EXAMPLE = '{"cluster": {"worker": ["host1:port", "host2:port"]}, "task": {"type": "worker", "index": 0}}'
 
 
@@ -120,7 +120,7 @@ def number_of_workers() -> int:
 
 
 def check_workers() -> None:
-    """Raises UserError if TF_CONFIG names no workers."""
+    """Raises UserError if TF_CONFIG lists no workers."""
     if not number_of_workers():
         raise UserError(
             "distribution_strategy=multi_worker needs TF_CONFIG in the environment with the workers of the cluster, "
@@ -129,14 +129,14 @@ def check_workers() -> None:
 
 
 def worker_number() -> int:
-    """Returns the number of this process among them; 0 is the chief, which writes the run folder."""
+    """Returns the rank of this process; 0 is the chief, which writes the run folder."""
     config = _tf_config()
     kind, index = config["task"].get("type"), int(config["task"].get("index", 0))
     return index + (len(config["cluster"].get("chief", ())) if kind == "worker" else 0)
 
 
 def _tf_config() -> dict[str, Any]:
-    """The content of TF_CONFIG; raises UserError unless its task is one of those in its cluster."""
+    """The content of TF_CONFIG; raises UserError unless its task is in its cluster."""
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
         config = {"cluster": {}, "task": {}, **json_files.parse(text)}
@@ -144,7 +144,7 @@ def _tf_config() -> dict[str, Any]:
         lists = [cluster.get(each, []) for each in KINDS]
         is_valid = all(isinstance(address, str) for addresses in lists for address in addresses)
         is_valid &= all(isinstance(addresses, list) for addresses in lists)
-    except (ValueError, TypeError, AttributeError):  # not JSON, or of another structure
+    except (ValueError, TypeError, AttributeError):  # not JSON, or a different structure
         is_valid = False
     if not is_valid:
         raise UserError(f"TF_CONFIG is {text!r}; expected JSON such as {EXAMPLE}.")

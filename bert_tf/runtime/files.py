@@ -1,6 +1,6 @@
-"""Files and folders by path: on this machine, or in a store that TensorFlow knows by its scheme (gs://, s3://, hdfs://).
+"""Files and folders by path: on this machine, or in a store supported by TensorFlow (gs://, s3://, hdfs://).
 
-A path without a scheme is handled by the operating system, and TensorFlow is not loaded; any other by `tf.io.gfile`.
+A path without a scheme is handled by the operating system, without loading TensorFlow; any other by `tf.io.gfile`.
 Paths are strings: `pathlib` and `os.path.abspath` would turn gs://bucket into gs:/bucket. Files are written by
 `bert_tf.runtime.atomic_files`.
 """
@@ -31,14 +31,14 @@ def absolute(path: StrPath) -> str:
 
 
 def same(first: StrPath, second: StrPath) -> bool:
-    """Returns whether two paths lead to the same existing file."""
+    """Returns whether two paths refer to the same existing file."""
     if is_remote(first) or is_remote(second):
         return absolute(first) == absolute(second)
     return os.path.exists(first) and os.path.exists(second) and os.path.samefile(first, second)
 
 
 def exists(path: StrPath) -> bool:
-    """Returns whether there is a file or a folder."""
+    """Returns whether a file or folder exists."""
     if not is_remote(path):
         return os.path.exists(path)
     with errors_of(path):
@@ -46,13 +46,13 @@ def exists(path: StrPath) -> bool:
 
 
 def exists_with_prefix(path: StrPath) -> bool:
-    """Returns whether the path of a file or folder begins like this, as those of a TensorFlow checkpoint do."""
+    """Returns whether a file or folder path begins with `path`, like the files of a TensorFlow checkpoint."""
     folder, prefix = os.path.split(os.fspath(path))
     return exists(path) or any(name.startswith(prefix) for name in names(folder or "."))
 
 
 def is_folder(path: StrPath) -> bool:
-    """Returns whether there is a folder; in a bucket, whether any object lies below the path."""
+    """Returns whether a folder exists; in a bucket, whether any object is below the path."""
     if not is_remote(path):
         return os.path.isdir(path)
     with errors_of(path):
@@ -60,17 +60,17 @@ def is_folder(path: StrPath) -> bool:
 
 
 def is_file(path: StrPath) -> bool:
-    """Returns whether there is a file that is not a folder."""
+    """Returns whether a file that is not a folder exists."""
     return exists(path) and not is_folder(path) if is_remote(path) else os.path.isfile(path)
 
 
 def has_folder(path: StrPath) -> bool:
-    """Returns whether the folder that a new file would lie in exists; that of a store is made with the file."""
+    """Returns whether the folder of a new file exists; stores create folders with their files."""
     return is_remote(path) or os.path.isdir(os.path.dirname(os.path.abspath(path)))
 
 
 def size(path: StrPath) -> int:
-    """Returns the bytes of a file."""
+    """Returns the size of a file in bytes."""
     if not is_remote(path):
         return os.path.getsize(path)
     with errors_of(path):
@@ -100,12 +100,12 @@ def walk(folder: StrPath) -> list[str]:
 
 
 def _raise(error: OSError) -> NoReturn:
-    """For a folder without permission, which would count as empty."""
+    """Raises the error for a folder without permission, which would otherwise count as empty."""
     raise error
 
 
 def glob(pattern: str) -> list[str]:
-    """Returns the sorted paths that match a pattern with *, ?, [] and **; hidden ones only where it names them."""
+    """Returns the sorted paths that match a pattern with *, ?, [] and **; hidden ones only if matched explicitly."""
     if not is_remote(pattern):
         return sorted(local_glob.glob(pattern, recursive=True))
     if not WILDCARD.search(pattern):
@@ -122,7 +122,7 @@ def glob(pattern: str) -> list[str]:
 
 
 def _matches(parts: list[str], patterns: list[str]) -> bool:
-    """Returns whether the parts of a path match those of a pattern, where ** stands for any number of folders."""
+    """Returns whether the parts of a path match a pattern's parts; ** stands for any number of folders."""
     if not parts or not patterns:
         return parts == patterns
     if patterns[0] == "**":
@@ -132,7 +132,7 @@ def _matches(parts: list[str], patterns: list[str]) -> bool:
 
 
 def open_binary(path: StrPath) -> IO[bytes]:
-    """Opens a file for reading bytes; one of a store is read on demand. OSError for a pipe, see `check_ends`."""
+    """Opens a file for reading bytes; files in stores are read on demand. OSError for a pipe, see `check_ends`."""
     if not is_remote(path):
         check_ends(path)
         return open(path, "rb")
@@ -142,7 +142,7 @@ def open_binary(path: StrPath) -> IO[bytes]:
 def check_ends(path: StrPath) -> None:
     """Raises OSError for a named pipe or a device, which may have no end, or not even a beginning.
 
-    Those that a path in /dev or /proc names are meant, such as the pipes of the shell in /dev/fd.
+    Paths in /dev or /proc, such as shell pipes in /dev/fd, are intentional and accepted.
     """
     if os.fspath(path).startswith(("/dev/", "/proc/")):
         return
@@ -158,7 +158,7 @@ def open_text(path: StrPath, *, encoding: str = "utf-8", errors: str = "strict",
 
 
 def is_unicode(path: StrPath) -> bool:
-    """Returns whether a path is text; names of files are bytes, of which Python makes surrogates if they are not."""
+    """Returns whether a path is valid Unicode; Python turns other bytes in file names into surrogates."""
     try:
         os.fspath(path).encode()
     except UnicodeEncodeError:
@@ -167,7 +167,7 @@ def is_unicode(path: StrPath) -> bool:
 
 
 def append(path: StrPath, text: str) -> None:
-    """Adds text to the end of a file. The objects of a bucket cannot grow: there the whole file is written again."""
+    """Appends text to a file. Objects in a bucket cannot grow: there the whole file is rewritten."""
     if not is_remote(path):
         with open(path, "a", encoding="utf-8") as local:
             local.write(text)
@@ -188,7 +188,7 @@ def make_folder(path: StrPath) -> None:
 
 
 def remove(path: StrPath) -> None:
-    """Removes a file, or a folder with all that is in it; does nothing if there is neither."""
+    """Removes a file, or a folder with its content; does nothing if there is neither."""
     if is_remote(path):
         with contextlib.suppress(FileNotFoundError), errors_of(path):
             gfile().rmtree(os.fspath(path)) if is_folder(path) else gfile().remove(os.fspath(path))
@@ -199,7 +199,7 @@ def remove(path: StrPath) -> None:
 
 
 def rename(source: StrPath, target: StrPath) -> None:
-    """Renames a file within a file system; it replaces a file of the new name."""
+    """Renames a file within a file system, replacing any file at `target`."""
     if not is_remote(target):
         os.replace(source, target)
         return
@@ -208,7 +208,7 @@ def rename(source: StrPath, target: StrPath) -> None:
 
 
 def copy(source: StrPath, target: StrPath) -> None:
-    """Copies the content of a file, also from one file system to another; it replaces a file at `target`."""
+    """Copies the content of a file, also between file systems, replacing any file at `target`."""
     if not is_remote(source) and not is_remote(target):
         shutil.copyfile(source, target)
         return
@@ -231,10 +231,10 @@ def copy_folder(source: StrPath, target: StrPath) -> None:
 
 @contextlib.contextmanager
 def local_copy(path: StrPath) -> Iterator[str]:
-    """Yields a path of this machine with the content of a file or folder, for libraries that read no other.
+    """Yields a local path with the content of a file or folder, for libraries that read only local files.
 
-    A local path is yielded as it is; what lies in a store is copied to a temporary folder that is removed afterwards.
-    OSError for a pipe, or one in the folder, see `check_ends`.
+    Yields a local path unchanged; copies content of a store to a temporary folder, which is removed afterwards.
+    OSError for a pipe, also inside the folder, see `check_ends`.
     """
     if not is_remote(path):
         for each in filter(os.path.exists, walk(path) if os.path.isdir(path) else [path]):
@@ -248,7 +248,7 @@ def local_copy(path: StrPath) -> Iterator[str]:
 
 
 def check_writable(folder: StrPath) -> None:
-    """Makes a folder, and raises OSError unless files can be written into it."""
+    """Makes a folder, and raises OSError unless it is writable."""
     make_folder(folder)
     if not is_remote(folder):
         with tempfile.TemporaryFile(dir=folder):
@@ -261,7 +261,7 @@ def check_writable(folder: StrPath) -> None:
 
 
 def write_small(path: StrPath, content: bytes) -> None:
-    """Writes an object of a store at once. Files of the user are written by `atomic_files`."""
+    """Writes an object of a store at once. For user files, see `atomic_files`."""
     partial = f"{os.fspath(path)}.{os.getpid()}.partial"  # some file systems append to an existing file
     with errors_of(path):
         with gfile().GFile(partial, "wb") as file:

@@ -1,8 +1,8 @@
 """Locks on folders and files between processes.
 
 On a disk the operating system locks the folder and unlocks it when a process ends, on file systems that support it.
-In a store (gs://...) an object in the folder says who uses it; its owner renews it every minute, and one that has not
-been renewed for some minutes is void. Two processes that start within the same second may miss each other there.
+In a store (gs://...) an object in the folder names its owner, who renews it every minute; it expires if it has not been
+renewed for some minutes. Two processes that start within the same second may miss each other there.
 """
 
 import atexit
@@ -20,7 +20,7 @@ import psutil
 from bert_tf.errors import UserError
 from bert_tf.runtime import files, json_files
 
-PATIENCE = 5.0  # seconds: a large process that was killed holds its lock until its memory is freed
+PATIENCE = 5.0  # seconds: a large killed process keeps its lock until its memory is freed
 POLL = 0.2  # seconds between attempts
 LOCK = "IN_USE.json"
 RENEWAL, VOID = 60.0, 300.0  # seconds
@@ -28,14 +28,14 @@ REMOTE_POLL = 10.0  # seconds between attempts on a store
 
 
 class FolderLock:
-    """A lock on a folder or file of a disk, which ends with `release` or with this process."""
+    """A lock on a folder or file on disk, released by `release` or at the end of this process."""
 
     def __init__(self, folder: files.StrPath, *, wait: bool = False) -> None:
         """Raises BlockingIOError if another process has locked the folder, unless `wait`."""
         self._descriptor: int | None = None
         try:
             import fcntl
-        except ImportError:  # Windows, where folders cannot be opened either
+        except ImportError:  # Windows, which cannot open folders either
             return
         self._descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -47,7 +47,7 @@ class FolderLock:
             pass
 
     def is_of(self, path: files.StrPath) -> bool:
-        """Returns whether this path is still what was locked, and not removed or renamed meanwhile."""
+        """Returns whether this path is still the locked one, not removed or renamed since."""
         if self._descriptor is None:
             return True
         with contextlib.suppress(FileNotFoundError):
@@ -61,7 +61,7 @@ class FolderLock:
 
 
 class RemoteLock:
-    """A lock on a folder of a store: an object with host, process and time, which a thread renews."""
+    """A lock on a folder in a store: an object with host, process and time, renewed by a thread."""
 
     def __init__(self, folder: files.StrPath) -> None:
         """Raises BlockingIOError if another process has locked the folder."""
@@ -70,7 +70,7 @@ class RemoteLock:
         files.make_folder(folder)
         self._write()
         if _content(self._path).get("token") != self._token:
-            raise BlockingIOError(self._path)  # of two that began at once the last writer keeps it
+            raise BlockingIOError(self._path)  # if two begin at once, the last writer keeps the lock
         self._ended = threading.Event()
         threading.Thread(target=self._renew, daemon=True).start()
         atexit.register(self.release)
@@ -95,13 +95,13 @@ class RemoteLock:
         """Unlocks the folder."""
         self._ended.set()
         atexit.unregister(self.release)
-        with contextlib.suppress(OSError):  # the lock is void by itself after some minutes
+        with contextlib.suppress(OSError):  # the lock expires after some minutes anyway
             if _content(self._path).get("token") == self._token:
                 files.remove(self._path)
 
 
 def _content(path: str) -> dict:
-    """The owner that a lock names; {} without one."""
+    """The owner recorded in a lock; {} without one."""
     content = json_files.read_json(path)
     return content if isinstance(content, dict) else {}
 
@@ -122,9 +122,9 @@ def locked(folder: files.StrPath, message: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def claimed(temporary: str, make: Callable[[], object], target: str) -> Iterator[None]:
-    """Locks a temporary folder or file of this disk while the block runs, which may rename it.
+    """Locks a temporary folder or file on disk while the block runs, which may rename it.
 
-    make: makes it unless it is there. target: what it will be, for the UserError raised if it is being written.
+    make: creates it if missing. target: the final path, for the UserError raised if it is being written.
     """
     while True:
         make()

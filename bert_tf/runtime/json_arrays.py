@@ -1,4 +1,4 @@
-"""Arrays of float32 as JSON."""
+"""Float32 arrays as JSON."""
 
 import base64
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Reading JSON, also files in UTF-8 with or without a byte order mark; `atomic_files.write_json` writes them."""
+"""Reads JSON and UTF-8 JSON files, with or without a byte order mark; see `atomic_files.write_json` for writing."""
 
 import collections
 import json
@@ -12,9 +12,9 @@ ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_json(path: files.StrPath) -> Any:
-    """Returns the content of a JSON file, or None if there is none that can be read.
+    """Returns the content of a JSON file, or None if it is missing or unreadable.
 
-    Raises UserError for a store that cannot be reached.
+    Raises UserError for an unreachable store.
     """
     try:
         return _load(path)
@@ -29,9 +29,9 @@ def read_json(path: files.StrPath) -> Any:
 def require_json(
     path: files.StrPath, expected: str, *, kind: type | tuple[type, ...] = dict, has_lines: bool = False
 ) -> Any:
-    """Returns the content of a JSON file: an object, or another `kind`; with `has_lines` a list of those in its lines.
+    """Returns the content of a JSON file: an object, or a value of `kind`; with `has_lines` a list, one per line.
 
-    expected: what the file should hold and what to do if it does not, to end the sentence of a UserError.
+    expected: the expected content and a remedy, to end the sentence of a UserError.
     """
     try:
         content = _load(path, has_lines)
@@ -47,9 +47,9 @@ def require_json(
 def parse(text: str, *, lone_surrogates: bool = False, unique_names: bool = False) -> Any:
     r"""Returns the value of a JSON text.
 
-    Raises ValueError if it is none, is nested too deeply for Python's parser, or, unless `lone_surrogates`, holds half
-    a surrogate pair ("\ud800"), which no file in UTF-8 can; with `unique_names` for an object with a name twice, of
-    which Python takes the last one.
+    Raises ValueError if it is invalid, nested too deeply for Python's parser, or, unless `lone_surrogates`, contains
+    half a surrogate pair ("\ud800"), which UTF-8 cannot encode; with `unique_names` also for repeated names in an
+    object, where Python takes the last one.
     """
     try:
         value = json.loads(text, object_pairs_hook=_unique if unique_names else None)
@@ -82,7 +82,7 @@ def _load(path: files.StrPath, has_lines: bool = False) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A value of NumPy or TensorFlow as JSON has it: numbers as Python's, arrays as lists, bytes as text."""
+    """A NumPy or TensorFlow value in JSON form: Python numbers, arrays as lists, bytes as text."""
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, list):
         return [plain(each) for each in value]

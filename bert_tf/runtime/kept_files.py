@@ -1,4 +1,4 @@
-"""Small files of a model that are kept as bytes, such as its vocabulary: {path in their folder: content}."""
+"""Small files of a model kept as bytes, such as its vocabulary: {path in their folder: content}."""
 
 import os
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from bert_tf.runtime import files
 
 
 def read(folder: str) -> dict[str, bytes]:
-    """The files in a folder and in the folders in it."""
+    """The files in a folder and its subfolders."""
     found = {}
     for path in files.walk(folder):
         with files.open_binary(path) as file:
@@ -16,7 +16,7 @@ def read(folder: str) -> dict[str, bytes]:
 
 
 def write(folder: str, content: Mapping[str, bytes]) -> None:
-    """Writes files into a folder; skips paths that lead out of it."""
+    """Writes files into a folder; skips paths outside the folder."""
     for name, data in content.items():
         if ".." not in name.split("/") and not os.path.isabs(name):
             path = os.path.join(folder, name)

@@ -1,6 +1,6 @@
-"""Lets Keras find the layers and models of this package in its files where `bert_tf` is imported, and nothing of it.
+"""Lets Keras load files with layers and models of this package after just `import bert_tf`.
 
-Keras knows a class once its module has been imported. Until then a class that imports it stands for each.
+Keras knows a class once its module is imported. Until then, a placeholder class imports it on demand.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ def _register(keras: Any) -> None:
 
 
 def classes() -> Iterator[tuple[str, str]]:
-    """(module, class) of all that are registered, from the sources."""
+    """Yields (module, class) of all registered classes, from the source files."""
     for path in (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))):
         module = ".".join(("bert_tf", *path.relative_to(ROOT).with_suffix("").parts))
         for name in REGISTERED.findall(path.read_text(encoding="utf-8")):
@@ -47,14 +47,14 @@ def classes() -> Iterator[tuple[str, str]]:
 
 
 def load(name: str) -> type | None:
-    """Imports the class of that name; None if none is registered."""
+    """Imports the class with this name; None if it is not registered."""
     found = next((module for module, each in classes() if each == name), None)
     return None if found is None else getattr(importlib.import_module(found), name)
 
 
 def _stand_in(module: str, name: str) -> type:
     def from_config(config: dict[str, Any]) -> Any:
-        """Imports the class, which then takes the place of this one, and makes what the configuration says."""
+        """Imports the class, which replaces this one, and creates an instance from the configuration."""
         return getattr(importlib.import_module(module), name).from_config(config)
 
     return type(name, (), {"from_config": staticmethod(from_config)})

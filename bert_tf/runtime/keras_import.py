@@ -1,4 +1,4 @@
-"""The first import of Keras in a process, whoever imports it, within a context of ours."""
+"""Runs the first import of Keras in a process inside a context, whoever imports it."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -10,18 +10,18 @@ Context = Callable[[ModuleType], AbstractContextManager[None]]
 
 
 def within(context: Context) -> None:
-    """Imports Keras within `context(module)`, whenever that is; a failed import stays to be done."""
+    """Makes the first import of Keras run inside `context(module)`, also after a failed attempt."""
     sys.meta_path.insert(0, Finder(context))  # type: ignore[arg-type]
 
 
 class Finder:
-    """Finds Keras as the finders after it do, and executes it within a context the first time."""
+    """Finds Keras through the finders after it, and executes it inside a context the first time."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """The module to import; None for others than Keras."""
+        """The spec of Keras; None for other modules."""
         if name != "keras":
             return None
         specs = (finder.find_spec(name, path, target) for finder in sys.meta_path[sys.meta_path.index(self) + 1 :])

@@ -1,4 +1,4 @@
-"""Packages that are imported when something of them is first used, so that processes without them start at once."""
+"""Packages imported on first use, so that processes that do not need them start fast."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -7,13 +7,13 @@ from bert_tf.errors import UserError, missing_package, reason_of
 
 
 class _Module:
-    """Stands for a module until an attribute of it is read."""
+    """A placeholder for a module until one of its attributes is read."""
 
     def __init__(self, name: str, missing: str = "") -> None:
         self._name, self._missing = name, missing
 
     def __getattr__(self, attribute: str) -> Any:
-        if attribute == "__wrapped__":  # which doctest and inspect ask every object for
+        if attribute == "__wrapped__":  # requested from every object by doctest and inspect
             raise AttributeError(attribute)
         try:
             loaded = importlib.import_module(self._name)
@@ -26,10 +26,10 @@ class _Module:
 
 
 def module(name: str, missing: str = "") -> Any:
-    """The module of that name, which is imported when an attribute of it is first read.
+    """The module of this name, imported when one of its attributes is first read.
 
-    missing: the UserError if it cannot be imported, with {reason} for why; "": that of `missing_package`, or the
-    ImportError for other packages.
+    missing: the UserError message if it cannot be imported, with a placeholder {reason}; "": the error of
+    `missing_package`, or ImportError for other packages.
 
     Example:
         >>> module("math").floor(2.5)

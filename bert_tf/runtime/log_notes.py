@@ -1,4 +1,4 @@
-"""Warnings, kept for the files of a run."""
+"""Collects warnings for the files of a run."""
 
 import contextlib
 import logging
@@ -8,7 +8,7 @@ LOGGER = "bert_tf"
 
 
 class _Keeper(logging.Handler):
-    """Keeps messages, and passes them on to where they would go without it."""
+    """Keeps messages, and passes them on to their usual destination."""
 
     def __init__(self, messages: list[str]) -> None:
         super().__init__(logging.WARNING)
@@ -23,7 +23,7 @@ class _Keeper(logging.Handler):
 
 @contextlib.contextmanager
 def kept() -> Iterator[list[str]]:
-    """Yields a list to which the package's warnings are added as they are logged."""
+    """Yields a list that collects the package's warnings as they are logged."""
     messages: list[str] = []
     keeper = _Keeper(messages)
     logging.getLogger(LOGGER).addHandler(keeper)

@@ -21,14 +21,14 @@ def is_notebook() -> bool:
 
 
 class Bar:
-    """A bar with a line of text, which is shown under the cell that runs."""
+    """A bar with a line of text, shown under the running cell."""
 
     def __init__(self) -> None:
         self._shown = ipython.display(ipython.HTML(""), display_id=True)
         self._last = 0.0
 
     def show(self, done: int, total: int | None, text: str) -> None:
-        """Replaces what is shown, unless that was a moment ago."""
+        """Updates the bar, unless it was updated a moment ago."""
         if time.monotonic() - self._last < SECONDS_BETWEEN_UPDATES and done != total:
             return
         self._last = time.monotonic()
@@ -37,9 +37,9 @@ class Bar:
 
 @contextlib.contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Prints warnings of the package as they are while the block runs, unless the program has set up its logging.
+    """Prints the package's warnings without a prefix while the block runs, unless the program configured logging.
 
-    Else they would be printed plainly or with "WARNING:bert_tf:", depending on what other libraries have logged.
+    Otherwise a prefix "WARNING:bert_tf:" would depend on messages logged by other libraries.
     """
     log, root = logging.getLogger("bert_tf"), logging.getLogger()
     if log.handlers or root.handlers:

@@ -1,4 +1,4 @@
-"""Sets of modules: each in a folder is a member; in an open set so is any module from outside, by its dotted name.
+"""Sets of modules: the modules in a folder; open sets also accept outside modules by dotted name.
 
 The folder of the same name in bert_tf/extras, if there is one, has more members: extras/commands those of cli/commands.
 Flags and arguments may name a module from outside; a file may not, unless the call names it too, or trusts files.
@@ -24,7 +24,7 @@ _trusted: contextvars.ContextVar[frozenset[str] | None] = contextvars.ContextVar
 
 @contextlib.contextmanager
 def trusting(names: Iterable[str] = (), *, everything: bool = False) -> Iterator[None]:
-    """Lets `check_trusted` accept what a call names outside of files: these modules, or every one."""
+    """Lets `check_trusted` accept the modules named in a call (not in files), or every module."""
     before = _trusted.get()
     token = _trusted.set(None if everything or before is None else before.union(map(_module_of, names)))
     try:
@@ -34,10 +34,9 @@ def trusting(names: Iterable[str] = (), *, everything: bool = False) -> Iterator
 
 
 def check_trusted(name: str, source: str) -> None:
-    """Raises UserError if a name that was read from a file is that of a module from outside, unless it is trusted.
+    """Raises UserError if a name read from a file refers to an outside module, unless it is trusted.
 
-    Everything that reads the name of a member, task or score from a file calls this before it looks for the module.
-    source: the file.
+    Call it for any member, task or score name read from a file, before looking for the module. source: the file.
     """
     module, trusted = _module_of(name), _trusted.get()
     if ("." in module or ":" in name) and trusted is not None and module not in trusted:
@@ -48,12 +47,12 @@ def check_trusted(name: str, source: str) -> None:
 
 
 def _module_of(name: str) -> str:
-    """The module in the name of a member, "my_lab.lion", of a task, "my_lab.tasks/a", or a score, "my_lab.scores:b"."""
+    """The module in the name of a member "my_lab.lion", task "my_lab.tasks/a" or score "my_lab.scores:b"."""
     return name.partition("/")[0].partition(":")[0]
 
 
 def _is_module_name(name: str) -> bool:
-    return all(part.isidentifier() for part in name.split("."))  # others importlib would take for relative, or paths
+    return all(part.isidentifier() for part in name.split("."))  # importlib would take others as relative, or paths
 
 
 def names(package: str) -> list[str]:
@@ -84,10 +83,10 @@ def docstring(package: str, name: str) -> str:
 
 
 def load(package: str, name: str, *, kind: str = "module") -> ModuleType:
-    """Imports a member of a package, or a module from outside if the name has a dot: "my_lab.my_module".
+    """Imports a member of a package, or an outside module if the name has a dot: "my_lab.my_module".
 
     kind: the word for a member in the error, such as "task".
-    Raises UserError for an unknown name; errors while the member itself is imported pass through.
+    Raises UserError for an unknown name; errors raised by the member's import pass through.
     """
     outside = import_outside(name) if "." in name else None
     return outside or member(package, name, kind=kind)
@@ -103,7 +102,7 @@ def member(package: str, name: str, *, kind: str) -> ModuleType:
 
 
 def import_outside(name: str) -> ModuleType | None:
-    """Imports a module by its full name; None if there is none, while errors inside of it pass through."""
+    """Imports a module by its full name; None if it does not exist; errors raised inside pass through."""
     if not _is_module_name(name):
         return None
     try:
@@ -112,11 +111,11 @@ def import_outside(name: str) -> ModuleType | None:
     except ModuleNotFoundError as error:
         if f"{name}.".startswith(f"{error.name}."):
             return None
-        raise  # something that the module imports
+        raise  # a missing import inside the module
 
 
 def find_outside(name: str) -> ModuleSpec | None:
-    """Finds a module by its full name without importing it, though the packages it lies in; None if there is none."""
+    """Finds a module by its full name without importing it (only its parent packages); None if it does not exist."""
     if not _is_module_name(name):
         return None
     try:
@@ -126,7 +125,7 @@ def find_outside(name: str) -> ModuleSpec | None:
 
 
 class Choices(list[str]):
-    """Names as `choices` of argparse, which then also accepts the dotted name of a module from outside."""
+    """Names for argparse's `choices`, which also accept the dotted name of an outside module."""
 
     def __contains__(self, name: object) -> bool:
         return "." in str(name) or super().__contains__(name)

@@ -1,4 +1,4 @@
-"""Settings of the whole process, memory and oneDNN: for scripts and commands, never for the library."""
+"""Process-wide settings of memory and oneDNN, for scripts and commands, never for the library."""
 
 import contextlib
 import ctypes
@@ -9,9 +9,9 @@ import sys
 
 from bert_tf.errors import UserError
 
-MAX_SEED = 2_000_000_000  # TensorFlow takes 32 bits, and some seeds are derived from a run's by addition
+MAX_SEED = 2_000_000_000  # TensorFlow takes 32 bits, and some seeds are the run's seed plus an offset
 
-PIPE_CLOSED = 128 + getattr(signal, "SIGPIPE", 13)  # exit code: the reader of the output has gone; Windows lacks it
+PIPE_CLOSED = 128 + getattr(signal, "SIGPIPE", 13)  # exit code: the reader of the output is gone; Windows lacks it
 # glibc's numbers for mallopt, and their values in bytes.
 MALLOC_OPTIONS = {-1: 2**31 - 1, -3: 2**30}  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
 FROZEN = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"  # read by TensorFlow when it is imported or runs its first operations
@@ -20,8 +20,8 @@ FROZEN = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"  # read by TensorFlow when it is impo
 def assume_frozen_weights() -> None:
     """Declares, before TensorFlow is imported, that weights never change in this process once they are used.
 
-    oneDNN then reorders each matrix once and not in every call: half the time for a single text in bfloat16, and twice
-    the memory for weights. A value that the user has set stays.
+    oneDNN then reorders each matrix once instead of in every call: half the time for a single text in bfloat16, and
+    twice the memory for weights. A value set by the user is kept.
     """
     keep_freed_memory()
     if "tensorflow" not in sys.modules:
@@ -29,7 +29,7 @@ def assume_frozen_weights() -> None:
 
 
 def check_changing_weights() -> None:
-    """Raises UserError in a process that assumes frozen weights: training would use outdated ones."""
+    """Raises UserError in a process that assumes frozen weights: training would use outdated weights."""
     if os.environ.get(FROZEN, "0").lower() not in ("0", "false"):
         raise UserError(
             f"{FROZEN}={os.environ[FROZEN]} is set, with which a process cannot train: unset it; "
@@ -38,7 +38,7 @@ def check_changing_weights() -> None:
 
 
 def most_open_files() -> float:
-    """The number of files and connections that this process may have open; infinite if there is no limit."""
+    """The limit of open files and connections in this process; infinite if there is none."""
     try:
         import resource  # Windows lacks it
     except ImportError:
@@ -48,7 +48,7 @@ def most_open_files() -> float:
 
 
 def keep_freed_memory() -> None:
-    """Makes malloc keep the memory of large tensors: returning it to the system took a fifth of a training step."""
+    """Makes malloc keep the memory of large tensors: returning it to the system takes a fifth of a training step."""
     with contextlib.suppress(AttributeError, OSError, TypeError):  # not glibc; Windows
         for option, value in MALLOC_OPTIONS.items():
             ctypes.CDLL(None).mallopt(option, value)

@@ -10,9 +10,9 @@ from bert_tf.runtime import notebook
 from bert_tf.runtime.lazy import module
 
 bars, console = module("rich.progress"), module("rich.console")
-SECONDS_BETWEEN_LINES = 10  # where output goes to a file
-LONG = 60  # seconds left from which the first line comes as soon as they can be estimated,
-MEASURED = 4  # from this many units after the first
+SECONDS_BETWEEN_LINES = 10  # if output goes to a file
+LONG = 60  # with at least this many seconds left, the first line is printed once they can be estimated
+MEASURED = 4  # units after the first until the time left can be estimated
 Row = TypeVar("Row")
 
 
@@ -20,14 +20,14 @@ class Report(Protocol):
     """Shows that `done` of `total` units are finished."""
 
     def __call__(self, done: int, text: str = "", total: int | None = None) -> None:
-        """`text` is shown next to the numbers; `total` replaces the earlier one."""
+        """Shows `text` next to the numbers; `total` replaces the previous total."""
 
 
 @contextlib.contextmanager
 def progress(name: str, total: int | None = None) -> Iterator[Report]:
     """Yields `report(done, text="", total=None)`; shows a bar if standard error is a terminal, or in a notebook.
 
-    name: what is done, and what is counted, such as "indexing texts".
+    name: the work and the counted units, such as "indexing texts".
     """
     if notebook.is_notebook():
         yield _Cell(name, total)
@@ -39,7 +39,7 @@ def progress(name: str, total: int | None = None) -> Iterator[Report]:
 
 
 def counted(rows: Iterable[Row], name: str, total: int | None = None) -> Iterator[Row]:
-    """Yields the rows, and shows how many there were."""
+    """Yields the rows and shows their count."""
     with progress(name, total) as report:
         for done, row in enumerate(rows, 1):
             yield row
@@ -62,12 +62,12 @@ def _bar(name: str, total: int | None) -> Iterator[Report]:
 
 
 class _Lines:
-    """Prints a line now and then; none for short work."""
+    """Prints a line now and then, but not for short work."""
 
     def __init__(self, name: str, total: int | None) -> None:
         self.name, self.total, self.last, self.has_printed = name, total, time.monotonic(), False
         self.first: int | None = None
-        self.since: tuple[float, int] | None = None  # of the second report: the first unit takes longest
+        self.since: tuple[float, int] | None = None  # the second report: the first unit takes longest
 
     def __call__(self, done: int, text: str = "", total: int | None = None) -> None:
         self._measure(done, total)
@@ -95,7 +95,7 @@ class _Lines:
         return done - self.since[1] if self.since else 0
 
     def _seconds_left(self, done: int) -> float:
-        """0 where it is not known."""
+        """The estimated remaining seconds; 0 if unknown."""
         measured = self._measured(done)
         if not self.total or self.since is None or measured < 1:
             return 0.0
@@ -103,7 +103,7 @@ class _Lines:
 
 
 class _Cell(_Lines):
-    """Shows a bar under the cell of a notebook."""
+    """Shows a bar under a notebook cell."""
 
     def __init__(self, name: str, total: int | None) -> None:
         super().__init__(name, total)

@@ -1,4 +1,4 @@
-"""Classes of Protocol Buffers messages that are declared here field by field, without generated code."""
+"""Protocol Buffers message classes declared field by field, without generated code."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ def message_class(root: str, messages: Mapping[str, Mapping[str, tuple[int, Kind
     Args:
         root: one of the messages.
         messages: {message: {field: (number, kind)}}. A kind is a type of FIELD, such as FIELD.TYPE_INT64, or the name
-            of a message; in a list where it is repeated. Fields that are not declared are ignored.
+            of a message; in a list if it is repeated. Undeclared fields are ignored.
     """
     file = descriptor_pb2.FileDescriptorProto(name=f"bert_tf/{root}.proto", package="bert_tf")
     for name, fields in messages.items():

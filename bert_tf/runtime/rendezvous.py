@@ -1,15 +1,15 @@
-"""Rendezvous of the workers of a job on several machines: they learn each other's addresses, and when one has ended.
+"""Rendezvous of a job's workers on several machines: they exchange addresses, and learn when one has ended.
 
-Worker 0 listens; the others, and itself, connect and keep the connection. Messages are lines of JSON:
+Worker 0 listens; all workers, including itself, connect and keep the connection. Messages are lines of JSON:
 
   from worker 0  {"nonce": "..."}
   to worker 0    {"worker": 1, "workers": 4, "port": 41234, "proof": "..."}
                  then {} every few seconds, and at the end {"ended": 0}
   from worker 0  {"addresses": ["host:port", ...]}    then {} every few seconds, and {"failed": "worker 2 of 4 ..."}
 
-A connection that closes or is silent is a worker that has died. The proof is an HMAC with the token of the job, so that
-nobody else takes the place of a worker; without a token whoever reaches the port can. Nothing is encrypted, and the
-ports of TensorFlow itself, at which workers meet next, ask for no token.
+A closed or silent connection means that the worker has died. The proof is an HMAC with the job's token, so that nobody
+else can pose as a worker; without a token, anyone who reaches the port can. Nothing is encrypted, and TensorFlow's own
+ports, where workers meet next, require no token.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from bert_tf.errors import MachineError, UserError
 from bert_tf.runtime import json_files
 from bert_tf.runtime.cluster import Place, split_address
 
-BEAT, SILENCE = 5.0, 30.0  # seconds between signs of life, and without one until a worker counts as dead
+BEAT, SILENCE = 5.0, 30.0  # seconds between heartbeats, and without one until a worker counts as dead
 RETRY = 0.5  # seconds between attempts to reach worker 0
 ABANDONED = "stopped answering"
 
@@ -42,7 +42,7 @@ class Coordinator:
         self.all_ended = asyncio.Event()
 
     async def listen(self) -> None:
-        """Begins to listen; UserError if the port is taken."""
+        """Starts listening; UserError if the port is taken."""
         port = split_address(self.place.coordinator)[1]
         try:
             self.server = await asyncio.start_server(self._serve, None, port)
@@ -58,7 +58,7 @@ class Coordinator:
         self.all_ended.set()
 
     async def close(self) -> str:
-        """Waits until all workers have ended, or one badly; returns what happened to it, or ""."""
+        """Waits until all workers have ended, or one has failed; returns its failure, or ""."""
         await self.all_ended.wait()
         for writer in self.writers.values():
             with contextlib.suppress(OSError):
@@ -80,7 +80,7 @@ class Coordinator:
         if len(self.addresses) == self.place.workers:
             for each in self.writers.values():
                 _write(each, addresses=[self.addresses[number] for number in range(self.place.workers)])
-        with contextlib.suppress(asyncio.CancelledError):  # this process ends
+        with contextlib.suppress(asyncio.CancelledError):  # this process is ending
             await self._follow(worker, reader)
         writer.close()
 
@@ -95,7 +95,7 @@ class Coordinator:
         return ""
 
     def _host(self, writer: asyncio.StreamWriter) -> str:
-        """The address of a worker for the others: that of its connection, but not this machine's name for itself."""
+        """A worker's host for the others: from its connection, but not a loopback address of this machine."""
         host = str(writer.get_extra_info("peername")[0])
         if ipaddress.ip_address(host.partition("%")[0]).is_loopback:
             return split_address(self.place.coordinator)[0]
@@ -103,7 +103,7 @@ class Coordinator:
         return f"[{host}]" if ":" in host else host
 
     async def _follow(self, worker: int, reader: asyncio.StreamReader) -> None:
-        """Reads what a worker says until it has ended, well or not."""
+        """Reads a worker's messages until it has ended, successfully or not."""
         while (message := await _read(reader)) is not None and "ended" not in message:
             _write(self.writers[worker])
         name = f"worker {worker} of {self.place.workers}"
@@ -120,7 +120,7 @@ class Membership:
     """The side of every worker.
 
     Attributes:
-        failure: completed with what happened when another worker has ended badly.
+        failure: completed with the reason when another worker has failed.
     """
 
     def __init__(self, place: Place, token: str = "") -> None:
@@ -129,9 +129,9 @@ class Membership:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def join(self, port: int, timeout: float) -> list[str]:
-        """Meets the others and returns the addresses HOST:PORT of all; this worker's has the given port.
+        """Meets the others and returns the addresses HOST:PORT of all workers; `port` is this worker's.
 
-        Raises UserError if not all have come within `timeout` seconds.
+        Raises UserError if not all have arrived within `timeout` seconds.
         """
         end = time.monotonic() + timeout
         reader, self._writer = await self._connect(end)
@@ -176,7 +176,7 @@ class Membership:
             await asyncio.sleep(BEAT)
 
     async def leave(self, ended: str) -> None:
-        """Says that this worker has ended: "" if well, else what happened to it."""
+        """Reports that this worker has ended: "" if successful, else the failure."""
         for task in self._tasks:
             task.cancel()
         _write(self._writer, ended=ended)
@@ -196,7 +196,7 @@ def _write(writer: asyncio.StreamWriter, **message: Any) -> None:
 
 
 async def _read(reader: asyncio.StreamReader) -> dict[str, Any] | None:
-    """The next message; None if the connection is closed or silent, or says something else."""
+    """The next message; None if the connection is closed or silent, or sends anything else."""
     try:
         message = json_files.parse((await asyncio.wait_for(reader.readline(), SILENCE)).decode())
     except (OSError, ValueError, TimeoutError):

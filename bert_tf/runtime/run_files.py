@@ -1,4 +1,4 @@
-"""The JSON files of a run folder, whose values are checked as they are read."""
+"""The JSON files of a run folder; reading checks their values."""
 
 import os
 from collections.abc import Mapping
@@ -25,9 +25,9 @@ from bert_tf.runtime.settings import (
 )
 
 RUN, TASK, DETAILS = "run.json", "task.json", "eval_details.json"
-ANY_NUMBER: Kind[float] = Kind("a number", lambda value: isinstance(value, int | float))  # NaN too
+ANY_NUMBER: Kind[float] = Kind("a number", lambda value: isinstance(value, int | float))  # includes NaN
 SCORES = map_of(ANY_NUMBER, "numbers")
-Kinds = Mapping[str, Any]  # {name: a Kind, or Kinds of the object of that name}
+Kinds = Mapping[str, Any]  # {name: a Kind, or Kinds for the object with that name}
 FLAGS: Kinds = dict.fromkeys(
     ("task_name", "train_file", "data_dir", "text_columns", "label_column", "label_type", "init_checkpoint"), TEXT
 )
@@ -87,23 +87,23 @@ OF_SPLIT: Kinds = {
 
 
 def read_run(folder: files.StrPath) -> dict[str, Any]:
-    """run.json: how a run was made; {} without one that can be read."""
+    """run.json: how a run was made; {} if missing or unreadable."""
     return _read(folder, RUN, OF_RUN)
 
 
 def read_task(folder: files.StrPath) -> dict[str, Any]:
-    """task.json: the task and how its head answers, see `Checkpoint.answers`; {} without one that can be read."""
+    """task.json: the task and its head's output, see `Checkpoint.answers`; {} if missing or unreadable."""
     return _read(folder, TASK, OF_TASK)
 
 
 def check_task(values: Settings) -> None:
-    """Raises UserError for a value of task.json, or of labels.json, of another kind than runs have."""
+    """Raises UserError for a value of an unexpected kind in task.json or labels.json."""
     _check(values, OF_TASK)
     check_thresholds(values)
 
 
 def check_thresholds(values: Settings) -> None:
-    """Raises UserError unless there are as many thresholds as labels, or none."""
+    """Raises UserError unless there are as many thresholds as labels, or no thresholds."""
     labels, thresholds = values.get("labels"), values.get("thresholds")
     if labels and thresholds and len(labels) != len(thresholds):
         raise UserError(
@@ -112,7 +112,7 @@ def check_thresholds(values: Settings) -> None:
 
 
 def read_details(folder: files.StrPath) -> dict[str, Any]:
-    """eval_details.json: {split: tables}; {} without one that can be read."""
+    """eval_details.json: {split: tables}; {} if missing or unreadable."""
     details = _read(folder, DETAILS, {})
     for split in details:
         _check(details.inside(split), OF_SPLIT)
@@ -120,7 +120,7 @@ def read_details(folder: files.StrPath) -> dict[str, Any]:
 
 
 def _read(folder: files.StrPath, name: str, kinds: Kinds) -> Settings:
-    """The content of a file; UserError, with its place, for a value of another kind than runs have."""
+    """The content of a file; UserError, with the place, for a value of an unexpected kind."""
     path = os.path.join(folder, name)
     content = read_json(path)
     if not isinstance(content, dict | None):

@@ -1,4 +1,4 @@
-"""Settings in JSON files that others wrote: one reader that checks their types and ranges.
+"""Settings in third-party JSON files: one reader that checks types and ranges.
 
 Example:
     >>> values = Settings({"r": 4, "scale": {"alpha": "x"}}, "adapter.json")
@@ -17,7 +17,7 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.json_files import require_json
 
-MAX_WHOLE = 2**31 - 1  # int32, in which TensorFlow counts
+MAX_WHOLE = 2**31 - 1  # int32, used by TensorFlow for counting
 MAX_NUMBER = (2 - 2**-23) * 2.0**127  # the largest float32
 MAX_SHOWN = 60  # characters of a wrong value in an error
 
@@ -27,7 +27,7 @@ ValueOfKind = TypeVar("ValueOfKind", covariant=True)
 
 @dataclasses.dataclass(frozen=True)
 class Kind(Generic[ValueOfKind]):
-    """A kind of value: the end of the sentence "expected ...", and whether a value is of it."""
+    """A kind of value: the end of the sentence "expected ...", and a test for values."""
 
     expected: str
     holds: Callable[[Any], bool]
@@ -48,7 +48,7 @@ def whole(least: int = -MAX_WHOLE, most: int = MAX_WHOLE) -> Kind[int]:
 
 
 def number(least: float = -MAX_NUMBER, most: float = MAX_NUMBER, *, above: float | None = None) -> Kind[float]:
-    """A number in a range that float32 has; `above` is a limit that is not in the range itself."""
+    """A number in a range that float32 can represent; `above` is an exclusive lower limit."""
     limit = f" above {above:g}" if above is not None else f", {least:g} or more" if least > -MAX_NUMBER else ""
     limit += f"{' and' * bool(limit)} up to {most:g}" if most < MAX_NUMBER else ""
     return Kind(
@@ -58,7 +58,7 @@ def number(least: float = -MAX_NUMBER, most: float = MAX_NUMBER, *, above: float
 
 
 def is_number(value: Any) -> bool:
-    """Returns whether a value is a number that float32 has."""
+    """Returns whether a value is a number that float32 can represent."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_NUMBER
 
 
@@ -70,12 +70,12 @@ def one_of(*values: Value) -> Kind[Value]:
 
 
 def list_of(kind: Kind[Value], plural: str) -> Kind[list[Value]]:
-    """A list of values of a kind; plural: their name."""
+    """A list of values of one kind; plural: their name."""
     return Kind(f"a list of {plural}", lambda value: isinstance(value, list) and all(map(kind.holds, value)))
 
 
 def map_of(kind: Kind[Value], plural: str) -> Kind[dict[str, Value]]:
-    """An object all of whose values are of a kind; plural: their name."""
+    """An object with values of one kind; plural: their name."""
     return Kind(
         f"an object of {plural}", lambda value: isinstance(value, dict) and all(map(kind.holds, value.values()))
     )
@@ -94,7 +94,7 @@ def check(source: object, name: str, value: Any, kind: Kind[Value]) -> Value:
 
 
 class Settings(dict[str, Any]):
-    """An object in a file, with the file and the object's place in it for errors."""
+    """An object in a file, with file name and place for errors."""
 
     def __init__(self, values: Mapping[str, Any], source: object, place: str = "") -> None:
         super().__init__(values)
@@ -107,26 +107,26 @@ class Settings(dict[str, Any]):
     def value(self, name: str, kind: Kind[Value], default: None = None) -> Value | None: ...
 
     def value(self, name: str, kind: Kind[Value], default: Value | None = None) -> Value | None:
-        """A value, or the default if it is missing or null; UserError for one of another kind."""
+        """A value, or the default if it is missing or null; UserError for a different kind of value."""
         value = self.get(name)
         return default if value is None else check(self.source, self.place + name, value, kind)
 
     def inside(self, name: str) -> "Settings":
-        """The object of that name, empty if it is missing or null."""
+        """The object with this name, empty if it is missing or null."""
         return Settings(self.value(name, OBJECT, {}), self.source, f"{self.place}{name}.")
 
     def each(self, name: str) -> list["Settings"]:
-        """The objects in the list of that name."""
+        """The objects in the list with this name."""
         values = enumerate(self.value(name, OBJECTS, []))
         return [Settings(value, self.source, f"{self.place}{name}[{number}].") for number, value in values]
 
 
 def read_settings(path: files.StrPath) -> Settings:
-    """The object in a JSON file, empty if there is no file; UserError if the file has something else."""
+    """The object in a JSON file, empty if there is no file; UserError if the file contains anything else."""
     return Settings(require_json(path, "a JSON object; fetch it again") if files.exists(path) else {}, path)
 
 
 def shortened(value: Any) -> str:
-    """A value for an error, not too long."""
+    """A value for an error message, shortened if too long."""
     text = repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."

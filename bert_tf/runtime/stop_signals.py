@@ -1,10 +1,10 @@
-"""SIGTERM and Ctrl-C: an exception at once, or a request where work must first come to a point to resume from.
+"""SIGTERM and Ctrl-C: an immediate exception, or a request if work must first reach a point to resume from.
 
 Scripts and commands run in `raised`: a signal raises KeyboardInterrupt(number) in the main thread. Within `deferred` it
-is only noted, but in `undeferred` parts. A process that has not ended PATIENCE seconds after that exception, or that
-gets a signal again, ends at once, as if it were killed: files appear whole or not at all. It may be in a long call of a
-library, such as XLA's compiler: Python runs signal handlers between its own instructions only, and the compiler has no
-way to be told to stop.
+is only recorded, except in `undeferred` parts. If a process has not ended PATIENCE seconds after that exception, or
+gets another signal, it ends immediately, as if killed: files appear whole or not at all. It may be in a long library
+call such as XLA's compiler: Python runs signal handlers only between its own instructions, and the compiler cannot be
+told to stop.
 """
 
 import contextlib
@@ -18,9 +18,9 @@ from types import FrameType
 
 NUMBERS = (signal.SIGTERM, signal.SIGINT)
 PATIENCE = 5.0  # seconds
-AGAIN = 0.3  # seconds from which on a signal is another one: `timeout`, for one, sends each twice
+AGAIN = 0.3  # seconds after which a signal counts as a new one: `timeout`, for example, sends each twice
 POLL = 0.2  # seconds
-SILENCE = 1.0  # seconds after which somebody who waits is told what for
+SILENCE = 1.0  # seconds after which a waiting user gets a message
 
 _requests: list[list[int]] = []  # the list of the outermost `deferred`, if there is one
 _undeferred: list[bool] = []  # not empty within `undeferred`
@@ -29,9 +29,9 @@ _watches: list[threading.Thread] = []  # the thread that watches, if there is on
 
 @contextlib.contextmanager
 def raised(program: str) -> Iterator[None]:
-    """Within, stop signals raise KeyboardInterrupt in the main thread; `program` begins what a forced end says.
+    """Inside, stop signals raise KeyboardInterrupt in the main thread; `program` begins the message of a forced end.
 
-    Does nothing in another thread. SIGINT stays ignored where it is, as in background jobs of shells.
+    Does nothing in other threads. SIGINT stays ignored if it already is, as in background jobs of shells.
     """
     if threading.current_thread() is not threading.main_thread() or _watches:
         yield
@@ -40,16 +40,16 @@ def raised(program: str) -> Iterator[None]:
         with _handled(), _watched(program):
             yield
     finally:
-        # Python notes a KeyboardInterrupt that passes through source that it executes, such as that of a dataclass, and
-        # `python -m` then dies of SIGINT instead of exiting with a code; executing anything resets the note.
+        # Python records a KeyboardInterrupt that passes through executed source, such as a dataclass's, and `python -m`
+        # then dies of SIGINT instead of exiting with a code; executing anything resets the record.
         exec("")  # noqa: S102
 
 
 @contextlib.contextmanager
 def deferred() -> Iterator[Sequence[int]]:
-    """Yields a list that receives the numbers of stop signals; what it holds at the end is raised there.
+    """Yields a list that receives the numbers of stop signals; raises the first one at the end.
 
-    In a program that does not run in `raised` a second signal is raised within.
+    Outside `raised`, a second signal is raised immediately.
     """
     if _requests:
         yield _requests[0]
@@ -67,7 +67,7 @@ def deferred() -> Iterator[Sequence[int]]:
 
 @contextlib.contextmanager
 def undeferred() -> Iterator[None]:
-    """Within `deferred`, a part that leaves nothing to save: raises the signal that was noted, or one that arrives."""
+    """Within `deferred`, a part with nothing to save: raises the recorded signal, or one that arrives."""
     _undeferred.append(True)
     try:
         if requested():
@@ -78,9 +78,9 @@ def undeferred() -> Iterator[None]:
 
 
 def reclaim() -> None:
-    """Gives the signals back to those that Python knows, after a library has taken them, as TensorFlow's cluster does.
+    """Restores Python's signal handlers after a library has replaced them, as TensorFlow's cluster does.
 
-    Such a library notes SIGTERM and nobody else hears of it. Does nothing in another thread.
+    Such a library keeps SIGTERM to itself. Does nothing in other threads.
     """
     if threading.current_thread() is threading.main_thread():
         for number in NUMBERS:
@@ -88,7 +88,7 @@ def reclaim() -> None:
 
 
 def requested() -> Sequence[int]:
-    """The signals that the current `deferred` has received; () outside of it."""
+    """The signals received by the current `deferred`; () outside of it."""
     return _requests[0] if _requests else ()
 
 
@@ -102,7 +102,7 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def _handled() -> Iterator[None]:
-    """Lets `_on_signal` have the signals, in the main thread."""
+    """Installs `_on_signal` as signal handler, in the main thread."""
     previous = {}
     if threading.current_thread() is threading.main_thread():
         handlers = {number: signal.getsignal(number) for number in NUMBERS}
@@ -118,7 +118,7 @@ def _handled() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _watched(program: str) -> Iterator[None]:
-    """A thread learns of signals too, which the main thread does not while it is in a call of a library."""
+    """Starts a thread that sees signals too: the main thread does not during library calls."""
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
@@ -133,7 +133,7 @@ def _watched(program: str) -> Iterator[None]:
 
 
 def _watch(signals: socket.socket, program: str) -> None:
-    """Ends the process on a repeated signal, or when PATIENCE is over; returns when the other end is closed."""
+    """Ends the process on a repeated signal, or after PATIENCE; returns when the other end is closed."""
     seen: dict[int, float] = {}
     waiting_since, is_announced = 0.0, False
     with signals:
@@ -146,11 +146,11 @@ def _watch(signals: socket.socket, program: str) -> None:
                 return
             now = time.monotonic()
             for number in numbers or ():
-                if number in NUMBERS and signal.getsignal(number) is _on_signal:  # else somebody else handles it
+                if number in NUMBERS and signal.getsignal(number) is _on_signal:  # otherwise another handler's job
                     if now - seen.setdefault(number, now) > AGAIN:
                         _end(program, number)
                     waiting_since = waiting_since or now
-            if _requests and not _undeferred:  # this work is not hurried
+            if _requests and not _undeferred:  # deferred work gets the time it needs
                 waiting_since = now if seen else 0.0
                 if seen and now - min(seen.values()) > SILENCE and not is_announced:
                     is_announced = _say(

@@ -1,6 +1,6 @@
-"""Stopping a computation that nobody waits for any more.
+"""Stops a computation when nobody waits for it any more.
 
-Functions of TensorFlow end at their next operation, other engines at their next block of rows.
+TensorFlow functions end at their next operation, other engines at their next block of rows.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from typing import Any
 
 from bert_tf.runtime.lazy import module, tf
 
-cancellation = module("tensorflow.python.eager.cancellation")  # TensorFlow has no public one
+cancellation = module("tensorflow.python.eager.cancellation")  # TensorFlow has no public API for it
 _current: contextvars.ContextVar["Stop | None"] = contextvars.ContextVar("stop", default=None)
 
 
@@ -21,7 +21,7 @@ class Stopped(Exception):
 
 
 class Stop:
-    """Stops what is computed within `applies`, in its thread and in those of functions that are `inherited`."""
+    """Stops computations within `applies`, in its thread and in the threads of `inherited` functions."""
 
     def __init__(self) -> None:
         self._is_set, self._managers, self._lock = False, list[Any](), threading.Lock()
@@ -32,7 +32,7 @@ class Stop:
         return self._is_set
 
     def set(self) -> None:
-        """Stops it; may be called in any thread, and again."""
+        """Stops it; may be called from any thread, and repeatedly."""
         with self._lock:
             self._is_set, managers = True, list(self._managers)
         for manager in managers:
@@ -66,20 +66,20 @@ class Stop:
 
 
 def _has_tensorflow() -> bool:
-    """Returns whether TensorFlow is loaded: whole, as another thread may be importing it, which this one may not."""
+    """Returns whether TensorFlow is completely loaded: another thread may still be importing it."""
     found = sys.modules.get("tensorflow")
     return found is not None and not getattr(found.__spec__, "_initializing", False)
 
 
 def check() -> None:
-    """Raises Stopped if the computation that this is called in was stopped."""
+    """Raises Stopped if the current computation was stopped."""
     stop = _current.get()
     if stop is not None and stop.is_set:
         raise Stopped
 
 
 def inherited(function: Callable) -> Callable:
-    """The function, for other threads, stopped by what stops this one."""
+    """Wraps a function for other threads, so that it stops with the current computation."""
     stop = _current.get()
     if stop is None:
         return function

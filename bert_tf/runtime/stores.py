@@ -1,4 +1,4 @@
-"""Stores that TensorFlow knows by the scheme of a path (gs://, s3://, hdfs://): `tf.io.gfile` with Python's errors."""
+"""Stores supported by TensorFlow, by path scheme (gs://, s3://, hdfs://): `tf.io.gfile` with Python's errors."""
 
 import contextlib
 import errno
@@ -20,7 +20,7 @@ CHUNK = 1 << 20  # bytes
 
 
 class RemoteError(OSError, UserError):
-    """A store refused a path, or cannot be reached: an OSError whose message is a sentence for the user."""
+    """A store rejected a path, or cannot be reached: an OSError with a message for the user."""
 
     def __init__(self, code: int, reason: str, path: str, advice: str) -> None:
         super().__init__(code, reason, path)
@@ -48,7 +48,7 @@ def gfile() -> Any:
 
 @contextlib.contextmanager
 def errors_of(path: StrPath) -> Iterator[None]:
-    """Turns TensorFlow's errors about a path of a store into OSErrors."""
+    """Turns TensorFlow's errors about a path in a store into OSErrors."""
     path = os.fspath(path)
     errors = _tensorflow_errors(path)
     try:
@@ -70,12 +70,12 @@ def _short(error: Exception) -> str:
 
 
 def _tensorflow_errors(path: str) -> Any:
-    """The module with TensorFlow's errors, once it is certain that there is a file system for the path."""
+    """The module with TensorFlow's errors, after checking that there is a file system for the path."""
     stores = gfile()
     match = SCHEME.match(path)
     scheme = match[1] if match else "file"
     if scheme not in stores.get_registered_schemes():
-        with contextlib.suppress(Exception):  # of any type, where it was built for another TensorFlow
+        with contextlib.suppress(Exception):  # of any type, if it was built for another TensorFlow
             import tensorflow_io  # noqa: F401, it registers s3, az, hdfs and others
         if scheme not in stores.get_registered_schemes():
             reason = f"TensorFlow has no file system for {scheme}:// here"
@@ -88,12 +88,12 @@ def _tensorflow_errors(path: str) -> Any:
 
 
 def open_binary(path: StrPath) -> IO[bytes]:
-    """Opens a file of a store for reading bytes, on demand."""
+    """Opens a file in a store for reading bytes, on demand."""
     return io.BufferedReader(_StoreReader(os.fspath(path)), CHUNK)
 
 
 class _StoreReader(io.RawIOBase):
-    """A file of a store, for Python's buffers."""
+    """A file in a store, for Python's buffers."""
 
     def __init__(self, path: str) -> None:
         super().__init__()

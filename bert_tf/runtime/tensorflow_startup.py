@@ -1,7 +1,7 @@
 """Starts TensorFlow without the messages about GPUs that it prints on machines without one.
 
 Library code calls `ensure_started()` before it uses TensorFlow. Scripts and commands call `silence()` first: their
-TensorFlow starts without Keras, too.
+TensorFlow also starts without Keras.
 """
 
 import contextlib
@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from bert_tf.errors import UserError
 from bert_tf.runtime import backend, keras_import, notebook
 
-# What `import tensorflow` imports of Keras at its end, to register its optimizers for `tf.saved_model.load`: a third of
-# the time. No SavedModel of this package has one, and what needs Keras imports it.
+# The part of Keras that `import tensorflow` imports, to register optimizers for `tf.saved_model.load`: a third of the
+# time. No SavedModel of this package has one, and code that needs Keras imports it.
 PART_OF_KERAS = "keras.src.optimizers"
 
-# What `import keras` imports if it is installed, for plots and wrappers that nothing here uses: most of its time.
+# Imported by `import keras` if installed, for plots and wrappers that are not used here: most of its time.
 EXTRAS_OF_KERAS = ("matplotlib", "sklearn")
 
 _process = {"is_silenced": False, "is_started": False, "has_tf32": False}
@@ -33,19 +33,19 @@ def silence() -> None:
 
 
 def allow_tf32() -> None:
-    """Lets `ensure_started` leave products of float32 on GPUs to TF32."""
+    """Lets `ensure_started` keep TF32 for float32 products on GPUs."""
     _process["has_tf32"] = True
 
 
 def ensure_started() -> None:
-    """Imports TensorFlow without its messages, unless this process has; TF_CPP_MIN_LOG_LEVEL=0 shows them.
+    """Imports TensorFlow without its messages, unless already imported; TF_CPP_MIN_LOG_LEVEL=0 shows them.
 
-    In scripts and commands (`silence`) it is `start_tensorflow`. GPUs then multiply float32 in float32, unless
-    `allow_tf32` was called; TensorFlow's default is TF32, of 10 bits.
+    In scripts and commands (`silence`) it calls `start_tensorflow`. GPUs then multiply float32 in float32, unless
+    `allow_tf32` was called; TensorFlow's default is TF32 with 10 bits.
     """
     if not _process["is_silenced"]:
         if notebook.is_notebook():
-            warnings.filterwarnings("ignore", "IProgress not found")  # of huggingface_hub's tqdm, without ipywidgets
+            warnings.filterwarnings("ignore", "IProgress not found")  # from huggingface_hub's tqdm, without ipywidgets
         if "tensorflow" not in sys.modules:
             check_installed()
             with no_messages():
@@ -57,9 +57,9 @@ def ensure_started() -> None:
 
 
 def start_tensorflow() -> None:
-    """Imports TensorFlow without Keras; what it prints to standard error meanwhile is shown only if that fails.
+    """Imports TensorFlow without Keras; shows its output on standard error only if that fails.
 
-    If Keras is imported later, it is without EXTRAS_OF_KERAS. Call it before importing modules that need TensorFlow.
+    A later import of Keras omits EXTRAS_OF_KERAS. Call it before importing modules that need TensorFlow.
     TF_CPP_MIN_LOG_LEVEL=0 shows everything.
     """
     check_installed()
@@ -73,7 +73,7 @@ def start_tensorflow() -> None:
 
 
 def _open_library() -> None:
-    """Loads TensorFlow's C++ library, on Linux: `import` would block all other threads for a second or more."""
+    """Loads TensorFlow's C++ library on Linux: `import` would block all other threads for a second or more."""
     package = importlib.util.find_spec("tensorflow")
     paths = glob.glob(os.path.join(os.path.dirname(str(package and package.origin)), "libtensorflow_cc.so.*"))
     if "tensorflow" not in sys.modules and sys.platform == "linux" and paths:
@@ -96,7 +96,7 @@ def check_installed() -> None:
 
 @contextlib.contextmanager
 def no_messages() -> Iterator[None]:
-    """Shows what the process prints to standard error while the block runs, C++ too, only if the block fails.
+    """Shows output on standard error from inside the block, C++ included, only if the block fails.
 
     TF_CPP_MIN_LOG_LEVEL=0 shows everything.
     """
@@ -126,7 +126,7 @@ def no_messages_if_silenced() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def quiet_log() -> Iterator[None]:
-    """Shows only errors of TensorFlow's and absl's loggers while the block runs, as in programs that silence nothing.
+    """Shows only errors of TensorFlow's and absl's loggers while the block runs, also without `silence`.
 
     `tf.saved_model.save` says "Assets written to" a temporary folder.
     """
@@ -143,7 +143,7 @@ def quiet_log() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without(*modules: str) -> Iterator[None]:
-    """Makes the import of modules that are not loaded yet fail, as if they were not installed."""
+    """Makes imports of modules that are not loaded yet fail, as if these were not installed."""
     missing = [module for module in modules if module not in sys.modules]
     sys.modules.update(dict.fromkeys(missing))  # type: ignore[arg-type]
     try:

@@ -1,4 +1,4 @@
-r"""Lines in the words of whoever started the work; control characters of labels and texts are shown as \x1b."""
+r"""Prints lines with flags in the caller's notation, and control characters of labels and texts as \x1b."""
 
 import contextvars
 import io
@@ -10,17 +10,17 @@ CONTROLS = (*range(0x20), *range(0x7F, 0xA0))  # C0, DEL and C1
 SHOWN = {code: f"\\x{code:02x}" for code in CONTROLS if chr(code) not in "\n\t"}
 
 
-# Changes texts that name flags.
+# Rewrites texts that name flags.
 said: contextvars.ContextVar[Callable[[str], str]] = contextvars.ContextVar("said", default=str)
 
 
 def say(text: str) -> None:
-    """Prints a line that may name flags, as whoever started the work writes them: on a command line or in Python."""
+    """Prints a line; flags in it are written as on the command line or as in Python, depending on the caller."""
     print(said.get()(text), flush=True)
 
 
 def printable(text: str) -> str:
-    r"""The text with \x1b and the like for control characters other than ends of lines and tabs."""
+    r"""The text with \x1b and the like for control characters other than line ends and tabs."""
     return text.translate(SHOWN)
 
 
@@ -30,7 +30,7 @@ class _Terminal(io.TextIOWrapper):
 
 
 class Formatter(logging.Formatter):
-    """Formats records of a log so that they can be printed."""
+    """Formats log records so that they can be printed."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See `printable`."""
@@ -38,9 +38,9 @@ class Formatter(logging.Formatter):
 
 
 def protect() -> None:
-    """Lets nothing but text reach standard output from here on, where that is a terminal.
+    """From here on, lets only text reach standard output if that is a terminal.
 
-    Names of files that are not UTF-8 are shown there, and in a pipe or a file, as Python writes them.
+    File names that are not UTF-8 are shown escaped, also in a pipe or a file.
     """
     stream = sys.stdout
     if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() == "utf-8":

@@ -1,4 +1,4 @@
-"""Options of XLA for accelerators, and its cache of compiled programs; without TensorFlow."""
+"""XLA options for accelerators, and its cache of compiled programs; without TensorFlow."""
 
 import os
 import sys
@@ -8,21 +8,21 @@ from bert_tf.runtime import accelerators, files
 
 FLAGS, ROUNDING = "XLA_FLAGS", "--xla_allow_excess_precision"
 BRIDGE_FLAGS, CACHE = "TF_XLA_FLAGS", "--tf_xla_persistent_cache_directory"
-CACHED_DEVICES = "--tf_xla_persistent_cache_device_types=XLA_GPU_JIT,GPU"  # XLA on CPUs compiles for the one machine
+CACHED_DEVICES = "--tf_xla_persistent_cache_device_types=XLA_GPU_JIT,GPU"  # XLA on CPUs compiles for one machine only
 DEFAULT_CACHE, NO_CACHE = "auto", "none"
 
 
 def set_up(cache: str = DEFAULT_CACHE) -> None:
-    """Lets XLA round as the model says, and keep what it compiles for GPUs for later processes; before TensorFlow.
+    """Makes XLA round as specified in the model, and cache programs compiled for GPUs; call before TensorFlow.
 
-    By default XLA may leave out roundings to bfloat16, and then keeps float32 between kernels, which moves more bytes.
+    By default XLA may omit rounding to bfloat16 and keep float32 between kernels, which moves more bytes.
     Does nothing if there is no accelerator, and in a process that has imported TensorFlow.
-    What the variables XLA_FLAGS and TF_XLA_FLAGS say stays.
+    Existing settings in XLA_FLAGS and TF_XLA_FLAGS are kept.
 
     cache: a folder; "auto": one in the user's cache; "none": nothing is kept.
 
     Raises:
-        UserError: the folder cannot be made, or its name has a space, at which TensorFlow would cut it.
+        UserError: the folder cannot be created, or its name has a space, where TensorFlow would split it.
     """
     if "tensorflow" in sys.modules or not accelerators.are_there():
         return
@@ -47,7 +47,7 @@ def _add(variable: str, flags: str) -> None:
 
 
 def _problem_of(folder: str) -> str:
-    """Reason why nothing can be written into a folder, which is made if need be; "" if it can."""
+    """Why a folder (created if missing) is not writable; "" if it is."""
     if files.is_remote(folder):
         return "it is in a store, not on this machine"
     try:

@@ -1,6 +1,6 @@
-"""Tokens that are recognized in texts, as Hugging Face's `tokenizers` does, in the graph: the texts between them.
+"""Splits texts at added tokens in the TensorFlow graph, like Hugging Face's `tokenizers`.
 
-B texts, P parts of all texts (added tokens and what is between them), N tokens of all texts.
+B texts, P parts of all texts (added tokens and the text between them), N tokens of all texts.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from bert_tf.text.wordpiece import as_single_node, character_offsets, when_any
 
 ORDINARY = -1  # id of a part that is not an added token
 NO_TOKEN = np.int64(-1)
-FOR_NUL = "\x01"  # in the place of U+0000, which would end a text, while it is cut
-BUCKETS = 2**62  # of the hash by which tokens are found
+FOR_NUL = "\x01"  # replaces U+0000, which would end a text, while it is split
+BUCKETS = 2**62  # of the hash used to find tokens
 
 
 class Parts(NamedTuple):
-    """The parts of a batch: texts [P], the row splits of the batch [B + 1], where each begins and ends in bytes [P].
+    """The parts of a batch: texts [P], row splits of the batch [B + 1], begin and end of each in bytes [P].
 
-    ids: of added tokens, int32 [P], ORDINARY for others.
+    ids: ids of added tokens, int32 [P]; ORDINARY for other parts.
     """
 
     texts: tf.Tensor
@@ -37,13 +37,13 @@ class Parts(NamedTuple):
     ids: tf.Tensor
 
     def ordinary(self) -> tf.Tensor:
-        """The texts without those that are added tokens, which are empty: string [P]."""
+        """The parts, with added tokens replaced by empty strings: string [P]."""
         return tf.where(tf.equal(self.ids, ORDINARY), self.texts, "")
 
     def joined(self, tokens: tf.RaggedTensor, *offsets: tf.Tensor) -> tuple[tf.RaggedTensor, list[tf.Tensor]]:
-        """Tokens of the ordinary parts [P, (tokens)], and their starts and ends there [N] -> those of the batch.
+        """Tokens of the ordinary parts [P, (tokens)] and their offsets there [N] -> tokens and offsets of the batch.
 
-        Without `tf.concat` of ragged tensors, whose assertion is state to a saved iterator.
+        Avoids `tf.concat` of ragged tensors: its assertion becomes state in a saved iterator.
         """
         is_added = tf.not_equal(self.ids, ORDINARY)
         splits = tokens.row_splits + tf.concat([[0], tf.cumsum(tf.cast(is_added, tf.int64))], 0)
@@ -62,12 +62,12 @@ class Parts(NamedTuple):
 
 
 class AddedTokenSplit:
-    """Cuts texts at added tokens. `characters.split_at_added_tokens` is the same in plain Python.
+    """Splits texts at added tokens; `characters.split_at_added_tokens` does the same in plain Python.
 
     Args:
-        tokens: the tokens, none of them twice; all are found in the texts as these are.
-        ids: of these tokens.
-        without_ideographs: whether an ideograph is not a character of a word.
+        tokens: the tokens, without duplicates; all are matched in the texts as passed.
+        ids: their ids.
+        without_ideographs: whether ideographs are not word characters.
     """
 
     def __init__(self, tokens: Sequence[AddedToken], ids: Sequence[int], *, without_ideographs: bool = False) -> None:
@@ -91,7 +91,7 @@ class AddedTokenSplit:
             self._node = as_single_node(self._split)
 
     def __call__(self, texts: tf.Tensor) -> Parts:
-        """texts: string [B] -> their parts; one each if no text has a token."""
+        """texts: string [B] -> their parts; one part per text if none contains a token."""
         has_token = tf.strings.regex_full_match(texts, rf"\C*(?:{self._pattern})\C*")
         sizes = tf.cast(tf.strings.length(texts), tf.int64)
         whole = (
@@ -118,7 +118,7 @@ class AddedTokenSplit:
             ),
             lambda: flat,
         )
-        token = self._find(flat)  # [P], its place among the tokens or -1
+        token = self._find(flat)  # [P], index in the tokens or -1
         inside = tf.concat([[False], tf.equal(row[1:], row[:-1])], 0)[: tf.size(row)]  # not the first of its text
         if self._word:
             token = tf.where(self._flag(self._single, token) & self._is_in_word(flat, inside), NO_TOKEN, token)
@@ -129,7 +129,7 @@ class AddedTokenSplit:
         return flat, splits, begin, end, ids
 
     def _find(self, parts: tf.Tensor) -> tf.Tensor:
-        """The place of each part among the tokens, int64 [P]; -1 for none."""
+        """The index of each part in the tokens, int64 [P]; -1 if it is not a token."""
         if self._has_space:
             parts = tf.strings.regex_replace(parts, f"[{SPACES}]", " ")
         place = tf.searchsorted(self._hashes, tf.strings.to_hash_bucket_fast(parts, BUCKETS), out_type=tf.int64)
@@ -141,7 +141,7 @@ class AddedTokenSplit:
         return (token >= 0) & tf.gather(flags, tf.maximum(token, 0))
 
     def _is_in_word(self, parts: tf.Tensor, inside: tf.Tensor) -> tf.Tensor:
-        """Which parts touch a character of a word, bool [P]."""
+        """Which parts touch a word character, bool [P]."""
         ends_with = tf.strings.regex_full_match(parts, rf"\C*[{self._word}]")
         starts_with = tf.strings.regex_full_match(parts, rf"[{self._word}]\C*")
         return (inside & shift(ends_with, 1)) | shift(inside & starts_with, -1)
@@ -149,7 +149,7 @@ class AddedTokenSplit:
     def _stripped(
         self, parts: tf.Tensor, begin: tf.Tensor, end: tf.Tensor, token: tf.Tensor, inside: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Gives white space around tokens to those that take it: first to the token before it."""
+        """Moves white space around tokens into the tokens that strip it, first into the token before it."""
         is_ordinary = token < 0
         after = is_ordinary & inside & shift(self._flag(self._rstrip, token), 1)
         before = is_ordinary & shift(inside & self._flag(self._lstrip, token), -1)
@@ -164,7 +164,7 @@ class AddedTokenSplit:
 def _merged(
     parts: tf.Tensor, splits: tf.Tensor, begin: tf.Tensor, end: tf.Tensor, token: tf.Tensor, inside: tf.Tensor
 ) -> tuple[tf.Tensor, ...]:
-    """Makes one part of ordinary ones that follow each other in a text."""
+    """Merges consecutive ordinary parts of a text."""
     is_ordinary = token < 0
     is_first = ~(inside & is_ordinary & shift(is_ordinary, 1))
     counts = tf.cumsum(tf.cast(is_first, tf.int64))
@@ -177,9 +177,9 @@ def _merged(
 
 
 class AddedTokenSplitter:
-    """A splitter of texts, with the methods of ExactWordpiece, that recognizes added tokens.
+    """A text splitter with the methods of ExactWordpiece that recognizes added tokens.
 
-    splitter: splits what is between them.
+    splitter: splits the text between them.
     """
 
     def __init__(self, splitter: Any, tokens: Sequence[AddedToken], ids: Sequence[int]) -> None:

@@ -1,11 +1,11 @@
-"""Strings to ids of byte-level BPE and back, as TensorFlow ops, exactly as `tokenizers` does (GPT-2, RoBERTa).
+"""Byte-level BPE (GPT-2, RoBERTa) as TensorFlow ops: strings to ids and back, exactly as `tokenizers` does it.
 
 B texts, C characters of a batch, W words of a batch, U different words, N tokens of them, M merges.
 
-Neither TensorFlow nor tensorflow-text has BPE. Here a batch is cut into words by classes of characters (`_starts`), as
-the regular expression of GPT-2 cuts it, which depends on three neighbouring characters only. A word that is a token and
-that the merges make of its bytes is looked up; the other different words are merged all at once, in as many rounds as
-the one that needs most (`_merge`).
+Neither TensorFlow nor tensorflow-text has BPE. Here a batch is split into words by character classes (`_starts`) like
+GPT-2's regular expression, which depends on three neighboring characters only. A word is looked up if it is a token
+that the merges build from its bytes; the other distinct words are merged all at once, in as many rounds as the slowest
+of them needs (`_merge`).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.vocabulary import SubwordVocabulary
 from bert_tf.text.wordpiece import as_single_node, character_offsets, flat_bytes
 
-NEVER = np.iinfo(np.int32).max  # rank of a pair that no merge has
-BUCKETS = 2**62  # of the hash by which words are found; a collision costs time only
+NEVER = np.iinfo(np.int32).max  # rank of a pair without a merge
+BUCKETS = 2**62  # of the hash used to find words; a collision only costs time
 
 
 class ByteBpeTokenizer(Tokenizer):
-    """A Tokenizer of byte-level BPE; see `byte_level`. Every text can be written: there are no unknown characters.
+    """A byte-level BPE Tokenizer; see `byte_level`. It can encode every text: there are no unknown characters.
 
-    A space belongs to the word after it, so the first word of a text is another token than the same word inside of it.
+    A space belongs to the word after it, so the first word of a text is a different token from the same word inside.
     """
 
     separators = 2
@@ -53,19 +53,19 @@ class ByteBpeTokenizer(Tokenizer):
         return ByteBpe(self.vocabulary)
 
     def _with_normalized(self, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
-        return AddedTokenSplitter(self._splitter, tokens, ids)  # normal texts are the texts
+        return AddedTokenSplitter(self._splitter, tokens, ids)  # texts are not normalized
 
     def _continuations(self) -> np.ndarray:
         return np.array([not token.startswith("Ġ") for token in self.vocabulary])
 
     def inside_text(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """As Tokenizer; with a space before each text that is not empty."""
+        """See Tokenizer; adds a space before each text that is not empty."""
         return self(tf.where(tf.equal(texts, ""), "", tf.strings.join([" ", texts])))
 
     def continues_word(self, ids: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-        """As Tokenizer: letters and digits continue those that they touch, and parts of a character the part before.
+        """See Tokenizer: letters and digits continue those that they touch, and partial characters the part before.
 
-        A word after the token of the blank before it continues it.
+        A word continues the token of the space before it.
         """
         contents = [byte_level.token_bytes(token) for token in self.vocabulary]
         is_part = tf.gather(tf.constant([bool(c) and 0x80 <= c[0] < 0xC0 for c in contents]), ids)
@@ -84,7 +84,7 @@ class ByteBpeTokenizer(Tokenizer):
 
 
 class BertByteBpeTokenizer(ByteBpeTokenizer):
-    """A ByteBpeTokenizer of normal texts (NFC) with the special tokens and rows of BERT, as ModernBERT has it."""
+    """A ByteBpeTokenizer of NFC-normalized texts with BERT's special tokens and sequence layout, as in ModernBERT."""
 
     separators = 1
 
@@ -96,7 +96,7 @@ class BertByteBpeTokenizer(ByteBpeTokenizer):
 
 
 class Normalizing:
-    """A splitter of texts in the normalization form C, with the methods of another one."""
+    """Wraps a text splitter: normalizes texts (NFC) first."""
 
     def __init__(self, splitter: Any) -> None:
         self.splitter = splitter
@@ -109,7 +109,7 @@ class Normalizing:
     def tokenize_with_offsets(
         self, texts: tf.Tensor, *, in_characters: bool
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """texts: string [B] -> ids (int32), starts, ends (int64) in the texts as they were: ragged [B, (tokens)]."""
+        """texts: string [B] -> ids (int32), starts, ends (int64) in the original texts: ragged [B, (tokens)]."""
         normal, places = tf_text.normalize_utf8_with_offsets_map(texts, "NFC")
         ids, starts, ends = self.splitter.tokenize_with_offsets(normal, in_characters=False)
         splits = ids.row_splits + tf.range(tf.size(ids.row_splits, tf.int64))  # a 0 in every row: the kernel needs one
@@ -151,7 +151,7 @@ class ByteBpe:
             self._find_words(contents)
 
     def _find_words(self, contents: list[bytes]) -> None:
-        """Finds the tokens that merges make of their own bytes: words that need no merging when they occur."""
+        """Finds the tokens that merges build from their own bytes: words that need no merging when they occur."""
         strings = tf.constant(contents)  # [V]
         tokens, _ = self._merge(strings)
         whole = (tokens.row_lengths() == 1).numpy()
@@ -189,15 +189,15 @@ class ByteBpe:
         return ids, ids.with_values(starts), ids.with_values(ends)
 
     def _split(self, texts: tf.Tensor, points: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
-        """Code points -> ids [B, (tokens)], and the first and last byte of each among those of all characters."""
+        """Code points -> ids [B, (tokens)], and the first and last byte of each, counted over all characters."""
         starts = self._starts(points)  # [C]
         counts = tf.cumsum(tf.cast(starts, tf.int64))
         number = tf.reduce_sum(tf.cast(starts, tf.int64))
         words = from_row_numbers(points.values, counts - 1, number)
         different, index = tf.unique(tf.strings.unicode_encode(words, "UTF-8"))
         tokens, begins, ends = self._tokens_of(different)
-        chosen = ragged_rows(tokens.row_splits, index)  # of each word the indices of its tokens: [W, (tokens)]
-        splits = tf.gather(tf.concat([[0], counts], 0), points.row_splits)  # of texts, in words
+        chosen = ragged_rows(tokens.row_splits, index)  # indices of the tokens of each word: [W, (tokens)]
+        splits = tf.gather(tf.concat([[0], counts], 0), points.row_splits)  # texts, in words
         splits = tf.gather(chosen.row_splits, splits)
         if texts.shape[0] is not None:
             splits = tf.ensure_shape(splits, [texts.shape[0] + 1])
@@ -207,9 +207,9 @@ class ByteBpe:
         return ids, base + tf.gather(begins, chosen.values), base + tf.gather(ends, chosen.values) - 1
 
     def _starts(self, points: tf.RaggedTensor) -> tf.Tensor:
-        r"""Which characters begin a word, bool [C], where the regular expression of GPT-2 cuts a text.
+        r"""Which characters begin a word, bool [C], according to GPT-2's regular expression.
 
-        It is 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+        's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
         """
         x = points.values
         text = row_numbers(points)
@@ -230,7 +230,7 @@ class ByteBpe:
         return (begins & ~shift(length > 0, 1) & ~tf.equal(shift(length, 2), 3)) | (length > 0) | after | ~inside
 
     def _contractions(self, x: tf.Tensor, before: tf.Tensor, kind_before: tf.Tensor, followed: tf.Tensor) -> tf.Tensor:
-        """Characters of 's, 't, 're, 've, 'm, 'll or 'd where one begins, never after a mark or " ": int32 [C]."""
+        """Length of 's, 't, 're, 've, 'm, 'll or 'd where one begins, never after punctuation or " ": int32 [C]."""
         first = tf.where(followed, shift(x, -1), -1)
         second = tf.where(followed & shift(followed, -1), shift(x, -2), -1)
         may_begin = tf.equal(x, ord("'")) & ~tf.equal(kind_before, OTHER) & ~tf.equal(before, ord(" "))
@@ -241,7 +241,7 @@ class ByteBpe:
         return tf.where(may_begin & of_two, 2, tf.where(may_begin & of_three, 3, 0))
 
     def _tokens_of(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
-        """Different words [U] -> ids [U, (tokens)], and the first byte of each token and the one after it: [N]."""
+        """Distinct words [U] -> ids [U, (tokens)], and the first byte of each token and the byte after it: [N]."""
         place = tf.searchsorted(self._hashes, tf.strings.to_hash_bucket_fast(words, BUCKETS))
         place = tf.minimum(place, tf.size(self._hashes) - 1)
         is_whole = tf.equal(tf.gather(self._words, place), words)
@@ -266,7 +266,7 @@ class ByteBpe:
     def _merge(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Words [U] -> ids [U, (tokens)], and the first byte of each token, int64 [N].
 
-        In each round every word has its pair of lowest rank joined wherever it occurs, from left to right.
+        Each round joins the lowest-ranked pair of every word wherever it occurs, from left to right.
         """
         text_bytes, base = flat_bytes(words)
         count, sizes = tf.size(words), tf.strings.length(words)
@@ -292,7 +292,7 @@ class ByteBpe:
         return from_row_numbers(ids, word, count), begin
 
     def _pairs(self, ids: tf.Tensor, word: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Of each token with the one after it in its word: the rank of their merge, NEVER if none, and its product."""
+        """For each token and the next one in its word: the rank of their merge (NEVER if none), and its product."""
         second = shift(ids, -1)
         key = tf.cast(ids, tf.int64) * self._size + tf.cast(second, tf.int64)
         place = tf.minimum(tf.searchsorted(self._keys, key), tf.size(self._keys) - 1)
@@ -302,7 +302,7 @@ class ByteBpe:
 
 
 def _merge_table(merges: list[tuple[str, str]], ids: dict[str, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Keys (int64, sorted), ranks and products (int32) of merges; of a pair that is there twice the last."""
+    """Keys (int64, sorted), ranks and products (int32) of merges; the last one counts for repeated pairs."""
     table = {}
     for rank, (first, second) in enumerate(merges):
         unknown = next((token for token in (first, second, first + second) if token not in ids), None)

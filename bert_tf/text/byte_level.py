@@ -1,7 +1,7 @@
-"""Byte-level BPE as in GPT-2 and RoBERTa: its alphabet, its merges, and how a text is cut into words. No TensorFlow.
+"""Byte-level BPE as in GPT-2 and RoBERTa: its alphabet, its merges, its word splitting. No TensorFlow.
 
-A text is cut into words, each with the space before it; the bytes of a word are joined to tokens by the merges, the one
-of lowest rank first (Sennrich et al. 2016; openai/gpt-2 `encoder.py`).
+A text is split into words, each with the space before it; the merges join the bytes of a word to tokens, lowest rank
+first (Sennrich et al. 2016; openai/gpt-2 `encoder.py`).
 """
 
 import functools
@@ -17,8 +17,8 @@ LETTER, NUMBER, SPACE, OTHER = range(4)  # classes of characters
 SPACES = (*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
 WHITE = "".join(map(chr, SPACES))
 CHARACTERS = 0x110000
-BLANK = "\u2423"  # for a space in the names of tokens that are spaces alone, which no list of lines could hold
-# What Unicode 15 and 16 added, as the Unicode version of `tokenizers` does not depend on that of Python.
+BLANK = "\u2423"  # for a space in the names of tokens that consist of spaces, which a file of lines cannot store
+# Characters added by Unicode 15 and 16: the Unicode version of `tokenizers` does not depend on Python's.
 LATER_LETTERS = (
     (0x1C89, 0x1C8A), (0xA7CB, 0xA7CD), (0xA7DA, 0xA7DC), (0x105C0, 0x105F3), (0x10D4A, 0x10D65), (0x10D6F, 0x10D85),
     (0x10EC2, 0x10EC4), (0x1123F, 0x11240), (0x11380, 0x11389), (0x1138B, 0x1138B), (0x1138E, 0x1138E),
@@ -48,17 +48,17 @@ def _bytes_of_characters() -> dict[str, int]:
 
 
 def spaces_for_blanks(token: str) -> str:
-    """A token as it is in texts."""
+    """A token as it appears in texts."""
     return token.replace(BLANK, " ") if set(token) == {BLANK} else token
 
 
 def blanks_for_spaces(token: str) -> str:
-    """The name of a token that is found in texts."""
+    """The name of a token that appears in texts."""
     return token.replace(" ", BLANK) if set(token) == {" "} else token
 
 
 def token_bytes(token: str) -> bytes:
-    """The bytes that a token stands for; of a special token such as <mask> its name."""
+    """The bytes that a token stands for; the name of a special token such as <mask>."""
     if set(token) == {BLANK}:
         return spaces_for_blanks(token).encode()
     table = _bytes_of_characters()
@@ -81,7 +81,7 @@ def character_classes() -> np.ndarray:
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """A part of a text without the white space at its ends; a part with only white space is empty."""
+    """The span without white space at its ends; empty if it is all white space."""
     part = text[start:end].lstrip(WHITE)
     begin = end - len(part)
     return (begin, begin + len(part.rstrip(WHITE))) if part else (start, start)

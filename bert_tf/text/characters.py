@@ -18,7 +18,7 @@ from bert_tf.text.tokenizer_settings import DEFAULT, AddedToken, TokenizerSettin
 normalizers = module("tokenizers.normalizers")
 # `\s` of Hugging Face's `tokenizers`.
 SPACES = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-SIGMA = "Σ"  # the one letter whose lower case depends on what is around it
+SIGMA = "Σ"  # the only letter whose lower case depends on its context
 IS_SPACE = re.compile(f"[{SPACES}]").match
 CJK_RANGES = (  # `_is_chinese_char` of the original: not Hangul, not kana
     (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F),
@@ -39,13 +39,13 @@ def is_space(character: str) -> bool:
 
 
 def is_cjk(character: str) -> bool:
-    """An ideograph in the original's ranges: a word by itself."""
+    """An ideograph in the original's ranges: a separate word."""
     code = ord(character)
     return code >= 0x3400 and any(first <= code <= last for first, last in CJK_RANGES)
 
 
 def is_punctuation(character: str) -> bool:
-    """ASCII 33-47, 58-64, 91-96, 123-126 and the categories P*: a word by itself."""
+    """ASCII 33-47, 58-64, 91-96, 123-126 and the categories P*: a separate word."""
     return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
@@ -82,7 +82,7 @@ _ISOLATE_PUNCTUATION = _TranslationTable(lambda c: f" {c} " if is_punctuation(c)
 
 
 def fold(text: str, *, lower_case: bool, strip_accents: bool, final_sigma: bool = True) -> str:
-    """`lower()`, and NFD without Mn: both are what `lower_case` means in the original.
+    """`lower()`, and NFD without Mn: in the original, `lower_case` means both.
 
     final_sigma: whether a capital sigma at the end of a word becomes a final one.
     """
@@ -92,7 +92,7 @@ def fold(text: str, *, lower_case: bool, strip_accents: bool, final_sigma: bool 
 
 
 def clean(text: str, *, split_ideographs: bool = True) -> str:
-    """Drops deleted characters, makes each space U+0020 and, unless told otherwise, puts spaces around ideographs."""
+    """Drops deleted characters, replaces each space by U+0020 and, by default, puts spaces around ideographs."""
     return text.translate(_CLEAN[split_ideographs])
 
 
@@ -114,7 +114,7 @@ def special_token_pattern(tokens: Iterable[str]) -> str:
 
 @functools.cache
 def word_characters(*, without_ideographs: bool = False) -> str:
-    r"""The ranges of `\w` of Hugging Face's `tokenizers`, for Python's and RE2's classes of characters."""
+    r"""The ranges of `\w` in Hugging Face's `tokenizers`, for character classes of Python and RE2."""
     joiners = {0x200C, 0x200D}
     circled = {*range(0x24B6, 0x24EA), *range(0x1F130, 0x1F14A), *range(0x1F150, 0x1F16A), *range(0x1F170, 0x1F18A)}
     ranges: list[list[str]] = []
@@ -133,7 +133,7 @@ def word_characters(*, without_ideographs: bool = False) -> str:
 def split_at_added_tokens(
     text: str, tokens: Collection[AddedToken], *, without_ideographs: bool = False
 ) -> Iterator[tuple[str, AddedToken | None]]:
-    """Yields the parts of a text, each with the token that it is or None: what `AddedTokenSplit` does in the graph.
+    """Yields (part of a text, its token or None), like `AddedTokenSplit` in the graph.
 
     without_ideographs: whether ideographs are excluded from words.
     """
@@ -163,7 +163,7 @@ def reference_tokenize(
     special_tokens: Collection[str] = (),
     settings: TokenizerSettings = DEFAULT,
 ) -> list[str]:
-    """The WordPiece tokens of one text; `vocabulary` is a set of tokens, `special_tokens` those recognized in texts.
+    """The WordPiece tokens of one text; `vocabulary` is a set of tokens, `special_tokens` are recognized in texts.
 
     Slow and simple: the kernels of `bert_tf.text.wordpiece` are checked against it when a tokenizer is built.
     """
@@ -192,8 +192,8 @@ def wordpiece(
 ) -> list[str]:
     """Splits one word into tokens, greedily by longest match; [UNK] if that fails.
 
-    vocabulary: a set or dictionary of tokens. limit: characters of a word; a longer one is [UNK]. inside: `word` is the
-    rest of a longer word, so that its first token begins with ## too.
+    vocabulary: a set or dictionary of tokens. limit: maximum characters of a word; longer words become [UNK]. inside:
+    whether `word` is the rest of a longer word, so that its first token begins with ## too.
     """
     if len(word) > limit:
         return ["[UNK]"]
@@ -210,9 +210,9 @@ def wordpiece(
 
 
 def normalize_albert(text: str, *, lower_case: bool = True) -> str:
-    """The normalization of uncased models of ALBERT before SentencePiece's own: quotes, NFKD, no marks, lower case.
+    """The normalization of uncased ALBERT models before SentencePiece's own: quotes, NFKD, no accents, lower case.
 
-    That of XLNet does not lower-case. By `tokenizers`, as its Unicode is of another version than Python's.
+    XLNet does not lower-case. Uses `tokenizers` because its Unicode version differs from Python's.
     """
     folded: str = _folding(lower_case).normalize_str(text)
     return folded

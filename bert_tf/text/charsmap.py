@@ -1,8 +1,8 @@
-"""Normalization of a SentencePiece model, its `precompiled_charsmap`. Free of TensorFlow.
+"""The normalization of a SentencePiece model, its `precompiled_charsmap`. Free of TensorFlow.
 
 It is a trie from strings to their replacements (`normalizer.cc` of google/sentencepiece), as in `double_array`. Hugging
 Face's `tokenizers` looks up extended grapheme clusters of up to five bytes, then characters (`Precompiled`): `JOINS`
-has what it needs of Unicode Standard Annex 29.
+is the part of Unicode Standard Annex 29 that this requires.
 """
 
 import functools
@@ -13,8 +13,8 @@ import numpy as np
 
 from bert_tf.errors import UserError
 
-LONGEST_CLUSTER = 5  # bytes in UTF-8 of a cluster that is looked up as a whole
-# Marks (M*) that do not extend the cluster before them, and other characters, also of Unicode 15 to 17, that do.
+LONGEST_CLUSTER = 5  # UTF-8 bytes of a cluster looked up as a whole
+# Marks (M*) that do not extend the cluster before them, and other characters (also from Unicode 15 to 17) that do.
 ALONE = "102b-102c 1038 1062-1064 1067-106d 1083 1087-108c 108f 109a-109c 1a61 1a63-1a64 aa7b aa7d 11720-11721"
 EXTENDING = (
     "897 cf3 e33 eb3 ece 1acf-1add 1ae0-1aeb 200c-200d ff9e-ff9f 10d69-10d6d 10efa-10eff 11241 113b8-113c0 113c2 113c5 "
@@ -23,9 +23,9 @@ EXTENDING = (
 )
 PREPENDING = "600-605 6dd 70f 890-891 8e2 d4e 110bd 110cd 111c2-111c3 113d1 1193f 11941 11a84-11a89 11d46 11f02"
 UNASSIGNED_CONTROLS = "2065 fff0-fff8"
-# Two characters join if a bit of what the first one joins to is among those that the second one is joined by.
+# Two characters join if the first one's "joins to" bits and the second one's "joined by" bits overlap.
 MARK, AFTER_PREPENDED, TO_ANY_JAMO, TO_VOWEL, TO_TRAILING, LINE_FEED = (1 << bit for bit in range(6))
-HANGUL = (  # ranges, what they join to, what they are joined by
+HANGUL = (  # ranges, "joins to" bits, "joined by" bits
     ("1100-115f a960-a97c", TO_ANY_JAMO, TO_ANY_JAMO),
     ("1160-11a7 d7b0-d7c6 16d63 16d67-16d6a", TO_VOWEL, TO_ANY_JAMO | TO_VOWEL),
     ("11a8-11ff d7cb-d7fb", TO_TRAILING, TO_VOWEL | TO_TRAILING),
@@ -42,12 +42,12 @@ def _members(ranges: str) -> list[int]:
 
 @functools.cache
 def cluster_bits() -> tuple[np.ndarray, np.ndarray]:
-    """Joining properties of every code point in grapheme clusters: bits, uint8 [0x110000] each."""
+    """Joining properties of every code point in grapheme clusters: two bit masks, uint8 [0x110000] each."""
     return bits_of(np.arange(0x110000))
 
 
 def bits_of(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same of some code points."""
+    """`cluster_bits` of some code points."""
     categories = np.array([unicodedata.category(chr(code)) for code in codes.tolist()])
 
     def among(ranges: str) -> np.ndarray:
@@ -71,7 +71,7 @@ def bits_of(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def parse(charsmap: bytes) -> dict[str, str]:
     """{string: replacement} of at most LONGEST_CLUSTER bytes: longer ones are never looked up.
 
-    Raises UserError for another content, and for what would need more of Unicode's rules than are here.
+    Raises UserError for other content, and for strings that need Unicode rules not implemented here.
     """
     if not charsmap:
         return {}

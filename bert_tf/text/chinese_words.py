@@ -1,6 +1,6 @@
-"""Which ideographs are one word, as a segmenter finds them (whole word masking of Chinese: Cui et al. 2021).
+"""Finds words of several ideographs with a segmenter (Chinese whole word masking: Cui et al. 2021).
 
-Tokens stay single characters. jieba is imported when it is needed. Free of TensorFlow. N ids, S sentences, V
+Tokens stay single characters. jieba is imported when needed. Free of TensorFlow. N ids, S sentences, V
 vocabulary.
 """
 
@@ -16,11 +16,11 @@ from bert_tf.text.characters import is_cjk
 
 jieba = module("jieba")
 PACKAGE = "jieba"
-SILENT = 60  # a level of logging
+SILENT = 60  # a logging level
 
 
 def segmenter() -> str:
-    """Name and version of the segmenter; raises UserError if it is not installed."""
+    """The segmenter's name and version; raises UserError if it is not installed."""
     try:
         return f"{PACKAGE} {importlib.metadata.version(PACKAGE)}"
     except importlib.metadata.PackageNotFoundError:
@@ -30,10 +30,10 @@ def segmenter() -> str:
 
 
 class WordFinder:
-    """Finds the words in runs of ids of ideographs.
+    """Finds the words in runs of ideograph ids.
 
     Args:
-        vocabulary: the V tokens; an ideograph is a token of its own.
+        vocabulary: the V tokens; each ideograph is a separate token.
 
     Raises:
         UserError: jieba is not installed.
@@ -46,9 +46,9 @@ class WordFinder:
         self._characters = np.array([ord(each) if len(each) == 1 and is_cjk(each) else 0 for each in vocabulary], "<u4")
 
     def __call__(self, ids: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Marks ids that continue the word of the one before, bool [N].
+        """Marks ids that continue the word of the id before, bool [N].
 
-        ids: int32 [N], of sentences that begin at `starts`, int64 [S + 1], the last of which is N.
+        ids: int32 [N]. starts: where the sentences begin, int64 [S + 1]; the last value is N.
         """
         characters = self._characters[ids]
         edges = np.union1d(starts, np.flatnonzero(np.diff(characters > 0, prepend=False, append=False)))

@@ -1,8 +1,8 @@
-"""Input patterns to sources: files, folders and globs of text, each with its layout and language.
+"""Resolves input patterns (files, folders and globs of text) to sources with layout and language.
 
 No TensorFlow here. A *document* is a list of sentences (str); a *source* is one input file, or a range of one, and how
-it is to be read (`bert_tf.text.sources`). `bert_tf.text.documents` reads it, `bert_tf.text.sentence_splitting` detects
-the layout of a text file, `bert_tf.text.corpus_files` opens it.
+to read it (`bert_tf.text.sources`). `bert_tf.text.documents` reads it, `bert_tf.text.sentence_splitting` detects the
+layout of a text file, `bert_tf.text.corpus_files` opens it.
 """
 
 import dataclasses
@@ -17,10 +17,10 @@ from bert_tf.text.documents import parquet_texts
 from bert_tf.text.sentence_splitting import detect_language, detect_layout
 from bert_tf.text.sources import Source, is_json_name, kind_of
 
-SAMPLE_SIZE = 65536  # characters from which the layout and the language of a file are detected
+SAMPLE_SIZE = 65536  # characters used to detect a file's layout and language
 LAYOUTS = ("auto", "sentences", "paragraphs", "lines", "wrapped", "files", "wikipedia")
 EXTENSIONS = tuple(kind + end for kind in (".txt", ".jsonl") for end in ("", ".gz", ".bz2", ".zst")) + (".parquet",)
-EXTRACTED = re.compile(r"wiki_\d+(\.(gz|bz2|zst))?")  # the names that wikiextractor gives
+EXTRACTED = re.compile(r"wiki_\d+(\.(gz|bz2|zst))?")  # file names of wikiextractor
 
 
 def find_sources(
@@ -32,13 +32,13 @@ def find_sources(
         input_file: the patterns.
         text_layout: "sentences" (one per line, a blank line between documents: the original's), "paragraphs" (one per
             line, a blank line between documents), "lines" (each line is a document), "wrapped" (hard-wrapped lines, a
-            blank line between paragraphs, the file is the document), "files" (the file is the document, each line a
+            blank line between paragraphs, the file is the document), "files" (the file is the document, each line is a
             paragraph, blank lines are ignored), "wikipedia" (articles as wikiextractor writes them, cleaned), or
-            "auto": detected per file; a single file is not one document, so "paragraphs" stands for "files" there, and
-            for "lines" in several files.
-        language: for splitting sentences, as `sentencex` names it ("en", "de"), or "auto": "zh" or "ja" if the
-            characters say so, else "en".
-        text_field: the field of .jsonl files, in which each line is a document, and the column of .parquet files.
+            "auto": detected per file, but a single file is not one document: "paragraphs" replaces "files" for a single
+            file, and "lines" for several.
+        language: the language for sentence splitting as a `sentencex` code ("en", "de"), or "auto": "zh" or "ja"
+            depending on the characters, else "en".
+        text_field: the field in .jsonl files, where each line is a document, and the column in .parquet files.
 
     Raises:
         UserError: a pattern matches nothing, an extension is not supported, or a file is not text.
@@ -75,13 +75,13 @@ def _matches(pattern: str) -> list[str]:
 
 
 def left_out(input_file: str | os.PathLike[str]) -> list[str]:
-    """The paths in folders, and matches of globs, that `find_sources` leaves out, as they are of other kinds."""
+    """The paths in folders, and matches of globs, that `find_sources` skips because of their type."""
     patterns = [pattern.strip() for pattern in str(input_file).split(",") if pattern.strip()]
     return [path for pattern in patterns for path in _paths(pattern) if not _is_supported(path)]
 
 
 def _paths(pattern: str) -> list[str]:
-    """The paths of all files that a pattern matches; hidden ones are skipped in folders, as in a shell."""
+    """The paths of all files that match a pattern; skips hidden files in folders, as in a shell."""
     if files.is_folder(pattern):
         return [path for path in files.walk(pattern) if not _is_hidden(path.removeprefix(pattern))]
     return [path for path in files.glob(pattern) if files.is_file(path)]
@@ -96,7 +96,7 @@ def _is_supported(path: str) -> bool:
 
 
 def _inspect(path: str, *, text_layout: str, language: str, text_field: str) -> Source:
-    """Detects the layout and language of a file from its beginning, unless they are given."""
+    """Detects the layout and language of a file from its beginning, unless they are specified."""
     sample = _sample(path, text_field)
     layout = text_layout
     if path.endswith(".parquet"):
@@ -125,4 +125,4 @@ def _text_of_first_line(sample: str, text_field: str) -> str:
     try:
         return str(json_files.parse(first_line, lone_surrogates=True).get(text_field, ""))
     except (ValueError, AttributeError):
-        return first_line  # truncated or malformed: reading the file will tell which
+        return first_line  # truncated or malformed: reading the file will show which

@@ -1,6 +1,6 @@
-"""Opens text files for `bert_tf.text.documents`: compressed by their extension, or a range of one; what is not text.
+"""Opens text files for `bert_tf.text.documents`: compressed (by extension), or a byte range; detects non-text.
 
-No TensorFlow here. Every way of not being text is a UserError that says where.
+No TensorFlow here. Anything that is not text raises a UserError with the position.
 """
 
 import bz2
@@ -20,7 +20,7 @@ from bert_tf.runtime.lazy import module
 
 zstandard = module("zstandard", "Files in .zst need the package zstandard: pip install 'bert-tf[zstd]'.")
 RATIOS = {".gz": 3, ".bz2": 4, ".zst": 3, ".parquet": 2}  # text size over file size, roughly: an estimate of the work
-BLOCK = 1 << 20  # bytes in which a boundary is searched
+BLOCK = 1 << 20  # bytes searched at a time for a boundary
 NOT_WHOLE = (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError)
 
 
@@ -47,7 +47,7 @@ def open_text(path: str, start: int = 0, end: int | None = None) -> Iterator[Tex
     except NOT_WHOLE as error:
         raise _not_whole(path, error) from None
     except OSError as error:
-        if compression(path):  # bz2 has no class of its own for what is not bz2
+        if compression(path):  # bz2 has no exception class for files that are not bz2
             raise _not_whole(path, error) from None
         raise
     except Exception as error:
@@ -77,7 +77,7 @@ def open_binary(path: str) -> IO[bytes]:
 
 
 class _Range(io.RawIOBase):
-    """The bytes of a file from its position on, at most `size`."""
+    """The bytes of a file from its current position, at most `size`."""
 
     def __init__(self, file: IO[bytes], size: int) -> None:
         self.file, self.left = file, size
@@ -104,7 +104,7 @@ def _open_range(path: str, start: int, end: int | None) -> IO[bytes]:
 
 
 def next_boundary(path: str, position: int, pattern: bytes) -> int:
-    """Start of the first match of a pattern that begins at `position` or after it ends; the size if there is none."""
+    """Start of the first match that begins at or after `position`; the file's size if there is none."""
     expression = re.compile(pattern)
     with files.open_binary(path) as file:
         file.seek(position)
@@ -119,7 +119,7 @@ def next_boundary(path: str, position: int, pattern: bytes) -> int:
 
 
 def describe_invalid_text(path: str) -> str:
-    """The error message for a file that is not UTF-8 text: where the first invalid byte is."""
+    """The error message for a file that is not UTF-8 text, with the place of the first invalid byte."""
     with open_binary(path) as file:
         start, rest = 0, b""
         while block := file.read(1 << 20):

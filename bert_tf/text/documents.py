@@ -1,7 +1,7 @@
 """Sources to documents: each a list of sentences, one at a time.
 
-Nothing is read whole: a line of a gigabyte is read in chunks, a document above MAX_DOCUMENT characters is cut into
-several, each of which ends with a sentence.
+Nothing is read whole: a line of a gigabyte is read in chunks, a document above MAX_DOCUMENT characters is split into
+several, each ending with a sentence.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,15 +17,15 @@ from bert_tf.text.sources import Source, exact_range, is_json
 
 parquet = module("pyarrow.parquet", "Parquet needs the package pyarrow: pip install 'bert-tf[parquet]'.")
 pyarrow = module("pyarrow")
-MAX_DOCUMENT = 1_000_000  # characters; keeps memory bounded whatever the files hold
-MAX_JSON_LINE = 64 * 1024 * 1024  # characters; json needs its line whole
+MAX_DOCUMENT = 1_000_000  # characters; bounds memory whatever the files contain
+MAX_JSON_LINE = 64 * 1024 * 1024  # characters; json requires the whole line
 
 
 def read_documents(source: Source, damage: list[str] | None = None) -> Iterator[list[str]]:
     """Yields the documents (lists of sentences) of a source.
 
-    Where the file is not text it raises UserError; or, if `damage` is a list, it appends a sentence on which documents
-    are lost and goes on with the next line (.jsonl), or ends.
+    If the file is not text, raises UserError; or, if `damage` is a list, appends a sentence on the lost documents and
+    resumes at the next line (.jsonl), or ends.
     """
     number = 0
     try:
@@ -72,7 +72,7 @@ def group_documents(sentences: Iterable[str | None]) -> Iterator[list[str]]:
 
 
 def _line_chunks(source: Source) -> Iterator[Chunk]:
-    """Yields the lines of a text file; a long line is split into several chunks, of which only the last ends it."""
+    """Yields the lines of a text file; a long line is split into several chunks; only the last one ends it."""
     with open_text(source.path, *exact_range(source)) as file:
         while text := file.readline(MAX_CHUNK):
             if "\0" in text:
@@ -118,7 +118,7 @@ def _json_texts(source: Source, damage: list[str] | None) -> Iterator[str]:
 
 
 def _json_text(line: str, place: str, source: Source) -> str:
-    """The text of one line of a .jsonl file; raises UserError with its place."""
+    """The text of one line of a .jsonl file; raises UserError that names the line."""
     try:
         record = json_files.parse(line, lone_surrogates=True)
     except ValueError as error:
@@ -137,7 +137,7 @@ def _json_text(line: str, place: str, source: Source) -> str:
 
 
 def parquet_file(path: str) -> Any:
-    """A pyarrow.parquet.ParquetFile; raises UserError without pyarrow, or for another kind of file."""
+    """A pyarrow.parquet.ParquetFile; raises UserError without pyarrow, or for a file that is not Parquet."""
     opened = parquet.ParquetFile
     try:
         return opened(files.open_binary(path))
@@ -146,7 +146,7 @@ def parquet_file(path: str) -> Any:
 
 
 def parquet_texts(source: Source) -> Iterator[str]:
-    """The texts of a column of a .parquet file, 256 rows in memory at once."""
+    """The texts in a column of a .parquet file, with 256 rows in memory at a time."""
     file = parquet_file(source.path)
     if source.text_field not in file.schema_arrow.names:
         raise UserError(

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-BLOCK = 256  # labels are bytes: the children of a node lie in the block of its base, at base ^ label
+BLOCK = 256  # labels are bytes: a node's children are in the block of its base, at base ^ label
 MAX_UNITS = 1 << 21  # an offset has 21 bits
 
 

@@ -1,20 +1,20 @@
-"""The normalization form C with the place of each character, without TensorFlow, as the library ICU finds it."""
+"""NFC normalization with the place of each character, without TensorFlow, as in the library ICU."""
 
 import functools
 import itertools
 import unicodedata
 
-OVERLAY = "\u0334"  # a mark that is before all others
+OVERLAY = "\u0334"  # a mark that sorts before all others
 LEADING, VOWELS, TRAILING = (
     "".join(map(chr, range(*ends))) for ends in ((0x1100, 0x1113), (0x1161, 0x1176), (0x11A8, 0x11C3))
 )
 
 
 def composed(text: str) -> tuple[str, list[int]]:
-    """The text in the form NFC, and where each of its bounds between characters is in the text.
+    """The text in NFC, and the position in the original text of each boundary between its characters.
 
-    Within what is composed of several characters, or is several itself, it is the end of those. Parts are composed as
-    the library ICU does it (`Normalizer2Impl::compose`), on which these bounds depend.
+    Inside a composed or decomposed group of characters, it is the end of the group. Parts are composed as in
+    the library ICU (`Normalizer2Impl::compose`), which determines these boundaries.
     """
     normal: list[str] = []
     bounds: list[int] = []
@@ -64,7 +64,7 @@ def composed(text: str) -> tuple[str, list[int]]:
 
 
 def _in_order(text: str) -> str:
-    """The text with its marks in the order of the normal forms: Python takes quadratic time to sort many in a row."""
+    """The text with its marks in canonical order: Python takes quadratic time to sort many in a row."""
     runs = itertools.groupby(text, key=lambda character: _class(character) > 0)
     return "".join("".join(sorted(run, key=_class) if is_mark else run) for is_mark, run in runs)
 
@@ -83,13 +83,13 @@ def _second() -> frozenset[str]:
 
 @functools.cache
 def _syllables() -> frozenset[str]:
-    """Of Hangul, without a trailing consonant."""
+    """Hangul syllables without a trailing consonant."""
     return frozenset(map(chr, range(0xAC00, 0xD7A4, 28)))
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def _stays(character: str) -> bool:
-    """Returns whether a character is as it is in NFC, whatever is before it."""
+    """Returns whether NFC leaves a character unchanged, whatever is before it."""
     return _begins(character) and unicodedata.normalize("NFC", character) == character
 
 

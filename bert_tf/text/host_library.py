@@ -1,4 +1,4 @@
-"""Texts to ids and offsets by the library `tokenizers`, with every step of a tokenizer.json. Free of TensorFlow.
+"""Texts to ids and offsets with the library `tokenizers` and all steps of a tokenizer.json. Free of TensorFlow.
 
 P tokens of a text.
 """
@@ -19,13 +19,13 @@ from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.vocabulary import SubwordVocabulary
 
 tokenizers = module("tokenizers")
-PROBE = "a"  # a word by which `inside_text` sees whether a blank belongs to the word after it
+PROBE = "a"  # a word that shows `inside_text` whether a space belongs to the word after it
 
 
 class LibraryTokenizer(HostTokenizer):
-    """The tokens of a tokenizer.json, whatever its steps are.
+    """Tokenizes with a tokenizer.json, whatever its steps are.
 
-    Tokens that it adds are recognized in texts as it says; the special ones only if there are `special_tokens`.
+    Its added tokens are recognized in texts as it specifies; special tokens only if there are `special_tokens`.
     """
 
     def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
@@ -35,10 +35,10 @@ class LibraryTokenizer(HostTokenizer):
         self._library.encode_special_tokens = not self.special_tokens
         steps = json.dumps(json_files.parse(vocabulary.rules.decode()).get("pre_tokenizer"))
         self._has_bytes = "ByteLevel" in steps
-        self._mark = "Ġ" if self._has_bytes else SPACE if "Metaspace" in steps else ""  # of tokens that begin a word
+        self._mark = "Ġ" if self._has_bytes else SPACE if "Metaspace" in steps else ""  # marks tokens that begin a word
 
     def with_offsets(self, text: str) -> Tokens:
-        """See HostTokenizer; offsets are those of the library."""
+        """See HostTokenizer; offsets are the library's."""
         return _tokens(self._library.encode(text, add_special_tokens=False))
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
@@ -46,7 +46,7 @@ class LibraryTokenizer(HostTokenizer):
         return [each.ids for each in self._library.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def inside_text(self, text: str) -> list[int]:
-        """See HostTokenizer: as transformers splits a word, or with the blank that belongs to it."""
+        """See HostTokenizer: splits a word like transformers, or with the space that belongs to it."""
         if self._takes_blank:
             return self(f" {text}" if text else "")
         ids: list[int] = self._library.encode([text], is_pretokenized=True, add_special_tokens=False).ids
@@ -54,13 +54,13 @@ class LibraryTokenizer(HostTokenizer):
 
     @functools.cached_property
     def _takes_blank(self) -> bool:
-        """Returns whether the second word of a text is another token than the word by itself."""
+        """Returns whether the second word of a text is a different token from the same word as a whole text."""
         second = self(f"{PROBE} {PROBE}")[1:]
         alone = self._library.encode([PROBE], is_pretokenized=True, add_special_tokens=False).ids
         return second not in ([], alone) and second == self(f" {PROBE}")
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of tokens, without those for padding."""
+        """The text of tokens, without padding."""
         text: str = self._library.decode([number for number in ids if number != self.pad_id], skip_special_tokens=False)
         return text
 
@@ -69,7 +69,7 @@ class LibraryTokenizer(HostTokenizer):
         return not token.startswith(self._mark) if self._mark else token.startswith("##")
 
     def surface(self, token: str) -> str:
-        """See HostTokenizer; by the marks of WordPiece, SentencePiece and byte-level BPE."""
+        """See HostTokenizer; removes the marks of WordPiece, SentencePiece and byte-level BPE."""
         if self._has_bytes:
             return byte_level.token_bytes(token).decode("utf-8", "replace").strip()
         return token.removeprefix("##").removeprefix(SPACE).removesuffix("</w>")
@@ -85,7 +85,7 @@ class LibraryTokenizer(HostTokenizer):
 
 
 def open_rules(rules: bytes) -> Any:
-    """The tokenizer of the library, of the content of a tokenizer.json; texts are neither cut nor padded."""
+    """The library's tokenizer for the content of a tokenizer.json, without truncation and padding."""
     library = tokenizers.Tokenizer.from_buffer(rules)
     library.no_truncation()
     library.no_padding()

@@ -1,7 +1,7 @@
 """Byte-level BPE and SentencePiece without TensorFlow: the tokens of `text.byte_bpe` and `text.sentencepiece`.
 
-P tokens of a text. Texts are normalized and cut into words here, as the library `tokenizers` loses count of characters
-that are deleted; it merges bytes, and finds the pieces of words.
+P tokens of a text. Texts are normalized and split into words here because the library `tokenizers` miscounts deleted
+characters; it merges bytes, and finds the pieces of words.
 """
 
 import functools
@@ -25,8 +25,8 @@ from bert_tf.text.vocabulary import SubwordVocabulary
 
 tokenizers = module("tokenizers")
 BLANKS = frozenset(map(chr, SPACES))
-NFC_SPACES = re.compile(f"[{''.join(sorted(BLANKS))}]{{2,}}|[\\n\\r\\t]")  # that are one blank for transformers 5
-QUOTES = re.compile("``|''")  # for which ALBERT has a double quote
+NFC_SPACES = re.compile(f"[{''.join(sorted(BLANKS))}]{{2,}}|[\\n\\r\\t]")  # become one space in transformers 5
+QUOTES = re.compile("``|''")  # which ALBERT replaces by a double quote
 
 
 class ByteBpe(HostTokenizer):
@@ -41,14 +41,14 @@ class ByteBpe(HostTokenizer):
         self._in_normal = list(normalized)
 
     def inside_text(self, text: str) -> list[int]:
-        """See HostTokenizer; with a space before each text that is not empty."""
+        """See HostTokenizer; adds a space before each text that is not empty."""
         return self(f" {text}" if text else "")
 
     def surface(self, token: str) -> str:
         return byte_level.token_bytes(token).decode("utf-8", "replace").strip()
 
     def continues_word(self, tokens: Tokens) -> np.ndarray:
-        """See HostTokenizer: as `byte_bpe.ByteBpeTokenizer.continues_word`."""
+        """See HostTokenizer; same as `byte_bpe.ByteBpeTokenizer.continues_word`."""
         of_letters, is_part = self.is_of_letters[tokens.ids], self._is_part[tokens.ids]
         is_blank = np.array([self.vocabulary[number] == "Ġ" for number in tokens.ids], bool)
         is_marked = _shifted(is_blank & (np.array(tokens.starts) == np.array(tokens.ends)))
@@ -56,7 +56,7 @@ class ByteBpe(HostTokenizer):
 
     @functools.cached_property
     def is_of_letters(self) -> np.ndarray:
-        """As HostTokenizer: nothing is unknown."""
+        """See HostTokenizer: nothing is unknown."""
         return np.array([self.surface(token).isalnum() for token in self.vocabulary])
 
     @functools.cached_property
@@ -68,7 +68,7 @@ class ByteBpe(HostTokenizer):
         return normal_tokens(text, self._in_normal, self._token, self._merged)
 
     def _merged(self, text: str) -> Tokens:
-        """The tokens of a text without added tokens; offsets without the spaces around."""
+        """The tokens of a text without added tokens; offsets exclude surrounding spaces."""
         encoding = self._library.encode(text, add_special_tokens=False)
         tokens = Tokens(encoding.ids, [], [])
         for start, end in encoding.offsets:
@@ -79,7 +79,7 @@ class ByteBpe(HostTokenizer):
 
 
 class BertByteBpe(ByteBpe):
-    """ByteBpe of normal texts (NFC) with the special tokens and rows of BERT."""
+    """ByteBpe of NFC-normalized texts with BERT's special tokens and sequence layout."""
 
     separators = 1
 
@@ -104,14 +104,14 @@ class SentencePiece(HostTokenizer):
         self._in_normal = [AddedToken(**{**vars(token), "content": name}) for name, token in self._named.items()]
 
     def ids_with_masks(self, text: str) -> list[int]:
-        """See HostTokenizer; a model whose user defined the mask has it in texts."""
+        """See HostTokenizer; a model with a user-defined mask finds it in texts."""
         return self(text) if self.mask_token in self._own else super().ids_with_masks(text)
 
     def surface(self, token: str) -> str:
         return token.removeprefix(SPACE)
 
     def continues_word(self, tokens: Tokens) -> np.ndarray:
-        """See HostTokenizer: letters and digits continue those that they touch, and others a single ▁."""
+        """See HostTokenizer: letters and digits continue those that they touch; other tokens continue a single ▁."""
         starts, is_letter = np.array(tokens.starts, np.int64), self.is_of_letters[tokens.ids]
         is_mark = np.array([self.vocabulary[number] == SPACE for number in tokens.ids], bool)
         is_marked = _shifted(is_mark) & (starts == _shifted(starts))
@@ -123,7 +123,7 @@ class SentencePiece(HostTokenizer):
         return Tokens(tokens.ids, [places[x] for x in tokens.starts], [places[x - 1] + 1 for x in tokens.ends])
 
     def _normalize(self, text: str) -> tuple[list[str], list[int]]:
-        """The characters in which pieces are looked for, and the character that each comes from."""
+        """The normalized characters, which pieces are looked for in, and the original character of each."""
         return _replaced(list(text), list(range(len(text))), self._table)
 
     def _pieces(self, text: str) -> Tokens:
@@ -151,7 +151,7 @@ class SentencePiece(HostTokenizer):
 
 
 class Albert(SentencePiece):
-    """SentencePiece of ALBERT, which replaces quotes of two characters, and lower-cases (NFKD without accents)."""
+    """ALBERT's SentencePiece, which replaces two-character quotes and lower-cases (NFKD without accents)."""
 
     def _normalize(self, text: str) -> tuple[list[str], list[int]]:
         if self._is_library:
@@ -166,7 +166,7 @@ class Albert(SentencePiece):
 
 
 class Xlnet(Albert):
-    """SentencePiece of XLNet, which drops accents and never lower-cases."""
+    """XLNet's SentencePiece, which drops accents and never lower-cases."""
 
     def _folding(self) -> "_Folding":
         return FOLDING_OF_XLNET
@@ -179,7 +179,7 @@ class XlmRoberta(SentencePiece):
 
 
 class Deberta(SentencePiece):
-    """SentencePiece with the special tokens of BERT. Blanks are parts of words; see `text.sentencepiece`."""
+    """SentencePiece with the special tokens of BERT. Spaces are parts of words; see `text.sentencepiece`."""
 
     def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
         self._is_nfc = sentencepiece_model.parse(_rules(vocabulary)).is_nfc
@@ -207,7 +207,7 @@ class Deberta(SentencePiece):
         parts = []
         for begin, end in itertools.pairwise([*begins, len(text)]):
             word = self._word(text[begin:end].replace(" ", SPACE)).moved(begin)
-            if text[begin] == " " and begin + 1 < len(text) and text[begin + 1] != " ":  # begins after its blank
+            if text[begin] == " " and begin + 1 < len(text) and text[begin + 1] != " ":  # begins after its space
                 starts = [max(start, begin + 1) for start in word.starts]
                 word = Tokens(word.ids, starts, list(map(max, word.ends, (start + 1 for start in starts))))
             parts.append(word)
@@ -215,7 +215,7 @@ class Deberta(SentencePiece):
 
 
 def _substituted(pattern: re.Pattern[str], by: str, text: str) -> tuple[list[str], list[int]]:
-    """The characters of a text in which one character stands for each match, and where each comes from."""
+    """The characters of a text with each match replaced by one character, and where each comes from."""
     characters: list[str] = []
     places: list[int] = []
     end = 0
@@ -232,14 +232,14 @@ def _end(characters: Sequence[str]) -> int:
 
 
 class _Folding(dict[str, str]):
-    """Replacements of uncased models of ALBERT, and without lower case of XLNet, {character: others}."""
+    """Replacements of uncased ALBERT models and, without lower-casing, XLNet: {character: others}."""
 
     def __init__(self, *, lower_case: bool = True) -> None:
         super().__init__()
         self._lower_case = lower_case
 
     def get(self, key: str, default: str | None = None) -> str | None:  # type: ignore[override]
-        """The replacement of a character; the default for one that stays."""
+        """The replacement of a character; the default if it is unchanged."""
         if key not in self:
             self[key] = normalize_albert(key, lower_case=self._lower_case)
         return default if self[key] == key else self[key]
@@ -251,7 +251,7 @@ FOLDING, FOLDING_OF_XLNET = _Folding(), _Folding(lower_case=False)
 def _replaced(
     characters: list[str], places: list[int], table: Mapping[str, str], *, in_clusters: bool = True
 ) -> tuple[list[str], list[int]]:
-    """Characters, and grapheme clusters of a few bytes, replaced as `text.replacements` does it."""
+    """Replaces characters, and grapheme clusters of a few bytes, like `text.replacements`."""
     if in_clusters and not table:
         return characters, places
     found: list[str] = []
@@ -275,7 +275,7 @@ def _replaced(
 
 
 def _of_cluster(cluster: Sequence[str], table: Mapping[str, str]) -> str | None:
-    """The replacement of a cluster: that of the shortest key that it begins with; None if it is long or has none."""
+    """The replacement of a cluster, for the shortest key that it begins with; None if it is long or has none."""
     text = "".join(cluster)
     if len(text.encode()) > charsmap.LONGEST_CLUSTER:
         return None
@@ -283,7 +283,7 @@ def _of_cluster(cluster: Sequence[str], table: Mapping[str, str]) -> str | None:
 
 
 def _joined(characters: Sequence[str]) -> list[bool]:
-    """Which characters continue the grapheme cluster of the one before."""
+    """Which characters continue the grapheme cluster of the character before."""
     if all(map(str.isascii, characters)) and "\r" not in characters:
         return [False] * len(characters)
     bits = [_bits_of_page(ord(character) >> 8)[ord(character) & 255] for character in characters]
@@ -292,7 +292,7 @@ def _joined(characters: Sequence[str]) -> list[bool]:
 
 @functools.cache
 def _bits_of_page(number: int) -> list[tuple[int, int]]:
-    """`charsmap.bits_of` 256 characters; one alone takes as long."""
+    """`charsmap.bits_of` 256 characters; a single one takes as long."""
     to, by = charsmap.bits_of(np.arange(256 * number, 256 * (number + 1)))
     return list(zip(to.tolist(), by.tolist(), strict=True))
 
@@ -303,7 +303,7 @@ def _rules(vocabulary: Sequence[str]) -> bytes:
 
 
 def _touches(tokens: Tokens) -> np.ndarray:
-    """Which tokens begin where the one before ends."""
+    """Which tokens begin where the previous token ends."""
     starts = np.array(tokens.starts, np.int64)
     return (starts == _shifted(np.array(tokens.ends, np.int64))) & (starts != 0)
 

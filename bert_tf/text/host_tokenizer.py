@@ -1,7 +1,7 @@
-"""Texts to ids and offsets without TensorFlow, for processes that answer: the tokens of `text.tokenizer`.
+"""Texts to ids and offsets without TensorFlow, for inference processes: the tokens of `text.tokenizer`.
 
-P tokens of a text. WordPiece is computed by the reference, `text.characters`, each different word once; other kinds are
-in `text.host_subwords`.
+P tokens of a text. WordPiece uses the reference, `text.characters`, once per distinct word; other kinds are in
+`text.host_subwords`.
 """
 
 import abc
@@ -29,13 +29,13 @@ from bert_tf.text.characters import (
 )
 from bert_tf.text.tokenizer_settings import AddedToken
 
-MAX_WORDS = 1 << 16  # that are remembered; then all are forgotten: memory stays bounded
-MAX_REMEMBERED = 256  # characters of a word that is
+MAX_WORDS = 1 << 16  # cached; the cache is then cleared: memory stays bounded
+MAX_REMEMBERED = 256  # characters of a cached word
 ASCII_WORDS = re.compile(rf"[0-9A-Za-z]+|[{re.escape(string.punctuation)}]")
 
 
 class Tokens(NamedTuple):
-    """The tokens of a text: ids, and the characters where each begins and ends; lists of P int."""
+    """The tokens of a text: ids, and start and end of each in characters; lists of P int."""
 
     ids: list[int]
     starts: list[int]
@@ -43,27 +43,27 @@ class Tokens(NamedTuple):
 
     @classmethod
     def joined(cls, parts: "Sequence[Tokens]") -> "Tokens":
-        """The tokens of the parts of a text, whose offsets are in the whole text."""
+        """The tokens of the parts of a text, with offsets in the whole text."""
         if len(parts) == 1:
             return parts[0]
         return cls(*(list(itertools.chain(*(part[column] for part in parts))) for column in range(3)))
 
     def moved(self, start: int) -> "Tokens":
-        """The same where the part of the text begins at `start`."""
+        """The tokens with offsets moved by `start`, where their part of the text begins."""
         return Tokens(self.ids, [x + start for x in self.starts], [x + start for x in self.ends]) if start else self
 
 
 class HostTokenizer(abc.ABC):
-    """The tokens of a `text.tokenizer.Tokenizer` of the same arguments, text by text.
+    """Produces the tokens of a `text.tokenizer.Tokenizer` with the same arguments, text by text.
 
     Args:
         vocabulary: the tokens, list index = id.
         lower_case: lower-case and drop accents ("uncased" models).
-        special_tokens_in_strings: as in `Tokenizer`.
+        special_tokens_in_strings: see `Tokenizer`.
 
     Attributes:
-        separators: [SEP] tokens between two segments of a row.
-        special_tokens: those recognized in texts, () for none.
+        separators: number of [SEP] tokens between two segments.
+        special_tokens: the special tokens recognized in texts, () for none.
 
     Raises:
         UserError: one of the five special tokens is missing.
@@ -97,11 +97,11 @@ class HostTokenizer(abc.ABC):
         return self.with_offsets(text).ids
 
     def inside_text(self, text: str) -> list[int]:
-        """The ids of a word or sentence that stands inside of a text."""
+        """The ids of a word or sentence inside a text."""
         return self(text)
 
     def ids_with_masks(self, text: str) -> list[int]:
-        """The ids of a text in which the mask is recognized, see `Tokenizer.ids_with_masks`."""
+        """The ids of a text with the mask recognized, see `Tokenizer.ids_with_masks`."""
         text = text.replace(special_tokens.MASK, self.mask_token)
         if self.mask_token in self.special_tokens:
             return self(text)
@@ -113,37 +113,37 @@ class HostTokenizer(abc.ABC):
         return normal_tokens(text, self._added, self._token, self._split)
 
     def special_count(self, segments: int) -> int:
-        """The number of special tokens in a row of that many segments."""
+        """The number of special tokens in a sequence of that many segments."""
         return 2 + (segments - 1) * self.separators
 
     @functools.cached_property
     def is_of_letters(self) -> np.ndarray:
-        """Which tokens are letters and digits, bool [V]; an unknown one is mostly a word."""
+        """Which tokens are letters and digits, bool [V]; includes the unknown token, which is usually a word."""
         flags = np.array([self.surface(token).isalnum() for token in self.vocabulary])
         flags[self.unknown_id] = True
         return flags
 
     @abc.abstractmethod
     def surface(self, token: str) -> str:
-        """The part of a text that a token stands for, without marks of words and spaces."""
+        """The text that a token stands for, without word and space marks."""
 
     @abc.abstractmethod
     def continues_word(self, tokens: Tokens) -> np.ndarray:
-        """Returns whether a token is of the same word as the one before it, where marks are words too: bool [P]."""
+        """Returns whether each token continues the word of the token before; punctuation counts as words: bool [P]."""
 
     @abc.abstractmethod
     def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
-        """Prepares `_split`; normalized: tokens that are looked for in normal texts."""
+        """Prepares `_split`; normalized: tokens to look for in normalized texts."""
 
     @abc.abstractmethod
     def _split(self, text: str) -> Tokens:
-        """The tokens of a text without the special tokens that are looked for in texts as they are."""
+        """The tokens of a text without the special tokens of the raw text."""
 
     def _token(self, token: AddedToken, part: str) -> Tokens:
         return Tokens([self._ids[token.content]], [0], [len(part)])
 
     def _named_token(self, token: AddedToken, part: str) -> Tokens:
-        """The token of a part of a normal text; `_named` says which has that part as its normal form."""
+        """The token of a part of a normalized text; `_named` maps the normalized form to the token."""
         return self._token(self._named[token.content], part)
 
 
@@ -154,7 +154,7 @@ class WordPiece(HostTokenizer):
         outside = self.settings.outside_wordpiece()
         self._pieces = {token: number for token, number in self._ids.items() if token not in outside}
         self._folding = self.settings.folding(self.lower_case)
-        self._words: dict[str, tuple[list[int], list[int]]] = {}  # word -> ids, and where each begins and the last ends
+        self._words: dict[str, tuple[list[int], list[int]]] = {}  # word -> ids, starts of all and end of the last
         self._normal: dict[str, str] = {}
         names: dict[str, AddedToken] = {}
         for token in reversed(normalized):
@@ -198,7 +198,7 @@ class WordPiece(HostTokenizer):
         return added
 
     def _normalize(self, text: str) -> tuple[str, list[int]]:
-        """The text as words are looked for in it, and the character that each of its characters comes from."""
+        """The normalized text, which words are looked for in, and the original character of each of its characters."""
         normal, places = [], []
         in_context = self.lower_case and self._folding["final_sigma"] and SIGMA in text
         lowered = self._with_final_sigmas(text) if in_context else text
@@ -214,7 +214,7 @@ class WordPiece(HostTokenizer):
 
     @staticmethod
     def _with_final_sigmas(text: str) -> str:
-        """The text with each capital sigma in lower case, as `str.lower` writes it in the cleaned text."""
+        """The text with each capital sigma lower-cased as by `str.lower` in the cleaned text."""
         kept = [(place, character) for place, character in enumerate(text) if clean(character)]
         lowered, characters, at = "".join(character for _, character in kept).lower(), list(text), 0
         for place, character in kept:
@@ -225,7 +225,7 @@ class WordPiece(HostTokenizer):
 
 
 class Mpnet(WordPiece):
-    """WordPiece with the special tokens and rows of MPNet: <s> a </s></s> b </s>."""
+    """WordPiece with MPNet's special tokens and sequence layout: <s> a </s></s> b </s>."""
 
     separators = 2
 
@@ -237,7 +237,7 @@ def normal_tokens(
     of_others: Callable[[str], Tokens],
     **options: bool,
 ) -> Tokens:
-    """The tokens of a text in which added tokens are looked for. options: of `split_at_added_tokens`."""
+    """The tokens of a text, with added tokens looked for in it. options: options of `split_at_added_tokens`."""
     if not added:
         return of_others(text)
     parts, begin = [], 0
@@ -248,7 +248,7 @@ def normal_tokens(
 
 
 def _words(text: str, splits_ideographs: bool) -> Iterator[tuple[str, int]]:
-    """The words of a normal text, each with the place where it begins."""
+    """The words of a normalized text, each with its start."""
     if text.isascii():
         yield from ((match[0], match.start()) for match in ASCII_WORDS.finditer(text))
         return
@@ -277,9 +277,9 @@ def _kind(character: str) -> str:
 
 
 def _in_source(tokens: Tokens, places: list[int], size: int) -> Tokens:
-    """Tokens of a normal text in the text of `size` characters that its characters come from.
+    """Maps tokens of a normalized text to the original text of `size` characters.
 
-    A token ends where the next normal character comes from, so that deleted ones after it belong to it.
+    A token ends where the next normalized character comes from, so it includes deleted characters after it.
     """
     after = [*places, size]
     ends = [after[end] if after[end] != after[end - 1] else after[end] + 1 for end in tokens.ends]

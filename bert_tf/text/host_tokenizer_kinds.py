@@ -1,4 +1,4 @@
-"""The tokenizer without TensorFlow that a vocabulary is for."""
+"""Chooses the tokenizer without TensorFlow for a vocabulary."""
 
 from collections.abc import Sequence
 
@@ -22,6 +22,6 @@ KINDS: dict[str, type[HostTokenizer]] = {
 def create(
     vocabulary: Sequence[str], lower_case: bool = True, *, special_tokens_in_strings: bool | Sequence[str] = False
 ) -> HostTokenizer:
-    """The tokenizer of a vocabulary, of its kind; the arguments are those of `tokenizer_kinds.create`."""
+    """The tokenizer for a vocabulary and its kind; same arguments as `tokenizer_kinds.create`."""
     kind = KINDS[vocabularies.kind_of(vocabulary)]
     return kind(vocabulary, lower_case, special_tokens_in_strings=special_tokens_in_strings)

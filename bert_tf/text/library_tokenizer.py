@@ -1,6 +1,6 @@
-"""The tokens of the library `tokenizers` in pipelines: a call of the host from the graph.
+"""The library `tokenizers` in pipelines: calls the host from the graph.
 
-B texts, P tokens. TensorFlow does not have the operations for every tokenizer.json, so a SavedModel cannot contain it.
+B texts, P tokens. TensorFlow lacks operations for some tokenizer.json files, so a SavedModel cannot contain it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LibraryTokenizer(Tokenizer):
         return _Splitter(self._host)
 
     def _recognize(self, found: Sequence[AddedToken], ids: Mapping[str, int]) -> None:
-        """Nothing is left to do: the library finds its tokens itself."""
+        """Does nothing: the library finds its tokens itself."""
 
     def inside_text(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """As Tokenizer."""
@@ -57,7 +57,7 @@ class LibraryTokenizer(Tokenizer):
 
 
 class _Splitter:
-    """Cuts texts by a tokenizer of the host."""
+    """Splits texts with a tokenizer on the host."""
 
     def __init__(self, host: HostLibrary) -> None:
         self._host = host
@@ -105,7 +105,7 @@ def _texts(texts: np.ndarray) -> list[str]:
 
 
 def _call(function: Callable[..., Any], inputs: Sequence[tf.Tensor], kinds: Sequence[Any]) -> list[tf.Tensor]:
-    """The outputs of a function of arrays; in an export an operation that fails with the reason takes its place."""
+    """The outputs of a function of arrays; exports contain an operation that fails with the reason instead."""
     if backend.platform() == "any":
         with tf.control_dependencies([tf.debugging.Assert(False, [NOT_IN_GRAPH])]):
             return [tf.zeros([0], kind) for kind in kinds]
@@ -114,6 +114,6 @@ def _call(function: Callable[..., Any], inputs: Sequence[tf.Tensor], kinds: Sequ
 
 
 def _in_bytes(tokens: Tokens, text: str) -> Tokens:
-    """The same tokens with offsets in the UTF-8 bytes of a text."""
+    """The tokens with offsets in UTF-8 bytes of the text."""
     places = np.cumsum([0, *(len(character.encode()) for character in text)])
     return Tokens(tokens.ids, places[tokens.starts].tolist(), places[tokens.ends].tolist())

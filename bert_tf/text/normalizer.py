@@ -3,7 +3,7 @@
 tensorflow-text's fast normalizer looks each code point up in a trie inside a flatbuffer, and its fast WordPiece splits
 at the spaces and punctuation of its own ICU. The stock trie is NFKC case folding; the one built here follows
 google-research/bert `tokenization.py`: `lower()`, NFD, drop Mn, delete controls, and insert a space wherever the
-original splits and the kernel would not. The Unicode version is that of the Python that builds it.
+original splits and the kernel would not. The Unicode version is the one of the Python that builds it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bert_tf.text.characters import CJK_RANGES, fold, is_cjk, is_deleted, is_pun
 from bert_tf.text.double_array import build_double_array
 from bert_tf.text.text_kernels import tf_text
 
-# "letter": joins its neighbours; "space": separates them; "alone": is a word by itself.
+# "letter": joins its neighbors; "space": separates them; "alone": is a separate word.
 KernelClass = Literal["letter", "space", "alone"]
 
 IRREGULAR = frozenset(string.punctuation + "\ufffd")  # their treatment does not follow from the Unicode category
@@ -31,9 +31,9 @@ NOT_IN_VOCABULARY = "\x01"  # a control: deleted from every text, so no token co
 
 @functools.cache
 def as_letters() -> dict[int, str]:
-    """For `str.translate`: {ideograph: a character of private use}, where ideographs are letters.
+    """For `str.translate`: {ideograph: private-use character}, for tokenizers that treat ideographs as letters.
 
-    The kernel splits at ideographs and takes characters of private use for letters, in texts and in the vocabulary.
+    The kernel splits at ideographs and treats private-use characters as letters, in texts and in the vocabulary.
     """
     ideographs = [code for first, last in CJK_RANGES for code in range(first, last + 1)]
     private = map(chr, (*range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE)))
@@ -46,8 +46,8 @@ def build_normalizer_model(
 ) -> tuple[np.ndarray, frozenset[str]]:
     """Builds the flatbuffer of `tf_text.FastBertNormalizer`: uint8 [bytes], and the characters it cannot represent.
 
-    A word with one of these characters comes out as [UNK], because the kernel splits there and the original does not.
-    None may be in a vocabulary. Unless ideographs are split, they come out as those of `as_letters`.
+    A word with one of these characters becomes [UNK], because the kernel splits there and the original does not. None
+    may be in a vocabulary. Unless ideographs are split, they become the characters of `as_letters`.
     """
     table, unsupported = _normalizer_table(lower_case, strip_accents)
     if not split_ideographs:
@@ -77,7 +77,7 @@ def build_normalizer_model(
 def _normalizer_table(lower_case: bool, strip_accents: bool) -> tuple[dict[bytes, bytes], frozenset[str]]:
     """{UTF-8 bytes: replacement} of every unit that the normalizer must change, and the unsupported characters."""
     kernel_classes = _kernel_classes()
-    # Ill-formed units are removed, as the original does by bytes.decode("utf-8", "ignore").
+    # Ill-formed units are removed, like bytes.decode("utf-8", "ignore") in the original.
     table = dict.fromkeys(sorted(_ill_formed_units()), b"")
     unsupported: set[str] = set()
     folding = {"lower_case": lower_case, "strip_accents": strip_accents}
@@ -89,7 +89,7 @@ def _normalizer_table(lower_case: bool, strip_accents: bool) -> tuple[dict[bytes
 
 
 def _candidates(kernel_classes: Mapping[str, KernelClass], folding: Mapping[str, bool]) -> Iterator[str]:
-    """The one character in ten that may have to be changed: the others stay and are split as in the original."""
+    """The characters (one in ten) that may have to change: the kernel splits the others as the original does."""
     regular = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mc", "Me", "Nd", "Nl", "No", "Sm", "Sc", "Sk", "So", "Co", "Cn"}
     regular |= set() if folding["strip_accents"] else {"Mn"}
     ideographs = frozenset(map(chr, as_letters()))
@@ -127,7 +127,7 @@ def all_characters() -> list[str]:
 
 @functools.cache
 def _kernel_classes() -> dict[str, KernelClass]:
-    """Class of each character to the fast WordPiece kernel (its ICU, its ranges)."""
+    """The class of each character in the fast WordPiece kernel (its ICU, its ranges)."""
     characters = all_characters()
     with tf.init_scope(), tf.device("CPU:0"):
         probe = tf_text.FastWordpieceTokenizer(["[UNK]", "a"], token_out_type=tf.int32)
@@ -147,9 +147,9 @@ def _ill_formed_units() -> set[bytes]:
 
 @functools.cache
 def final_sigma_pattern() -> str:
-    """RE2 pattern of a capital sigma that `str.lower` makes final, its only rule that depends on the context.
+    """RE2 pattern of a capital sigma that `str.lower` makes final, the only context-dependent rule.
 
-    After a cased character and before none, with case-ignorable and deleted characters skipped (Unicode 3.13).
+    It follows a cased character and precedes none, skipping case-ignorable and deleted characters (Unicode 3.13).
     """
 
     def is_final_after(prefix: str) -> bool:

@@ -1,4 +1,4 @@
-"""Operations on the flat characters, bytes and tokens of a batch of texts, which tokenizers share."""
+"""Operations shared by tokenizers, on the flat characters, bytes and tokens of a batch of texts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def utf8_sizes(points: tf.Tensor) -> tf.Tensor:
 
 
 def shift(x: tf.Tensor, by: int) -> tf.Tensor:
-    """x[i - by] in the place of x[i], zeros if there is none."""
+    """x[i - by] in place of x[i], 0 where that is out of range."""
     size = tf.size(x)
     if by > 0:
         return tf.concat([tf.zeros([by], x.dtype), x], 0)[:size]
@@ -19,7 +19,7 @@ def shift(x: tf.Tensor, by: int) -> tf.Tensor:
 
 
 def without_overlaps(joins: tf.Tensor) -> tf.Tensor:
-    """Of flags in a row the first, third and so on: each joins an element with the one after it."""
+    """Keeps the first, third, ... of consecutive flags: each flag joins an element to the one after it."""
     numbers = tf.range(tf.size(joins))
     begins = joins & ~shift(joins, 1)
     run = tf.maximum(tf.cumsum(tf.cast(begins, tf.int32)) - 1, 0)
@@ -28,12 +28,12 @@ def without_overlaps(joins: tf.Tensor) -> tf.Tensor:
 
 
 def row_numbers(ragged: tf.RaggedTensor) -> tf.Tensor:
-    """The row of each value, int64 [N]: `ragged.value_rowids()` in one search instead of a mask of all rows."""
+    """The row of each value, int64 [N]: `ragged.value_rowids()` with one search instead of a mask of all rows."""
     return _rows_of(ragged.row_splits)
 
 
 def from_row_numbers(values: tf.Tensor, rows: tf.Tensor, count: tf.Tensor) -> tf.RaggedTensor:
-    """Ragged [count, (values)]: `RaggedTensor.from_value_rowids` in one search instead of dozens of operations.
+    """Ragged [count, (values)]: `RaggedTensor.from_value_rowids` with one search instead of dozens of operations.
 
     rows: the row of each value, ascending. count: the number of rows.
     """
@@ -43,12 +43,12 @@ def from_row_numbers(values: tf.Tensor, rows: tf.Tensor, count: tf.Tensor) -> tf
 
 
 def repeat(x: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
-    """`tf.repeat` of a vector, in one search. counts: int64, as long as `x`."""
+    """`tf.repeat` of a vector, with one search. counts: int64, as long as `x`."""
     return tf.gather(x, _rows_of(tf.concat([[0], tf.cumsum(counts)], 0)))
 
 
 def _rows_of(splits: tf.Tensor) -> tf.Tensor:
-    """The row of each value, int64 [N], by the splits between rows."""
+    """The row of each value, int64 [N], given the row splits."""
     values = tf.expand_dims(tf.range(splits[-1]), 0)
     bounds = tf.raw_ops.UpperBound(sorted_inputs=tf.expand_dims(splits, 0), values=values, out_type=tf.int64)
     return tf.squeeze(bounds, 0) - 1

@@ -1,4 +1,4 @@
-"""The tokenizer that records are made with: without TensorFlow for WordPiece, TensorFlow's kernels for other kinds."""
+"""The tokenizer for making records: without TensorFlow for WordPiece, with its kernels for other kinds."""
 
 import functools
 import re
@@ -20,8 +20,8 @@ from bert_tf.text.tokenizer_settings import AddedToken
 class RecordTokenizer(Protocol):
     """Splits the sentences of documents into ids.
 
-    size: of the vocabulary. separators: [SEP] tokens between two segments of a row. words: finds Chinese words among
-    ids, if these are to be masked whole.
+    size: the vocabulary size. separators: number of [SEP] tokens between two segments. words: finds Chinese words among
+    ids, for whole word masking.
     """
 
     size: int
@@ -32,7 +32,7 @@ class RecordTokenizer(Protocol):
     words: WordFinder | None
 
     def __call__(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """B texts -> ids int32 [T] of all of them, and the number of tokens of each, int64 [B]."""
+        """B texts -> ids of all texts, int32 [T], and the number of tokens of each, int64 [B]."""
 
 
 class _KernelTokenizer:
@@ -53,7 +53,7 @@ class _KernelTokenizer:
 
 
 class _RecognizingTokenizer:
-    """A TableTokenizer that recognizes added tokens, of which none is looked for in normal texts."""
+    """A TableTokenizer that recognizes added tokens, in the raw texts only."""
 
     words: WordFinder | None = None
 
@@ -84,16 +84,16 @@ def create(
     special_tokens: tuple[str, ...] = (),
     chinese_word_segmentation: bool = False,
 ) -> RecordTokenizer:
-    """The tokenizer of a vocabulary, of any kind.
+    """The tokenizer for a vocabulary of any kind.
 
     Args:
         vocabulary: the tokens.
         lower_case: whether texts are lower-cased.
-        special_tokens: those that are recognized in texts.
-        chinese_word_segmentation: whether Chinese words are to be found among the ids, see `chinese_words`.
+        special_tokens: the tokens to recognize in texts.
+        chinese_word_segmentation: whether to find Chinese words among the ids, see `chinese_words`.
 
     Raises:
-        UserError: words of ideographs are asked for, but they are not tokens of this vocabulary, or jieba is missing.
+        UserError: Chinese words are requested, but ideographs are not tokens of this vocabulary, or jieba is missing.
     """
     if chinese_word_segmentation:
         splits = vocabularies.settings_of(vocabulary).split_ideographs
@@ -113,5 +113,5 @@ def create(
 
 @functools.lru_cache(maxsize=1)
 def from_file(vocab_file: str, *options: Any) -> RecordTokenizer:
-    """The tokenizer of a vocab.txt, with the options of `create`, kept for the next job of this process."""
+    """The tokenizer for a vocab.txt, with the options of `create`, cached for the next job of this process."""
     return create(vocabularies.read(vocab_file), *options)

@@ -1,4 +1,4 @@
-"""Characters of a batch of texts that are replaced by others, as TensorFlow ops, with where each comes from.
+"""Replaces characters of a batch of texts, as TensorFlow ops, and tracks where each comes from.
 
 B texts, C characters of all of them.
 """
@@ -17,22 +17,22 @@ from bert_tf.text.wordpiece import as_single_node, when_any
 
 BLOCK = 256  # code points in a page of a table
 CODES = 1 << 21  # above all code points
-QUOTES = ("`", "'")  # two of one become a double quote for ALBERT
+QUOTES = ("`", "'")  # a pair of either becomes a double quote in ALBERT
 
 
 class Characters(NamedTuple):
-    """The characters of texts [B, (characters)], int32, and the number of the original character of each, int64 [C]."""
+    """The characters of texts [B, (characters)], int32, and the index of each one's original character, int64 [C]."""
 
     points: tf.RaggedTensor
     sources: tf.Tensor
 
 
 class Replacements:
-    """Replaces strings by others: single characters, and grapheme clusters as `tokenizers` looks them up.
+    """Replaces strings: single characters, and grapheme clusters as `tokenizers` looks them up.
 
     Args:
         table: {string: replacement}.
-        in_clusters: whether a cluster of at most five bytes is replaced as a whole by what belongs to the shortest key
+        in_clusters: whether a cluster of at most five bytes is replaced as a whole by the value of the shortest key
             that it begins with; otherwise all keys are single characters.
     """
 
@@ -43,7 +43,7 @@ class Replacements:
         lengths = np.array([len(row) for row in rows], np.int64)
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured, not copied into each graph
             self._changed = tf.constant([ord(key) for key in singles] or [-1], tf.int32)
-            self._nothing = tf.constant(len(rows) - 1)  # the row that is empty
+            self._nothing = tf.constant(len(rows) - 1)  # the empty row
             self._lengths, self._starts = tf.constant(lengths), tf.constant(np.cumsum(lengths) - lengths)
             self._values = tf.constant([ord(c) for c in "".join(rows)] + [0], tf.int32)
             self._keys = tf.constant([key for key, _ in clusters] or [-1], tf.int64)
@@ -54,11 +54,11 @@ class Replacements:
         self._in_clusters = in_clusters
 
     def __call__(self, characters: Characters) -> Characters:
-        """The characters with all that is replaced."""
+        """The characters after all replacements."""
         x = characters.points.values
         place = tf.minimum(tf.searchsorted(self._changed, x), tf.size(self._changed) - 1)
-        rows = tf.where(tf.equal(tf.gather(self._changed, place), x), place, -1)  # of each character, -1: it stays
-        sizes = tf.ones_like(x)  # characters of the cluster that is replaced
+        rows = tf.where(tf.equal(tf.gather(self._changed, place), x), place, -1)  # row of each character; -1: unchanged
+        sizes = tf.ones_like(x)  # characters of the replaced cluster
         if not self._in_clusters:
             return self._replaced(characters, rows, sizes)
         bits = tf.gather(self._bits, tf.gather(self._pages, x // BLOCK) * BLOCK + x % BLOCK)
@@ -117,13 +117,13 @@ def _cluster_key(key: str) -> int:
 
 
 def paged(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A table of all code points as numbers of pages, int32, and the different pages one after another, int32."""
+    """A table of all code points as page numbers, int32, and the distinct pages one after another, int32."""
     pages, numbers = np.unique(table.reshape(-1, BLOCK), axis=0, return_inverse=True)
     return numbers.reshape(-1).astype(np.int32), pages.reshape(-1).astype(np.int32)
 
 
 def with_quotes(characters: Characters) -> Characters:
-    """A double quote for each pair of QUOTES, first of ` and then of '."""
+    """Replaces each pair of QUOTES by a double quote, first ` and then '."""
     for quote in QUOTES:
         x, text = characters.points.values, row_numbers(characters.points)
         has_next = shift(tf.equal(text, shift(text, 1)) & (tf.range(tf.size(x)) > 0), -1)
@@ -135,7 +135,7 @@ def with_quotes(characters: Characters) -> Characters:
 
 
 def chosen(characters: Characters, flags: tf.Tensor) -> Characters:
-    """Those of the characters that have the flag, bool [C]."""
+    """The characters whose flag is set. flags: bool [C]."""
     splits = tf.gather(tf.concat([[0], tf.cumsum(tf.cast(flags, tf.int64))], 0), characters.points.row_splits)
     values, sources = (tf.boolean_mask(x, flags) for x in (characters.points.values, characters.sources))
     return Characters(tf.RaggedTensor.from_row_splits(values, splits, validate=False), sources)

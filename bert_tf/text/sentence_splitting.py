@@ -1,7 +1,7 @@
 """Detects how text is laid out in a file (sentences, paragraphs, hard-wrapped lines) and splits it into sentences.
 
 No TensorFlow here. Text arrives as (chunk, ends_line) pairs: part of a line, and whether the line ends with it. The
-output is a stream of sentences with None if a document ends.
+output is a stream of sentences with None at the end of a document.
 """
 
 import re
@@ -25,10 +25,10 @@ CJK_SHARE = 0.3  # Chinese news with much Latin text still has above 0.6, Englis
 WRAP_WIDTH = 120
 WRAP_EVENNESS = 0.75
 WRAP_OPEN_LINES = 0.3
-WRAP_BROKEN_LINES = 0.1  # that the next line goes on from in lower case: 0.17 to 0.95 in wrapped text, else below 0.05
+WRAP_BROKEN_LINES = 0.1  # before a line in lower case: 0.17 to 0.95 in wrapped text, else below 0.05
 FENCED = re.compile(r"^ *(```|~~~).*?^ *\1", re.MULTILINE | re.DOTALL)  # code in Markdown
-ITEM = re.compile(r"[-*+•] |\d{1,2}[.)] ")  # what a list item begins with
-BLOCK = re.compile(r"#{1,6} |\||```|~~~")  # what a heading or table row begins with
+ITEM = re.compile(r"[-*+•] |\d{1,2}[.)] ")  # beginning of a list item
+BLOCK = re.compile(r"#{1,6} |\||```|~~~")  # beginning of a heading or table row
 LINES_PER_RUN = 1.5  # below: blank lines separate paragraphs, not documents
 SENTENCES_PER_LINE = 1.5  # below: one sentence a line (1.2 in the original's sample, 3.9 and more in paragraphs)
 
@@ -47,14 +47,14 @@ def detect_language(sample: str) -> str:
 def detect_layout(sample: str, language: str = "en") -> Layout:
     """Detects the layout of a text file from its beginning.
 
-    In this order: lines of similar length that end inside sentences are "wrapped", as are those of Markdown; a file of
-    one line, or with a blank line after nearly every line, is one document ("files"); lines of fewer than
+    In this order: lines of similar length that end inside sentences, and Markdown, are "wrapped"; a file of one line,
+    or with a blank line after nearly every line, is one document ("files"); lines of fewer than
     SENTENCES_PER_LINE sentences are "sentences"; else "paragraphs", or "lines" if no line is blank. In "sentences" and
     "paragraphs" a blank line ends a document, in "lines" each line does.
     """
     lines = [line.strip() for line in FENCED.sub("", sample).split("\n")]
     if len(lines) > 2:
-        lines = lines[:-1]  # the sample may end inside it
+        lines = lines[:-1]  # the sample may end inside this line
     filled = [line for line in lines if line]
     if _is_wrapped(lines) or _breaks_sentences(lines):
         return "wrapped"
@@ -85,12 +85,12 @@ def _is_wrapped(lines: Sequence[str]) -> bool:
 
 
 def _breaks_sentences(lines: Sequence[str]) -> bool:
-    """Returns whether lines of similar length, whichever, end inside sentences, among tables, lists and headings."""
+    """Returns whether lines of some similar length end inside sentences, among tables, lists and headings."""
     first = [line[0] for previous, line in zip(["", *lines], lines, strict=False) if line and not previous]
     inner = [pair for pair in zip(lines, lines[1:], strict=False) if all(pair)]
     broken = sorted(len(line) for line, following in inner if following[0].islower() and not SENTENCE_END.search(line))
     if len(broken) < 3 or sum(map(str.islower, first)) > 0.5 * sum(map(str.isalpha, first)):
-        return False  # or a text without capitals, which do not tell
+        return False  # or a text without capitals, which cannot be judged
     width = broken[len(broken) * 95 // 100]
     return len(broken) >= WRAP_BROKEN_LINES * len(inner) and broken[len(broken) // 2] >= WRAP_EVENNESS * width
 
@@ -121,9 +121,9 @@ def _lines_as_sentences(chunks: Iterable[Chunk]) -> Iterator[str | None]:
 
 
 def _unwrap(chunks: Iterable[Chunk], space: str) -> Iterator[Chunk]:
-    """Joins the lines of each paragraph, which a blank line ends, or the beginning of a list item or a heading.
+    """Joins the lines of each paragraph, which ends at a blank line, a list item or a heading.
 
-    The first item of a list follows a line that ends a sentence: another line may begin with a number or a dash, too.
+    The first item of a list must follow the end of a sentence: other lines may begin with a number or a dash, too.
     """
     starts_line = may_begin = True
     is_list = False

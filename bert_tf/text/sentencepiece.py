@@ -1,7 +1,7 @@
-"""Strings to ids of SentencePiece's unigram models and back, as TensorFlow ops, exactly as `tokenizers` does.
+"""SentencePiece unigram models as TensorFlow ops: strings to ids and back, exactly as `tokenizers` does it.
 
-B texts, C characters of a batch, N tokens. A text is normalized (`text.replacements`), cut into words at white space
-and before each "▁", which is put before words that have none, and words are cut into pieces (`text.unigram`).
+B texts, C characters of a batch, N tokens. A text is normalized (`text.replacements`) and split into words at white
+space and before each "▁"; words without "▁" get one; words are split into pieces (`text.unigram`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Step = Callable[[Characters], Characters]
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """A Tokenizer of a SentencePiece model with the tokens of ALBERT.
+    """A Tokenizer for a SentencePiece model with ALBERT's tokens.
 
-    ALBERT replaces quotes of two characters. lower_case: also replaces compatibility characters and drops accents
+    ALBERT replaces two-character quotes. lower_case: also replaces compatibility characters and drops accents
     (NFKD), as `transformers` does.
     """
 
@@ -47,19 +47,19 @@ class SentencePieceTokenizer(Tokenizer):
         return SentencePiece(self.vocabulary.rules, self._steps(), () if self.special_tokens else names)
 
     def ids_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """As Tokenizer; a model whose user defined the mask has it in texts."""
+        """See Tokenizer; a model with a user-defined mask finds it in texts."""
         has_mask = self.mask_token in sentencepiece_model.parse(self.vocabulary.rules).own
         return self(texts) if has_mask else super().ids_with_masks(texts)
 
     def _steps(self) -> list[Step]:
-        """Normalization of texts before that of the model."""
+        """Normalization steps before the model's own."""
         return [with_quotes, *([Replacements(_folding(), in_clusters=False)] if self.lower_case else [])]
 
     def _continuations(self) -> np.ndarray:
         return np.array([not token.startswith(SPACE) for token in self.vocabulary])
 
     def continues_word(self, ids: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-        """As Tokenizer: letters and digits continue those that they touch, and what follows a single ▁ continues it."""
+        """See Tokenizer: letters and digits continue those that they touch, and any token continues a single ▁."""
         of_letters = [self.surface(token).isalnum() for token in self.vocabulary]
         of_letters[self.unknown_id] = True
         is_letter = tf.gather(tf.constant(of_letters), ids)
@@ -76,9 +76,9 @@ class SentencePieceTokenizer(Tokenizer):
 
 
 class XlnetTokenizer(SentencePieceTokenizer):
-    """A Tokenizer of a SentencePiece model with the tokens of XLNet, which never lower-cases but drops accents.
+    """A Tokenizer for a SentencePiece model with XLNet's tokens; never lower-cases but drops accents.
 
-    Rows begin with <cls>, which the encoder moves to their end.
+    Sequences begin with <cls>, which the encoder moves to the end.
     """
 
     def _steps(self) -> list[Step]:
@@ -86,7 +86,7 @@ class XlnetTokenizer(SentencePieceTokenizer):
 
 
 class XlmRobertaTokenizer(SentencePieceTokenizer):
-    """A Tokenizer of a SentencePiece model with the tokens of XLM-RoBERTa and CamemBERT, which never lower-cases."""
+    """A Tokenizer for a SentencePiece model with the tokens of XLM-RoBERTa and CamemBERT; never lower-cases."""
 
     separators = 2
 
@@ -95,10 +95,10 @@ class XlmRobertaTokenizer(SentencePieceTokenizer):
 
 
 class DebertaTokenizer(SentencePieceTokenizer):
-    """A Tokenizer of a SentencePiece model with the special tokens of BERT, as DeBERTa-v2 and -v3 have it.
+    """A Tokenizer for a SentencePiece model with BERT's special tokens, as in DeBERTa-v2 and -v3.
 
-    Blanks are parts of words. Where the vocabulary is from a tokenizer.json of transformers 5, texts are in the
-    normalization form C, else in that of the model.
+    Spaces are parts of words. If the vocabulary is from a tokenizer.json of transformers 5, normalization is NFC, else
+    the model's own.
     """
 
     def _splitter_of_transformers(self) -> SentencePiece:
@@ -113,11 +113,11 @@ class SentencePiece:
     """Implementation behind SentencePieceTokenizer. Constants only: no variable, table or asset.
 
     Args:
-        rules: the content of the model's file.
-        steps: what normalizes texts before the model does.
+        rules: the content of the model file.
+        steps: normalization steps before the model's own.
         left_out: tokens that no text contains.
-        spaces: code points between words; (): none, and a blank is the "▁" of the word after it.
-        after: what normalizes texts after the model.
+        spaces: code points between words; (): none; a space becomes the "▁" of the word after it.
+        after: normalization steps after the model's own.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class SentencePiece:
         self._keeps_blanks = not spaces
         numbers = sentencepiece_model.byte_ids(model)
         self._unigram = Unigram(model.pieces, model.unknown_id, left_out, numbers)
-        self.added: Any = None  # AddedTokenSplit of those that are looked for in normal texts
+        self.added: Any = None  # AddedTokenSplit for tokens looked for in normalized texts
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured, not copied into each graph
             self._spaces = tf.constant([*spaces, 2**31 - 1], tf.int32)
             self._node = as_single_node(self._tokens)
@@ -149,14 +149,14 @@ class SentencePiece:
     def tokenize_with_offsets(
         self, texts: tf.Tensor, *, in_characters: bool
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """texts: string [B] -> ids (int32), starts, ends (int64), without the spaces around: ragged [B, (tokens)]."""
+        """texts: string [B] -> ids (int32), starts, ends (int64), without surrounding spaces: ragged [B, (tokens)]."""
         ids, starts, ends = self._ragged(texts)
         if in_characters:
             starts, ends = character_offsets(texts, row_numbers(ids), starts, ends)
         return ids, ids.with_values(starts), ids.with_values(ends)
 
     def normal(self, texts: Sequence[str]) -> list[str]:
-        """Texts as pieces are looked for in them."""
+        """The normalized texts, which pieces are looked for in."""
         with tf.init_scope(), tf.device("CPU:0"):
             normal = self._normalize(tf.strings.unicode_decode(list(texts), "UTF-8")).points
             return [text.decode() for text in tf.strings.unicode_encode(normal, "UTF-8").numpy()]
@@ -200,15 +200,15 @@ class SentencePiece:
         return characters
 
     def _words(self, points: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
-        """Normal texts -> ids [B, (tokens)], and the first and last character of each in its text: int64 [N]."""
+        """Normalized texts -> ids [B, (tokens)], and the first and last character of each in its text: int64 [N]."""
         x, text = points.values, row_numbers(points)
         is_space = tf.equal(tf.gather(self._spaces, tf.searchsorted(self._spaces, x)), x)
         follows = tf.equal(text, shift(text, 1)) & (tf.range(tf.size(x)) > 0) & ~shift(is_space, 1)
         is_blank = tf.equal(x, ord(" ")) & self._keeps_blanks
         has_mark = tf.equal(x, ord(SPACE)) | is_blank
         begins = ~is_space & (has_mark | ~follows)
-        copies = tf.cast(~is_space, tf.int64) + tf.cast(begins & ~has_mark, tf.int64)  # of each character: one for ▁
-        place = repeat(tf.range(tf.size(x, tf.int64)), copies)  # of each character of the words
+        copies = tf.cast(~is_space, tf.int64) + tf.cast(begins & ~has_mark, tf.int64)  # one more for ▁
+        place = repeat(tf.range(tf.size(x, tf.int64)), copies)  # source of each character of the words
         is_copy = tf.equal(place, shift(place, 1)) & (tf.range(tf.size(place)) > 0)
         is_first = tf.gather(begins, place) & ~is_copy
         letters = tf.where(is_first, ord(SPACE), tf.gather(x, place))
@@ -216,14 +216,14 @@ class SentencePiece:
         words = tf.RaggedTensor.from_row_splits(letters, starts, validate=False)
         different, index = tf.unique(tf.strings.unicode_encode(words, "UTF-8"))
         tokens, first, last = self._unigram(different)
-        chosen = ragged_rows(tokens.row_splits, index)  # of each word the indices of its tokens: [words, (tokens)]
+        chosen = ragged_rows(tokens.row_splits, index)  # indices of the tokens of each word: [words, (tokens)]
         base = repeat(starts[:-1], chosen.row_lengths())
         before = tf.concat([[0], tf.cumsum(tf.cast(begins, tf.int64))], 0)  # words before each character
         splits = tf.gather(chosen.row_splits, tf.gather(before, points.row_splits))
         ids = tf.RaggedTensor.from_row_splits(tf.gather(tokens.values, chosen.values), splits, validate=False)
         zero = tf.gather(points.row_starts(), row_numbers(ids))
         first, last = (tf.gather(place, base + tf.gather(each, chosen.values)) for each in (first, last))
-        if self._keeps_blanks:  # offsets begin after the blank of a token, if there is a character
+        if self._keeps_blanks:  # offsets begin after a token's space, if a character follows
             first += tf.cast(
                 tf.gather(is_blank & shift(tf.equal(text, shift(text, 1)) & ~is_blank, -1), first), tf.int64
             )
@@ -233,6 +233,6 @@ class SentencePiece:
 
 @functools.cache
 def _folding(*, lower_case: bool = True) -> dict[str, str]:
-    """Replacements of uncased models of ALBERT, and without lower case of XLNet, {character: others}."""
+    """Replacements of uncased ALBERT models and, without lower-casing, XLNet: {character: others}."""
     codes = (*range(0xD800), *range(0xE000, 0x110000))
     return {c: folded for c in map(chr, codes) if (folded := normalize_albert(c, lower_case=lower_case)) != c}

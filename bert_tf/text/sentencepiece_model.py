@@ -1,6 +1,6 @@
-"""The file of a SentencePiece model, and the same as `tokenizer.json`. Free of TensorFlow.
+"""SentencePiece model files, and their equivalent as `tokenizer.json`. Free of TensorFlow.
 
-The messages are those of sentencepiece's `sentencepiece_model.proto`, as far as they are needed here.
+The messages are the subset of sentencepiece's `sentencepiece_model.proto` needed here.
 """
 
 import base64
@@ -22,15 +22,15 @@ tokenizers, normalizers = module("tokenizers"), module("tokenizers.normalizers")
 pre_tokenizers = module("tokenizers.pre_tokenizers")
 SPACE = "▁"
 NEVER = "\n"  # in no word
-UNIGRAM, NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 1, 2, 3, 4, 6  # values of enums of the messages
-IN_TEXTS = (NORMAL, USER_DEFINED)  # kinds of pieces that texts have
-USUAL = ("add_dummy_prefix", "remove_extra_whitespaces", "escape_whitespaces")  # of the normalizer, true if unset
+UNIGRAM, NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 1, 2, 3, 4, 6  # enum values in the messages
+IN_TEXTS = (NORMAL, USER_DEFINED)  # kinds of pieces that occur in texts
+USUAL = ("add_dummy_prefix", "remove_extra_whitespaces", "escape_whitespaces")  # normalizer options, true if unset
 _MESSAGES = {
     "Piece": {
         "piece": (1, FIELD.TYPE_STRING),
         "score": (2, FIELD.TYPE_FLOAT),
         "type": (3, FIELD.TYPE_INT32),
-        "exact_score": (200, FIELD.TYPE_DOUBLE),  # ours, of scores that are not of 32 bits
+        "exact_score": (200, FIELD.TYPE_DOUBLE),  # our extension, for scores that do not fit 32 bits
     },
     "Trainer": {
         "model_type": (3, FIELD.TYPE_INT32),
@@ -45,7 +45,7 @@ _MESSAGES = {
     },
     "Model": {"pieces": (1, ["Piece"]), "trainer_spec": (2, "Trainer"), "normalizer_spec": (3, "Normalizer")},
 }
-# What fairseq puts before the pieces of a model, and how many of those it leaves out, by the class of transformers.
+# Tokens that fairseq puts before a model's pieces, and how many pieces it drops, by transformers class.
 FAIRSEQ = {
     "XLMRobertaTokenizer": ([("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)], 3),
     "CamembertTokenizer": (
@@ -55,22 +55,21 @@ FAIRSEQ = {
 }
 
 
-NFC_SPACES = r"\s{2,}|[\n\r\t]"  # what transformers 5 makes one space of, for a DeBERTa
+NFC_SPACES = r"\s{2,}|[\n\r\t]"  # replaced by one space in transformers 5, for a DeBERTa
 NFC = "transformers_5_nfc"  # instead of the name of a charsmap, see UnigramModel
-LIBRARY = "sentencepiece"  # the same, of models that split texts as the library sentencepiece does
+LIBRARY = "sentencepiece"  # the same, for models that split texts like the library sentencepiece
 BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UnigramModel:
-    """Content of a SentencePiece model of the kind unigram.
+    """Content of a SentencePiece unigram model.
 
-    pieces: (token, score) in the order of ids. unknown_id: that of unknown characters. charsmap: by which texts are
-    normalized, as the file has it. is_nfc: texts of a DeBERTa are normalized as transformers 5 does instead.
+    pieces: (token, score) in the order of ids. unknown_id: the id of unknown characters. charsmap: the normalization
+    table as in the file. is_nfc: normalize texts of a DeBERTa like transformers 5 instead.
 
-    is_library: texts are split as the library sentencepiece does, without what transformers adds to it. own: then the
-    pieces that the user defined; has_bytes: whether unknown characters are written as bytes; left_out: the pieces that
-    no text contains.
+    is_library: split texts like the library sentencepiece, without transformers' additions; then also own: user-defined
+    pieces; has_bytes: whether unknown characters are written as bytes; left_out: pieces that no text contains.
     """
 
     pieces: tuple[tuple[str, float], ...]
@@ -100,7 +99,7 @@ BASE64: Kind[str] = Kind("bytes in base64", _is_base64)
 
 @functools.cache
 def _message() -> Any:
-    """The class of the message of a whole model."""
+    """The message class of a whole model."""
     return message_class("Model", _MESSAGES)
 
 
@@ -113,10 +112,10 @@ def parse(
     may_be_own: bool = False,
     as_library: bool = False,
 ) -> UnigramModel:
-    """The content of a file; UserError, which names it, if it is damaged or of another kind, such as BPE.
+    """Parses a model file; UserError that names it if it is damaged or of another kind, such as BPE.
 
-    ignores_bytes: a model that writes unknown characters as bytes is taken as one that does not. may_be_own: pieces
-    that its user defined are taken as others. as_library: see `UnigramModel.is_library`.
+    ignores_bytes: ignore that a model writes unknown characters as bytes. may_be_own: treat user-defined pieces as
+    normal ones. as_library: see `UnigramModel.is_library`.
     """
     try:
         message = _message().FromString(model)
@@ -129,7 +128,7 @@ def parse(
     normalizer = message.normalizer_spec
     is_library = as_library or normalizer.name == LIBRARY
     has_bytes = message.trainer_spec.bytes and not ignores_bytes and not is_library
-    if message.trainer_spec.model_type not in (0, UNIGRAM) or has_bytes:  # 0: left out, the default
+    if message.trainer_spec.model_type not in (0, UNIGRAM) or has_bytes:  # 0: missing, the default
         raise UserError(f"{name} is a SentencePiece model of another kind than unigram without bytes: not supported.")
     unknown = next((number for number, piece in enumerate(message.pieces) if piece.type == UNKNOWN), 0)
     if is_library:
@@ -142,7 +141,7 @@ def parse(
 
 
 def _of_library(message: Any, name: str, unknown: int) -> UnigramModel:
-    """A model by which texts are split as the library sentencepiece does."""
+    """A model that splits texts like the library sentencepiece."""
     normalizer, trainer = message.normalizer_spec, message.trainer_spec
     unusual = [each for each in USUAL if normalizer.HasField(each) and not getattr(normalizer, each)]
     unusual += ["treat_whitespace_as_suffix"] if trainer.space_is_suffix else []
@@ -154,7 +153,7 @@ def _of_library(message: Any, name: str, unknown: int) -> UnigramModel:
     for piece in own:
         if SPACE in piece or " " in piece:
             raise UserError(f"{name} has a piece with a space that its user defined, {piece!r}: not supported.")
-    pieces = tuple(  # as the library scores those that its user defined
+    pieces = tuple(  # scores as in the library for user-defined pieces
         (each.piece, len(each.piece) * highest - 0.1 if each.piece in own else each.score) for each in message.pieces
     )
     return UnigramModel(
@@ -169,7 +168,7 @@ def _of_library(message: Any, name: str, unknown: int) -> UnigramModel:
 
 
 def serialize(model: UnigramModel, controls: Collection[str]) -> bytes:
-    """A model as a file; controls: tokens that no text contains."""
+    """The content of a model file; controls: tokens that no text contains."""
     message = _message()()
     message.trainer_spec.model_type, message.trainer_spec.unk_id = UNIGRAM, model.unknown_id
     message.trainer_spec.bytes = model.has_bytes
@@ -187,29 +186,29 @@ def serialize(model: UnigramModel, controls: Collection[str]) -> bytes:
 
 
 def tokens_of(model: bytes, name: str) -> SubwordVocabulary:
-    """The vocabulary of the model of an ALBERT; UserError, which names the file, if it is none."""
+    """The vocabulary of an ALBERT model; UserError that names the file if it is not one."""
     return SubwordVocabulary([token for token, _ in parse(model, name).pieces], SENTENCEPIECE, model)
 
 
 def with_fairseq_ids(model: bytes, name: str, owner: str) -> SubwordVocabulary:
-    """The vocabulary of a model whose ids fairseq shifts. owner: a class of transformers, in FAIRSEQ."""
+    """The vocabulary of a model whose ids fairseq shifts. owner: a transformers class in FAIRSEQ."""
     (first, skipped), content = FAIRSEQ[owner], parse(model, name)
     pieces = (*first, *content.pieces[skipped:], ("<mask>", 0.0))
     return _vocabulary(UnigramModel(pieces=pieces, unknown_id=3, charsmap=content.charsmap), XLM_ROBERTA)
 
 
 def of_deberta(model: bytes, name: str) -> SubwordVocabulary:
-    """The vocabulary of the model of a DeBERTa, whose [MASK] follows its pieces."""
+    """The vocabulary of a DeBERTa model, whose [MASK] follows its pieces."""
     return _vocabulary(parse(model, name, ignores_bytes=True), DEBERTA_V2)
 
 
 def of_xlnet(model: bytes, name: str) -> SubwordVocabulary:
-    """The vocabulary of the model of an XLNet, whose maker defined some pieces."""
+    """The vocabulary of an XLNet model, with its user-defined pieces."""
     return _vocabulary(parse(model, name, may_be_own=True), XLNET)
 
 
 def as_library(model: bytes, name: str, kind: str) -> SubwordVocabulary:
-    """The vocabulary of a model by which texts are split as the library sentencepiece does, as in KerasHub.
+    """The vocabulary of a model that splits texts like the library sentencepiece, as in KerasHub.
 
     kind: SENTENCEPIECE, DEBERTA_V2, or XLM_ROBERTA, whose ids fairseq shifts.
     """
@@ -222,7 +221,7 @@ def as_library(model: bytes, name: str, kind: str) -> SubwordVocabulary:
 
 
 def to_library(vocabulary: SubwordVocabulary) -> bytes:
-    """The model of a vocabulary as a file for the library sentencepiece, with the ids that KerasHub expects."""
+    """A vocabulary as a model file for the library sentencepiece, with the ids that KerasHub expects."""
     model = dataclasses.replace(parse(vocabulary.rules), is_nfc=False)
     if vocabulary.kind == XLM_ROBERTA:
         (start, _, end, unknown), rest = model.pieces[:4], model.pieces[4:-1]
@@ -231,7 +230,7 @@ def to_library(vocabulary: SubwordVocabulary) -> bytes:
 
 
 def added_pieces(model: bytes) -> list[dict[str, Any]]:
-    """The tokens that transformers adds for the pieces of an XLNet's model that its maker defined, as in JSON."""
+    """The tokens that transformers adds for user-defined pieces of an XLNet model, in JSON form."""
     pieces = enumerate(_message().FromString(model).pieces)
     return [
         {"content": piece.piece, "id": number, "special": piece.type == CONTROL, "normalized": False}
@@ -241,7 +240,7 @@ def added_pieces(model: bytes) -> list[dict[str, Any]]:
 
 
 def owner_of(vocabulary: Sequence[str]) -> str:
-    """The class of transformers whose ids a vocabulary has, of FAIRSEQ."""
+    """The transformers class in FAIRSEQ whose ids a vocabulary has."""
     return next((name for name, (first, _) in FAIRSEQ.items() if first[0][0] == vocabulary[0]), next(iter(FAIRSEQ)))
 
 
@@ -253,7 +252,7 @@ def _vocabulary(model: UnigramModel, kind: str, controls: Collection[str] = ()) 
 
 
 def byte_ids(model: UnigramModel) -> list[int]:
-    """The ids of the pieces for 256 bytes; [] if unknown characters are one piece."""
+    """The ids of the pieces for the 256 bytes; [] if unknown characters are one piece."""
     if not model.has_bytes:
         return []
     ids = {piece: number for number, (piece, _) in enumerate(model.pieces)}
@@ -272,11 +271,11 @@ def unigram(rules: bytes, left_out: Collection[str] = ()) -> Any:
 
 
 def to_tokenizer(vocabulary: SubwordVocabulary, *, lower_case: bool, added: Sequence[Any] = ()) -> Any:
-    """A `tokenizers.Tokenizer` as `transformers` makes one, for ALBERT without the scores that it changes.
+    """A `tokenizers.Tokenizer` as made by `transformers`, but with unchanged scores for ALBERT.
 
-    That of a DeBERTa is as transformers 4 makes it, unless the vocabulary is from one of transformers 5.
+    For DeBERTa it is the one of transformers 4, unless the vocabulary is from transformers 5.
 
-    added: tokens recognized in texts besides the five, as `tokenizers.AddedToken`.
+    added: tokens recognized in texts in addition to the five, as `tokenizers.AddedToken`.
     """
     model, is_xlnet = parse(vocabulary.rules), vocabulary.kind == XLNET
     is_albert, is_deberta = vocabulary.kind == SENTENCEPIECE, vocabulary.kind == DEBERTA_V2
@@ -319,9 +318,9 @@ def to_tokenizer(vocabulary: SubwordVocabulary, *, lower_case: bool, added: Sequ
 
 
 def from_tokenizer_json(values: Settings, kind: str) -> tuple[SubwordVocabulary, bool]:
-    """The vocabulary and the casing of the content of a tokenizer.json; kind: of its tokenizer.
+    """The vocabulary and the casing in the content of a tokenizer.json; kind: kind of its tokenizer.
 
-    Raises UserError, which names the file, for another structure.
+    Raises UserError that names the file for an unexpected structure.
     """
     pieces = tuple((token, float(score)) for token, score in values.inside("model").value("vocab", PIECES, []))
     unknown = values.inside("model").value("unk_id", whole(0, max(len(pieces) - 1, 0)))

@@ -1,4 +1,4 @@
-"""A source of documents: a file, or a range of one, and how it is to be read; its size, parts and fingerprint."""
+"""A source of documents: a file or a range of one, and how to read it; its size, parts and fingerprint."""
 
 import dataclasses
 import hashlib
@@ -9,7 +9,7 @@ from bert_tf.runtime import files
 from bert_tf.text import corpus_files
 from bert_tf.text.corpus_files import RATIOS, compression
 
-BOUNDARIES = {  # after a match of these a document begins, wherever a file is divided
+BOUNDARIES = {  # a document begins after each match, wherever a file is divided
     "sentences": rb"\n[ \t\r]*\n",
     "paragraphs": rb"\n[ \t\r]*\n",
     "lines": rb"\n",
@@ -21,7 +21,7 @@ BOUNDARIES = {  # after a match of these a document begins, wherever a file is d
 class Source:
     """One input file and how it is read; `layout` is never "auto".
 
-    start, end: the range of its bytes of which the documents are read that begin there; the whole file by default.
+    start, end: byte range; documents that begin in it are read. Default: the whole file.
     """
 
     path: str
@@ -35,7 +35,7 @@ class Source:
 def parts(sources: Iterable[Source], size: int) -> Iterator[tuple[Source, ...]]:
     """Divides sources into parts of about `size` bytes of text: several small files, or a range of a large one.
 
-    Ranges need a plain file in which documents end where a line says so; other files are read whole.
+    Ranges need a plain file in which a line marks the end of a document; other files are read whole.
     """
     part: list[Source] = []
     filled = 0
@@ -65,7 +65,7 @@ def _boundary(source: Source) -> bytes | None:
 
 
 def exact_range(source: Source) -> tuple[int, int | None]:
-    """Starts of the first document that begins in the range, and of the first after it."""
+    """Start of the first document that begins in the range, and of the first one after the range."""
     pattern = _boundary(source)
     if pattern is None or source.end is None:
         return 0, None
@@ -77,7 +77,7 @@ def exact_range(source: Source) -> tuple[int, int | None]:
 
 
 def text_size(source: Source) -> int:
-    """Bytes of text in the source: exact for plain files, an estimate for the others."""
+    """Bytes of text in the source: exact for plain files, estimated for others."""
     if source.end is not None:
         return source.end - source.start
     return files.size(source.path) * RATIOS.get(os.path.splitext(source.path)[1], 1)
@@ -103,7 +103,7 @@ def fingerprint(source: Source) -> str:
 
 
 def is_json_name(path: str) -> bool:
-    """Returns whether a path is that of JSON lines, by its name."""
+    """Returns whether a path has the name of a JSON lines file."""
     return path.removesuffix(compression(path)).endswith(".jsonl")
 
 

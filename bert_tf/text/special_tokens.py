@@ -1,7 +1,7 @@
-"""Special tokens recognized in texts, as Hugging Face's tokenizers do: which, and where. Free of TensorFlow.
+"""Special tokens recognized in texts, like Hugging Face's tokenizers: which, and where. Free of TensorFlow.
 
-The original tokenizer splits "[MASK]" in a text into "[", "mask", "]". By choice such names are the token itself,
-wherever they occur in exactly this spelling, before anything is lower-cased.
+The original tokenizer splits "[MASK]" in a text into "[", "mask", "]". As an option, such names are the token itself
+wherever they occur in exactly this spelling, before lower-casing.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -21,7 +21,7 @@ def choose(given: bool | Iterable[str], vocabulary: Collection[str]) -> tuple[st
 
     Args:
         given: False: none. True: the five of every vocabulary. Tokens: these and the five; none for an empty list.
-        vocabulary: in which all of them must be.
+        vocabulary: the vocabulary, which must contain all of them.
 
     Raises:
         UserError: a token is not in the vocabulary.
@@ -41,21 +41,21 @@ def choose(given: bool | Iterable[str], vocabulary: Collection[str]) -> tuple[st
 
 
 def unrecognized_mask(vocabulary: Collection[str]) -> AddedToken:
-    """The mask for a tokenizer that does not recognize it in texts, where masks are to be filled.
+    """The mask as an added token, to fill masks with a tokenizer that does not recognize it in texts.
 
-    As in RoBERTa the white space before it belongs to it, as that before a word belongs to the word.
+    As in RoBERTa, the white space before it belongs to it, like the white space before a word.
     """
     return AddedToken(content=special_tokens(vocabulary)[-1], lstrip=kind_of(vocabulary) not in (WORDPIECE, MPNET))
 
 
 def parse(flag: str, recognized: tuple[str, ...] = (), added: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The value of the flag as tokens for `choose`.
+    """The flag's value as tokens for `choose`.
 
     Args:
-        flag: "": as in the checkpoint; "none"; "all": the five and those that the checkpoint adds; or comma-separated
+        flag: "": as in the checkpoint; "none"; "all": the five and the checkpoint's added tokens; or comma-separated
             tokens.
-        recognized: `special_tokens` of the checkpoint, if there is one.
-        added: its `added_tokens`.
+        recognized: the checkpoint's `special_tokens`, if there is one.
+        added: the checkpoint's `added_tokens`.
     """
     if not flag:
         return recognized

@@ -1,7 +1,7 @@
 """Texts to WordPiece ids without TensorFlow, for processes that prepare records: a hash table of words in NumPy.
 
-B texts, N bytes, W words, T tokens. The same ids as `bert_tf.text.tokenizer.Tokenizer` gives, from its reference in
-`bert_tf.text.characters`: each different word is split once in plain Python, then found in a table by its bytes.
+B texts, N bytes, W words, T tokens. Produces the ids of `bert_tf.text.tokenizer.Tokenizer`, using its reference in
+`bert_tf.text.characters`: each distinct word is split once in plain Python, then found in a table by its bytes.
 """
 
 import re
@@ -16,21 +16,21 @@ from bert_tf.text.chinese_words import WordFinder
 from bert_tf.text.tokenizer_settings import DEFAULT, TokenizerSettings
 
 SEPARATOR = "\n"  # between texts; inside a text it is a space like any other
-UNUSUAL = re.compile(r"[^ -~]+")  # controls, spaces but U+0020, and all that is not ASCII
-SPACE, LETTER, ALONE = range(3)  # the kinds of bytes; those of characters that are not ASCII are letters
+UNUSUAL = re.compile(r"[^ -~]+")  # controls, spaces except U+0020, and anything that is not ASCII
+SPACE, LETTER, ALONE = range(3)  # kinds of bytes; bytes of non-ASCII characters are letters
 KINDS = np.array([LETTER] * 256, np.uint8)
 KINDS[[code for code in range(128) if is_space(chr(code))]] = SPACE
 KINDS[[code for code in range(128) if is_punctuation(chr(code))]] = ALONE
 KEY = np.dtype("<u8")  # eight bytes of a word
-LONGEST_KEY = 16  # bytes of a word that the table can hold; longer ones are in a dictionary only
+LONGEST_KEY = 16  # bytes of a word that fits the table; longer ones are in a dictionary only
 PREFIX_MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], KEY)
-MAX_WORDS = 1 << 17  # then the table is emptied: memory stays bounded
+MAX_WORDS = 1 << 17  # the table is then cleared: memory stays bounded
 SLOT_BITS = 19
 MULTIPLIERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], KEY)
 
 
 class TableTokenizer:
-    """Splits texts into ids, exactly as the original: `reference_tokenize`, at the speed of NumPy.
+    """Splits texts into ids exactly like the original, `reference_tokenize`, but at NumPy's speed.
 
     Args:
         vocabulary: the tokens, list index = id.
@@ -40,8 +40,8 @@ class TableTokenizer:
         UserError: one of the five special tokens is missing.
     """
 
-    separators = 1  # [SEP] tokens between two segments of a row
-    words: WordFinder | None = None  # of Chinese, see `record_tokenizer`
+    separators = 1  # [SEP] tokens between two segments
+    words: WordFinder | None = None  # Chinese words, see `record_tokenizer`
 
     def __init__(self, vocabulary: Sequence[str], lower_case: bool = True) -> None:
         vocabularies.check_special_tokens(vocabulary, "The vocabulary")
@@ -54,7 +54,7 @@ class TableTokenizer:
         self._forget_words()
 
     def __call__(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """B texts -> ids int32 [T] of all of them, and the number of tokens of each, int64 [B]."""
+        """B texts -> ids of all texts, int32 [T], and the number of tokens of each, int64 [B]."""
         starts, sizes, data, ends_of_texts = self._words(texts)
         words = self._look_up(starts, sizes, data)
         first, count = (np.frombuffer(each, np.int64)[words] for each in (self._first, self._count))
@@ -77,7 +77,7 @@ class TableTokenizer:
         return starts, sizes, data, np.flatnonzero(data == ord(SEPARATOR))
 
     def _look_up(self, starts: np.ndarray, sizes: np.ndarray, data: np.ndarray) -> np.ndarray:
-        """Numbers of the words, int64 [W]; words that are new are split and added."""
+        """Numbers of the words, int64 [W]; splits and adds new words."""
         if len(self._first) > MAX_WORDS:
             self._forget_words()
         low, high = _keys(starts, sizes, data)
@@ -98,7 +98,7 @@ class TableTokenizer:
         """Numbers of the words with these keys in the table, int64 [W], -1 if it has none; changes `slots`."""
         numbers = self._numbers[slots]
         searching = np.flatnonzero((self._low[slots] != low) | (self._high[slots] != high))
-        while len(searching := searching[numbers[searching] >= 0]):  # the slot is another word's: try the next one
+        while len(searching := searching[numbers[searching] >= 0]):  # another word is in the slot: try the next one
             slots[searching] = tried = (slots[searching] + 1) % len(self._numbers)
             numbers[searching] = self._numbers[tried]
             searching = searching[(self._low[tried] != low[searching]) | (self._high[tried] != high[searching])]
@@ -122,11 +122,11 @@ class TableTokenizer:
         self._low, self._high = np.zeros((2, 1 << SLOT_BITS), KEY)
         self._numbers = np.full(1 << SLOT_BITS, -1, np.int32)
         self._known: dict[bytes, int] = {}
-        self._first, self._count, self._tokens = array("q", [0]), array("q", [0]), array("i", [0])  # word 0 is none
+        self._first, self._count, self._tokens = array("q", [0]), array("q", [0]), array("i", [0])  # word 0 is unused
 
 
 def normalize(texts: Sequence[str], *, lower_case: bool, settings: TokenizerSettings = DEFAULT) -> list[str]:
-    """The texts as the original cleans them; words are then separated by white space or are ASCII punctuation."""
+    """The texts cleaned as in the original; words are then separated by white space or are ASCII punctuation."""
     joined = SEPARATOR.join(texts)
     if joined.isascii() and len(texts) == joined.count(SEPARATOR) + 1 and joined.replace("\n", "").isprintable():
         return [joined.lower() if lower_case else joined]
@@ -142,7 +142,7 @@ def _normalize(text: str, lower_case: bool, settings: TokenizerSettings) -> str:
 
 
 def _keys(starts: np.ndarray, sizes: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first eight bytes of each word and the next eight, zeros after its end: uint64 [W] each."""
+    """The first eight bytes of each word and the next eight, zero-padded: uint64 [W] each."""
     eight = np.ndarray(len(data) - 7, KEY, data, strides=(1,))  # the eight bytes from each position on
     low = eight[starts] & PREFIX_MASKS[np.minimum(sizes, 8)]
     high = np.zeros_like(low)

@@ -1,4 +1,4 @@
-"""tensorflow-text, whose kernels split texts, or one sentence where it is not installed."""
+"""tensorflow-text, whose kernels split texts; an error with its reason if it is not installed."""
 
 from typing import Any
 
@@ -14,5 +14,5 @@ tf_text, regex_split_ops = (
 
 
 def regex_split(*arguments: Any) -> Any:
-    """The kernel of `tf_text.regex_split_with_offsets` alone, whose assertions are state to a saved iterator."""
+    """The kernel of `tf_text.regex_split_with_offsets` without its assertions, which are state in saved iterators."""
     return regex_split_ops.gen_regex_split_ops.regex_split_with_offsets(*arguments)

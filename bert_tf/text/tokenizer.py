@@ -1,14 +1,14 @@
 """Strings to ids and back: the original BERT tokenizer as TensorFlow ops, and pack(): [CLS] a [SEP] b [SEP].
 
-B texts, L = max_seq_length positions, V vocabulary. A "word" is what lies between spaces and punctuation.
+B texts, L = max_seq_length positions, V vocabulary. A "word" is the text between spaces and punctuation.
 
 Two stock tensorflow-text kernels do the work, driven by the tables of `bert_tf.text.normalizer`. Four cases do not fit
-into a table of characters; each is handled where it occurs:
+into a character table; each is handled where it occurs:
 
   final sigma                   the one rule of `str.lower` with a context        -> `wordpiece._with_final_sigma`
   a word above 200 characters   the limit of the kernel is in bytes               -> `ExactWordpiece._retry_long_words`
   several tokens per character  the kernel maps the starts of characters only     -> `wordpiece._ends_of_characters`
-  order of combining marks      NFD reorders them; it matters only to marks that are not Mn, none of which is in a BERT
+  order of combining marks      NFD reorders them; matters only for marks that are not Mn, and these are not in any BERT
                                 vocabulary (their word is [UNK] in any order)     -> refused if one ever is
 """
 
@@ -37,23 +37,23 @@ class Tokenizer:
 
     tokenizer(["The foxes ran."])  ->  ids of  the fox ##es ran .
 
-    Stock TensorFlow and tensorflow-text ops only: works eagerly, in `Dataset.map` and inside a SavedModel. Holds no
+    Stock TensorFlow and tensorflow-text ops only: works eagerly, in `Dataset.map` and inside a SavedModel. Contains no
     variable, table or asset.
 
     Subclasses split texts in other ways: see `text.tokenizer_kinds`.
 
-    separators: [SEP] tokens between two segments of a row.
-    in_graph: whether TensorFlow's operations compute it, so that a SavedModel can contain it.
+    separators: number of [SEP] tokens between two segments.
+    in_graph: whether it consists of TensorFlow operations, so that a SavedModel can contain it.
 
     Args:
         vocabulary: the tokens, list index = id.
         lower_case: lower-case and drop accents ("uncased" models).
-        special_tokens_in_strings: False: special names in a text are text, "[MASK]" gives "[", "mask", "]", as in the
+        special_tokens_in_strings: False: special names in a text are text, "[MASK]" becomes "[", "mask", "]", as in the
             original. True: [PAD], [UNK], [CLS], [SEP] and [MASK] in a text are these tokens, as in Hugging Face's
-            tokenizers. Tokens: these too, such as ["[E1]", "[/E1]"].
+            tokenizers. A list: these tokens too, such as ["[E1]", "[/E1]"].
 
     Attributes:
-        special_tokens: those recognized in texts, () for none.
+        special_tokens: the special tokens recognized in texts, () for none.
 
     Raises:
         UserError: one of the five special tokens is missing, or a token cannot be treated exactly.
@@ -100,8 +100,8 @@ class Tokenizer:
         """Splits texts into ids. Bytes that are not UTF-8 are dropped.
 
         Args:
-            texts: string [B] or a list of str; already split into words a ragged string [B, (words)] or lists of str.
-            is_split_into_words: whether they are. `tokenize_words` says which tokens belong to which word.
+            texts: string [B] or a list of str; if split into words, ragged string [B, (words)] or lists of str.
+            is_split_into_words: whether the texts are lists of words. For the tokens per word, see `tokenize_words`.
 
         Returns:
             Ragged int32 [B, (tokens)].
@@ -112,11 +112,11 @@ class Tokenizer:
         return ids
 
     def inside_text(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Ids of words or sentences that stand inside of a text: string [B] -> ragged int32 [B, (tokens)]."""
+        """Ids of words or sentences inside a text: string [B] -> ragged int32 [B, (tokens)]."""
         return self(texts)
 
     def ids_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """As `tokenizer(texts)`, with the mask recognized by any tokenizer, by its own name or as [MASK]."""
+        """Like `tokenizer(texts)`, but every tokenizer recognizes the mask, by its own name or as [MASK]."""
         if self.mask_token != special_tokens.MASK:
             texts = tf.strings.regex_replace(texts, re.escape(special_tokens.MASK), self.mask_token)
         if self.mask_token in self.special_tokens:
@@ -138,7 +138,7 @@ class Tokenizer:
         """Ids, and the offsets of each token in the original text.
 
         `text[start:end]` normalizes to the token; it may end in deleted characters (the accents of a decomposed
-        letter). The tokens of one character (Hangul syllables) all have the offsets of that character.
+        letter). If one character (a Hangul syllable) becomes several tokens, all have its offsets.
 
         Args:
             texts: string [B], or a list of str.
@@ -159,9 +159,9 @@ class Tokenizer:
         return tf.gather(self._tokens, ids)
 
     def detokenize(self, ids: Any) -> str | list[str]:
-        """Readable texts of rows of ids (list of lists, array or ragged [B, (tokens)]) -> list of B str.
+        """Rows of ids (list of lists, array or ragged [B, (tokens)]) -> list of B readable str.
 
-        Tokens are joined by spaces and ## tokens to the token before; [PAD] is left out. One row of ids gives one str.
+        Tokens are joined by spaces and ## tokens to the token before; [PAD] is dropped. One row of ids returns one str.
         """
         rows = ids.to_list() if isinstance(ids, tf.RaggedTensor) else [np.asarray(row).tolist() for row in ids]
         if rows and not isinstance(rows[0], list):
@@ -173,32 +173,32 @@ class Tokenizer:
         return [self.vocabulary[number] for number in self([text])[0].numpy()]
 
     def encode(self, text: str, pair: str | None = None) -> list[int]:
-        """The ids of a text or a pair, as in a row of a model: [CLS] a [SEP] b [SEP], neither cut nor padded."""
+        """The ids of a text or a pair as model input: [CLS] a [SEP] b [SEP], neither truncated nor padded."""
         first, *second = self([text] if pair is None else [text, pair]).to_list()
         row = [self.cls_id, *first, self.sep_id]
         return row + [self.sep_id] * (self.separators - 1) + second[0] + [self.sep_id] if second else row
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of a row of ids as `detokenize` gives it, without [CLS], [SEP] and [PAD]."""
+        """The text of a row of ids as by `detokenize`, without [CLS], [SEP] and [PAD]."""
         return self._join([int(number) for number in ids if number not in (self.cls_id, self.sep_id, self.pad_id)])
 
     def special_count(self, segments: int) -> int:
-        """The number of special tokens in a row of that many segments."""
+        """The number of special tokens in a sequence of that many segments."""
         return 2 + (segments - 1) * self.separators
 
     def continues_word(self, ids: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-        """Returns whether a token is of the same word as the one before it, where marks are words too: bool [P].
+        """Returns whether each token continues the word of the token before; punctuation counts as words: bool [P].
 
-        ids, starts, ends: of the tokens of texts in a row [P], as `with_offsets` returns them.
+        ids, starts, ends: flat tokens of consecutive texts [P], as returned by `with_offsets`.
         """
         return tf.gather(tf.constant(self.is_continuation), ids)
 
     def surface(self, token: str) -> str:
-        """The part of a text that a token stands for, without marks of words and spaces."""
+        """The text that a token stands for, without word and space marks."""
         return token.removeprefix("##")
 
     def _new_splitter(self) -> Any:
-        """Object that cuts texts, with the methods `tokenize` and `tokenize_with_offsets` of ExactWordpiece."""
+        """An object that splits texts, with the methods `tokenize` and `tokenize_with_offsets` of ExactWordpiece."""
         return ExactWordpiece(self.vocabulary, lower_case=self.lower_case, settings=self.settings)
 
     def _recognize(self, found: Sequence[AddedToken], ids: Mapping[str, int]) -> None:
@@ -209,7 +209,7 @@ class Tokenizer:
             self._splitter = AddedTokenSplitter(self._splitter, others, [ids[token.content] for token in others])
 
     def _with_normalized(self, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
-        """The splitter that also finds these tokens in normal texts."""
+        """The splitter that also finds these tokens in normalized texts."""
         normal = self._splitter.normal([token.content for token in tokens])
         found = {text: (token, number) for text, token, number in reversed(list(zip(normal, tokens, ids, strict=True)))}
         renamed = [dataclasses.replace(token, content=text) for text, (token, _) in found.items() if text.strip()]
@@ -229,7 +229,7 @@ class Tokenizer:
 
 
 class MpnetTokenizer(Tokenizer):
-    """A Tokenizer with the special tokens and rows of MPNet: <s> a </s></s> b </s>."""
+    """A Tokenizer with MPNet's special tokens and sequence layout: <s> a </s></s> b </s>."""
 
     separators = 2
 
@@ -243,12 +243,12 @@ def pack(
 
     Args:
         tokenizer: splits the segments that are texts.
-        segments: each string [B], a list of str, or ragged ids [B, (tokens)]; or string tensors [] for rows without B,
-            as of a dataset before `.batch`. BERT has two kinds of segments; more need a model with as large a
+        segments: each string [B], a list of str, or ragged ids [B, (tokens)]; or string tensors [] for single rows, as
+            in a dataset before `.batch`. BERT has two segment types; more segments need a model with a larger
             type_vocab_size.
         max_seq_length: L, [CLS] and [SEP] included.
         truncation: the segment that loses tokens at its end. "longest_first": the longest, see `truncated_lengths`.
-            "only_first", "only_second": that segment; where the others fill the row alone, they are truncated, the
+            "only_first", "only_second": that segment; if the others already fill the sequence, they are truncated, the
             longest first.
 
     Returns:
@@ -275,7 +275,7 @@ def pack(
     segment_ids = tf.zeros_like(token_ids)  # [B, L]
     lengths = tf.ones_like(sizes[0])  # [B]
     for number, (segment, size) in enumerate(zip(segments, sizes, strict=True)):
-        offset = positions - lengths[:, None]  # [B, L], inside this segment
+        offset = positions - lengths[:, None]  # [B, L], position inside this segment
         inside = (offset >= 0) & (offset < size[:, None])
         closings = tokenizer.separators if number < len(segments) - 1 else 1
         closing = (offset >= size[:, None]) & (offset < size[:, None] + closings)
@@ -305,8 +305,8 @@ def truncated_lengths(
 ) -> list[tf.Tensor]:
     """The lengths of segments, int32 [B] each, after truncating the longest first, the last one on a tie.
 
-    This is `_truncate_seq_pair` of google-research/bert `run_classifier.py`. With `settings.odd_to_longer` it is
-    `LongestFirst` of Hugging Face's `tokenizers`: if both texts of a pair lose tokens and the room is odd, the longer
+    Same as `_truncate_seq_pair` in google-research/bert `run_classifier.py`. With `settings.odd_to_longer`, same as
+    `LongestFirst` in Hugging Face's `tokenizers`: if both texts of a pair lose tokens and the room is odd, the longer
     one gets the odd token, the second on a tie.
     """
     if len(lengths) == 1:
@@ -314,7 +314,7 @@ def truncated_lengths(
     if len(lengths) > 2:
         return _truncated_lengths_of_many(lengths, room)
     first, second = lengths
-    odd = tf.cast(first > second, tf.int32) if settings.odd_to_longer else 1  # which the first text gets
+    odd = tf.cast(first > second, tf.int32) if settings.odd_to_longer else 1  # the odd token for the first text
     return [
         tf.minimum(first, tf.maximum(room - second, (room + odd) // 2)),
         tf.minimum(second, tf.maximum(room - first, (room + 1 - odd) // 2)),
@@ -322,11 +322,11 @@ def truncated_lengths(
 
 
 def _truncated_lengths_of_many(lengths: Sequence[tf.Tensor], room: int | tf.Tensor) -> list[tf.Tensor]:
-    """`truncated_lengths` of S segments: all are cut to one length, and what is then left goes to the first of them."""
+    """`truncated_lengths` of S segments: truncates all to one length; the first ones get the remaining tokens."""
     ordered = tf.sort(tf.stack(lengths, 1), axis=1)  # [B, S]
     sums = tf.cumsum(ordered, axis=1, exclusive=True)  # tokens of the shorter segments
     sharing = tf.range(len(lengths), 0, -1)[None, :]  # segments of at least this length
-    share = (room - sums) // sharing  # what each of them gets, if the shorter ones are kept whole
+    share = (room - sums) // sharing  # length of each of them, if the shorter ones are kept whole
     is_cut = share < ordered
     first_cut = tf.argmax(is_cut, axis=1, output_type=tf.int32)[:, None]
     cap, left = (
@@ -342,7 +342,7 @@ def _truncated_lengths_of_many(lengths: Sequence[tf.Tensor], room: int | tf.Tens
 
 
 def _as_batch(texts: Any) -> tf.Tensor:
-    """Anything that is a batch of strings -> string [B]."""
+    """Any batch of strings -> string [B]."""
     if isinstance(texts, str | bytes):
         raise UserError("One string was given where a batch of texts is expected; put it into a list: [text].")
     try:
@@ -353,7 +353,7 @@ def _as_batch(texts: Any) -> tf.Tensor:
 
 
 def check_unicode(texts: Any) -> None:
-    """Raises UserError for a text, also one in lists, with half a surrogate pair, which no tensor can."""
+    """Raises UserError for a text (also in lists) with half a surrogate pair, which tensors cannot store."""
     if isinstance(texts, str):
         try:
             texts.encode()

@@ -1,4 +1,4 @@
-"""The tokenizer that a vocabulary is for."""
+"""Chooses the tokenizer for a vocabulary."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ KINDS: dict[str, type[Tokenizer]] = {
 def create(
     vocabulary: Sequence[str], lower_case: bool = True, *, special_tokens_in_strings: bool | Sequence[str] = False
 ) -> Tokenizer:
-    """The tokenizer of a vocabulary: WordPiece's of a plain list, else that of its kind.
+    """The tokenizer for a vocabulary: WordPiece for a plain list, else the tokenizer of its kind.
 
     lower_case: whether it lower-cases; byte-level BPE never does. special_tokens_in_strings: see Tokenizer.
     """
@@ -35,5 +35,5 @@ def create(
 def from_file(
     vocab_file: str, lower_case: bool = True, *, special_tokens_in_strings: bool | Sequence[str] = False
 ) -> Tokenizer:
-    """The tokenizer of a vocab.txt, with the rules next to it. Raises UserError if `vocabulary.read` does."""
+    """The tokenizer for a vocab.txt with the rules next to it. Raises UserError if `vocabulary.read` does."""
     return create(vocabularies.read(vocab_file), lower_case, special_tokens_in_strings=special_tokens_in_strings)

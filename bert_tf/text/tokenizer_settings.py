@@ -1,4 +1,4 @@
-"""Settings in which a tokenizer differs from the original's, kept with its vocabulary, see `vocabulary.settings_of`."""
+"""Differences of a tokenizer from the original's, kept with its vocabulary, see `vocabulary.settings_of`."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -8,22 +8,22 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import json_files
 from bert_tf.runtime.settings import FLAG, LIST, TEXT, TEXTS, Kind, Settings, whole
 
-MAX_TOKEN_BYTES = 200  # of tokens that a vocabulary may have
+MAX_TOKEN_BYTES = 200  # longest token of a vocabulary
 MAX_WORD_CHARACTERS = 2**28  # so that its bytes can be counted in int32
-FILE = "tokenizer_settings.json"  # next to vocab.txt, where a tokenizer differs
+FILE = "tokenizer_settings.json"  # next to vocab.txt, if a tokenizer differs
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AddedToken:
-    """Rules for finding a recognized token in texts, as AddedToken of Hugging Face's `tokenizers`.
+    """Rules for finding a recognized token in texts, like AddedToken in Hugging Face's `tokenizers`.
 
     Attributes:
         content: the token.
-        lstrip: whether the white space before it belongs to it.
-        rstrip: whether the white space after it belongs to it.
-        single_word: whether it is found only between characters that are not of words.
-        normalized: whether it is looked for after texts are cleaned, lower-cased and so on, as it is itself.
-        only_found: whether WordPiece does not have it, so that no other word is split into it.
+        lstrip: whether it includes the white space before it.
+        rstrip: whether it includes the white space after it.
+        single_word: whether it is found only between characters that are not word characters.
+        normalized: whether it is looked for in normalized (cleaned, lower-cased ...) form in normalized texts.
+        only_found: whether WordPiece lacks it, so that no other word is split into it.
     """
 
     content: str
@@ -36,20 +36,19 @@ class AddedToken:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TokenizerSettings:
-    """Settings of Hugging Face's tokenizers of BERT besides `do_lower_case`; the defaults are the original's.
+    """Settings of Hugging Face's BERT tokenizers other than `do_lower_case`; the defaults are the original's.
 
     Attributes:
-        strip_accents: whether accents are dropped (NFD without Mn); None: where the tokenizer lower-cases.
-        no_final_sigma: whether a capital sigma at the end of a word becomes σ in lower case, as it does elsewhere, and
-            not ς.
-        split_ideographs: whether each ideograph is a word by itself, `tokenize_chinese_chars`.
-        max_word_characters: of a word; a longer one is unknown. 100 in Hugging Face's tokenizers.
-        is_mpnet: whether special tokens and rows are those of MPNet, <s> a </s></s> b </s>.
+        strip_accents: whether accents are dropped (NFD without Mn); None: if the tokenizer lower-cases.
+        no_final_sigma: whether a capital sigma at the end of a word is lower-cased to σ, as elsewhere, not to ς.
+        split_ideographs: whether each ideograph is a separate word, `tokenize_chinese_chars`.
+        max_word_characters: longest word; longer ones are unknown. 100 in Hugging Face's tokenizers.
+        is_mpnet: whether special tokens and sequence layout are MPNet's, <s> a </s></s> b </s>.
         odd_to_longer: whether, if both texts of a pair are truncated to an odd number of tokens, the longer one keeps
             one more than the other, and the second if they are equally long; by default the first does.
-        one_segment: whether both texts of a pair have the first segment.
-        added_tokens: how tokens are found in texts where these are recognized; others as they are, anywhere.
-        special_tokens: the names of the special tokens, see `vocabulary.special_tokens`; () for those of its kind.
+        one_segment: whether both texts of a pair have the first segment id.
+        added_tokens: rules for finding recognized tokens in texts; tokens without a rule are found as is, anywhere.
+        special_tokens: the names of the special tokens, see `vocabulary.special_tokens`; (): the names of its kind.
         separators: separators between two texts, for a tokenizer of the library `tokenizers`.
     """
 
@@ -65,21 +64,21 @@ class TokenizerSettings:
     separators: int = 1
 
     def strips_accents(self, lower_case: bool) -> bool:
-        """Returns whether accents are dropped by a tokenizer that lower-cases or does not."""
+        """Returns whether a tokenizer drops accents, given whether it lower-cases."""
         return lower_case if self.strip_accents is None else self.strip_accents
 
     def folding(self, lower_case: bool) -> dict[str, bool]:
-        """Arguments of `characters.fold` for a tokenizer that lower-cases or does not."""
+        """Arguments of `characters.fold` for a tokenizer, given whether it lower-cases."""
         strips = self.strips_accents(lower_case)
         return {"lower_case": lower_case, "strip_accents": strips, "final_sigma": not self.no_final_sigma}
 
     def found_as(self, tokens: Iterable[str]) -> list[AddedToken]:
-        """Rules for finding each of some tokens in texts."""
+        """The rules for finding these tokens in texts."""
         known = {token.content: token for token in self.added_tokens}
         return [known.get(token) or AddedToken(content=token) for token in tokens]
 
     def outside_wordpiece(self) -> set[str]:
-        """The tokens that WordPiece does not have."""
+        """The tokens that WordPiece lacks."""
         return {token.content for token in self.added_tokens if token.only_found}
 
     def to_dict(self) -> dict[str, Any]:
@@ -89,7 +88,7 @@ class TokenizerSettings:
 
     @classmethod
     def from_file(cls, path: str) -> "TokenizerSettings":
-        """Reads what `to_dict` gave; UserError for another file."""
+        """Reads the output of `to_dict` from a file; UserError for other content."""
         values = Settings(json_files.require_json(path, "the settings of a tokenizer"), path)
         added = tuple(AddedToken(**_checked(token, OF_TOKENS)) for token in values.each("added_tokens"))
         names = tuple(values.value("special_tokens", TEXTS, []))
@@ -97,7 +96,7 @@ class TokenizerSettings:
 
 
 def _checked(values: Settings, kinds: Mapping[str, Kind[Any]]) -> dict[str, Any]:
-    """The values; UserError for one of another name or kind."""
+    """The values; UserError for an unexpected name or kind."""
     unknown = sorted(values.keys() - kinds.keys())
     if unknown:
         raise UserError(

@@ -1,4 +1,4 @@
-"""Which segment of a row that is too long loses tokens at its end; see `text.tokenizer.pack`. No TensorFlow."""
+"""Which segment of a sequence loses tokens at its end; see `text.tokenizer.pack`. No TensorFlow."""
 
 LONGEST_FIRST = "longest_first"
 TRUNCATIONS = {LONGEST_FIRST: None, "only_first": 0, "only_second": 1}  # name -> number of the segment

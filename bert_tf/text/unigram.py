@@ -1,8 +1,8 @@
-"""Words to pieces of a unigram model as TensorFlow ops: the best path, as Hugging Face's `tokenizers` finds it.
+"""Words to pieces of a unigram model as TensorFlow ops: the best path as in Hugging Face's `tokenizers`.
 
-U different words, C characters of all of them, L characters of the longest piece, M nodes of the trie of pieces, P
-pieces. Kudo 2018, section 3.2. Scores are added in float64 from the left, as `tokenizers` adds them: of two ways to
-write a run such as "------" with the same pieces, rounding decides. Time grows linearly with the length of a word.
+U distinct words, C characters of all of them, L characters of the longest piece, M nodes of the trie of pieces, P
+pieces. Kudo 2018, section 3.2. Scores are added in float64 from the left, as in `tokenizers`: rounding decides between
+two ways to write a run such as "------" with the same pieces. Time grows linearly with the length of a word.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from bert_tf.text.ragged_scan import from_row_numbers, repeat, row_numbers, shif
 from bert_tf.text.wordpiece import as_single_node, flat_bytes, substrings
 
 CODES = 1 << 21  # above all code points
-UNKNOWN_PENALTY = 10.0  # how much less than the rarest piece an unknown character scores
+UNKNOWN_PENALTY = 10.0  # subtracted from the lowest score for an unknown character
 
 
 class Unigram:
     """Splits words into ids. Constants only: no variable, table or asset.
 
     Args:
-        pieces: (token, score) in the order of ids. Of a repeated token the last one counts.
-        unknown_id: that of characters without a piece. Several in a row are one token.
+        pieces: (token, score) in the order of ids. The last one of a repeated token counts.
+        unknown_id: the id of characters without a piece. Several in a row are one token.
         left_out: pieces that no word contains.
-        byte_ids: of the 256 pieces that characters without a piece are written in; (): they are unknown.
+        byte_ids: ids of the 256 byte pieces, which encode characters without a piece; (): these are unknown.
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class Unigram:
         unknown = min(score for _, score in pieces) - UNKNOWN_PENALTY
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured, not copied into each graph
             self._keys = tf.constant(keys)  # int64 [M - 1]: node * CODES + character, sorted; the i-th leads to i + 1
-            self._ids = tf.constant(np.append(ids, unknown_id).astype(np.int32))  # [M + 1]; the last: of no piece
-            self._scores = tf.constant(np.append(scores, unknown))  # float64 [M + 1]; -inf: of no piece
+            self._ids = tf.constant(np.append(ids, unknown_id).astype(np.int32))  # [M + 1]; the last: no piece
+            self._scores = tf.constant(np.append(scores, unknown))  # float64 [M + 1]; -inf: no piece
             self._unknown_id, self._unknown_node = tf.constant(unknown_id), tf.constant(len(ids), tf.int32)
             self._byte_ids = tf.constant(byte_ids, tf.int32) if byte_ids else None
             self._node = as_single_node(self._split)
@@ -73,7 +73,7 @@ class Unigram:
     def _in_bytes(
         self, words: tf.Tensor, ids: tf.Tensor, word: tf.Tensor, first: tf.Tensor, last: tf.Tensor
     ) -> tuple[tf.Tensor, ...]:
-        """The tokens with those for the bytes of unknown characters, which all have the place of these."""
+        """The tokens with unknown characters replaced by byte tokens, all with the character's place."""
         is_unknown = tf.equal(ids, self._unknown_id)
         rows, begins, ends = (tf.boolean_mask(x, is_unknown) for x in (word, first, last + 1))
         texts = substrings(words, rows, begins, ends)
@@ -88,7 +88,7 @@ class Unigram:
         return tf.tensor_scatter_nd_update(tf.gather(ids, source), places, in_bytes), word, first, last
 
     def _nodes(self, x: tf.Tensor, limit: tf.Tensor) -> tf.Tensor:
-        """The node of the piece that ends at each character and has 1, 2, ... characters; 0 for none: int32 [C, L]."""
+        """Nodes of the pieces of 1, 2, ... characters that end at each character; 0 for none: int32 [C, L]."""
         count = tf.size(x, tf.int64)
         found = tf.TensorArray(tf.int64, size=1, dynamic_size=True, infer_shape=False, element_shape=[None, 3])
 
@@ -114,20 +114,20 @@ class Unigram:
         return tf.concat([tf.where(is_unknown, self._unknown_node, nodes[:, 0])[:, None], nodes[:, 1:]], 1)
 
     def _best_path(self, nodes: tf.Tensor, points: tf.RaggedTensor) -> tf.Tensor:
-        """The characters of the piece that ends at each character on the best path to there: int64 [C].
+        """The length of the piece that ends at each character on the best path to it: int64 [C].
 
-        All words advance by a character at a time; the longest come first, so that those that have ended are last.
+        All words advance one character at a time; the longest come first, so that finished words are last.
         """
         lengths = tf.cast(points.row_lengths(), tf.int32)
         order = tf.argsort(lengths, direction="DESCENDING", stable=True)
         rank = tf.math.invert_permutation(order)
         longest = tf.reduce_max(tf.concat([lengths, [0]], 0))
-        # How many words have a character at each place, and the characters of the words at a place one after another.
+        # The number of words that reach each place, and the words' characters sorted by place.
         running = tf.searchsorted(-tf.gather(lengths, order), -tf.range(longest), side="left")
         offsets = tf.cumsum(running, exclusive=True)
         word = row_numbers(points)
         inside = tf.range(tf.size(word, tf.int64)) - tf.gather(points.row_starts(), word)
-        place = tf.gather(offsets, inside) + tf.gather(rank, word)  # of each character in that order
+        place = tf.gather(offsets, inside) + tf.gather(rank, word)  # place of each character in that order
         nodes = tf.scatter_nd(place[:, None], nodes, tf.shape(nodes))
         width = tf.shape(nodes)[1]
         sizes = tf.range(width)
@@ -153,7 +153,7 @@ class Unigram:
 
 
 def _reached(back: tf.Tensor, begin: tf.Tensor, word: tf.Tensor, points: tf.RaggedTensor) -> tf.Tensor:
-    """Which characters end a piece of the best path of their word, bool [C], by steps back from its end.
+    """Which characters end a piece of their word's best path, bool [C], stepping back from its end.
 
     Each round follows twice as many steps as the one before.
     """
@@ -176,7 +176,7 @@ def _reached(back: tf.Tensor, begin: tf.Tensor, word: tf.Tensor, points: tf.Ragg
 
 
 def _trie(pieces: Sequence[tuple[str, float]], left_out: set[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Keys of the edges, int64 [M - 1], and of each node the id and the score of its piece: int32 and float64 [M].
+    """Keys of the edges, int64 [M - 1], and the id and score of each node's piece: int32 and float64 [M].
 
     Nodes are numbered level by level, by the keys of the edges that lead to them.
     """

@@ -20,7 +20,7 @@ MPNET = "mpnet"  # WordPiece with special tokens of RoBERTa
 BERT_BYTE_BPE = "bert_byte_bpe"
 DEBERTA_V2 = "deberta_v2"  # SentencePiece with special tokens of BERT
 XLNET = "xlnet"
-LIBRARY = "library"  # of the library `tokenizers`, whose tokenizer.json has every step
+LIBRARY = "library"  # a tokenizer.json, run with all its steps by the library `tokenizers`
 SPECIAL_TOKENS_OF = {
     WORDPIECE: SPECIAL_TOKENS,
     BYTE_BPE: ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
@@ -50,14 +50,14 @@ RULES = {
     LIBRARY: "library_tokenizer.json",
 }  # kind of tokenizer -> the file next to vocab.txt with its rules
 CASED = (BYTE_BPE, BERT_BYTE_BPE, XLM_ROBERTA, DEBERTA_V2, XLNET, LIBRARY)  # kinds without the setting lower_case
-MAX_SHOWN = 3  # words that a sentence names
-NAMED = re.compile(r"\[[^\s\[\]]+\]|<[^\s<>]+>")  # what special tokens look like
+MAX_SHOWN = 3  # words named in a message
+NAMED = re.compile(r"\[[^\s\[\]]+\]|<[^\s<>]+>")  # the form of special tokens
 
 log = logging.getLogger(__name__)
 
 
 class Vocabulary(list[str]):
-    """Tokens, list index = id, and how their tokenizer differs from the original's; a plain list is as the original."""
+    """Tokens, list index = id, and their tokenizer's differences from the original; none for a plain list."""
 
     def __init__(self, tokens: Iterable[str], settings: TokenizerSettings = tokenizer_settings.DEFAULT) -> None:
         super().__init__(tokens)
@@ -67,7 +67,7 @@ class Vocabulary(list[str]):
 class SubwordVocabulary(Vocabulary):
     """Tokens, list index = id, of a tokenizer other than WordPiece.
 
-    kind: a key of RULES. rules: by what a text is split into tokens, the content of the file that RULES names.
+    kind: a key of RULES. rules: rules for splitting texts, the content of the file named in RULES.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class SubwordVocabulary(Vocabulary):
 
 
 def settings_of(vocabulary: Collection[str]) -> TokenizerSettings:
-    """Settings in which the tokenizer of a vocabulary differs from the original's."""
+    """Differences of a vocabulary's tokenizer from the original's."""
     return vocabulary.settings if isinstance(vocabulary, Vocabulary) else tokenizer_settings.DEFAULT
 
 
@@ -90,22 +90,22 @@ def with_settings(vocabulary: Sequence[str], settings: TokenizerSettings) -> lis
 
 
 def with_tokens(vocabulary: Sequence[str], tokens: Sequence[str]) -> list[str]:
-    """Other tokens with the kind, the rules and the settings of a vocabulary."""
+    """New tokens with the kind, rules and settings of a vocabulary."""
     if isinstance(vocabulary, SubwordVocabulary):
         return SubwordVocabulary(tokens, vocabulary.kind, vocabulary.rules, vocabulary.settings)
     return with_settings(tokens, settings_of(vocabulary))
 
 
 def content_of(vocabulary: Sequence[str]) -> list[str]:
-    """The tokens and, where the tokenizer differs from the original's, its settings as JSON: to compare."""
+    """The tokens and, if the tokenizer differs from the original's, its settings as JSON, for comparison."""
     settings = settings_of(vocabulary)
     return [*vocabulary, *([json.dumps(settings.to_dict())] if settings != tokenizer_settings.DEFAULT else [])]
 
 
 def are_alike(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Returns whether two tokenizers give texts the same ids, but for rare words and the rows of pairs.
+    """Returns whether two tokenizers produce the same ids, except for rare words and the layout of pairs.
 
-    Rare are words of more than a hundred characters and Greek ones in capitals.
+    Rare words are words of more than a hundred characters and Greek words in capitals.
     """
     first, second = (
         dataclasses.replace(
@@ -117,14 +117,14 @@ def are_alike(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def kind_of(vocabulary: Collection[str]) -> str:
-    """The kind of tokenizer that a vocabulary is for."""
+    """The tokenizer kind of a vocabulary."""
     if isinstance(vocabulary, SubwordVocabulary):
         return vocabulary.kind
     return MPNET if settings_of(vocabulary).is_mpnet else WORDPIECE
 
 
 def has_capitals(vocabulary: Collection[str]) -> bool:
-    """Returns whether a token of a WordPiece vocabulary has a capital letter, besides names such as [CLS] and <S>."""
+    """Returns whether a WordPiece vocabulary has capital letters, apart from names such as [CLS] and <S>."""
     if isinstance(vocabulary, SubwordVocabulary):
         return False
     return any(token != token.lower() and not NAMED.fullmatch(token) for token in vocabulary)
@@ -136,7 +136,7 @@ def special_tokens(vocabulary: Collection[str]) -> tuple[str, ...]:
 
 
 def check_special_tokens(vocabulary: Collection[str], name: str) -> None:
-    """Raises UserError unless the five special tokens are present, and others; `name` says whose vocabulary it is."""
+    """Raises UserError unless the five special tokens are present, and others; `name` identifies the vocabulary."""
     known, expected = set(vocabulary), special_tokens(vocabulary)
     missing = [token for token in expected if token not in known]
     if missing and kind_of(vocabulary) != WORDPIECE:
@@ -156,12 +156,12 @@ def read(
     """Reads `vocab.txt`: one token per line, line number = id (`load_vocab` of google-research/bert).
 
     UTF-8; a byte order mark, CRLF and blank lines at the end are harmless. A repeated token has its last id, as in the
-    original; that is logged.
+    original; this is logged.
 
     Args:
         path: the file.
         expected_size: `vocab_size` of the model that will use it.
-        settings: of its tokenizer, instead of those in the folder.
+        settings: settings of its tokenizer, instead of the folder's.
 
     Raises:
         UserError: the file is missing, empty, not a vocabulary, lacks a special token or has another size.
@@ -178,7 +178,7 @@ def read(
 
 
 def _content(path: files.StrPath) -> bytes:
-    """The content of the file; raises UserError with what it is instead."""
+    """The content of the file; raises UserError that describes a wrong file."""
     if not files.is_file(path):
         problem = (
             "is a folder; pass the vocab.txt inside it" if files.is_folder(path) else "does not exist; pass a vocab.txt"
@@ -189,7 +189,7 @@ def _content(path: files.StrPath) -> bytes:
 
 
 def of_lines(data: bytes, path: object) -> list[str]:
-    """The tokens in the content of a vocab.txt; raises UserError, which names its path, with what it is instead."""
+    """The tokens in the content of a vocab.txt; raises UserError with path and description of a wrong file."""
     if not data.strip():
         raise UserError(f"The vocabulary file {path} is empty; it should hold one token per line.")
     if b"<unk>" in data[:200] and b"\0" in data:
@@ -231,7 +231,7 @@ def _is_json(text: str) -> bool:
 
 
 def write(path: str | os.PathLike[str], vocabulary: Sequence[str]) -> None:
-    """Writes one token per line, and rules and settings next to it, so that `read` gives it back.
+    """Writes one token per line, and rules and settings next to it, so that `read` restores it.
 
     Each file appears whole or not at all.
     """
@@ -248,7 +248,7 @@ def write(path: str | os.PathLike[str], vocabulary: Sequence[str]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Extension:
-    """A longer vocabulary: its `tokens`, and which words were added, were in it already, and can never match."""
+    """A longer vocabulary: its `tokens`, and which words were added, already present, or can never match."""
 
     tokens: list[str]
     added: tuple[str, ...]
@@ -269,17 +269,17 @@ def extend(vocabulary: Collection[str], new_words: Iterable[str], *, lower_case:
 
     extend([..., "[unused0]", "the"], ["krill", "##opod"]).tokens  ->  [..., "krill", "the", "##opod"]
 
-    No other token changes its id. If the list grew, the model's token table must grow too. Words are added as the
-    tokenizer writes them, "Krill" as "krill". A word such as [E1] or <e> becomes a special token, which is recognized
-    only where special_tokens_in_strings names it.
+    No other token changes its id. If the list grew, the model's token table must grow too. Words are added in the
+    tokenizer's spelling, "Krill" as "krill". A word such as [E1] or <e> becomes a special token, recognized only if
+    special_tokens_in_strings names it.
 
     Args:
         vocabulary: the tokens to start from; not changed.
         new_words: the words to add.
-        lower_case: as the tokenizer that will use it.
+        lower_case: whether the tokenizer that will use it lower-cases.
 
     Raises:
-        UserError: this is not a vocabulary of WordPiece.
+        UserError: this is not a WordPiece vocabulary.
     """
     if isinstance(vocabulary, SubwordVocabulary):
         raise UserError("Words can be added to a WordPiece vocabulary alone: any text can be written with this one.")

@@ -35,10 +35,10 @@ sentencepiece = module(
     "sentencepiece", "A SentencePiece vocabulary needs the package sentencepiece: pip install 'bert-tf[sentencepiece]'."
 )
 tokenizers = module("tokenizers")
-MIN_ALPHABET, COVERAGE = 1000, 0.9995  # characters kept: this many, or the commonest that make up this share
+MIN_ALPHABET, COVERAGE = 1000, 0.9995  # characters kept: this many, or the most common that make up this share
 WORDS_PER_CHUNK = 10_000  # passed to the trainer at a time: enough to keep its threads busy, little memory
 
-OF_MPNET = ("<s>", "<pad>", "</s>", "[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", "<mask>")  # it has BERT's besides
+OF_MPNET = ("<s>", "<pad>", "</s>", "[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", "<mask>")  # includes BERT's
 OF_XLNET = {"control_symbols": ["<cls>", "<sep>", "<pad>", "<mask>", "<eod>"], "user_defined_symbols": ["<eop>"]}
 
 log = logging.getLogger(__name__)
@@ -54,27 +54,26 @@ def learn(
     kind: str = WORDPIECE,
     special_tokens: Sequence[str] = (),
 ) -> list[str]:
-    """Learns a vocabulary of at most `size` tokens, of WordPiece unless `kind` says otherwise.
+    """Learns a vocabulary of at most `size` tokens, by default for WordPiece.
 
-    The five special tokens come first ([PAD] is id 0), then the alphabet, then the result of pair merging: the trainer
-    of Hugging Face `tokenizers`, on words split as the tokenizer splits them. Deterministic: the same texts in any
-    order give the same list. Memory grows with the number of different words, not with the texts. A corpus too small
-    for `size` gives a smaller list; that is logged.
+    The five special tokens come first ([PAD] is id 0), then the alphabet, then the result of pair merging by the
+    trainer of Hugging Face `tokenizers`, on words split by our tokenizer. Deterministic: the same texts in any order
+    yield the same list. Memory grows with the number of distinct words, not with the texts. A corpus too small for
+    `size` yields a smaller list, with a log message.
 
     Args:
         texts: the texts, read once.
         size: the maximum number of tokens.
-        lower_case: as the tokenizer that will use it.
+        lower_case: whether the tokenizer that will use it lower-cases.
         min_frequency: how often a pair must occur to be merged.
-        limit_alphabet: how many of the most frequent characters are kept; a word with another one is ignored, as it
-            will be [UNK]. None: 1,000, or for writing systems with many characters as many as make up 99.95% of the
-            texts (SentencePiece's `character_coverage`), but not more than take up half of `size`.
-        kind: of tokenizer. Byte-level BPE does not lower-case, and its alphabet is that of bytes.
-        special_tokens: more of them, for WordPiece, which follow the five; where they occur in the texts they are no
-            words.
+        limit_alphabet: how many of the most frequent characters are kept; words with others are ignored because they
+            will be [UNK]. None: 1,000, or for writing systems with many characters the number that makes up 99.95% of
+            the texts (SentencePiece's `character_coverage`), but at most half of `size`.
+        kind: tokenizer kind. Byte-level BPE does not lower-case, and its alphabet is the 256 bytes.
+        special_tokens: additional special tokens for WordPiece, after the five; they are not words of the texts.
 
     Raises:
-        UserError: the texts hold no word, or `size` has no room for the alphabet.
+        UserError: the texts contain no words, or `size` has no room for the alphabet.
     """
     if kind in (BYTE_BPE, BERT_BYTE_BPE):
         return _learn_byte_bpe(texts, size, min_frequency, kind)
@@ -108,7 +107,7 @@ def learn(
 
 
 def count_words(texts: Iterable[str], *, lower_case: bool) -> Counter[str]:
-    """Counts of the words of texts, split as the tokenizer splits them."""
+    """Word counts of texts, split by the tokenizer."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(basic_tokenize(text, lower_case=lower_case))
@@ -124,7 +123,7 @@ def learn_from_counts(
     limit_alphabet: int | None = None,
     specials: Sequence[str] = SPECIAL_TOKENS,
 ) -> list[str]:
-    """`learn`, from how often each word occurs; `specials` are the first tokens."""
+    """`learn` from word counts; `specials` are the first tokens."""
     alphabet = _alphabet(counts, limit_alphabet, size, lower_case)
     counted = sorted((word, count) for word, count in counts.items() if alphabet.issuperset(word) and _fits(word))
     if not counted:
@@ -146,7 +145,7 @@ def learn_from_counts(
 
 
 def _learn_byte_bpe(texts: Iterable[str], size: int, min_frequency: int, kind: str) -> SubwordVocabulary:
-    """The special tokens in the order of RoBERTa's or BERT's, 256 bytes, and what the trainer merges."""
+    """The special tokens in RoBERTa's or BERT's order, 256 bytes, and the trainer's merges."""
     order = (2, 0, 3, 1, 4) if kind == BYTE_BPE else range(5)
     special = [SPECIAL_TOKENS_OF[kind][number] for number in order]
     if size <= len(special) + 256:
@@ -189,7 +188,7 @@ def _learn_xlm_roberta(texts: Iterable[str], size: int) -> SubwordVocabulary:
 
 
 def _train_unigram(texts: Iterable[str], size: int, **options: Any) -> bytes:
-    """The file of a unigram model; options: of the package `sentencepiece`."""
+    """The file of a unigram model; options: options of the package `sentencepiece`."""
     model, trainer = io.BytesIO(), sentencepiece.SentencePieceTrainer
     try:
         trainer.train(
@@ -198,7 +197,7 @@ def _train_unigram(texts: Iterable[str], size: int, **options: Any) -> bytes:
             vocab_size=size,
             hard_vocab_limit=False,
             minloglevel=2,
-            num_threads=1,  # with more the order of sums differs from run to run
+            num_threads=1,  # with more, the order of sums differs between runs
             **options,
         )
     except (RuntimeError, OSError) as error:
@@ -240,9 +239,9 @@ def _fits(word: str) -> bool:
 def _merge_pairs(
     counted_words: Iterable[tuple[str, int]], first: list[str], size: int, min_frequency: int
 ) -> list[str]:
-    """The tokens `first`, which have the first ids, and the merged pairs of the words: at most `size`.
+    """The tokens `first`, with the first ids, and the merged pairs of the words: at most `size`.
 
-    The trainer numbers the ## characters in the order of a randomly seeded hash map, and equal pairs by number: two
+    The trainer numbers ## characters in the order of a randomly seeded hash map, and equal pairs by number: two
     runs differ. Passing the alphabet as special tokens fixes all numbers in advance.
     """
     trainer = tokenizers.trainers.WordPieceTrainer(
@@ -256,7 +255,7 @@ def _merge_pairs(
 
 
 def _repeat_words(counted_words: Iterable[tuple[str, int]]) -> Iterator[str]:
-    """Texts that hold each word as often as it was counted."""
+    """Texts that contain each word as often as it was counted."""
     for word, count in counted_words:
         for start in range(0, count, WORDS_PER_CHUNK):
             yield f"{word} " * min(WORDS_PER_CHUNK, count - start)

@@ -1,6 +1,6 @@
-"""Normalizers of white space as in `tokenizers`, and the normalization form C, as TensorFlow ops.
+"""White space normalizers as in `tokenizers`, and NFC normalization, as TensorFlow ops.
 
-C characters of a batch of texts. White space is what Unicode calls so; a blank is the character U+0020.
+C characters of a batch of texts. White space is as defined by Unicode; a blank is the character U+0020.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from bert_tf.text.text_kernels import tf_text
 
 
 def stripped(characters: Characters) -> Characters:
-    """Without white space at both ends of each text."""
+    """Strips white space at both ends of each text."""
     return chosen(characters, _is_inside(characters, from_left=True) & _is_inside(characters, from_left=False))
 
 
 def right_stripped(characters: Characters) -> Characters:
-    """Without white space at the end of each text."""
+    """Strips white space at the end of each text."""
     return chosen(characters, _is_inside(characters, from_left=False))
 
 
 def single_blanks(characters: Characters) -> Characters:
-    """With one blank in the place of several."""
+    """Replaces several blanks by one."""
     is_blank = tf.equal(characters.points.values, ord(" "))
     return chosen(characters, ~(is_blank & _follows(characters, is_blank)))
 
 
 def single_spaces(characters: Characters) -> Characters:
-    r"""With a blank in the place of white space of several characters, and of one of \n, \r and \t."""
+    r"""Replaces white space of several characters, and single \n, \r and \t, by a blank."""
     x, is_space = characters.points.values, _is_space(characters)
     is_rest = is_space & _follows(characters, is_space)
     becomes_blank = shift(is_rest, -1) | tf.reduce_any([tf.equal(x, ord(c)) for c in "\n\r\t"], 0)
@@ -38,9 +38,9 @@ def single_spaces(characters: Characters) -> Characters:
 
 
 def composed(characters: Characters) -> Characters:
-    """In the normalization form C. What several characters become is where the first of them was.
+    """Normalizes to NFC. The result of several characters is at the place of the first one.
 
-    What else one becomes is where the character after it is, or it where it is the last.
+    Further results of one character are at the place of the next one, or at its own if it is the last.
     """
     points = characters.points
     texts, places = tf_text.normalize_utf8_with_offsets_map(tf.strings.unicode_encode(points, "UTF-8"), "NFC")
@@ -58,10 +58,10 @@ def composed(characters: Characters) -> Characters:
 
 
 def trimmed(texts: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Parts of texts without the white space at their ends; a part with only white space is empty.
+    """The spans without white space at their ends; empty if all white space.
 
-    texts: string [B]. rows: the text of each part. starts, ends: in characters. All int32 [N].
-    `byte_level.trimmed` is the same in plain Python.
+    texts: string [B]. rows: the text of each span. starts, ends: in characters. All int32 [N].
+    `byte_level.trimmed` does the same in plain Python.
     """
     points = tf.strings.unicode_decode(texts, "UTF-8")
     is_other = ~_is_space(Characters(points, points.values))
@@ -81,7 +81,7 @@ def _is_space(characters: Characters) -> tf.Tensor:
 
 
 def _follows(characters: Characters, flags: tf.Tensor) -> tf.Tensor:
-    """Which characters follow one with the flag in their text, bool [C]."""
+    """Which characters follow a flagged one in their text, bool [C]."""
     text = row_numbers(characters.points)
     return tf.equal(text, shift(text, 1)) & (tf.range(tf.size(text)) > 0) & shift(flags, 1)
 

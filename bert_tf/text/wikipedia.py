@@ -1,7 +1,7 @@
 """Cleans articles as wikiextractor writes them: <doc ...> elements, or JSON lines with "title" and "text".
 
-No TensorFlow here. Dropped: the title repeated as the first line, headings, tags and empty brackets that templates
-leave, and articles without a sentence (redirects, lists of which only headings are left).
+No TensorFlow here. Dropped: the title repeated as the first line, headings, tags and empty brackets from templates, and
+articles without a sentence (redirects, lists reduced to headings).
 """
 
 import html
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 EMPTY_BRACKETS = re.compile(r" ?\(\s*[,;]*\s*\)")
 TITLE = re.compile(r'\btitle="([^"]*)"')
-HEADING_WORDS = 8  # a line of at most so many words without a sentence end is a heading, or an item of a list
+HEADING_WORDS = 8  # a line of at most this many words without a sentence end is a heading or a list item
 SENTENCE_END = re.compile(r"""[.!?…。！？]["'”’»)\]）」』]*$""")
 
 

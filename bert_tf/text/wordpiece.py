@@ -1,7 +1,7 @@
-"""The two kernels of the tokenizer: texts to ids and offsets, exact where a table of characters is not enough.
+"""The tokenizer's two kernels: texts to ids and offsets, exact even if a character table is not enough.
 
-B texts, N tokens in the whole batch (flat), W bytes of a model. "Normal" is the normalized text, `row` the text of a
-token; an offset counts bytes of the original text unless it is called normal.
+B texts, N tokens in the whole batch (flat), W bytes of a model. "Normal" is the normalized text, `row` a token's
+text; an offset counts bytes of the original text unless it is called normal.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from bert_tf.text.ragged_scan import repeat, row_numbers
 from bert_tf.text.text_kernels import tf_text
 from bert_tf.text.tokenizer_settings import DEFAULT, MAX_TOKEN_BYTES, TokenizerSettings
 
-UNREACHABLE = "\x02"  # a control: deleted from every text, so that a token with it matches no word
+UNREACHABLE = "\x02"  # a control, deleted from every text: a token that contains it matches no word
 EVERY_BYTE = [bytes([value]) for value in range(256)]
 BYTES_OF_CHARACTER = 4  # at most, in UTF-8
-HARD_STRINGS = (  # one for each rule that the table, the patterns or the retry has to get right
+HARD_STRINGS = (  # one for each rule that the table, the patterns or the retry must get right
     "Straße ﬁnd ＡＢ， naïve cafe\u0301 İstanbul x² [MASK] don't $5.00 a+b 😀",
     "ΟΔΟΣ ΟΔΟΣ. ΑΣ\u00adΑ Σ Α\u0301Σ\u0301 ΑΣΣ",
     "a\0b a\ufffdb a\u200bb\u00adc a\u00a0b a\u3000b\u2028c\td\r\ne",
@@ -35,7 +35,7 @@ HARD_STRINGS = (  # one for each rule that the table, the patterns or the retry 
 
 
 def as_single_node(function: Callable) -> Any:
-    """Makes a function one node of each graph, traced once: a tf.data iterator sets up every node anew."""
+    """Makes a function one node of each graph, traced once: tf.data iterators set up every node again."""
     options = {"autograph": False, "reduce_retracing": True, "experimental_attributes": {"_noinline": True}}
     node = functools.cache(lambda: tf.function(function, **options))
     return functools.wraps(function)(lambda *arguments: node()(*arguments))
@@ -52,7 +52,7 @@ class ExactWordpiece:
         if not settings.split_ideographs:
             tokens = [token.translate(as_letters()) for token in tokens]
         self._limit = settings.max_word_characters
-        self.added: Any = None  # AddedTokenSplit of those that are looked for in normal texts
+        self.added: Any = None  # AddedTokenSplit for tokens looked for in normalized texts
         narrow, positions, values = _wordpiece_models(tuple(tokens), self._limit)
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured, not copied into each graph
             self._normalizer = tf_text.FastBertNormalizer(model_buffer=tf.constant(normalizer))
@@ -88,7 +88,7 @@ class ExactWordpiece:
         return _with_final_sigma(texts, self._sigma) if self._sigma else texts
 
     def normal(self, texts: Sequence[str]) -> list[str]:
-        """Texts as words are looked for in them."""
+        """The normalized texts, which words are looked for in."""
         with tf.init_scope(), tf.device("CPU:0"):
             normal = self._normalizer.normalize(self._lowered_sigma(tf.constant(list(texts))))
             return [text.decode() for text in normal.numpy()]
@@ -106,7 +106,7 @@ class ExactWordpiece:
         """`_split` of texts without added tokens."""
         ids, starts, ends = self._wordpiece.tokenize_with_offsets(normal)
         flat = ids.row_splits, ids.values, starts.values, ends.values
-        too_long = ends.values - starts.values > self._limit  # in bytes; only a word that is [UNK] can be
+        too_long = ends.values - starts.values > self._limit  # in bytes; only possible for a word that is [UNK]
         splits, ids, starts, ends = when_any(too_long, self._retry_node, (normal, too_long, *flat), flat)
         if texts.shape[0] is not None:
             splits = tf.ensure_shape(splits, [texts.shape[0] + 1])
@@ -121,7 +121,7 @@ class ExactWordpiece:
         starts: tf.Tensor,
         ends: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Splits words of more bytes than the limit, which are [UNK] so far, if they have not more characters."""
+        """Splits words with more bytes than the limit, [UNK] so far, unless they have more characters, too."""
         unknown = tf.where(too_long & (ends - starts <= BYTES_OF_CHARACTER * self._limit))[:, 0]  # [words]
         row = tf.searchsorted(splits, unknown, side="right") - 1
         words = _substrings(normal, row, tf.gather(starts, unknown), tf.gather(ends, unknown))
@@ -152,7 +152,7 @@ class ExactWordpiece:
     def _check_against_reference(
         self, vocabulary: Sequence[str], lower_case: bool, settings: TokenizerSettings
     ) -> None:
-        """A new tensorflow-text could read the models differently: no tokenizer is better than a wrong one."""
+        """Raises RuntimeError if the kernels differ from the reference, which a new tensorflow-text could cause."""
         known = set(vocabulary)
         longest = sorted((token for token in known if token.isalpha()), key=lambda token: (len(token), token))[-3:]
         texts = [*HARD_STRINGS, " ".join(longest), "".join(longest).upper()]
@@ -167,7 +167,7 @@ class ExactWordpiece:
 
 
 def when_any(flags: tf.Tensor, rare: Any, arguments: Sequence[Any], otherwise: Any) -> Any:
-    """`rare(*arguments)` if any flag is set. Eagerly without its graph, which costs more than a few texts."""
+    """`rare(*arguments)` if any flag is set; eagerly without its graph, which costs more than a few texts."""
     function = rare.__wrapped__ if tf.executing_eagerly() else rare
     return tf.cond(tf.reduce_any(flags), lambda: function(*arguments), lambda: otherwise)
 
@@ -189,7 +189,7 @@ def _refuse_inexact_tokens(vocabulary: Collection[str], unsupported: Set[str], s
 def _matchable(vocabulary: Sequence[str], outside: Set[str]) -> list[str]:
     """The vocabulary with placeholders for tokens that no word can match: repeated later, empty or with a space.
 
-    outside: others that no word may match.
+    outside: other tokens that no word may match.
     """
     last_index = {token: i for i, token in enumerate(vocabulary)}
     in_no_word = {c for c in set().union(*vocabulary) if is_space(c) or is_deleted(c)}
@@ -200,9 +200,9 @@ def _matchable(vocabulary: Sequence[str], outside: Set[str]) -> list[str]:
     return [token if can_match(i, token) else f"{UNREACHABLE}{i}" for i, token in enumerate(vocabulary)]
 
 
-@functools.lru_cache(maxsize=8)  # several tokenizers of a process have the same vocabulary
+@functools.lru_cache(maxsize=8)  # tokenizers in a process may share a vocabulary
 def _wordpiece_models(vocabulary: tuple[str, ...], limit: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The WordPiece flatbuffer with a limit in bytes of a word; where and how that for as many characters differs."""
+    """The WordPiece flatbuffer with a word limit in bytes; where and how it differs for a limit in characters."""
 
     def model(most_bytes: int) -> np.ndarray:
         buffer = tf_text.build_fast_wordpiece_model(vocabulary, most_bytes, "##", "[UNK]", False, False)
@@ -216,7 +216,7 @@ def _wordpiece_models(vocabulary: tuple[str, ...], limit: int) -> tuple[np.ndarr
 
 
 def _with_final_sigma(texts: tf.Tensor, pattern: str) -> tf.Tensor:
-    """String [B] -> string [B]. Both sigmas have two bytes, so that offsets do not change.
+    """String [B] -> string [B]. Both sigmas have two bytes, so offsets do not change.
 
     Next to bytes that are not UTF-8 a sigma is not made final: the pattern cannot match across them.
     """
@@ -244,7 +244,7 @@ def _ends_of_characters(
 
 
 def character_offsets(texts: tf.Tensor, row: tf.Tensor, *offsets: tf.Tensor) -> list[tf.Tensor]:
-    """Offsets in bytes -> offsets in characters, int64 [N] each: how many bytes before it start a character."""
+    """Offsets in bytes -> offsets in characters, int64 [N] each: the number of characters that start before."""
     is_multibyte = tf.strings.length(texts, "UTF8_CHAR") < tf.strings.length(texts)  # [B]
     return when_any(is_multibyte, _count_characters, (texts, row, *offsets), list(offsets))
 
@@ -260,16 +260,16 @@ def _count_characters(texts: tf.Tensor, row: tf.Tensor, *offsets: tf.Tensor) -> 
 
 
 def substrings(texts: tf.Tensor, row: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-    """The parts of `texts` [B] from one character to another, string [N]: `tf.strings.substr` without copies.
+    """Substrings of `texts` [B] by character, string [N]: `tf.strings.substr` without copies.
 
-    `substr` takes a text for each part, so that many parts of a long text need memory for as many copies of it.
+    `substr` takes a text for each part, so many parts of a long text need memory for that many copies of it.
     row: the text of each part; starts, ends: in characters of it, at most its length. int32 [N].
     """
     text_bytes, base = flat_bytes(texts)
     is_first = (text_bytes < 0x80) | (text_bytes > 0xBF)
-    places = tf.where(is_first)[:, 0]  # of the first byte of each character, and of one after the last text
+    places = tf.where(is_first)[:, 0]  # first byte of each character, and one after the last text
     before = tf.cumsum(tf.cast(is_first, tf.int64), exclusive=True)
-    number = tf.gather(tf.gather(before, base), row)  # of the first character of the text
+    number = tf.gather(tf.gather(before, base), row)  # number of the text's first character
     first = tf.gather(base, row)
     starts, ends = (tf.gather(places, number + tf.cast(offset, tf.int64)) - first for offset in (starts, ends))
     return _substrings(texts, row, starts, ends)

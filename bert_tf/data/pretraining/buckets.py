@@ -1,8 +1,8 @@
 """The two sides of the shuffle: documents as ids, packed into bytes by bucket; and a bucket unpacked again.
 
-No TensorFlow here. D documents, S sentences, N ids. A document has a number that depends on the input alone: that of
-its part times PART_STRIDE, plus its place in the part. Its split and its bucket depend on the seed and that number, and
-the number of buckets on the size of the input: never on the number of workers, nor on the engine that runs them.
+No TensorFlow here. D documents, S sentences, N ids. The number of a document depends only on the input: the part number
+times PART_STRIDE, plus its place in the part. Its split and bucket depend on the seed and that number, and the number
+of buckets on the size of the input: never on the number of workers or the engine.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ import numpy as np
 
 from bert_tf.data.pretraining.pairs import FlatDocuments
 
-BUCKET_BYTES = 16 * 1024 * 1024  # of text: a worker holds one in memory, as ids and pairs
+BUCKET_BYTES = 16 * 1024 * 1024  # of text: a worker has one bucket in memory, as ids and pairs
 MAX_BUCKETS = 1 << 14  # above 256 GB of text the buckets grow instead
 PART_STRIDE = 1 << 32
 HEADER = struct.Struct("<4q")  # documents, sentences, ids, bytes of an id
@@ -30,7 +30,7 @@ def num_buckets(text_bytes: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class NumberedDocuments:
-    """Documents with their numbers, int64 [D]: ~number is a copy that counts only if that document is held out."""
+    """Documents with numbers, int64 [D]; ~number: a copy that counts only if that document is held out."""
 
     numbers: np.ndarray
     documents: FlatDocuments
@@ -47,7 +47,7 @@ class NumberedDocuments:
 
 
 def slices(first: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """The indices of slices, each of `sizes` elements from `first` on, one after another: [sum of sizes]."""
+    """The concatenated indices of slices, each of `sizes` elements from `first` on: [sum of sizes]."""
     total = int(sizes.sum())
     kind = np.int32 if max(int((first + sizes).max(initial=0)), total) < 1 << 31 else np.int64  # half the memory
     indices = np.repeat((first - (np.cumsum(sizes) - sizes)).astype(kind), sizes)
@@ -61,7 +61,7 @@ def starts(sizes: np.ndarray) -> np.ndarray:
 
 
 def groups(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields each code of int [n], in order, with the indices at which it is."""
+    """Yields each code of int [n], in order, with its indices."""
     order = np.argsort(codes, kind="stable")
     edges = np.flatnonzero(np.diff(codes[order], prepend=-1))
     for indices in np.split(order, edges)[1:]:
@@ -69,7 +69,7 @@ def groups(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def uniforms(seed: str, numbers: np.ndarray) -> np.ndarray:
-    """A pseudo-random float in [0, 1) for each number, float64 [n], that depends on it and the seed alone."""
+    """A pseudo-random float in [0, 1) for each number, float64 [n]; depends only on number and seed."""
     digest = hashlib.blake2b(seed.encode(), digest_size=8).digest()
     values = mix(mix(numbers.astype(np.int64).view(UINT)) ^ UINT(int.from_bytes(digest, "little")))
     return (values >> UINT(11)) * 2.0**-53
@@ -77,10 +77,10 @@ def uniforms(seed: str, numbers: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Assignment:
-    """Which bucket a document belongs to.
+    """Assigns documents to buckets.
 
-    counts: the number of buckets of each split. eval_fraction: of the documents, which go to "eval". first_eval_part:
-    from it on, all do.
+    counts: the number of buckets of each split. eval_fraction: the fraction of documents for "eval". first_eval_part:
+    the first part whose documents all go to "eval".
     """
 
     seed: int
@@ -89,7 +89,7 @@ class Assignment:
     first_eval_part: int
 
     def draws(self, numbers: np.ndarray) -> np.ndarray:
-        """Number of each document, which is held out if it is below eval_fraction: float64 [D]."""
+        """A number for each document, held out if it is below eval_fraction: float64 [D]."""
         return uniforms(f"{self.seed} held out", numbers)
 
     def is_held_out(self, numbers: np.ndarray) -> np.ndarray:
@@ -106,7 +106,7 @@ class Assignment:
         return np.where(chosen, self.counts["train"] + held_out, train)
 
     def code(self, bucket: Bucket) -> int:
-        """The buckets of both splits are counted in one row, those of "eval" after those of "train"."""
+        """The code of a bucket: codes number the "train" buckets first, then the "eval" buckets."""
         return bucket[1] + (self.counts["train"] if bucket[0] == "eval" else 0)
 
     def bucket(self, code: int) -> Bucket:
@@ -123,7 +123,7 @@ def mix(x: np.ndarray) -> np.ndarray:
 
 
 def pack_buckets(numbered: NumberedDocuments, buckets: np.ndarray, id_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Yields (bucket, packed documents) in order of the buckets; `buckets`: int [D], that of each document."""
+    """Yields (bucket, packed documents) in order of the buckets; `buckets`: the bucket of each document, int [D]."""
     for bucket, indices in groups(buckets):
         chosen = numbered.take(indices)  # one bucket at a time: a copy of all would double the memory
         flat = chosen.documents

@@ -1,9 +1,9 @@
-"""Duplicates among documents and sentences, found by hashes of 64 bits: the first in the input stays.
+"""Duplicate documents and sentences, found by 64-bit hashes: the first in the input stays.
 
-No TensorFlow here. D documents, S sentences, N ids. Each document or sentence has keys; of those that share a key all
-but the first are dropped. Keys of exact duplicates are hashes of all ids. Near-duplicates are found by MinHash (Broder
-1997) on shingles of five ids, with the numbers of FineWeb (Penedo et al. 2024): 14 bands of 8 hashes, so that of two
-documents that share three quarters of their shingles 77% are found, of nine tenths 99.96%, and of a half 5%.
+No TensorFlow here. D documents, S sentences, N ids. Each document or sentence has keys; among those that share a key,
+all but the first are dropped. Keys of exact duplicates are hashes of all ids. Near-duplicates are found by MinHash
+(Broder 1997) on shingles of five ids, with FineWeb's parameters (Penedo et al. 2024): 14 bands of 8 hashes, which finds
+5% of document pairs that share half of their shingles, 77% at three quarters, and 99.96% at nine tenths.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from bert_tf.data.pretraining.pairs import FlatDocuments
 KINDS = ("none", "documents", "near")
 SHINGLE, BANDS, ROWS = 5, 14, 8
 WHOLE = -1  # instead of the index of a sentence
-CHUNK = 200_000  # ids of which min-hashes are computed at once
+CHUNK = 200_000  # ids whose min-hashes are computed at once
 HASHED = 10_000  # sentences hashed at once: bounds memory
 
 
@@ -44,27 +44,27 @@ def document_hashes(documents: FlatDocuments) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Keys:
-    """Keys uint64 [K], with the number of the document and the index of the sentence in it, or WHOLE: int64 [K]."""
+    """Keys uint64 [K], each with the document number and the index of the sentence in it, or WHOLE: int64 [K]."""
 
     keys: np.ndarray
     numbers: np.ndarray
     sentences: np.ndarray
 
     def pack(self, partitions: int) -> Iterator[tuple[int, bytes]]:
-        """Yields (partition, bytes), a partition for each range of keys."""
+        """Yields (partition, bytes), with one partition per range of keys."""
         partition = (buckets.uniforms("keys", self.keys.view(np.int64)) * partitions).astype(np.int64)
         table = np.stack([self.keys.view(np.int64), self.numbers, self.sentences])
         yield from _split(partition, table)
 
 
 def _split(codes: np.ndarray, table: np.ndarray) -> Iterator[tuple[int, bytes]]:
-    """Yields (code, bytes of the columns with it) in order of the codes; table: int64 [rows, K], codes: int64 [K]."""
+    """Yields (code, bytes of its columns) in order of the codes; table: int64 [rows, K], codes: int64 [K]."""
     for code, indices in buckets.groups(codes):
         yield code, table[:, indices].T.tobytes()
 
 
 def keys_of(numbered: NumberedDocuments, kind: str, sentences: bool) -> Keys:
-    """The keys of documents, of the kind of duplicates that is dropped, and of their sentences if these are too."""
+    """The keys of documents for the `kind` of duplicates to drop, and of their sentences if these are dropped too."""
     documents, numbers = numbered.documents, numbered.numbers
     keys, owners, places = [np.zeros(0, UINT)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     if kind != "none":
@@ -82,7 +82,7 @@ def keys_of(numbered: NumberedDocuments, kind: str, sentences: bool) -> Keys:
 
 
 def band_keys(documents: FlatDocuments) -> np.ndarray:
-    """The keys of MinHash, uint64 [D, BANDS]. Documents of fewer than SHINGLE ids have that of all their ids."""
+    """The MinHash keys, uint64 [D, BANDS]. Documents of fewer than SHINGLE ids form a single shingle."""
     edges = documents.sentence_starts[documents.document_starts]
     wholes = document_hashes(documents)
     keys = np.empty((len(wholes), BANDS), UINT)
@@ -96,7 +96,7 @@ def band_keys(documents: FlatDocuments) -> np.ndarray:
 
 
 def _shingles(ids: np.ndarray, edges: np.ndarray, wholes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The hashes of all shingles of documents, and where those of each document begin."""
+    """The hashes of all shingles of documents, and the start of each document's shingles."""
     padded = np.concatenate([ids, np.zeros(SHINGLE - 1, ids.dtype)]).astype(UINT)
     hashes = np.zeros(len(ids), UINT)
     for place in range(SHINGLE):
@@ -122,7 +122,7 @@ def _bands(shingles: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
 
 
 def find_duplicates(pieces: Iterable[bytes], assignment: Assignment) -> Iterator[tuple[int, bytes]]:
-    """All keys of a partition -> (code of a bucket, packed drops) for those of which another comes first."""
+    """All keys of a partition -> (code of a bucket, packed drops) for all but the first of equal keys."""
     table = np.frombuffer(b"".join(pieces), np.int64).reshape(-1, 3)
     order = np.lexsort((table[:, 2], table[:, 1], table[:, 0]))
     table = table[order]
@@ -132,7 +132,7 @@ def find_duplicates(pieces: Iterable[bytes], assignment: Assignment) -> Iterator
 
 
 def drop(numbered: NumberedDocuments, pieces: Iterable[bytes]) -> NumberedDocuments:
-    """The documents without those, and without those sentences, that packed drops name."""
+    """The documents without the documents and sentences listed in packed drops."""
     drops = np.frombuffer(b"".join(pieces), np.int64).reshape(-1, 2)
     if not len(drops):
         return numbered

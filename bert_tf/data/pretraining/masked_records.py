@@ -1,7 +1,7 @@
-"""Records that other programs masked: TFRecords of google-research/bert and of NVIDIA, read as they are.
+"""Records masked by other programs: TFRecords of google-research/bert and NVIDIA, read as they are.
 
 Their features are input_ids, input_mask and segment_ids [L], masked_lm_positions, masked_lm_ids and masked_lm_weights
-[P], and next_sentence_labels [1]. A row keeps its masks; the padding that fills each row is all that differs.
+[P], and next_sentence_labels [1]. Unlike our own records, rows have fixed masks and are padded.
 """
 
 import concurrent.futures
@@ -19,13 +19,13 @@ from bert_tf.runtime.lazy import tf
 
 FEATURES = ("input_ids", "input_mask", "segment_ids", "masked_lm_positions", "masked_lm_ids", "next_sentence_labels")
 FORMAT = "masked"  # manifest["wanted"]["format"]
-HELD_OUT = ("eval", "test", "dev", "valid")  # in the name of a file
-OPENED = 32  # files that are looked into, of all that there are
-COUNTED = 10_000  # rows of which the tokens are counted
+HELD_OUT = ("eval", "test", "dev", "valid")  # in file names
+OPENED = 32  # files to inspect at most
+COUNTED = 10_000  # rows whose tokens are counted
 
 
 def find(folder: str) -> list[str]:
-    """The TFRecord files of a folder without a manifest; [] if it has one, or no such file, or is ""."""
+    """The TFRecord files of a folder without a manifest; [] if it has one, has no such files, or is ""."""
     if not folder:
         return []
     names = files.names(folder)
@@ -37,10 +37,10 @@ def find(folder: str) -> list[str]:
 def open_masked(
     paths: Sequence[str], *, max_seq_length: int, max_predictions_per_seq: int, size: int
 ) -> dict[str, Any]:
-    """A manifest as `records.open_records` returns it, and "token_counts"; only the beginning of some files is read.
+    """A manifest as from `records.open_records`, with "token_counts"; reads only the beginning of some files.
 
-    Files with "eval", "test", "dev" or "valid" in their name are held out; without one, the last of several files.
-    Raises UserError if one of them is not of this format, has other lengths, or ids from `size` on.
+    Files with "eval", "test", "dev" or "valid" in their name are held out; without any, the last of several files.
+    Raises UserError if one of them has another format, other lengths, or ids of `size` or more.
     """
     held_out = [path for path in paths if any(word in os.path.basename(path) for word in HELD_OUT)]
     warnings = []
@@ -89,7 +89,7 @@ def _token_counts(paths: Sequence[str], size: int) -> np.ndarray:
 
 
 def _rows(path: str) -> Iterator[dict[str, np.ndarray]]:
-    """The integer features of a file's rows; raises UserError if they are of another format or damaged."""
+    """The integer features of a file's rows; raises UserError for another format or damage."""
     for serialized in record_files.read_records(path):
         features = tf.train.Example.FromString(serialized).features.feature
         missing = [name for name in FEATURES if not features[name].int64_list.value]

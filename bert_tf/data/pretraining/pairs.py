@@ -1,8 +1,8 @@
 """Sentence pairs for next-sentence prediction, as offsets into one flat array of ids.
 
 No TensorFlow here. N ids in a bucket, S sentences, D documents, I instances. The sentences of a chunk are adjacent, and
-truncation removes ids from the two ends of a segment, so that a segment is always one slice of the flat ids: an
-instance is five numbers, and no id is copied before it is written.
+truncation removes ids from the two ends of a segment, so a segment is always one slice of the flat ids: an instance is
+five numbers, and no id is copied before it is written.
 """
 
 import bisect
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 FULL_SENTENCES = "full_sentences"
-MAX_TRIES = 10  # to find another document, as in the original
+MAX_TRIES = 10  # tries to find another document, as in the original
 FIRST_START, FIRST_END, SECOND_START, SECOND_END, RANDOM_NEXT = range(5)  # the columns of an instance
 
 
@@ -63,10 +63,10 @@ class BufferedRandom:
 
 @dataclasses.dataclass(frozen=True)
 class Lengths:
-    """Lengths of rows: max_seq_length, or with probability short_seq_prob anything shorter, as short texts are.
+    """Lengths of rows: max_seq_length, or anything shorter with probability short_seq_prob, like short texts.
 
-    The length is drawn anew for each row, or with short_seq_per_document once per document, as in the original: a long
-    document with a small length then gives thousands of tiny rows.
+    The length is drawn for each row, or with short_seq_per_document once per document, as in the original: a long
+    document with a small length then yields thousands of tiny rows.
     """
 
     max_seq_length: int
@@ -74,7 +74,7 @@ class Lengths:
     short_seq_per_document: bool = False
 
     def targets(self, random: BufferedRandom, specials: int) -> Callable[[], int]:
-        """A function that draws the number of ids of the next row of a document, of at least 2 beside the specials."""
+        """A function that draws the number of ids of a document's next row: at least 2 without special tokens."""
         budget = self.max_seq_length - specials
         if budget < 2:
             raise ValueError(f"max_seq_length={self.max_seq_length}: there is no room for two tokens.")
@@ -114,10 +114,10 @@ def next_sentence_pairs(documents: FlatDocuments, random: BufferedRandom, length
 
 
 def sentence_order_pairs(documents: FlatDocuments, random: BufferedRandom, lengths: Lengths) -> np.ndarray:
-    """One pass over all documents -> instances as of `next_sentence_pairs`, label 1: the segments are swapped.
+    """One pass over all documents -> instances as in `next_sentence_pairs`; label 1: the segments are swapped.
 
-    The segments are consecutive, and in half of the instances the second stands first (Lan et al. 2019, section 3.1).
-    A chunk of a single sentence is cut in its middle.
+    The segments are consecutive, and in half of the instances the second comes first (Lan et al. 2019, section 3.1).
+    A chunk of a single sentence is split in the middle.
     """
     sentence_starts = documents.sentence_starts.tolist()
     rows = []
@@ -141,7 +141,7 @@ def single_segments(documents: FlatDocuments, random: BufferedRandom, lengths: L
     """One pass without next-sentence prediction -> instances int64 [I, 5] with an empty second segment, label 0.
 
     [CLS] ids [SEP]: whole consecutive sentences of one document while they fit the target length; a longer sentence is
-    cut and continues in the next instance, so that each id of the corpus is used once per pass.
+    split and continues in the next instance, so each id of the corpus is used once per pass.
     """
     sentence_starts = documents.sentence_starts.tolist()
     rows = []
@@ -157,14 +157,14 @@ def single_segments(documents: FlatDocuments, random: BufferedRandom, lengths: L
 
 
 def full_sentences(documents: FlatDocuments, random: BufferedRandom, lengths: Lengths) -> np.ndarray:
-    """As `single_segments`, but a row goes on across the ends of documents (FULL-SENTENCES of Liu et al. 2019, 4.2).
+    """Like `single_segments`, but rows cross document boundaries (FULL-SENTENCES of Liu et al. 2019, 4.2).
 
-    Where a document ends inside of a row, a separator takes a place: see `documents_inside`. Lengths are drawn for each
-    row in any case: a row can hold parts of several documents.
+    If a document ends inside a row, a separator takes one position: see `documents_inside`. Lengths are always drawn
+    per row, because a row can contain parts of several documents.
     """
     target = dataclasses.replace(lengths, short_seq_per_document=False).targets(random, 2)
     sentence_starts = documents.sentence_starts.tolist()
-    rows, start, number, end = [], 0, 1, sentence_starts[-1]  # number: of the first sentence that ends after `start`
+    rows, start, number, end = [], 0, 1, sentence_starts[-1]  # number: first sentence that ends after `start`
     while start < end:
         limit, stop = target(), start
         while number < len(sentence_starts):
@@ -179,7 +179,7 @@ def full_sentences(documents: FlatDocuments, random: BufferedRandom, lengths: Le
 
 
 def _documents(documents: FlatDocuments) -> Iterator[tuple[int, int, int]]:
-    """Yields the number of each document, its first sentence and that after its last."""
+    """Yields the number of each document, its first sentence and the one after its last."""
     for number, (start, end) in enumerate(itertools.pairwise(documents.document_starts.tolist())):
         yield number, start, end
 
@@ -189,20 +189,20 @@ def _array(rows: Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def documents_inside(documents: FlatDocuments, start: int, end: int) -> np.ndarray:
-    """Starts of documents between two positions, without these: indices of ids, int64 [n]."""
+    """Starts of documents strictly between two positions, as indices of ids: int64 [n]."""
     begins = documents.document_begins
     return begins[np.searchsorted(begins, start, "right") : np.searchsorted(begins, end, "left")]
 
 
 def _chunk_end(sentence_starts: list[int], start: int, end: int, length: int) -> int:
-    """The first sentence after `start` (at most `end`) such that those before it hold `length` ids."""
+    """The first sentence after `start` (at most `end`) such that the sentences before it have `length` ids."""
     return min(bisect.bisect_left(sentence_starts, sentence_starts[start] + length, start + 1, end), end)
 
 
 def _random_segment(
     sentence_starts: list[int], document_starts: list[int], document: int, length: int, random: BufferedRandom
 ) -> tuple[int, int]:
-    """Start and end of `length` ids or more, if there are, from a random sentence of another document on."""
+    """Start and end of `length` ids or more, if available, from a random sentence of another document on."""
     for _ in range(MAX_TRIES):
         other = random.below(len(document_starts) - 1)
         if other != document:
@@ -229,7 +229,7 @@ def _truncate(rows: np.ndarray, budget: int, random: BufferedRandom) -> np.ndarr
     return rows
 
 
-# What rows of two segments are labelled for; FULL_SENTENCES and "" for rows of one segment.
+# The label task of rows with two segments; FULL_SENTENCES and "" for rows with one segment.
 KINDS = {
     "next": next_sentence_pairs,
     "order": sentence_order_pairs,

@@ -1,6 +1,6 @@
-"""Plan of a folder of records: the parts of the input, the buckets, and the jobs of both stages.
+"""The plan of a records folder: the parts of the input, the buckets, and the jobs of both stages.
 
-No TensorFlow here. It depends on the options and the input alone, so that every engine does the same.
+No TensorFlow here. It depends only on the options and the input, so every engine does the same.
 """
 
 import dataclasses
@@ -23,14 +23,14 @@ from bert_tf.text.demo_corpus import installed_python
 from bert_tf.text.sources import Source, fingerprint, kind_of, parts, text_size
 
 log = logging.getLogger("bert_tf")
-MAX_SAMPLED_SENTENCES = 4_000_000  # hashes of 8 bytes for counting duplicates; of a larger corpus a sample
-# In a manifest only if they are not the default: earlier ones lack them.
+MAX_SAMPLED_SENTENCES = 4_000_000  # 8-byte hashes for counting duplicates; larger corpora are sampled
+# In a manifest only if not the default: earlier manifests lack them.
 CLEANING = ("skip_damaged", "duplicates", "duplicate_sentences")
 LATER_OPTIONS = ("pairs", "short_seq_per_document", "chinese_word_segmentation", *CLEANING)
 
 
 class EmptyInputError(UserError):
-    """There is no text in the input."""
+    """The input contains no text."""
 
 
 Sources = dict[str, list[Source]]  # by split
@@ -38,7 +38,7 @@ Sources = dict[str, list[Source]]  # by split
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordOptions:
-    """The options that determine the bytes of the records, besides the input; named like the original's flags."""
+    """The options that, with the input, determine the bytes of the records; named like the original's flags."""
 
     vocab_file: str
     lower_case: bool = True
@@ -49,17 +49,17 @@ class RecordOptions:
     dupe_factor: int = 10  # passes over the training documents, each with different pairs
     random_seed: int = 12345
     nsp: bool = True  # False: one segment per record, for training without next-sentence prediction
-    pairs: str = "next"  # what rows of two segments are labelled for, or without nsp "full_sentences": `pairs.KINDS`
-    eval_fraction: float = 0.05  # of the documents, if no eval_file is given; 0: no evaluation records
+    pairs: str = "next"  # label task of rows with two segments, or without nsp "full_sentences": `pairs.KINDS`
+    eval_fraction: float = 0.05  # fraction of documents, without eval_file; 0: no evaluation records
     compress: bool = False  # .tfrecord.gz shards: 0.4 to 0.6 of the size, written at 0.6 of the speed
     text_layout: str = "auto"
     text_field: str = "text"
     language: str = "auto"
-    chinese_word_segmentation: bool = False  # records say which ideographs are one word, see `chinese_words`
-    skip_damaged: bool = False  # go on after what cannot be read, and list in the manifest what is lost
+    chinese_word_segmentation: bool = False  # records mark ideographs that are one word, see `chinese_words`
+    skip_damaged: bool = False  # skip unreadable data, and list the losses in the manifest
 
-    duplicates: str = "none"  # documents to drop: "documents" that were there before, or "near"-duplicates of them
-    duplicate_sentences: bool = False  # drop sentences that were there before
+    duplicates: str = "none"  # documents to drop: exact duplicates ("documents") or also near-duplicates ("near")
+    duplicate_sentences: bool = False  # drop repeated sentences
 
     def __post_init__(self) -> None:
         for name, is_valid, expected in (
@@ -86,10 +86,10 @@ class RecordOptions:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The input of a folder of records: see `make_plan`.
+    """The plan of a records folder: see `make_plan`.
 
-    request: everything the records depend on, as plain data (manifest["wanted"]). sources: by split, none for the
-    demonstration. vocabulary: the tokens. buckets: how many each split has.
+    request: everything the records depend on, as plain data (manifest["wanted"]). sources: by split, empty for the
+    demonstration. vocabulary: the tokens. buckets: the number of buckets of each split.
     """
 
     options: RecordOptions
@@ -123,29 +123,29 @@ class Plan:
         ]
 
     def assignment(self, first_eval_part: int = 0) -> Assignment:
-        """Which bucket a document belongs to."""
+        """The assignment of documents to buckets."""
         options = self.options
         fraction = 0.0 if "eval" in self.sources else options.eval_fraction
         return Assignment(options.random_seed, self.buckets, fraction, first_eval_part)
 
     @property
     def drops_duplicates(self) -> bool:
-        """Returns whether keys of all parts have to be compared."""
+        """Returns whether the keys of all parts must be compared."""
         return self.options.duplicates != "none" or self.options.duplicate_sentences
 
     def check_text(self, result: PartResult) -> None:
-        """Raises UserError if a file that was given holds no text."""
+        """Raises UserError if an input file contains no text."""
         if not result.documents:
             raise EmptyInputError("input_file holds no text at all.")
         if "eval" in self.sources and not result.eval_documents:
             raise EmptyInputError("eval_file holds no text at all.")
 
     def bucket_list(self) -> list[Bucket]:
-        """All buckets: those of "eval" first, as they take no part in how long a run waits for its last worker."""
+        """All buckets, "eval" first so that they do not delay the end of the last worker."""
         return [(split, bucket) for split in ("eval", "train") for bucket in range(self.buckets[split])]
 
     def shard_job(self, bucket: Bucket, result: PartResult) -> ShardJob:
-        """Stage 2 of a bucket, when the counts of all parts are known."""
+        """The stage 2 job of a bucket, once the counts of all parts are known."""
         options, (split, number) = self.options, bucket
         return ShardJob(
             bucket=bucket,
@@ -163,7 +163,7 @@ class Plan:
         )
 
     def shard_name(self, bucket: Bucket) -> str:
-        """The name of the file of a bucket."""
+        """The file name of a bucket's shard."""
         split, number = bucket
         return f"{split}-{number:05d}-of-{self.buckets[split]:05d}.{self.options.extension}"
 
@@ -178,7 +178,7 @@ class Plan:
 
 @dataclasses.dataclass(frozen=True)
 class Collected:
-    """Results of an engine: counts of all parts, statistics of each shard, and what of them cannot be added up.
+    """An engine's results: counts of all parts, statistics of each shard, and data that cannot be added up.
 
     counts: int64 [V], how often each id occurs in "train". hashes: by split, arrays of sentence hashes (uint64).
     """
@@ -225,7 +225,7 @@ def _request(options: RecordOptions, sources: Sources, tokens: list[str]) -> dic
         for name, value in dataclasses.asdict(options).items()
         if name not in LATER_OPTIONS or value != defaults[name]
     }
-    request["special_tokens_in_strings"] = list(options.special_tokens_in_strings) or None  # None: as before it was new
+    request["special_tokens_in_strings"] = list(options.special_tokens_in_strings) or None  # None: as before it existed
     if options.chinese_word_segmentation:
         request["chinese_word_segmentation"] = f"{chinese_words.segmenter()}: {record_files.CONTINUATIONS}"
     request["vocab_file"] = f"{os.path.basename(options.vocab_file)} {digest(vocabulary.content_of(tokens))}"
@@ -259,7 +259,7 @@ def check_same(
 
 
 def _has_same_digest(before: Any, now: Any) -> bool:
-    """Returns whether two entries "name digest" are of the same tokens: a run has any vocabulary as vocab.txt."""
+    """Returns whether two "name digest" entries have the same tokens: runs name every vocabulary vocab.txt."""
     return isinstance(before, str) and before.rpartition(" ")[2] == now.rpartition(" ")[2]
 
 

@@ -1,7 +1,7 @@
 """Files of pre-training records without TensorFlow: tf.train.Examples in a TFRecord file, encoded in blocks.
 
-R rows of a block, T tokens in all of them. The bytes are those of `Example.SerializeToString(deterministic=True)` and
-of `tf.io.TFRecordWriter` (tensorflow/core/lib/io/record_writer.h).
+R rows of a block, T tokens in all of them. Same bytes as `Example.SerializeToString(deterministic=True)` and
+`tf.io.TFRecordWriter` (tensorflow/core/lib/io/record_writer.h).
 """
 
 import functools
@@ -17,9 +17,9 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.text.corpus_files import NOT_WHOLE
 
-CONTINUATIONS = "word_continuations"  # 1 for a token that continues the Chinese word of the one before
+CONTINUATIONS = "word_continuations"  # 1 for a token that continues the Chinese word of the token before
 BLOCK = 2048  # rows encoded at once
-MAX_RECORD = 1 << 30  # bytes: a larger length is damage
+MAX_RECORD = 1 << 30  # bytes: a larger length indicates damage
 POLYNOMIAL = 0x82F63B78  # of CRC-32C, reflected
 MASK_DELTA = 0xA282EAD8
 
@@ -35,15 +35,15 @@ def serialize_records(
     """Encodes R rows as tf.train.Examples: int64 lists token_ids, second_start, next_sentence_label, record_id.
 
     token_ids: int [T], the rows one after another, each of `lengths` [R] tokens; the others int [R]: the first
-    position of segment 1, 1 for a random next segment, and a number that is unique among all records. With `continues`,
-    bool [T], also a list CONTINUATIONS.
+    position of segment 1, 1 for a random next segment, and a unique record number. With `continues`, bool [T], also a
+    list CONTINUATIONS.
     """
     encoded, sizes = _varints(token_ids)
     begins = np.concatenate([[0], np.cumsum(lengths)])
     edges = np.concatenate([[0], np.cumsum(sizes)])[begins].tolist()
     marks = [b""] * len(lengths)
     if continues is not None:
-        key, values = CONTINUATIONS.encode(), continues.astype(np.uint8).tobytes()  # each of one byte
+        key, values = CONTINUATIONS.encode(), continues.astype(np.uint8).tobytes()  # one byte each
         marks = [_head(key, end - start) + values[start:end] for start, end in itertools.pairwise(begins.tolist())]
     rows = zip(labels.tolist(), record_ids.tolist(), second_starts.tolist(), edges, edges[1:], marks, strict=False)
     records = []
@@ -65,9 +65,9 @@ def write_records(path: str, blocks: Iterable[Sequence[bytes]], *, compress: boo
 
 
 def read_records(path: str) -> Iterator[bytes]:
-    """The records of a TFRecord file, compressed if it ends in .gz.
+    """The records of a TFRecord file, decompressed if it ends in .gz.
 
-    Raises UserError at the first damaged record; BLOCK records are checked at once.
+    Raises UserError at the first damaged record; checks BLOCK records at once.
     """
     number = 0
     with files.open_binary(path) as raw:
@@ -94,7 +94,7 @@ def _number_right(records: Sequence[tuple[bytes, int]]) -> int:
 
 
 def _frames(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Yields records with their checksums; an empty record where the file is cut off or its lengths are wrong."""
+    """Yields records with their checksums; an empty record if the file is truncated or its lengths are wrong."""
     try:
         while header := file.read(12):
             length = int.from_bytes(header[:8], "little")
@@ -111,7 +111,7 @@ def _frames(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
 
 
 def _framed(records: Sequence[bytes]) -> Iterator[bytes]:
-    """Each record with its length before it and a checksum after each of both."""
+    """Each record preceded by its length, with a checksum after length and record."""
     checksums = masked_crc(records).astype("<u4").tobytes()
     for number, record in enumerate(records):
         yield _length_header(len(record))
@@ -128,8 +128,8 @@ def _length_header(length: int) -> bytes:
 def masked_crc(records: Sequence[bytes]) -> np.ndarray:
     """The checksums of a TFRecord file, uint32 [R]: CRC-32C, rotated and shifted. Each record has four bytes or more.
 
-    All records at once, two bytes of each at a time. They end together: zeros before a record do not change the state
-    of a CRC that begins as zero, and beginning with ones instead is the same as inverting the first four bytes.
+    Processes all records at once, two bytes of each at a time, aligned at their ends: leading zeros do not change the
+    state of a CRC that begins as zero, and beginning with ones instead equals inverting the first four bytes.
     """
     sizes = np.array([len(record) for record in records])
     width = int(sizes.max()) + int(sizes.max()) % 2
@@ -156,7 +156,7 @@ def _crc_table() -> np.ndarray:
 
 
 def _varints(values: np.ndarray) -> tuple[bytes, np.ndarray]:
-    """Base-128 varints of T integers from 0 to 2**28 - 1: all bytes, and how many each has, int64 [T]."""
+    """Base-128 varints of T integers from 0 to 2**28 - 1: all bytes, and the size of each, int64 [T]."""
     values = values.astype(np.uint32)
     sizes = np.ones(len(values), np.int64)
     for size in (1, 2, 3):
@@ -183,7 +183,7 @@ def _varint(value: int) -> bytes:
 def _head(key: bytes, size: int) -> bytes:
     """An entry of Features.feature, {key: Feature(int64_list=Int64List(value))}, up to its `size` bytes of varints."""
     head = b""
-    for field in (1, 3, 2):  # Int64List.value, Feature.int64_list, the value of the entry; from the inside out
+    for field in (1, 3, 2):  # Int64List.value, Feature.int64_list, entry value; from the inside out
         head = bytes([field << 3 | 2]) + _varint(len(head) + size) + head
     head = bytes([1 << 3 | 2]) + _varint(len(key)) + key + head
     return bytes([1 << 3 | 2]) + _varint(len(head) + size) + head
@@ -191,7 +191,7 @@ def _head(key: bytes, size: int) -> bytes:
 
 @functools.lru_cache(maxsize=65536)
 def _message_head(size: int, tokens: int) -> bytes:
-    """Tag and length of Example.features, of which `size` bytes and the head of token_ids are the content."""
+    """Tag and length of Example.features, whose content is `size` bytes and the head of token_ids."""
     return bytes([1 << 3 | 2]) + _varint(size + len(_head(b"token_ids", tokens)))
 
 
@@ -202,14 +202,14 @@ def _single(key: bytes, value: int) -> bytes:
 
 
 def _record_id(number: int) -> bytes:
-    """The entry of a record's number. Its last bits vary, the others are those of its shard."""
+    """The entry of a record's number. Its low bits vary, the others belong to its shard."""
     varint = _low_bits(number & 0x3FFF) + _high_bits(number >> 14) if number >> 14 else _varint(number)
     return _head(b"record_id", len(varint)) + varint
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def _low_bits(value: int) -> bytes:
-    """Two bytes of a varint that goes on."""
+    """Two bytes of a varint that continues."""
     return bytes([value & 0x7F | 0x80, value >> 7 | 0x80])
 
 

@@ -1,4 +1,4 @@
-"""Records of pre-training as training reads them: files -> serialized records -> inputs of the model.
+"""Reads pre-training records for training: files -> serialized records -> inputs of the model.
 
 B rows of a batch, T = max_seq_length positions.
 """
@@ -14,16 +14,16 @@ from bert_tf.data.pretraining.record_files import CONTINUATIONS
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime.lazy import tf
 
-INTERLEAVED_FILES = 8  # read alternately while training, so that neighbours come from different shards
+INTERLEAVED_FILES = 8  # read alternately in training, so that neighbors come from different shards
 
 
 def read_records(
     files: Sequence[str], *, seed: int | None = None, interleaved: int = INTERLEAVED_FILES
 ) -> tf.data.Dataset:
-    """TFRecord files (or .gz, but all of a kind) -> dataset of serialized records (string scalars).
+    """TFRecord files (all plain or all .gz) -> dataset of serialized records (string scalars).
 
     seed: None reads the files one after the other; a number reads them in a new order each epoch, several interleaved.
-    interleaved: how many.
+    interleaved: their number.
     """
     compression = "GZIP" if files[0].endswith(".gz") else None
     dataset = tf.data.Dataset.from_tensor_slices(tf.constant(list(files)))
@@ -38,7 +38,7 @@ def read_records(
 
 
 def first_damage(files: Sequence[str]) -> str:
-    """Description of the first damaged one of TFRecord files, all of which are read for it; "" for none."""
+    """Reads all TFRecord files and describes the first damaged one; "" if there is none."""
     for path in files:
         records = read_records([path])
         try:
@@ -54,7 +54,7 @@ def first_damage(files: Sequence[str]) -> str:
 
 @contextlib.contextmanager
 def explain_damage(shards: Sequence[str]) -> Iterator[None]:
-    """Turns TensorFlow's errors about damaged or missing records into a UserError, which names the file if it can."""
+    """Turns TensorFlow's errors about damaged or missing records into a UserError, with the file if possible."""
     try:
         yield
     except (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
@@ -71,10 +71,10 @@ def parse_masked_records(records: tf.Tensor, max_seq_length: int, max_prediction
     Args:
         records: serialized, string [B]; an empty string is a row of zeros.
         max_seq_length: T, the length of the rows.
-        max_predictions: P, the number of masked positions that a row has room for.
+        max_predictions: P, the number of masked positions per row.
 
     Returns:
-        As `parse_pretraining_records` but for record_ids, and masked_lm_positions and masked_lm_ids int32 [B, P] and
+        Same as `parse_pretraining_records` without record_ids, plus masked_lm_positions, masked_lm_ids int32 [B, P] and
         masked_lm_weights float32 [B, P].
     """
 
@@ -112,8 +112,8 @@ def parse_pretraining_records(
     Args:
         records: serialized, string [B]; an empty string is a row of zeros.
         max_seq_length: T; longer records are truncated.
-        pad_id: the token for padding.
-        has_words: whether the records say which ideographs are one word.
+        pad_id: the padding token.
+        has_words: whether the records mark ideographs that are one word.
 
     Returns:
         token_ids and segment_ids int32 [B, T] (segment 0 up to the first [SEP], 1 after it, 0 on padding), lengths

@@ -1,8 +1,8 @@
-"""Text files to shards of pre-training records: two stages, any number of workers or an engine, the same bytes.
+"""Text files to shards of pre-training records in two stages, with the same bytes for any workers or engine.
 
 TensorFlow is not imported here. Stage 1 reads and tokenizes the parts of the input and distributes documents over
 buckets (`buckets`); stage 2 turns each bucket into one shard (`stages`). Worker processes of this machine run
-them (`workers`), or an engine of Apache Beam (`extras.beam.beam_pipeline`). A finished folder holds:
+them (`workers`), or an engine of Apache Beam (`extras.beam.beam_pipeline`). A finished folder contains:
 
   train-00000-of-00004.tfrecord ...   tf.train.Examples: token_ids, second_start, next_sentence_label, record_id
   eval-00000-of-00001.tfrecord ...    the same for held-out documents, one pass
@@ -44,7 +44,7 @@ beam_runner = module("bert_tf.extras.beam.beam_runner")
 __all__ = ["RecordOptions", "describe", "open_records", "prepare"]
 
 MANIFEST, OPTIONS, WORK, COUNTS = "manifest.json", "options.json", "work", "token_counts.npy"
-ASKED_AT_ONCE = 32  # files whose size is asked for: a store answers slowly, but many at once
+ASKED_AT_ONCE = 32  # concurrent file size requests: stores answer slowly, but many at once
 UNFINISHED = "unfinished records; delete the folder and prepare them again"
 
 
@@ -60,28 +60,28 @@ def prepare(
     runner_flags: Sequence[str] = (),
     accept_cleaned: bool = False,
 ) -> dict[str, Any]:
-    """Writes the records of a folder, or continues with them, or finds them ready.
+    """Writes the records of a folder, resumes writing, or finds them finished.
 
-    While another process writes them, it waits. Until the records are ready, about half the size of the input is
-    needed on disk besides them.
+    Waits while another process writes them. Until the records are finished, needs additional disk space of about half
+    the size of the input.
 
     Args:
-        folder: where the records are.
+        folder: the records folder.
         options: the options that determine them.
-        input_file: as for `corpus.find_sources`; empty: Python's manual.
-        eval_file: the same for held-out text; empty: options.eval_fraction of the documents (at least one).
+        input_file: see `corpus.find_sources`; empty: Python's manual.
+        eval_file: held-out text, same format; empty: options.eval_fraction of the documents (at least one).
         num_workers: number of processes, or `workers.IN_THIS_PROCESS`; the records do not depend on it.
         progress: called as progress(done, total=..., text=...) after each piece of work.
-        runner: the engine of Apache Beam that does the work, such as "DirectRunner"; empty: processes of this machine.
-        runner_flags: flags of that engine, such as "--flink_master=...".
-        accept_cleaned: whether finished records without duplicates and damaged files will do, though options keep them.
+        runner: the Apache Beam runner that does the work, such as "DirectRunner"; empty: processes of this machine.
+        runner_flags: flags of that runner, such as "--flink_master=...".
+        accept_cleaned: whether to accept finished records that dropped duplicates and damage though `options` does not.
 
     Returns:
         The manifest, see `open_records`.
 
     Raises:
         UserError: wrong input, a folder made with other options or input, or a failing worker; finished work is kept,
-            and the same call continues from there.
+            and the same call resumes from there.
     """
     if files.is_remote(folder) and not runner:
         settings = {"input_file": input_file, "eval_file": eval_file, "num_workers": num_workers, "progress": progress}
@@ -96,7 +96,7 @@ def prepare(
         if files.exists(os.path.join(folder, MANIFEST)):
             manifest = open_records(folder)
             check_same(folder, manifest["wanted"], plan.request, accept_cleaned=accept_cleaned)
-            _remove_work(folder)  # left if a call was killed right after it wrote the manifest
+            _remove_work(folder)  # left by a call killed right after writing the manifest
             return manifest
         _begin(folder, plan)
         try:
@@ -113,9 +113,9 @@ def prepare(
 
 
 def _prepare_remote(folder: str, options: RecordOptions, **settings: Any) -> dict[str, Any]:
-    """Prepares records on this machine, where the same call continues after an interruption, then uploads them.
+    """Prepares records on this machine (an interrupted call can be resumed there), then uploads them.
 
-    The manifest is uploaded last: without it the folder holds no records.
+    The manifest is uploaded last: without it the folder does not count as records.
     """
     local = os.path.join(tempfile.gettempdir(), f"bert-tf-records-{digest(folder)}")
     with folder_lock.locked(folder, f"Waiting for another process that makes the records in {folder}"):
@@ -141,11 +141,11 @@ def _make_folder(folder: str | os.PathLike[str]) -> None:
 
 
 def _begin(folder: str | os.PathLike[str], plan: Plan) -> None:
-    """Writes the options of unfinished records, or checks that those there are the same."""
+    """Writes the options of unfinished records, or checks that the existing ones are the same."""
     path = os.path.join(folder, OPTIONS)
     if files.exists(path):
         work = os.path.join(folder, WORK)
-        if any(name.startswith(("train-", "eval-")) for name in files.names(work)):  # shards that are worth keeping
+        if any(name.startswith(("train-", "eval-")) for name in files.names(work)):  # shards worth keeping
             check_same(folder, require_json(path, UNFINISHED), plan.request)
         elif require_json(path, UNFINISHED) != plan.request:
             files.remove(work)
@@ -154,10 +154,10 @@ def _begin(folder: str | os.PathLike[str], plan: Plan) -> None:
 
 
 def open_records(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """Reads the manifest of a folder of records and checks that each shard is present and complete.
+    """Reads the manifest of a records folder and checks that each shard is present and complete.
 
     manifest["folder"], manifest["train_files"] and manifest["eval_files"] are full paths; manifest["statistics"] has an
-    entry for each split. Raises UserError naming the file that is missing or has another size.
+    entry for each split. Raises UserError naming a file that is missing or has a different size.
     """
     folder = os.fspath(folder)
     manifest = require_json(os.path.join(folder, MANIFEST), "records; delete the folder and prepare them again")
@@ -215,7 +215,7 @@ def _finish(folder: str | os.PathLike[str], plan: Plan, collected: Collected) ->
 
 
 def _check_not_empty(statistics: Mapping[str, Mapping[str, Any]], plan: Plan) -> None:
-    """Raises UserError if a split that was requested has no instance."""
+    """Raises UserError if a requested split has no instances."""
     held_out = "eval_file" if "eval" in plan.sources else "What was held out of the input (pass an eval_file)"
     for split, name in (("train", "The input"), ("eval", held_out)):
         if plan.buckets[split] and not statistics[split]["instances"]:
@@ -235,7 +235,7 @@ def _remove_work(folder: str | os.PathLike[str]) -> None:
 
 def token_counts(manifest: Mapping[str, Any]) -> np.ndarray:
     """Counts of each id in the training documents of records: int64 [V]."""
-    if "token_counts" in manifest:  # of records that another program made
+    if "token_counts" in manifest:  # records from another program
         return manifest["token_counts"]
     with files.open_binary(os.path.join(manifest["folder"], COUNTS)) as file:
         return np.load(file)

@@ -1,4 +1,4 @@
-"""The work of both stages: a part of the input becomes packed documents, and those of a bucket become a shard.
+"""The work of both stages: parts of the input become packed documents; each bucket of them becomes a shard.
 
 No TensorFlow here. N ids, S sentences, D documents, I instances, V vocabulary.
 """
@@ -16,31 +16,31 @@ from bert_tf.text.documents import read_documents
 from bert_tf.text.record_tokenizer import RecordTokenizer
 from bert_tf.text.sources import Source
 
-PART_BYTES = 16 * 1024 * 1024  # of text: a worker holds its ids in memory
+PART_BYTES = 16 * 1024 * 1024  # of text: a worker has its ids in memory
 BATCH_CHARACTERS = 500_000  # of text tokenized at once
 COUNTED = 1 << 20  # ids counted at once
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PartJob:
-    """Everything a worker needs for one part; the same job gives the same bytes anywhere."""
+    """Everything a worker needs for one part; the same job yields the same bytes anywhere."""
 
     number: int  # unique among all parts
-    sources: tuple[Source, ...]  # none: what the installed Python says of itself
+    sources: tuple[Source, ...]  # empty: the documentation of the installed Python
     split: str  # "train" or "eval"
     assignment: Assignment
     skip_damaged: bool
-    duplicates: str  # the kind of documents that are dropped, see `duplicates.KINDS`
-    duplicate_sentences: bool  # whether sentences are dropped too
+    duplicates: str  # the kind of documents to drop, see `duplicates.KINDS`
+    duplicate_sentences: bool  # whether to drop sentences too
 
 
 @dataclasses.dataclass(frozen=True)
 class PartResult:
-    """Result of one part.
+    """The result of one part.
 
-    documents: of input_file. eval_documents: of eval_file. sentences: of both. held_out: documents of input_file.
-    smallest: if nothing is held out, the smallest hash and the number of its document. damage: sentences on what could
-    not be read.
+    documents: count in input_file. eval_documents: count in eval_file. sentences: count in both. held_out: held-out
+    documents of input_file. smallest: if nothing is held out, the smallest hash and its document's number. damage:
+    messages about unreadable data.
     """
 
     documents: int = 0
@@ -63,8 +63,8 @@ class PackedPart:
 def tokenize_part(job: PartJob, tokenizer: RecordTokenizer) -> PackedPart:
     """Reads and tokenizes a part.
 
-    The document with the smallest hash of all is held out whatever the fraction: a part of which nothing is held out
-    packs its candidate for "eval" too, with its number inverted.
+    The document with the smallest hash of all is held out whatever the fraction: a part without held-out documents also
+    packs its candidate for "eval", with an inverted number.
     """
     damage: list[str] = []
     assignment = job.assignment
@@ -108,7 +108,7 @@ def id_bytes(tokenizer: RecordTokenizer) -> int:
 def tokenize_documents(
     documents: Iterable[list[str]], job: PartJob, tokenizer: RecordTokenizer
 ) -> tuple[int, NumberedDocuments]:
-    """The number of documents, and the ids of those that hold a token; sentences without one are left out."""
+    """The number of documents, and the ids of those with tokens; skips sentences without tokens."""
     all_ids, all_sizes, all_counts = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     total = 0
     for number_of_documents, texts, document_of_text in _batches(documents):
@@ -153,7 +153,7 @@ def merge(first: PartResult, second: PartResult) -> PartResult:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShardJob:
-    """Everything a worker needs to make one shard; the same job gives the same bytes anywhere."""
+    """Everything a worker needs to make one shard; the same job yields the same bytes anywhere."""
 
     bucket: Bucket
     number: int  # unique among all shards; goes into record ids and the seed
@@ -163,20 +163,20 @@ class ShardJob:
     passes: int
     random_seed: int
     nsp: bool
-    pairs: str  # of segments, see `pairs.KINDS`
+    pairs: str  # the kind of segment pairs, see `pairs.KINDS`
     hash_bits: int  # one in 2 ** hash_bits sentences is sampled for counting duplicates
-    held_out: int | None  # the number of a document of which a copy for "eval" counts
+    held_out: int | None  # the number of a document whose copy for "eval" counts
     in_both: bool  # whether it stays in "train" too
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """A shard to write: blocks of serialized records; and when these are used up, its statistics are complete."""
+    """A shard to write: blocks of serialized records, and statistics, complete once the blocks are consumed."""
 
     blocks: Iterator[list[bytes]]
     statistics: dict[str, int]
-    counts: np.ndarray  # int64 [V], of each id
-    hashes: np.ndarray  # uint64, of (some) sentences
+    counts: np.ndarray  # int64 [V], count of each id
+    hashes: np.ndarray  # uint64, hashes of (some) sentences
 
 
 def make_shard(pieces: Iterable[bytes], drops: Iterable[bytes], job: ShardJob, tokenizer: RecordTokenizer) -> Shard:
@@ -201,7 +201,7 @@ def make_shard(pieces: Iterable[bytes], drops: Iterable[bytes], job: ShardJob, t
 
 
 def _choose(numbered: NumberedDocuments, job: ShardJob) -> NumberedDocuments:
-    """Drops copies that do not count, and the original of the one that does."""
+    """Drops copies that do not count, and the original of the copy that does."""
     numbers = numbered.numbers
     is_chosen = numbers >= 0
     if job.held_out is not None:
@@ -249,7 +249,7 @@ def _blocks(
 
 
 def _with_ends_of_documents(begins: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Rows of ids with [SEP] inserted where documents begin, that begin and end with none of these."""
+    """Rows as offsets into ids with a [SEP] where documents begin; no row begins or ends with one."""
     moved = rows.copy()
     moved[:, pairs.FIRST_START] += np.searchsorted(begins, rows[:, pairs.FIRST_START], "right")
     moved[:, pairs.FIRST_END] += np.searchsorted(begins, rows[:, pairs.FIRST_END], "left")
@@ -261,7 +261,7 @@ def _with_special_tokens(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows [CLS] first [SEP] (second [SEP]) -> all their ids, their lengths, and where the second segment starts.
 
-    separators: between two segments; 0: rows have one. special: the ids of [CLS] and [SEP].
+    separators: number between two segments; 0: rows have one segment. special: the ids of [CLS] and [SEP].
     """
     first = block[:, pairs.FIRST_END] - block[:, pairs.FIRST_START]
     second = block[:, pairs.SECOND_END] - block[:, pairs.SECOND_START]

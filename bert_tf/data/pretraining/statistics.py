@@ -1,4 +1,4 @@
-"""Statistics of a corpus and its records, summed over shards; and what records will cost, measured on a sample."""
+"""Statistics of a corpus and its records, summed over shards; cost estimates of records from a sample."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,17 +15,17 @@ from bert_tf.text.documents import read_documents
 from bert_tf.text.record_tokenizer import RecordTokenizer
 from bert_tf.text.sources import Source, text_size
 
-MAX_UNKNOWN_RATE = 0.05  # of all tokens; in text that fits its vocabulary [UNK] stays below 0.005
+MAX_UNKNOWN_RATE = 0.05  # of all tokens; with a matching vocabulary [UNK] stays below 0.005
 MAX_DUPLICATE_RATE = 0.3  # of all sentences; repeated text stalls the loss
-MAX_RANDOM_NEXT = 0.6  # of all instances; half are meant to be, and a document of one sentence allows no other
-MIN_SENTENCES = 8  # of a document, on average: below, paragraphs may be taken for documents
+MAX_RANDOM_NEXT = 0.6  # of all instances; half by design, but always for documents of one sentence
+MIN_SENTENCES = 8  # per document, on average; with fewer, paragraphs may have been mistaken for documents
 SAMPLED_FILES = 16  # spread over the list of files
-SAMPLED_BYTES = 2_000_000  # of text, in all of them
+SAMPLED_BYTES = 2_000_000  # of text, in all files together
 RECORD_FRAME = 16  # bytes of a TFRecord around the record
 COMPRESSED = 0.5  # size of .tfrecord.gz over that of .tfrecord
 SPEED_COMPRESSED = 0.6
-LEAST_HOURS = 0.001  # that are shown
-LAYOUTS = {  # of files, as `sources.kind_of` names them, in words
+LEAST_HOURS = 0.001  # smallest value shown
+LAYOUTS = {  # kinds of files from `sources.kind_of`, in words
     "sentences": "a sentence in each line, a blank line between documents (text_layout=sentences)",
     "paragraphs": "a paragraph in each line, a blank line between documents (text_layout=paragraphs)",
     "lines": "a document in each line (text_layout=lines)",
@@ -40,10 +40,10 @@ LAYOUTS = {  # of files, as `sources.kind_of` names them, in words
 def summarize(
     shards: Sequence[Mapping[str, int]], hashes: Iterable[np.ndarray], max_seq_length: int, hash_bits: int
 ) -> dict[str, Any]:
-    """Statistics of one split from those of its shards, and arrays of sentence hashes (uint64).
+    """Statistics of one split from its shards' statistics and arrays of sentence hashes (uint64).
 
-    hash_bits: one in 2 ** hash_bits sentences was sampled, by its hash, so that the duplicates of a sampled sentence
-    are all sampled; "duplicate_sentences" is then an estimate, and "duplicates_sampled" says so.
+    hash_bits: one in 2 ** hash_bits sentences was sampled, by its hash, so that all duplicates of a sampled sentence
+    are sampled; "duplicate_sentences" is then an estimate, marked by "duplicates_sampled".
     """
     names = ("documents", "sentences", "tokens", "unknown", "instances", "instance_tokens", "random_next", "bytes")
     total = {name: sum(shard[name] for shard in shards) for name in names}
@@ -64,7 +64,7 @@ def summarize(
 def find_problems(
     statistics: Mapping[str, Mapping[str, Any]], *, nsp: bool, evaluates_on_training_text: bool
 ) -> list[str]:
-    """Warnings about what is likely to spoil the training; empty if all looks well."""
+    """Warnings about likely training problems; empty if all looks well."""
     train, warnings = statistics["train"], []
     if nsp and train["single_document_buckets"]:
         warnings.append(
@@ -116,10 +116,10 @@ def describe(statistics: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def estimate(plan: Plan) -> dict[str, float]:
-    """Files, bytes of text, and about how many documents, instances, bytes on disk and core-hours they will be.
+    """Files, bytes of text, and approximate documents, instances, bytes on disk and core-hours.
 
-    "records_bytes" are those of the shards, "work_bytes" those needed besides until they are ready; "core_hours" those
-    of a core of this machine. Raises UserError if the sample holds no text.
+    "records_bytes": size of the shards; "work_bytes": additional size until they are finished; "core_hours": for a core
+    of this machine. Raises UserError if the sample contains no text.
     """
     job = stages.PartJob(
         number=0,
@@ -136,7 +136,7 @@ def estimate(plan: Plan) -> dict[str, float]:
     size = sum(len(sentence.encode()) + 1 for document in documents for sentence in document)
     if not size:
         raise UserError("The sample of input_file holds no text at all.")
-    stages.tokenize_documents(documents, job, tokenizer)  # most words are new in the first megabyte only
+    stages.tokenize_documents(documents, job, tokenizer)  # warm-up: most new words are in the first megabyte
     start = time.process_time()
     if sources:
         list(_sample(sources))
@@ -172,7 +172,7 @@ def _pack(numbered: buckets.NumberedDocuments, tokenizer: RecordTokenizer) -> li
 
 
 def _sample(sources: Sequence[Source]) -> Iterator[list[str]]:
-    """The first documents of some files, SAMPLED_BYTES in all."""
+    """The first documents of some files, SAMPLED_BYTES in total."""
     chosen = sources[:: -(-len(sources) // SAMPLED_FILES)]
     for source in chosen:
         yield from _up_to(read_documents(source, []), SAMPLED_BYTES // len(chosen))

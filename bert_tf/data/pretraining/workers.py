@@ -1,7 +1,7 @@
-"""The local engine: jobs in worker processes, in any order, by any number of them.
+"""The local engine: jobs in any number of worker processes, in any order.
 
-No TensorFlow here, nor in the workers if the vocabulary is of WordPiece. What each job made appears whole or not at
-all, and is not made again.
+No TensorFlow here, nor in the workers for a WordPiece vocabulary. The output of each job appears whole or not at all,
+and finished jobs are not repeated.
 """
 
 import concurrent.futures
@@ -31,23 +31,23 @@ from bert_tf.runtime import atomic_files
 from bert_tf.runtime.json_files import require_json
 from bert_tf.text import record_tokenizer
 
-IN_THIS_PROCESS = -1  # as a number of workers
-# Names of files in the folder of work: slices of a part by bucket, of its keys by partition, drops by bucket; and what
-# belongs to a shard.
+IN_THIS_PROCESS = -1  # value for num_workers
+# File names in the work folder: slices of a part by bucket, of its keys by partition, drops by bucket; and the prefix
+# of a shard's files.
 PART, KEYS, DROPS, SHARD = "part-{:06d}", "keys-{:06d}", "drops-{:06d}", "{}-{:05d}"
-COUNTS = f"{PART}.json"  # of a part, written last
+COUNTS = f"{PART}.json"  # counts of a part, written last
 
 TokenizerKey = tuple[Any, ...]  # the arguments of record_tokenizer.from_file
-Job = tuple[Callable[..., None], tuple[Any, ...]]  # a function and its arguments, of which the first is a folder
+Job = tuple[Callable[..., None], tuple[Any, ...]]  # a function and its arguments; the first one is a folder
 
 
 def run(folder: Path, work: Path, plan: Plan, num_workers: int, report: Callable[..., None]) -> Collected:
-    """Runs both stages in processes of this machine, but for what an earlier call finished.
+    """Runs both stages in processes of this machine, except for work finished by an earlier call.
 
     Args:
-        folder: where the shards are written.
-        work: for everything else.
-        plan: what is to be done.
+        folder: the folder for shards.
+        work: the folder for everything else.
+        plan: the plan of the records.
         num_workers: number of processes, at least one, or IN_THIS_PROCESS.
         report: called as report(done, total=..., text=...) after each job.
 
@@ -89,7 +89,7 @@ def _report_each(finished: Iterator[None], left: int, total: int, report: Callab
 
 
 def _shard_jobs(plan: Plan, result: PartResult) -> Iterator[tuple[ShardJob, str, int]]:
-    """Job, name of the shard, and the code of its bucket."""
+    """Yields (job, name of the shard, code of its bucket)."""
     for bucket in plan.bucket_list():
         yield plan.shard_job(bucket, result), plan.shard_name(bucket), plan.assignment().code(bucket)
 
@@ -106,7 +106,7 @@ def write_part(work: str, tokenizer: TokenizerKey, job: PartJob) -> None:
 
 
 def write_drops(work: str, num_parts: int, partition: int, assignment: Assignment) -> None:
-    """Compares the keys of one partition of all parts and writes what is dropped."""
+    """Compares the keys of one partition of all parts and writes the drops."""
     packed = list(find_duplicates(_pieces(work, KEYS, num_parts, partition), assignment))
     _write_slices(os.path.join(work, DROPS.format(partition)), packed, sum(assignment.counts.values()))
 
@@ -168,7 +168,7 @@ def _pieces(work: str, name: str, num_files: int, number: int) -> Iterator[bytes
     """Slice `number` of each file that has one, in order of the files."""
     for index in range(num_files):
         path = os.path.join(work, name.format(index))
-        if name == KEYS and not os.path.exists(path):  # of a part without documents
+        if name == KEYS and not os.path.exists(path):  # a part without documents
             continue
         with open(path, "rb", buffering=0) as file:
             start, end = np.frombuffer(os.pread(file.fileno(), 16, 8 * number), "<i8").tolist()
@@ -192,7 +192,7 @@ def _engine(num_workers: int) -> Iterator[Callable[[Sequence[Job]], Iterator[Non
             "A worker process was killed, most often because memory ran out; the same command continues where it "
             "stopped, with fewer --num_workers if memory is short."
         ) from error
-    except KeyboardInterrupt:  # does not wait for what is being written
+    except KeyboardInterrupt:  # does not wait for files being written
         for process in multiprocessing.active_children():
             process.terminate()
         raise
@@ -208,7 +208,7 @@ def _run_here(jobs: Sequence[Job]) -> Iterator[None]:
 
 
 def _run_in(pool: concurrent.futures.Executor, ahead: int, jobs: Sequence[Job]) -> Iterator[None]:
-    """Runs jobs in a pool; at most `ahead` are submitted, so that a million jobs take no memory here."""
+    """Runs jobs in a pool; submits at most `ahead` at a time, so that a million jobs take no memory here."""
     waiting = iter(jobs)
     futures = {pool.submit(function, *arguments) for function, arguments in itertools.islice(waiting, ahead)}
     while futures:
@@ -225,7 +225,7 @@ def start_worker() -> None:
     """Prepares a fresh worker process: it ignores Ctrl-C, which the parent handles, and ends when the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
-    if parent is not None:  # a killed parent would leave its workers waiting for ever
+    if parent is not None:  # a killed parent would leave its workers waiting forever
         threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
 
 
@@ -236,7 +236,7 @@ def _exit_after(process: BaseProcess) -> None:
 
 @contextlib.contextmanager
 def _one_error(folder: str) -> Iterator[None]:
-    """Turns what a job raises into one UserError."""
+    """Turns any exception of a job into one UserError."""
     try:
         yield
     except (UserError, concurrent.futures.process.BrokenProcessPool):

@@ -1,4 +1,4 @@
-"""Starts pipelines of Apache Beam on one of its runners. Beam is imported only here and where a pipeline is built."""
+"""Starts Apache Beam pipelines on one of its runners. Beam is imported only here and to build pipelines."""
 
 import importlib.util
 import logging
@@ -13,7 +13,7 @@ CLUSTER_FLAGS = ("--flink_master", "--spark_master_url", "--job_endpoint")  # wi
 
 
 def check(runner: str, flags: Sequence[str] = ()) -> None:
-    """Raises UserError for a runner that is unknown, or of which something is not installed."""
+    """Raises UserError for an unknown runner, or one with missing packages."""
     if runner not in RUNNERS:
         raise UserError(f"runner={runner} was given; use one of {', '.join(RUNNERS)}, or none for this machine.")
     if not _is_installed("apache_beam"):
@@ -36,7 +36,7 @@ def _is_installed(package: str) -> bool:
 
 
 def run(build: Callable[[Any], Any], runner: str, flags: Sequence[str] = (), *, num_workers: int = 0) -> None:
-    """Builds a pipeline and waits until it is done.
+    """Builds a pipeline and waits until it is finished.
 
     Args:
         build: called with the pipeline.
@@ -69,7 +69,7 @@ def run(build: Callable[[Any], Any], runner: str, flags: Sequence[str] = (), *, 
 
 
 def _class_of(runner: str) -> str:
-    """DirectRunner may be another program, which Beam downloads; its engine for Python is part of the package."""
+    """The class for a runner; DirectRunner means Beam's Python engine, since Beam may download another program."""
     names = {"DirectRunner": "FnApiRunner", "DaskRunner": "apache_beam.runners.dask.dask_runner.DaskRunner"}
     return names.get(runner, runner)
 
@@ -79,12 +79,12 @@ def _defaults(runner: str, flags: Sequence[str], num_workers: int) -> list[str]:
     if runner == "DirectRunner" and num_workers > 1 and "--direct_num_workers" not in given:
         return [f"--direct_num_workers={num_workers}", "--direct_running_mode=multi_processing"]
     if runner == "DaskRunner" and not given & {"--dask_npartitions", "--dask_partition_size"}:
-        return ["--dask_partition_size=1"]  # its own is 128 elements, which here are 2 GB of text
+        return ["--dask_partition_size=1"]  # its default is 128 elements, here 2 GB of text
     return []
 
 
 def _sentence(error: BaseException, runner: str) -> str:
-    """Message of the UserError that a step raised, on whatever machine; else that of the runner."""
+    """The message of a step's UserError, from whatever machine; else the runner's message."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, UserError):
