@@ -1,4 +1,4 @@
-"""ModernBERT and NomicBERT in the textbook form, for other engines: see `functional_bert`.
+"""ModernBERT and NomicBERT in textbook form, for other engines: see `functional_bert`.
 
 B texts, T positions, D hidden size, H heads, K size of one head.
 """
@@ -43,7 +43,7 @@ def encode_nomic_bert(params: Tensors, config: BertConfig, inputs: Tensors) -> t
 
 
 def _begin(params: Tensors, config: BertConfig, inputs: Tensors) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Embeddings [B, T, D], the mask [B, 1, 1 or T, T], and positions in the row [1, T]: only distances count."""
+    """Embeddings [B, T, D], the mask [B, 1, 1 or T, T], and positions in the row [1, T]: only distances matter."""
     width = tf.shape(inputs["token_ids"])[1]
     x = functional_bert.embed(params, config, inputs, width)
     return x, functional_bert.mask_of(inputs, width), tf.range(width)[None]
@@ -68,7 +68,7 @@ def _attend(
 
 
 def _gated(x: tf.Tensor, params: Tensors, name: str, config: BertConfig) -> tf.Tensor:  # [B, T, D] -> [B, T, D]
-    """Feed-forward with a gate."""
+    """Gated feed-forward."""
     wide, gate = tf.split(tf.matmul(x, params[f"{name}/feed_forward/expand/kernel"]), 2, -1)
     wide = functional_bert.activation(wide, config.hidden_act) * gate
     return tf.matmul(wide, params[f"{name}/feed_forward/contract/kernel"])
