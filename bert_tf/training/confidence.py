@@ -138,7 +138,6 @@ def report(logits: Rows, right: Rows, prior: Prior | None = None) -> dict[str, A
         "with_temperature", the error with each half of the examples scaled by the temperature fitted on the other;
         None with fewer than FEWEST examples, and if no temperature fits best. "is_used": whether there is a prior, as
         for temperatures applied to answers.
-        temperatures that answers get.
     """
     temperature = fit_temperature(logits, right, prior)
     is_proposed = len(logits) >= FEWEST and temperature != 1
