@@ -26,7 +26,7 @@ from bert_tf.runtime import process, stop_signals, tensorflow_startup, terminal
 
 HELP = frozenset(("-h", "-?", "-help", "--help", "-helpshort", "--helpshort"))
 HELP_WIDTH, HELP_INDENT = 100, " " * 6
-NAME = re.compile(r"`[^`]*`|(?<![\w/.'\"=-])[a-z]\w*(?![\w(])")  # code stays as it is
+NAME = re.compile(r"`[^`]*`|(?<![\w/.'\"=-])[a-z]\w*(?![\w(])")  # leaves code unchanged
 TOLD = ("pass ", "choose ", "another ", "lower ", "higher ", "more ", "as ")  # words before an option to pass
 VALUE_NAMES = {"int": "N", "float": "X"}  # for flags, in --help
 MORE_MEMORY = (

@@ -65,7 +65,7 @@ def flag(
     valid: Range | None = None,
     free: bool = False,
 ) -> Any:
-    """Returns a dataclass field that is a flag.
+    """Returns a dataclass field for a flag.
 
     choices: the allowed values. members_of: a package whose modules are additional choices (`runtime.plugins`), as is
     the dotted name of any other module. aliases: other names of the flag. words: {word: the number it represents},

@@ -184,7 +184,7 @@ class RotaryAttention(SelfAttention):
 
 
 class GatedFeedForward(ConfiguredLayer):
-    """Feed-forward with a gate: contract(activation(a) * b), where [a, b] = expand(x) (Shazeer 2020, GeGLU, SwiGLU).
+    """Gated feed-forward: contract(activation(a) * b), where [a, b] = expand(x) (Shazeer 2020, GeGLU, SwiGLU).
 
     dropout: rate before the contraction.
     """

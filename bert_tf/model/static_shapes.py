@@ -1,4 +1,4 @@
-"""Static shapes for XLA: the host packs texts into rows of few shapes, each compiled once, or of one in training.
+"""Static shapes for XLA: the host packs texts into rows of a few shapes, each compiled once; training uses one shape.
 
 n texts; R text slots, P rows, W positions per row.
 """

@@ -38,9 +38,7 @@ class KeptTokens:
         is_static = isinstance(width, int)
         count = width - (int(width * dropped) if is_static else tf.cast(tf.cast(width, tf.float32) * dropped, tf.int32))
         seed = random_bits.of_stream(layout.seed, random_bits.stream_id("token_dropping"))
-        bits = tf.random.stateless_uniform(
-            [rows * width], seed, None, None, tf.uint32, alg="philox"
-        )  # as XLA draws them
+        bits = tf.random.stateless_uniform([rows * width], seed, None, None, tf.uint32, alg="philox")  # as in XLA
         ranks = tf.cast(tf.bitwise.right_shift(bits, tf.constant(8, tf.uint32)), tf.float32) / 2**24
         ranks -= tf.cast(tf.reshape(layout.text_numbers, [-1]) == 0, tf.float32)
         if needed is not None:

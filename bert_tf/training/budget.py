@@ -27,7 +27,7 @@ class Budget:
         self._since: float | None = None
 
     def state(self) -> dict[str, Any]:
-        """Variables that a checkpoint must contain."""
+        """The variables to checkpoint."""
         return {"budget": self.used} if self.minutes else {}
 
     def share(self) -> tf.Tensor:

@@ -141,7 +141,7 @@ def report(logits: Rows, right: Rows, prior: Prior | None = None) -> dict[str, A
     """
     temperature = fit_temperature(logits, right, prior)
     is_proposed = len(logits) >= FEWEST and temperature != 1
-    halves = [fit_temperature(logits[1 - half :: 2], right[1 - half :: 2], prior) for half in (0, 1)]  # of other rows
+    halves = [fit_temperature(logits[1 - half :: 2], right[1 - half :: 2], prior) for half in (0, 1)]  # the other half
     others = np.resize(halves, len(logits))
     columns = [_predicted(logits[rows], right[rows], others[rows]) for rows in _slices(logits)]
     is_right, plain, scaled = np.concatenate([np.zeros((3, 0)), *columns], 1)

@@ -76,7 +76,7 @@ def trainable(
     top = number_of_layers(variables)
     check_layers(num_frozen_layers, top)
     lowest = num_frozen_layers + 1 if num_frozen_layers or freeze == "embeddings" else 0
-    least = {True: lowest, False: top + 1 if freeze == "encoder" else lowest}  # by whether it is an adapter
+    least = {True: lowest, False: top + 1 if freeze == "encoder" else lowest}  # keyed by whether it is an adapter
     return {name: variable for name, variable in variables.items() if _depth(name, top) >= least[ADAPTER in name]}
 
 

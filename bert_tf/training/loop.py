@@ -266,7 +266,7 @@ class TrainingLoop:
         if self._is_last(step) and not awaits_evaluation:
             self.train_step.average.put_into_model()
             self.early_stopping.restore_best(step)
-        if self.streams > 1:  # all processes, before the index of the checkpoint
+        if self.streams > 1:  # in all processes, before the checkpoint's index
             self.batches.save(checkpoint_paths.path_of(self.folder.checkpoints, step))
             barrier(self.train_step.strategy)
         self.state.save(step)

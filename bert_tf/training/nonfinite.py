@@ -58,7 +58,7 @@ class Cause:
 
     @property
     def remedy(self) -> str:
-        """What the user can do about it."""
+        """The remedy in words."""
         return "correct or remove these rows of the data and start again" if self.kind == "batch" else LOWER
 
 

@@ -25,7 +25,7 @@ KEPT = ("micro_batches", "budget_seconds", "refit")  # kept by a resumed run
 PACKAGES = ("bert-tf", "tensorflow", "tensorflow-text", "keras", "numpy", "tokenizers", "sentencex")
 
 
-PRETRAINING = "pretraining"  # name of a run of run_pretraining.py
+PRETRAINING = "pretraining"  # name of runs of run_pretraining.py
 
 
 def is_pretraining(path: str) -> bool:
@@ -69,7 +69,7 @@ class RunFolder:
     def __init__(self, path: str, *, is_chief: bool = True) -> None:
         self.path, self.is_chief = path, is_chief
         self.run: dict[str, Any] = {}
-        self.events: Any = None  # the writer of TensorBoard events
+        self.events: Any = None  # TensorBoard event writer
         self._lock: folder_lock.FolderLock | folder_lock.RemoteLock | None = None
         self._last_step, self._last_lines = -1, set[str]()  # the last step's lines in metrics.jsonl
 

@@ -13,7 +13,7 @@ from bert_tf.tasks.task import FineTuningTask
 STEPS, MAX_EPOCHS, MIN_EPOCHS = 400, 60, 3
 BATCH_SIZES = ((200, 8), (2000, 16))  # (below this many examples, rows per step); else the default
 EVALUATIONS, PATIENCE, FEWEST_STEPS = 12, 4, 10  # in total, without improvement, and fewest steps between two
-REASONS = {  # for the flags that `length` chooses
+REASONS = {  # for the flags chosen by `length`
     "train_batch_size": "number of training examples",
     "num_train_epochs": f"about {STEPS} steps, {MAX_EPOCHS} epochs at most",
     "eval_steps": f"{EVALUATIONS} evaluations at most",

@@ -153,7 +153,7 @@ def _trained_on(folder: str, export: TextFunction, about: Mapping[str, Any]) -> 
     path, columns = flags.get("train_file") or "", comma_separated(flags.get("text_columns") or "")
     if recorded is not None or not (tables.is_table(path) and files.is_file(path)):
         return recorded
-    with contextlib.suppress(UserError):  # it has changed since
+    with contextlib.suppress(UserError):  # the table has changed since
         rows = prediction_inputs.read(path, export.inputs, columns=columns, malformed=[])
         return trained_texts.hashes(row.texts for row in rows)
     return None

@@ -60,7 +60,7 @@ REFIT_BELOW = 1000  # with fewer examples, training again on all of them pays of
 UNEVEN = 0.5  # a class is rare below this part of its even share
 MAX_MISTYPED = 2  # a class with this few rows may be a typo; nothing is learned from it
 FOLDS_BELOW = 500  # with fewer rows, cross-validation is suggested
-ROWS = 1000  # read to tell texts from labels
+ROWS = 1000  # rows read to distinguish texts from labels
 MAX_LABELS, MAX_LABELS_PER_ROW, MAX_LENGTH = 50, 0.3, 40  # distinct values in a label column; their characters
 FEW_NUMBERS = 10  # up to this many distinct numbers with fractions are classes
 SEPARATORS = (";", "|", ",")  # between labels in a cell
@@ -193,7 +193,7 @@ def recipe(
         named = " ".join(f"--{name}={value}".removesuffix(".0").removesuffix("=True") for name, value in chosen.items())
         reason = f"; only {100 * rare / count:.1f}% are {rarest.strip()!r}" if is_uneven else ""
         terminal.say(f"For {count_text(count, row)}, about {count_text(steps, 'step')}{reason}: {named}.")
-        if is_one:  # folds and seeds do not go together
+        if is_one:  # folds and seeds cannot be combined
             hint = "" if count >= FOLDS_BELOW or "folds" in given else "--folds=5 scores every row; "
             terminal.say(f"{hint}--num_seeds=3 shows how much depends on chance.")
     return chosen

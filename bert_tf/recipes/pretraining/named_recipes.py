@@ -75,7 +75,7 @@ RECIPES = {
                 "next_sentence_weight": 0.0,
                 "keep_pairs": True,
                 "dropout_prob": 0.0,
-                "token_dropping": 0.5,  # from three layers on
+                "token_dropping": 0.5,  # for three layers or more
                 "train_batch_size": 16,
                 "learning_rate": 1e-3,
                 "warmup_proportion": 0.1,

@@ -22,7 +22,7 @@ class Optimizer(Protocol):
     step: tf.Variable
 
     def state(self) -> dict[str, Any]:
-        """Returns the variables that a checkpoint must contain, by name."""
+        """Returns the variables to checkpoint, by name."""
 
     def learning_rate(self) -> tf.Tensor:
         """Returns the learning rate of the next update."""
