@@ -1,1 +1,1 @@
-"""Configurations as frozen dataclasses, and flags made from them."""
+"""Configurations as frozen dataclasses, and flags derived from them."""

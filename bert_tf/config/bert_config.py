@@ -1,4 +1,4 @@
-"""BertConfig: the frozen dataclass that *is* `bert_config.json`, and the sizes the original published."""
+"""BertConfig: the frozen dataclass that *is* `bert_config.json`, and the sizes published by google-research/bert."""
 
 import dataclasses
 import logging
@@ -22,13 +22,13 @@ SIZES = {
 }
 MAX_LAYERS = 10_000  # far above any published model
 ACTIVATIONS = ("gelu_erf", "gelu_tanh", "relu", "silu")
-# Further names in the files of transformers.
+# Additional names in files of transformers.
 ALIASES = {
     "swish": "silu",
     "gelu_python": "gelu_erf",
     **dict.fromkeys(("gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh", "gelu_python_tanh"), "gelu_tanh"),
 }
-POOLINGS = ("cls", "mean", "max", "mean_sqrt_len", "weighted_mean", "last")  # of token vectors to one vector of a text
+POOLINGS = ("cls", "mean", "max", "mean_sqrt_len", "weighted_mean", "last")  # of token vectors into a text embedding
 POSITIONS = ("absolute", "sinusoidal")  # learned vectors; fixed sines and cosines (Vaswani et al. 2017, section 3.5)
 
 SOURCE = "The BERT configuration"
@@ -37,7 +37,7 @@ SIZE_NAMES = (
     "type_vocab_size",
 )
 BELOW_1: Kind[float] = Kind("a number from 0 up to but not 1", lambda value: is_number(value) and 0 <= value < 1)
-KINDS: Mapping[str, Kind[Any]] = {  # of fields
+KINDS: Mapping[str, Kind[Any]] = {  # of the fields
     **dict.fromkeys(SIZE_NAMES, whole(1)),
     "num_hidden_layers": whole(0, MAX_LAYERS),
     **dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), BELOW_1),
@@ -49,16 +49,16 @@ KINDS: Mapping[str, Kind[Any]] = {  # of fields
     "hidden_act": one_of(*ACTIVATIONS),
     "position_embedding_type": one_of(*POSITIONS),
 }
-MASKED_LM = {"masked_lm_act": "hidden_act", "masked_lm_eps": "layer_norm_eps"}  # what the head has instead
+MASKED_LM = {"masked_lm_act": "hidden_act", "masked_lm_eps": "layer_norm_eps"}  # the head's own values
 OF_TYPE: Mapping[type, Kind[Any]] = {bool: FLAG, int: whole(0), float: number(0), str: TEXT}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BertConfig:
-    """The shape of a BERT, under the names of `bert_config.json` (google-research/bert `modeling.py: BertConfig`).
+    """BERT's configuration, named as in `bert_config.json` (google-research/bert `modeling.py: BertConfig`).
 
-    `hidden_act` is explicit, unlike in the files: "gelu" is the tanh approximation in the original's code and the exact
-    error function in Hugging Face's, so it is "gelu_tanh" or "gelu_erf" here and readers translate.
+    `hidden_act` is explicit, unlike in the files: "gelu" is the tanh approximation in google-research/bert, but the
+    exact error function in Hugging Face, so it is "gelu_tanh" or "gelu_erf" here, translated when a file is read.
     """
 
     vocab_size: int
@@ -70,18 +70,18 @@ class BertConfig:
     hidden_dropout_prob: float = 0.1
     attention_probs_dropout_prob: float = 0.1
     max_position_embeddings: int = 512
-    type_vocab_size: int = 2  # the original's code says 16 by default; every released checkpoint says 2
+    type_vocab_size: int = 2  # the default in google-research/bert is 16, but 2 in every released checkpoint
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
     is_causal: bool = False  # causal attention, as in GPT; the last token then represents the text
     encoder: str = "bert"  # a folder of bert_tf.families, or a module elsewhere: "my_lab.my_encoder"
     position_embedding_type: str = "absolute"
-    embedding_size: int | None = None  # width of the embeddings; None: hidden_size
+    embedding_size: int | None = None  # None: hidden_size
     masked_lm_act: str | None = None  # activation of the masked-LM head; None: hidden_act
     masked_lm_eps: float | None = None  # epsilon of its LayerNorm; None: layer_norm_eps
-    pooling: str = "cls"  # vector of a text for heads: "cls", by the pooler; "mean" of the tokens, without a pooler
-    num_hidden_groups: int = 1  # layers with weights of their own, of encoders that share them
-    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)  # of this encoder alone
+    pooling: str = "cls"  # for heads on whole texts: "cls", by the pooler; "mean" of the tokens, without a pooler
+    num_hidden_groups: int = 1  # number of distinct layers, for encoders that share weights
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)  # only for this encoder
 
     def __post_init__(self) -> None:
         for name, kind in KINDS.items():
@@ -117,7 +117,7 @@ class BertConfig:
             )
 
     def _complete_settings(self) -> None:
-        """Adds the defaults of the encoder's own settings; UserError for others, and for values of another kind."""
+        """Adds defaults for the encoder's own settings; UserError for unknown ones, and for values of a wrong type."""
         known = self.encoder_traits.settings
         defaults = {name: value[0] if isinstance(value, list) else value for name, value in known.items()}
         unknown = sorted(self.settings.keys() - defaults.keys())
@@ -137,11 +137,11 @@ class BertConfig:
 
     @property
     def pools_mean(self) -> bool:
-        """Returns whether the vector of a text is the mean of its tokens."""
+        """Returns whether texts are represented by the mean of their tokens."""
         return "mean" in (self.pooling, self.settings.get("classifier_pooling"))
 
     def check_pooling(self, pooling: str, *, include_prompt: bool = True) -> None:
-        """Raises UserError for a pooling of token vectors, or several joined by +, that this model cannot have."""
+        """Raises UserError for a pooling of token vectors, or several joined by +, that this model does not support."""
         names = set(pooling.split("+"))
         if self.is_causal and "cls" in names:
             raise UserError("pooling is cls, but [CLS] of a left-to-right model sees no other token: choose last.")
@@ -159,22 +159,22 @@ class BertConfig:
 
     @property
     def embedding_width(self) -> int:
-        """Width of the embeddings of tokens, positions and segments."""
+        """Width of the token, position and segment embeddings."""
         return self.embedding_size or self.hidden_size
 
     @property
     def layers_with_weights(self) -> int:
-        """The number of layers with weights of their own."""
+        """The number of layers with distinct weights."""
         return self.num_hidden_groups if self.encoder_traits.shares_layers else self.num_hidden_layers
 
     @property
     def num_embeddings(self) -> int:
-        """The number of weights of the embeddings."""
+        """The number of embedding weights."""
         return (self.vocab_size + self.max_position_embeddings + self.type_vocab_size) * self.embedding_width
 
     @property
     def num_weights(self) -> int:
-        """The number of weights of the encoder, which are nearly all of a model."""
+        """The number of encoder weights, nearly all weights of a model."""
         layer = 4 * self.hidden_size**2 + 2 * self.hidden_size * self.intermediate_size
         return self.num_embeddings + self.layers_with_weights * layer
 
@@ -184,7 +184,7 @@ class BertConfig:
             raise UserError(f"attention goes with encoder=bert; {self.encoder} has none: leave the flag out.")
 
     def check_room_for_weights(self) -> None:
-        """Raises UserError if the weights alone, in float32, need more memory than the machine has."""
+        """Raises UserError if the weights, in float32, need more memory than the machine has."""
         required, (total, _) = 4 * self.num_weights, machine_memory.machine_memory()
         if required > total:
             raise UserError(
@@ -195,7 +195,7 @@ class BertConfig:
 
     @property
     def middle_layers(self) -> range:
-        """The numbers of the layers that token dropping concerns: half of many, none of two; see its module."""
+        """The layers subject to token dropping: half of many, none of two; see `model.token_dropping`."""
         traits = self.encoder_traits
         count = self.num_hidden_layers if traits.has_attention and traits.may_drop_tokens else 0
         return range(max(1, count // 2 - 1), count - 1)
@@ -226,12 +226,12 @@ class BertConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, gelu: str = "gelu_tanh", source: str = "The file") -> Self:
-        """Reads the content of a `bert_config.json`; unknown keys are logged and dropped.
+        """Reads the contents of a `bert_config.json`; unknown keys are logged and dropped.
 
-        The encoder may lie outside of this package only if it is trusted, see `runtime.plugins`.
+        An encoder from another package must be trusted, see `runtime.plugins`.
 
-        gelu: the meaning of "hidden_act": "gelu" in that file, "gelu_tanh" (the original's code) or "gelu_erf" (Hugging
-        Face). source: the file, for messages.
+        gelu: the meaning of "hidden_act": "gelu" in that file, "gelu_tanh" (google-research/bert) or "gelu_erf"
+        (Hugging Face). source: the file, for messages.
         """
         known = {field.name for field in dataclasses.fields(cls)}
         values = dict(values)

@@ -1,4 +1,4 @@
-"""Options of the devices that a script trains on."""
+"""Options for the training devices of a script."""
 
 import dataclasses
 

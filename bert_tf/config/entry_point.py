@@ -1,6 +1,6 @@
-"""The frame of every script: its flags, --help, and one line and an exit code for what the user or the machine causes.
+"""The frame of every script: flags, --help, and a one-line message with an exit code for user and machine errors.
 
-The only module that asks absl for the flags of a command line; they are read into a dataclass of options
+This is the only module that reads the command line with absl; flags are stored in a dataclass of options
 (`config.options`).
 """
 
@@ -26,9 +26,9 @@ from bert_tf.runtime import process, stop_signals, tensorflow_startup, terminal
 
 HELP = frozenset(("-h", "-?", "-help", "--help", "-helpshort", "--helpshort"))
 HELP_WIDTH, HELP_INDENT = 100, " " * 6
-NAME = re.compile(r"`[^`]*`|(?<![\w/.'\"=-])[a-z]\w*(?![\w(])")  # code stays as it is
+NAME = re.compile(r"`[^`]*`|(?<![\w/.'\"=-])[a-z]\w*(?![\w(])")  # leaves code unchanged
 TOLD = ("pass ", "choose ", "another ", "lower ", "higher ", "more ", "as ")  # words before an option to pass
-VALUE_NAMES = {"int": "N", "float": "X"}  # of flags, in --help
+VALUE_NAMES = {"int": "N", "float": "X"}  # for flags, in --help
 MORE_MEMORY = (
     "raise num_accumulation_steps or pass auto, use gradient_checkpointing, or lower train_batch_size, eval_batch_size "
     "or max_seq_length"
@@ -48,10 +48,10 @@ def run(
     arguments: Sequence[str] | None = None,
     description: str | None = None,
 ) -> None:
-    """Parses the flags of a dataclass and calls `main(options)`; a user's mistake ends as one line and exit code 2.
+    """Parses the flags of a dataclass and calls `main(options)`; a user error prints one line and exits with code 2.
 
-    arguments: the flags, by default those of the command line. description: shown by --help, by default the docstring
-    of the script.
+    arguments: the flags, by default from the command line. description: shown by --help, by default the script's
+    docstring.
     """
     define(kind)
     if arguments is None:
@@ -86,13 +86,13 @@ def define(kind: type[Options]) -> None:
 
 
 def read(kind: type[Kind]) -> Kind:
-    """Returns the dataclass with the flags that were parsed."""
+    """Returns the dataclass with the parsed flags."""
     given = {name: absl_flags.FLAGS[name].value for name in fields_of(kind) if absl_flags.FLAGS[name].present}
     return kind.of(given, command=(os.path.basename(sys.argv[0]), *sys.argv[1:]))
 
 
 def _shown(kind: type[Options], arguments: Sequence[str]) -> Collection[str]:
-    """The flags that --help shows: with --task_name those of this task."""
+    """The flags shown by --help: with --task_name those of this task."""
     named = re.search(r"--?task_name[= ](\S+)", " ".join(arguments))
     return kind.flags_of(named[1]) if named else fields_of(kind)
 
@@ -109,12 +109,12 @@ def _print_help(kind: type[Options], arguments: Sequence[str], description: str)
     lines += ["", "--helpfull shows absl's own flags too, such as --flagfile."]
     try:
         print(*lines, sep="\n", flush=True)
-    except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's flush at exit would fail
 
 
 def help_groups(kind: type[Options]) -> dict[str, list[str]]:
-    """{title: flags}: those in MOST_USED of the dataclass, then those of each class it inherits or holds."""
+    """{title: flags}: the dataclass's MOST_USED, then the flags of each class it inherits or contains."""
     most_used = list(kind.MOST_USED)
     groups = {"Flags used most": most_used}
     for part in (kind, *groups_of(kind).values()):
@@ -126,7 +126,7 @@ def help_groups(kind: type[Options]) -> dict[str, list[str]]:
 
 
 def _owner(kind: type, name: str, field: Any) -> type:
-    """The class that declares a flag first."""
+    """The class that first declares a flag."""
     owner: type = field.metadata.get("changes") or next(
         each for each in kind.__mro__ if name in each.__dict__.get("__annotations__", {})
     )
@@ -160,7 +160,7 @@ def _words_of(known: Any) -> Mapping[str, float]:
 
 
 def _set_up_logging() -> None:
-    """Shows our own log as bare lines; of the libraries' only errors."""
+    """Shows our own log as bare lines, and only errors of libraries."""
     log = logging.getLogger("bert_tf")
     handler = logging.StreamHandler()
     handler.setFormatter(terminal.Formatter())
@@ -171,7 +171,7 @@ def _set_up_logging() -> None:
 
 
 def _call(kind: type[Kind], main: Callable[[Kind], None]) -> None:
-    """Runs `main`; what the user or the machine causes ends as one line, a bug as a traceback."""
+    """Runs `main`; user and machine errors end as one line, a bug as a traceback."""
     try:
         with stop_signals.raised(_program()):
             options = read(kind)
@@ -184,7 +184,7 @@ def _call(kind: type[Kind], main: Callable[[Kind], None]) -> None:
         number = interrupt.args[0] if interrupt.args else signal.SIGINT
         reason = "interrupted" if number == signal.SIGINT else f"stopped by {signal.Signals(number).name}"
         _fail(f"{reason}; run the same command again to continue.", 128 + number)
-    except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's flush at exit would fail
         sys.exit(process.PIPE_CLOSED)
     except Exception as error:
@@ -208,7 +208,7 @@ def _parse(positional: str | None, arguments: list[str]) -> list[str]:
 
 
 def _describe(error: str) -> str:
-    """Message of absl about a wrong flag, with the types in words."""
+    """Rephrases absl's message about an invalid flag, with types in words."""
     match = re.match(r"flag --(\w+)=(.*?): ", error, re.DOTALL)
     if unknown := re.match(r"Unknown command line flag '(\w+)'", error):
         own = [each.name for each in absl_flags.FLAGS.flags_by_module_dict().get(sys.argv[0], ())]
@@ -223,9 +223,9 @@ def _describe(error: str) -> str:
 
 
 def as_flags(text: str, names: Collection[str]) -> str:
-    """The text with flags in place of options with a value or to pass; names: of the flags.
+    """Returns the text with dashes added to options that have a value or should be passed; names: flag names.
 
-    The opposite of `api.python_words.as_arguments`.
+    The inverse of `api.python_words.as_arguments`.
 
     Example:
         >>> as_flags("Pass model_size=mini, or choose another output_dir.", ["model_size", "output_dir"])

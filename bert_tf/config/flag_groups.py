@@ -1,4 +1,4 @@
-"""Options of several scripts: the starting point of a model, the folder and the stages of a run."""
+"""Options shared by several scripts: the starting point of a model, the run folder and the stages of a run."""
 
 import dataclasses
 

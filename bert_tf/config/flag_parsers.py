@@ -1,4 +1,4 @@
-"""Parsers for flags with choices, and for numbers: finite ones, and words that stand for them."""
+"""Parsers for flags with choices, and for finite numbers or words that represent them."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -11,7 +11,7 @@ from bert_tf.runtime import plugins
 
 
 def comma_separated(text: str | None) -> list[str]:
-    """The parts of a flag without the spaces around them and without empty ones.
+    """The parts of a flag, stripped, without empty ones.
 
     comma_separated("a, b,")  ->  ["a", "b"]
     """
@@ -19,7 +19,7 @@ def comma_separated(text: str | None) -> list[str]:
 
 
 class ChoiceFlag(absl_flags.EnumFlag):
-    """A flag with choices, and modules from outside if they are plugins."""
+    """A flag with choices; plugins may also be modules in other packages."""
 
     def __init__(self, name: str, default: str, metadata: Mapping[str, Any]) -> None:
         super().__init__(name, default, metadata["help"], choices_of(metadata))
@@ -28,14 +28,14 @@ class ChoiceFlag(absl_flags.EnumFlag):
 
 
 class ChoiceParser(absl_flags.EnumParser):
-    """The parser of such a flag."""
+    """The parser of a ChoiceFlag."""
 
     def __init__(self, values: Collection[str], *, is_open: bool) -> None:
         super().__init__(values)
         self.is_open = is_open
 
     def parse(self, argument: str) -> str:
-        """The value that the argument stands for."""
+        """Returns the value for an argument."""
         if self.is_open and "." in argument and plugins.find_outside(argument):
             return argument
         return super().parse(argument)
@@ -48,7 +48,7 @@ class ChoiceParser(absl_flags.EnumParser):
 
 
 class NumberOrWord:
-    """A mixin for parsers of numbers: some of them have words that stand for them."""
+    """A mixin for number parsers that also accept certain words."""
 
     number: str
 
@@ -57,7 +57,7 @@ class NumberOrWord:
         self.words = words
 
     def parse(self, argument: Any) -> Any:
-        """The value that the argument stands for."""
+        """Returns the value for an argument."""
         return super().parse(self.words.get(str(argument), argument))  # type: ignore[misc]
 
     @property
@@ -68,13 +68,13 @@ class NumberOrWord:
 
 
 class IntegerOrWord(NumberOrWord, absl_flags.IntegerParser):
-    """The parser of a flag of whole numbers."""
+    """The parser of an integer flag."""
 
     number = "a whole number"
 
 
 class FloatOrWord(NumberOrWord, absl_flags.FloatParser):
-    """The parser of a flag of numbers."""
+    """The parser of a float flag."""
 
     number = "a finite number"
 
@@ -83,7 +83,7 @@ class FloatOrWord(NumberOrWord, absl_flags.FloatParser):
 
 
 def finite(value: Any) -> float:
-    """The value as a number; ValueError for NaN, which passes comparisons with bounds, infinities and what is none."""
+    """Converts to float; ValueError for non-numbers, infinities and NaN, which passes comparisons with bounds."""
     number = float(value)
     if not math.isfinite(number):
         raise ValueError(f"{value} is not finite.")
@@ -91,7 +91,7 @@ def finite(value: Any) -> float:
 
 
 def positive(value: str) -> float:
-    """The same for numbers above 0; for argparse, whose error then says "invalid positive value"."""
+    """Like `finite`, for numbers above 0; for argparse, whose error is then "invalid positive value"."""
     number = finite(value)
     if number <= 0:
         raise ValueError(f"{value} is not above 0.")

@@ -1,8 +1,8 @@
-"""Options as values: frozen dataclasses whose fields are flags, nested by what reads them.
+"""Options as values: frozen dataclasses whose fields are flags, grouped by the part of the code that reads them.
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Size(Group):
-    width: int = flag(4, "Width in metres.", aliases=("breadth",), valid=POSITIVE)
+    width: int = flag(4, "Width in meters.", aliases=("breadth",), valid=POSITIVE)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Flags(Options):
@@ -26,13 +26,13 @@ TYPES: dict[Any, str] = {bool: "True or False", int: "a whole number", float: "a
 
 
 class Range(NamedTuple):
-    """Values that a flag may have: a test, and the words for them in errors."""
+    """The valid values of a flag: a test, and its wording in errors."""
 
     holds: Callable[[Any], bool]
     expected: str
 
 
-OTHER_NAMES = {  # of options in other libraries
+OTHER_NAMES = {  # names in other libraries
     "lr": "learning_rate",
     "epochs": "num_train_epochs",
     "model": "init_checkpoint",
@@ -65,12 +65,12 @@ def flag(
     valid: Range | None = None,
     free: bool = False,
 ) -> Any:
-    """Returns a dataclass field that is a flag.
+    """Returns a dataclass field for a flag.
 
-    choices: the values it may have. members_of: a package whose modules are further choices (`runtime.plugins`), as is
-    any dotted name of a module elsewhere. aliases: other names of the flag. words: {word: the number it stands for},
-    for flags of numbers. names_code: a value may name a module elsewhere, as with members_of. valid: checked when the
-    dataclass is made. free: may differ between two starts of a run, as it does not decide what is learned.
+    choices: the allowed values. members_of: a package whose modules are additional choices (`runtime.plugins`), as is
+    the dotted name of any other module. aliases: other names of the flag. words: {word: the number it represents},
+    for numeric flags. names_code: a value may name a module elsewhere, as with members_of. valid: checked when the
+    dataclass is created. free: may differ between two starts of a run, because it does not affect what is learned.
     """
     metadata: dict[str, Any] = {"help": help, "choices": choices, "members_of": members_of, "valid": valid}
     metadata |= {"aliases": aliases, "words": words or {}, "free": free}
@@ -79,24 +79,24 @@ def flag(
 
 
 def changed(kind: type, name: str, default: Any = dataclasses.MISSING, **metadata: Any) -> Any:
-    """Returns the field `name` of an inherited dataclass with another default, help or choices."""
+    """Returns the field `name` of an inherited dataclass with a different default, help or choices."""
     field = fields_of(kind)[name]
     default = field.default if default is dataclasses.MISSING else default
     return dataclasses.field(default=default, metadata={**field.metadata, **metadata, "changes": kind})
 
 
 def group(kind: "type[Group]") -> Any:
-    """Returns a dataclass field that holds a dataclass of flags."""
+    """Returns a dataclass field for a nested dataclass of flags."""
     return dataclasses.field(default_factory=kind, metadata={"group": kind})
 
 
 def groups_of(kind: type) -> dict[str, type]:
-    """{field: its dataclass} of those that `group` made."""
+    """{field: its dataclass} for fields created by `group`."""
     return {each.name: each.metadata["group"] for each in dataclasses.fields(kind) if "group" in each.metadata}
 
 
 def fields_of(kind: type) -> dict[str, Any]:
-    """{flag: its field} of a dataclass and of its groups."""
+    """{flag: its field} of a dataclass and its groups."""
     flags = own_flags(kind)
     for each in groups_of(kind).values():
         flags |= fields_of(each)
@@ -116,14 +116,14 @@ def free_flags_of(kind: type) -> frozenset[str]:
 
 
 def choices_of(metadata: Mapping[str, Any]) -> list[str]:
-    """Returns the values that a flag may have, from the metadata of its field; [] if any value may be given."""
+    """Returns the allowed values of a flag, from the metadata of its field; [] if any value is allowed."""
     members = plugins.names(metadata["members_of"]) if metadata["members_of"] else []
     return [*(metadata["choices"] or ()), *members]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Group:
-    """Base class of dataclasses of flags: checks the ranges of their values.
+    """Base class of flag dataclasses: checks the ranges of their values.
 
     HIDDEN: inherited classes whose fields are not flags here.
     """
@@ -139,13 +139,13 @@ class Group:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(Group):
-    """All options of a script or of a function of the API.
+    """All options of a script or an API function.
 
-    given: the names of those that the user gave. command: what the user typed, or for a program its call.
-    from_program: whether a program gave them. reasons: {flag: why it has its value} for flags decided for the
-    user, see `with_defaults`.
-    POSITIONAL: the flag that the first argument is without its name. MOST_USED: flags that --help shows first.
-    WITH_POSITIONAL: {flag: what its default is if the first argument is given}, which --help shows.
+    given: the names of options set by the user. command: the command line, or a program's call.
+    from_program: whether a program set them. reasons: {flag: why it has its value} for flags chosen automatically,
+    see `with_defaults`.
+    POSITIONAL: the flag set by the first argument without a name. MOST_USED: flags that --help shows first.
+    WITH_POSITIONAL: {flag: its default in words if the first argument is present}, shown by --help.
     """
 
     POSITIONAL: ClassVar[str] = ""
@@ -159,41 +159,41 @@ class Options(Group):
 
     @classmethod
     def flags_of(cls, task_name: str) -> Collection[str]:
-        """The flags that a task has."""
+        """The flags of a task."""
         return fields_of(cls).keys()
 
     @classmethod
     def of(cls, values: Mapping[str, Any], **about: Any) -> Self:
-        """The options with these {flag: value}, which count as given, and what the flag `parity` sets."""
+        """The options with these {flag: value}, which count as given, and with the values set by the flag `parity`."""
         flags = parity.values(values.get("parity", ""), fields_of(cls)) | {**values}
         return dataclasses.replace(cls().replace(**flags), given=frozenset(values), **about)
 
     @classmethod
     def of_program(cls, values: Mapping[str, Any]) -> Self:
-        """The options that a program gave.
+        """The options set by a program.
 
-        Raises UserError for a name that is not a flag, and for a value of another type or not among its choices.
+        Raises UserError for a name that is not a flag, and for a value of a wrong type or not among its choices.
         """
         checked = dict(_checked(cls, name, value) for name, value in values.items())
         command = ("bert_tf", *(f"--{name}={value}" for name, value in checked.items()))
         return cls.of(checked, command=command, from_program=True)
 
     def values(self) -> dict[str, Any]:
-        """{flag: value} of all, as run.json records them."""
+        """{flag: value} of all flags, as recorded in run.json."""
         parts = [self, *(getattr(self, name) for name in groups_of(type(self)))]
         return {name: getattr(part, name) for part in parts for name in own_flags(type(part))}
 
     def decisive(self) -> dict[str, Any]:
-        """{flag: value} of those that may not differ between two starts of a run."""
+        """{flag: value} of those that must not differ between two starts of a run."""
         free = self.free_flags()
         return {name: value for name, value in self.values().items() if name not in free}
 
     def recorded(self) -> dict[str, Any]:
-        """Arguments of `RunFolder.open`: the command and all flags."""
+        """Arguments for `RunFolder.open`: the command and all flags."""
         return {"command": self.command, "flags": self.values()}
 
     def replace(self, **values: Any) -> Self:
-        """The options with other values of these flags, which do not count as given."""
+        """The options with new values of these flags, which do not count as given."""
         changes: dict[str, Any] = {}
         for name, kind in groups_of(type(self)).items():
             own = {each: values.pop(each) for each in fields_of(kind).keys() & values.keys()}
@@ -210,7 +210,7 @@ class Options(Group):
         return self.replace(**values, reasons={**self.reasons, **{name: reasons.get(name, "") for name in values}})
 
     def with_defaults(self, values: Mapping[str, Any], why: str | Mapping[str, str]) -> Self:
-        """The options with other defaults, for flags that are neither given nor set by `parity`; others are ignored.
+        """The options with new defaults, for flags that are neither given nor set by `parity`; others are ignored.
 
         why: see `decided`.
         """
@@ -218,7 +218,7 @@ class Options(Group):
         return self.decided({name: value for name, value in values.items() if name in open_flags}, why)
 
     def _chosen(self) -> set[str]:
-        """The flags that are given or set by `parity`."""
+        """The flags given or set by `parity`."""
         flags = fields_of(type(self))
         return {*self.given, *parity.values(self.values().get("parity", ""), flags)}
 
@@ -227,21 +227,21 @@ class Options(Group):
         return free_flags_of(type(self))
 
     def trusting(self) -> contextlib.AbstractContextManager[None]:
-        """Lets files name the modules that given flags name, or with the flag trust_code any."""
+        """Allows files to name the modules named by given flags, or any module with the flag trust_code."""
         flags, values = fields_of(type(self)), self.values()
         named = [values[name] for name in self.given if flags[name].metadata["names_code"]]
         return plugins.trusting(named, everything=values.get("trust_code", False))
 
 
 def meant_option(name: str, names: Collection[str], dashes: str = "") -> str:
-    """`errors.meant` for names of options, with `dashes` before each; also knows the names in other libraries."""
+    """`errors.meant` for option names, with `dashes` before each; also knows the names in other libraries."""
     known = OTHER_NAMES.get(name)
     shown = [f"{dashes}{each}" for each in names]
     return f" Did you mean {dashes}{known}?" if known in names else meant(f"{dashes}{name}", shown)
 
 
 def check_recorded(kind: type, recorded: Mapping[str, Any], path: str) -> None:
-    """Raises UserError for a flag in a file that has a value of another type than that flag."""
+    """Raises UserError if a flag recorded in a file has a value of the wrong type."""
     for name, field in fields_of(kind).items():
         value = recorded.get(name)
         is_listed = isinstance(value, list) and all(isinstance(each, str) for each in value)  # labels
@@ -264,7 +264,7 @@ def _is_right(field: Any, value: Any) -> bool:
 
 
 def _checked(kind: type, name: str, value: Any) -> tuple[str, Any]:
-    """A flag and its value, from what a program gave."""
+    """A flag and its value, checked, as set by a program."""
     fields = fields_of(kind)
     aliases = {alias: each for each, field in fields.items() for alias in field.metadata["aliases"]}
     name = aliases.get(name, name)

@@ -1,4 +1,4 @@
-"""The quirks of google-research/bert that a flag reproduces, with the remedy of each; `--parity` sets all of them.
+"""Quirks of google-research/bert that a flag reproduces, and the remedy for each; `--parity` sets all of them.
 
 docs/parity.md shows the same table; tests/config/test_parity.py compares the two.
 """
@@ -14,7 +14,7 @@ CHOICES = ("google", "fixed")
 
 @dataclasses.dataclass(frozen=True)
 class Quirk:
-    """A flag, its value with `--parity=google` and with `--parity=fixed`, and what these do."""
+    """A flag, its value with `--parity=google` and with `--parity=fixed`, and the effect of each."""
 
     flag: str
     google: Any
@@ -99,7 +99,7 @@ QUIRKS = (
 
 
 def values(choice: str, names: Collection[str]) -> dict[str, Any]:
-    """Returns {flag: value} that a choice ("", "google" or "fixed") sets, of the flags among `names`."""
+    """Returns the {flag: value} set by a choice ("", "google" or "fixed"), for the flags among `names`."""
     if choice not in ("", *CHOICES):
         raise UserError(f"parity={choice!r} was given; expected one of {', '.join(CHOICES)}.")
     return {quirk.flag: getattr(quirk, choice) for quirk in QUIRKS if choice and quirk.flag in names}

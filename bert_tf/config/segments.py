@@ -1,4 +1,4 @@
-"""Segments of the texts of a pair, for checkpoints that are read while a call chooses them."""
+"""Segments of the texts of a pair, for checkpoints loaded in a call that chooses them."""
 
 import contextlib
 import contextvars
@@ -15,7 +15,7 @@ _chosen: contextvars.ContextVar[str | None] = contextvars.ContextVar("segments",
 
 @contextlib.contextmanager
 def choosing(segments: str | None) -> Iterator[None]:
-    """Lets checkpoints that are read have these segments; None: as their files say."""
+    """Loads checkpoints in the block with these segments; None: as specified in their files."""
     token = _chosen.set(segments)
     try:
         yield
@@ -24,7 +24,7 @@ def choosing(segments: str | None) -> Iterator[None]:
 
 
 def chosen() -> str | None:
-    """The segments that the call chooses."""
+    """The segments chosen by the call."""
     return _chosen.get()
 
 

@@ -1,4 +1,4 @@
-"""SentenceVectors: how a model makes vectors of whole texts."""
+"""SentenceVectors: how a model produces text embeddings."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from bert_tf.errors import UserError
 
 @dataclasses.dataclass(frozen=True)
 class VectorLayer:
-    """A layer that the vectors of texts pass after the pooling.
+    """A layer applied to text embeddings after pooling.
 
     Attributes:
         kind: "dense", "layer_norm", or "normalize", which scales them to length 1.
-        activation: of a dense layer: "identity", "tanh", "relu", "gelu", "sigmoid" or "silu".
-        is_residual: whether a dense layer adds its input, or the product of it and the array "residual".
-        arrays: float32 arrays: "kernel" [in, out], "bias" [out] and "residual" [in, out] of a dense layer, the latter
-            two not always; "gamma" and "beta" of a layer norm.
+        activation: activation of a dense layer: "identity", "tanh", "relu", "gelu", "sigmoid" or "silu".
+        is_residual: whether a dense layer adds its input, or its input times the array "residual".
+        arrays: float32 arrays: "kernel" [in, out], "bias" [out] and "residual" [in, out] of a dense layer, the last
+            two optional; "gamma" and "beta" of a layer norm.
     """
 
     kind: str
@@ -27,7 +27,7 @@ class VectorLayer:
 
     @property
     def widths(self) -> tuple[int, int] | None:
-        """Sizes of the vectors before and after it; None for any, which stays."""
+        """Input and output sizes; None if it accepts and keeps any size."""
         if not self.arrays:
             return None
         first, last = (
@@ -41,19 +41,19 @@ NORMALIZE = VectorLayer("normalize")
 
 @dataclasses.dataclass(frozen=True)
 class SentenceVectors:
-    """Pooling of the vectors of the tokens of a text, as a folder of sentence-transformers says it.
+    """Pooling of token vectors into a text embedding, as specified in a sentence-transformers folder.
 
     Attributes:
         pooling: one of POOLINGS, or several joined by "+", whose vectors are concatenated.
-        normalize: whether vectors are scaled to length 1 at the end.
-        layers: what they pass between the pooling and that.
-        max_seq_length: tokens after which texts are truncated; None: not said.
-        prompts: {name: what is put before a text}.
-        default_prompt_name: of the prompt of a text if none is named; None: without one.
-        include_prompt: whether the tokens of the prompt are pooled too.
-        truncate_dim: how many numbers of a vector are kept, at the very end; None: all.
-        similarity: of two vectors: "cosine", "dot", "euclidean" or "manhattan"; None: not said.
-        unsupported: what the folder has that this package lacks, for an error; "" for nothing.
+        normalize: whether embeddings are scaled to length 1 at the end.
+        layers: the layers between the pooling and that.
+        max_seq_length: number of tokens to truncate texts to; None: not specified.
+        prompts: {name: prefix of a text}.
+        default_prompt_name: name of the prompt used if none is named; None: no prompt.
+        include_prompt: whether the tokens of the prompt are pooled, too.
+        truncate_dim: number of dimensions to keep, at the very end; None: all.
+        similarity: similarity of two embeddings: "cosine", "dot", "euclidean" or "manhattan"; None: not specified.
+        unsupported: features of the folder that this package lacks, for an error; "" for none.
     """
 
     pooling: str = "mean"
@@ -73,7 +73,7 @@ class SentenceVectors:
         return tuple(self.pooling.split("+"))
 
     def check_supported(self, path: str) -> None:
-        """Raises UserError, which names the path, where vectors of texts would not be those of the folder."""
+        """Raises UserError, which names the path, if this package cannot reproduce the folder's embeddings."""
         if self.unsupported:
             raise UserError(
                 f"{path} makes vectors of texts with {self.unsupported}, which is not supported: use "

@@ -1,4 +1,4 @@
-"""TrainConfig and others: how a model is trained, as frozen dataclasses whose fields are flags of the scripts."""
+"""TrainConfig and others: training settings, as frozen dataclasses whose fields are flags of the scripts."""
 
 import dataclasses
 import math
@@ -9,9 +9,9 @@ from bert_tf.runtime.process import MAX_SEED
 
 JIT_CHOICES = ("auto", "true", "false")
 ALL_REDUCE_PRECISIONS = ("float32", "bfloat16")
-FROZEN = ("none", "embeddings", "encoder")  # what `freeze` may name
-AUTO = -1.0  # the learning rate of the head that depends on whether it is new, and on the number of examples
-BY_PROPORTION = -1  # the number of warm-up steps that is a part of all
+FROZEN = ("none", "embeddings", "encoder")  # choices of `freeze`
+AUTO = -1.0  # the head's learning rate depends on whether it is new and on the number of examples
+BY_PROPORTION = -1  # the number of warm-up steps is a share of all steps
 SEED = Range(lambda value: 0 <= value <= MAX_SEED, f"a whole number from 0 to {MAX_SEED:,}")
 
 
@@ -170,7 +170,7 @@ class FineTuning(Group):
 
 
 def check_layers(num_frozen_layers: int, num_hidden_layers: int) -> None:
-    """Raises UserError if more layers are to be frozen than there are."""
+    """Raises UserError if more layers should be frozen than the model has."""
     if num_frozen_layers > num_hidden_layers:
         raise UserError(
             f"num_frozen_layers is {num_frozen_layers}, but the model has {num_hidden_layers} layers: "
@@ -183,7 +183,7 @@ class TrainConfig(Optimization, FineTuning, LongTraining, Compute):
     """All settings that `training` reads. The scripts show some of it as flags.
 
     num_train_examples: the length of an epoch, which ends with an evaluation; 0: no epochs. evaluates: whether there
-    is held-out data. unfreeze_steps: after which one more layer is trained, from the head down; 0: all from the start.
+    is held-out data. unfreeze_steps: steps between training one more layer, from the head down; 0: all from the start.
     See `training.learning_rates`, `training.input_streams`, `training.weight_average` and `training.gradients`.
     """
 
@@ -192,7 +192,7 @@ class TrainConfig(Optimization, FineTuning, LongTraining, Compute):
     unfreeze_steps: int = 0
 
     def check(self) -> None:
-        """Raises UserError for values that do not go together."""
+        """Raises UserError for incompatible values."""
         if self.head_learning_rate > 0 and not self.learning_rate:
             raise UserError(
                 "head_learning_rate needs a learning_rate above 0: pass freeze=encoder to train only the head."
@@ -231,7 +231,7 @@ class MaskingConfig(Group):
 
     @property
     def replacement_probs(self) -> tuple[float, float, float]:
-        """Probabilities that a masked token becomes [MASK], becomes a random token, or stays; their sum is 1."""
+        """Probabilities of a masked token becoming [MASK], becoming a random token, or staying; their sum is 1."""
         mask, same, other = (float(part) / 100 for part in self.masking_mix.split("/"))
         return mask, other, same
 
@@ -294,7 +294,7 @@ class LoraConfig(Group):
 
     @property
     def scale(self) -> float:
-        """The factor of what adapters add."""
+        """The factor for the output of adapters."""
         return self.lora_alpha / self.lora_rank
 
 
@@ -302,8 +302,8 @@ class LoraConfig(Group):
 class LossSettings(Group):
     """Changes of the loss that training minimises.
 
-    Evaluations report the plain loss too. label_smoothing: Szegedy et al. 2016, section 7. focal_gamma: the exponent of
-    1 - p, the weight of an example by its probability (Lin et al. 2017, equation 4).
+    Evaluations also report the plain loss. label_smoothing: Szegedy et al. 2016, section 7. focal_gamma: exponent of
+    1 - p, which weights an example by its probability p (Lin et al. 2017, equation 4).
     """
 
     label_smoothing: float = flag(
@@ -333,5 +333,5 @@ class LossSettings(Group):
 
     @property
     def is_plain(self) -> bool:
-        """Returns whether the loss stays as it is."""
+        """Returns whether the loss is unchanged."""
         return self == LossSettings()

@@ -1,6 +1,6 @@
-"""Activations of a pass through an encoder, and a change of them: for adversarial training and distillation.
+"""Activations of a pass through an encoder, and a perturbation of them: for adversarial training and distillation.
 
-B rows, T positions in a row, N = B * T, D hidden size, E width of the embeddings, H heads, K size of one head.
+B rows, T positions in a row, N = B * T, D hidden size, E embedding size, H heads, K size of one head.
 """
 
 import dataclasses
@@ -14,16 +14,16 @@ from bert_tf.errors import UserError
 
 @dataclasses.dataclass
 class Probe:
-    """Filled by one pass of an encoder made of BERT's layers.
+    """Filled by one pass of an encoder built from BERT layers.
 
     Attributes:
-        shows_all_tokens: whether the last layer is computed for all tokens even where few are needed.
-        watch: called with the vectors of the tokens, such as tf.GradientTape.watch.
-        perturbation: [N, E] added to the vectors of the tokens.
-        token_vectors: [N, E], before positions and segments are added.
-        hidden_states: the input [N, D] of the first layer and the output of each.
-        attention: query, key and value, [B, H, T, K] each, of every layer; queries are not scaled.
-        texts: int32 [N], the number of the text of each token, from 1; 0 on padding.
+        shows_all_tokens: whether the last layer is computed for all tokens even if few are needed.
+        watch: called with the token embeddings, such as tf.GradientTape.watch.
+        perturbation: [N, E], added to the token embeddings.
+        token_vectors: token embeddings [N, E], before positions and segments are added.
+        hidden_states: the first layer's input [N, D] and the output of each layer.
+        attention: query, key and value of every layer, [B, H, T, K] each; queries are not scaled.
+        texts: int32 [N], each token's text number, from 1; 0 on padding.
         mask: [B, 1, 1 or T, T], added to attention scores.
     """
 
@@ -37,7 +37,7 @@ class Probe:
     mask: tf.Tensor | None = None
 
     def embed(self, vectors: tf.Tensor) -> tf.Tensor:
-        """Takes the vectors of the tokens [N, E] and returns those to go on with."""
+        """Records the token embeddings [N, E] and returns them with any perturbation added."""
         if self.watch:
             self.watch(vectors)
         self.token_vectors = vectors
@@ -45,6 +45,6 @@ class Probe:
 
 
 def check_support(encoder: Any, purpose: str) -> None:
-    """Raises UserError unless the encoder fills probes. purpose: the flag that needs it."""
+    """Raises UserError unless the encoder fills probes. purpose: the flag that requires it."""
     if not encoder.fills_probes:
         raise UserError(f"{purpose} is for encoders of BERT's layers, and encoder={encoder.config.encoder} is none.")

@@ -10,7 +10,7 @@ import tensorflow as tf
 from bert_tf.model import fused_ops
 from bert_tf.runtime import backend
 
-MASK_BIAS = -10000.0  # added to the scores of masked positions: their probability is then exactly zero
+MASK_BIAS = -10000.0  # added to scores of masked positions, whose probability becomes exactly zero
 
 
 def dot_product_attention(
@@ -27,19 +27,19 @@ def dot_product_attention(
     """Multi-head scaled dot-product attention (Vaswani et al. 2017, section 3.2.1).
 
     Each query is compared with every key of its row; the softmax of these scores weights the values. Layers, exports
-    and `functional_bert` all compute attention here, so another kernel can take its place by replacing this function.
+    and `functional_bert` all compute attention here, so replacing this function is enough to use another kernel.
 
     Args:
         query: [B, H, T, K].
         key: [B, H, T, K].
         value: [B, H, T, K].
-        mask: [B, 1, 1 or T, T], added to the scores: 0, or MASK_BIAS where a query (third axis) must not see a key
-            (last axis). See `padding_mask` and `packing_mask`.
-        scale: factor of the scores, usually 1 / sqrt(K).
+        mask: [B, 1, 1 or T, T], added to the scores: MASK_BIAS for keys (last axis) hidden from a query (third axis),
+            else 0. See `padding_mask` and `packing_mask`.
+        scale: factor for the scores, usually 1 / sqrt(K).
         dropout: applied to the probabilities before they weight the values; None for none.
         training: whether a gradient will be computed.
-        scale_scores: multiply the scores by `scale` rather than the queries, which are fewer numbers. Converters to
-            other engines look for a product, a scale, a mask and a softmax in this order.
+        scale_scores: multiply the scores by `scale` rather than the queries, which are smaller. Converters to other
+            engines look for a product, a scale, a mask and a softmax in this order.
 
     Returns:
         The context [B, H, T, K] and the probabilities before dropout [B, H, T, T].
@@ -53,7 +53,7 @@ def dot_product_attention(
 
 
 def softmax(scores: tf.Tensor, training: bool) -> tf.Tensor:  # [..., T] -> [..., T]
-    """Softmax, computed in float32: oneDNN's softmax of bfloat16 does so by itself, its gradient does not."""
+    """Softmax in float32: oneDNN's bfloat16 softmax already computes that way, its gradient does not."""
     if scores.dtype == tf.bfloat16 and not training:
         return tf.nn.softmax(scores)
     if training and backend.platform() != "cpu":
@@ -69,9 +69,9 @@ def padding_mask(
     is_causal: bool = False,
     dtype: str = "float32",
 ) -> tf.Tensor:
-    """The mask [B, 1, 1 or T, T] of rows of `width` positions, the first `lengths` [B] of which hold a text.
+    """The mask [B, 1, 1 or T, T] for rows of `width` positions whose first `lengths` [B] contain a text.
 
-    text_mask: int32 [B, T], 0 on further positions that no query sees.
+    text_mask: int32 [B, T], 0 on other positions hidden from all queries.
     """
     hidden = tf.reshape(tf.range(width), [1, 1, 1, -1]) >= tf.reshape(lengths, [-1, 1, 1, 1])
     hidden = hidden if text_mask is None else hidden | (text_mask[:, None, None, :] == 0)
@@ -86,7 +86,7 @@ def packing_mask(
     is_causal: bool = False,
     dtype: str = "float32",
 ) -> tf.Tensor:
-    """The mask [B, 1, T, T] of rows of several texts that do not see each other.
+    """The mask [B, 1, T, T] for rows with several texts that do not see each other.
 
     text_numbers: [B, T], 1, 2, ... by text, 0 on padding. text_mask: as in `padding_mask`.
     """

@@ -1,4 +1,4 @@
-"""Integrated gradients (Sundararajan et al. 2017): how much each token contributed to what a model predicts.
+"""Integrated gradients (Sundararajan et al. 2017): how much each token contributed to a prediction.
 
 B rows, T positions, D hidden size.
 """
@@ -13,7 +13,7 @@ from bert_tf.errors import UserError
 from bert_tf.model import functional_bert, heads, weights
 
 STEPS = 32  # nodes of the Gauss-Legendre quadrature of the path integral
-UNLIKELY = -1e9  # the logit of a position that holds no token
+UNLIKELY = -1e9  # logit of a position without a token
 
 Tensors = dict[str, tf.Tensor]
 
@@ -27,20 +27,20 @@ def integrated_gradients(
 ) -> Tensors:
     """Attributes the predicted logit of each row to its tokens.
 
-    The path goes from a row of [MASK] to the row itself, in a straight line of word embeddings; positions, segments
-    and special tokens stay. The predicted logit is that of the best class, the number, the best token for the first
-    [MASK], or the sum of those of the best start and end of an answer.
+    The path leads from a row of [MASK] to the row itself, in a straight line of word embeddings; positions, segments
+    and special tokens stay. The predicted logit belongs to the best class, the regression value, the best token for
+    the first [MASK], or is the sum for the best start and end of an answer.
 
     Args:
         model: a Classifier, Regressor, MultipleChoice, Pretrainer or SpanFinder with BERT's encoder.
         inputs: int32 `token_ids`, `segment_ids` [B, T], `lengths` [B].
         mask_id: the id of [MASK].
-        kept_ids: ids that the baseline has too, those of special tokens.
+        kept_ids: ids of special tokens, kept in the baseline.
 
     Returns:
         float32 "attributions" [B, T], 0 on kept tokens and padding; "outputs" and "baseline_outputs" [B], the logit
         at both ends of the path; int32 "targets" [B], the class or token. Completeness: the sum of a row's
-        attributions is its output minus its baseline output, as far as the quadrature is exact.
+        attributions is its output minus its baseline output, up to quadrature error.
     """
     head = _head(model)
     arrays = {name: variable.value for name, variable in weights.variables_by_name(model).items()}
@@ -73,7 +73,7 @@ def integrated_gradients(
 
 
 def _head(model: heads.BertModel) -> functional_bert.Head:
-    """The model's head as functions; UserError for one without a prediction to explain."""
+    """The model's head as functions; UserError if it has no prediction to explain."""
     forms = {
         heads.Pretrainer: functional_bert.MASKS,
         heads.SpanFinder: functional_bert.SPANS,
@@ -89,7 +89,7 @@ def _head(model: heads.BertModel) -> functional_bert.Head:
 
 
 def explains(model: Any) -> bool:
-    """Returns whether `integrated_gradients` takes a model."""
+    """Returns whether `integrated_gradients` supports a model."""
     try:
         return bool(_head(model))
     except UserError:
@@ -97,7 +97,7 @@ def explains(model: Any) -> bool:
 
 
 def _logits(outputs: Mapping[str, tf.Tensor], lengths: tf.Tensor) -> list[tf.Tensor]:
-    """Logits of the prediction: [B, C] of classes, [B, V] of a mask, or [B, T] of starts and of ends."""
+    """Logits of the prediction: [B, C] for classes, [B, V] for a mask, or [B, T] each for starts and ends."""
     if "logits" in outputs:
         return [outputs["logits"]]
     if "masked_lm_logits" in outputs:
@@ -107,7 +107,7 @@ def _logits(outputs: Mapping[str, tf.Tensor], lengths: tf.Tensor) -> list[tf.Ten
 
 
 def _mean_gradient(function: Any, baseline: tf.Tensor, difference: tf.Tensor) -> tf.Tensor:
-    """The mean gradient of a function [B, T, D] -> [B] on the straight line between two points."""
+    """The mean gradient of a function [B, T, D] -> [B] along the straight line between two points."""
     nodes, shares = np.polynomial.legendre.leggauss(STEPS)
     places, shares = (tf.constant(x / 2, tf.float32) for x in (nodes + 1, shares))
 

@@ -1,6 +1,6 @@
-"""Base class of encoders: completed inputs, seeds of dropout, one signature.
+"""Base class of encoders: completed inputs, dropout seeds, one signature.
 
-B rows, T positions in a row, P positions that are needed, D hidden size, H heads, L layers, V vocabulary.
+B rows, T positions in a row, P requested positions, D hidden size, H heads, L layers, V vocabulary.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ from bert_tf.model.sequence_packing import PackingSpec
 
 
 class Asked(TypedDict):
-    """Arguments of a call besides its inputs; see `BaseEncoder.call`."""
+    """Arguments of a call in addition to its inputs; see `BaseEncoder.call`."""
 
     seed: tf.Tensor | None
     positions: tf.Tensor | None
@@ -31,7 +31,7 @@ class Asked(TypedDict):
 
 
 class Pass(NamedTuple):
-    """Arguments of a call that a model hands on to its encoder; see `BaseEncoder.call`."""
+    """Arguments of a call that a model passes on to its encoder; see `BaseEncoder.call`."""
 
     seed: tf.Tensor | None = None
     packing: PackingSpec | None = None
@@ -39,7 +39,7 @@ class Pass(NamedTuple):
 
 
 class BaseEncoder(ConfiguredLayer):
-    """Base class of encoders: `call` completes its inputs and draws a seed in training, then calls `encode`.
+    """Base class of encoders: `call` completes the inputs and draws a seed in training, then calls `encode`.
 
     An encoder defines `encode`, with the arguments of `call` without `training`, and `token_table` [V, D].
 
@@ -47,7 +47,7 @@ class BaseEncoder(ConfiguredLayer):
     fills_probes: whether it has BERT's layers, which fill an `activation_probe.Probe`.
     replaced_token_head: the layer that finds replaced tokens; None for ELECTRA's.
     functional_encode: its computation in `model.functional_bert`; None for BERT's.
-    takes_row_tables: whether inputs may say in which rows the texts lie, see `sequence_packing.RowAssignment.given`.
+    takes_row_tables: whether inputs may assign texts to rows, see `sequence_packing.RowAssignment.given`.
     """
 
     fills_probes = False
@@ -59,7 +59,7 @@ class BaseEncoder(ConfiguredLayer):
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
         self._dropout_state = (
-            self.add_weight(  # with an underscore: no weight of the model, see `weights.variables_by_name`
+            self.add_weight(  # the underscore excludes it from the model's weights, see `weights.variables_by_name`
                 name="dropout_state",
                 shape=(2,),
                 dtype="int64",
@@ -72,7 +72,7 @@ class BaseEncoder(ConfiguredLayer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "BaseEncoder":
-        """The layer of a Keras file. Those of this package share a name there: the configuration says which it is."""
+        """The layer of a Keras file. This package's encoders share a class name; the configuration identifies them."""
         if not cls.__module__.startswith(f"{PACKAGE}."):
             return cls(**config)
         layer: BaseEncoder = module_with_layer(config_of(config["config"]).encoder).Encoder(**config)
@@ -94,17 +94,17 @@ class BaseEncoder(ConfiguredLayer):
         Args:
             inputs: int32 `token_ids`, `segment_ids` [B, T], and either `lengths` [B] (one text per row) or
                 `text_numbers` and `positions` [B, T] (several texts per row). All but `token_ids` are optional, and
-                other names are taken too: see `inputs.complete`.
-            seed: int32 [2], the seed of this pass's dropout; None: no dropout, unless `training`.
-            positions: int32 [B, P], the only tokens that are needed, P may be 0. The last layer is then computed for
-                these and the pooled ones alone, which is a twelfth less work for a classifier of twelve layers.
-            return_hidden_states: also return "hidden_states", a tuple of L + 1 [B, T, D], the first: the embeddings.
+                other names are accepted, too: see `inputs.complete`.
+            seed: int32 [2], the dropout seed of this pass; None: no dropout, unless `training`.
+            positions: int32 [B, P], the only tokens needed; P may be 0. The last layer then computes only these and the
+                pooled ones, which saves a twelfth of the work of a classifier with twelve layers.
+            return_hidden_states: also return "hidden_states", a tuple of L + 1 [B, T, D], starting with the embeddings.
                 Not with positions.
             return_attention: also return "attention_probabilities", a tuple of L [B, H, T, T]. Not with positions.
-            packing: how to pack inputs with `lengths` into rows; None: not. Outputs differ only on padding, and in
-                attention, which is that of the rows; with dynamic packing T of the outputs is the longest text's.
-            probe: is filled by this pass; only encoders that have `fills_probes` take one.
-            training: without a seed, draw one from the state that is saved with the layer. Keras sets it in `fit`.
+            packing: how to pack inputs with `lengths` into rows; None: no packing. Outputs differ only on padding and
+                in attention, which is per row; with dynamic packing T of the outputs is the longest text's.
+            probe: filled by this pass; only for encoders with `fills_probes`.
+            training: without a seed, draw one from the state saved with the layer. Keras sets it in `fit`.
 
         Returns:
             A dictionary: "tokens" [B, T, D], or with positions "tokens_at" [B, P, D]; "pooled" [B, D]; and on request
@@ -134,7 +134,7 @@ class BaseEncoder(ConfiguredLayer):
         """Sets how a step of training computes: see `families.bert.layer.BertEncoder`, the only one that has a choice.
 
         one_hot: whether to look up tokens by a matrix product: "true", "false", or "auto", if the encoder can.
-        Raises UserError for what this encoder cannot do.
+        Raises UserError for options this encoder does not support.
         """
         name = self.config.encoder
         if gradient_checkpointing:
@@ -148,17 +148,17 @@ class BaseEncoder(ConfiguredLayer):
             raise leave_out(f"use_one_hot_embeddings is for BERT's embeddings, and encoder={name} has others")
 
     def for_token_heads(self, tokens: tf.Tensor) -> tf.Tensor:
-        """Input [B, T, D] of heads on tokens."""
+        """Input [B, T, D] of token-level heads."""
         if not self.config.encoder_traits.shares_head:
             return tokens
         return tf.reshape(self.pooler(tf.reshape(tokens, [-1, tokens.shape[-1]])), tf.shape(tokens))
 
     def seed_of(self, seed: tf.Tensor | None, training: bool | None) -> tf.Tensor | None:
-        """The seed of a pass: the given one, else in training a new one, else None."""
+        """The seed of a pass: the given one, else a new one in training, else None."""
         return random_bits.next_seed(self._dropout_state) if seed is None and training else seed
 
     def load_own_variables(self, store: Mapping[str, Any]) -> None:
-        """Reads the dropout state from a `.keras` file; those of earlier versions have none."""
+        """Reads the dropout state from a `.keras` file; files of earlier versions have none."""
         if len(store):
             super().load_own_variables(store)
 

@@ -1,4 +1,4 @@
-"""Layout of texts in the rows of a batch, and the tokens that are taken out of them.
+"""Layout of texts in the rows of a batch, and selection of tokens from them.
 
 B rows, T positions in a row, N = B * T, D hidden size, H heads, K size of one head.
 """
@@ -16,14 +16,14 @@ from bert_tf.runtime import backend
 
 @dataclasses.dataclass(frozen=True)
 class BatchLayout:
-    """Layout of texts in rows, and the seed of this pass's dropout: all that layers need besides the tokens.
+    """Layout of texts in rows, and this pass's dropout seed: everything layers need in addition to the tokens.
 
-    `mask` [B, 1, 1 or T, T] is added to attention scores. `seed` [2] (int32) makes every dropout mask a function of
-    itself and of the layer alone; None means no dropout. `text_numbers` [B, T]: 1, 2, ... by text of a row, 0 where
-    no query sees it. `probe`: to be filled by this pass. `positions` [B or 1, T]: of the tokens in their texts.
+    `mask` [B, 1, 1 or T, T] is added to attention scores. `seed` [2] (int32): each dropout mask depends only on it and
+    on the layer; None: no dropout. `text_numbers` [B, T]: 1, 2, ... by text of a row, 0 for positions hidden from all
+    queries. `probe`: filled by this pass. `positions` [B or 1, T]: token positions within their texts.
     `shows_attention`: whether all probabilities are needed. `bias` [1 or B, H, T, T]: also added to attention scores.
-    `distance_vectors` [R, D] and `distances` [2 T - 1]: vectors of distances between tokens, and which of them each
-    distance query - key has, in ascending order. `other_segments` [B, 1, T, T]: 1 for keys of another segment.
+    `distance_vectors` [R, D] and `distances` [2 T - 1]: distance vectors, and the index of one for each distance
+    query - key, in ascending order. `other_segments` [B, 1, T, T]: 1 for keys of another segment.
     """
 
     rows: tf.Tensor | int
@@ -52,7 +52,7 @@ class BatchLayout:
         seed: tf.Tensor | None = None,
         is_causal: bool = False,
     ) -> "BatchLayout":
-        """One text per row, in the first `lengths` [B] positions of it, without those where `text_mask` [B, T] is 0."""
+        """One text per row, in its first `lengths` [B] positions, excluding those where `text_mask` [B, T] is 0."""
         mask = attention.padding_mask(lengths, width, text_mask=text_mask, is_causal=is_causal, dtype=dtype)
         numbers = tf.cast(tf.sequence_mask(lengths, width), tf.int32)
         numbers = numbers if text_mask is None else numbers * text_mask
@@ -77,10 +77,10 @@ class BatchLayout:
         return cls(rows=rows, width=width, heads=heads, mask=mask, seed=seed, text_numbers=text_numbers)
 
     def with_probe(self, probe: Probe | None) -> "BatchLayout":
-        """The same with a probe, which receives texts and mask; None: as it is."""
+        """The same layout with a probe, which receives texts and mask; unchanged for None."""
         if probe is None or self.text_numbers is None:
             return self
-        before = self.width * tf.range(self.rows)[:, None]  # texts that earlier rows have room for
+        before = self.width * tf.range(self.rows)[:, None]  # upper bound of texts in earlier rows
         probe.texts = tf.reshape(tf.where(self.text_numbers > 0, before + self.text_numbers, 0), [-1])
         probe.mask = self.mask
         return dataclasses.replace(self, probe=probe)
@@ -94,11 +94,11 @@ class BatchLayout:
         """Splits [N, parts * D] into `parts` tensors [B, H, T, K]."""
         size = x.shape[-1] // (parts * self.heads)
         x = tf.reshape(x, [self.rows, self.width, parts, self.heads, size])
-        return tf.unstack(tf.transpose(x, [2, 0, 3, 1, 4]))  # unstack, as the gradient of slices is slow
+        return tf.unstack(tf.transpose(x, [2, 0, 3, 1, 4]))  # unstack, because the gradient of slices is slow
 
     def join_heads(self, x: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
         """Merges the heads of [B, H, T, K] into [N, D], the shape of `like`."""
-        return tf.reshape(tf.transpose(x, [0, 2, 1, 3]), tf.shape(like))  # then TensorFlow knows that they can be added
+        return tf.reshape(tf.transpose(x, [0, 2, 1, 3]), tf.shape(like))  # tells TensorFlow that they can be added
 
     def as_rows(self, x: tf.Tensor) -> tf.Tensor:
         """Reshapes [N, D] to [B, T, D]."""
@@ -106,7 +106,7 @@ class BatchLayout:
 
 
 def gather_tokens(x: tf.Tensor, indices: tf.Tensor | None) -> tf.Tensor:
-    """The tokens of `x` [N, D] at these indices: int32 [R], or [B, P], P within each of B rows; None: all."""
+    """The tokens of `x` [N, D] at these indices: int32 [R], or [B, P] with P per row; None: all tokens."""
     if indices is None:
         return x
     if indices.shape.rank == 2 and backend.platform() != "cpu":
@@ -115,7 +115,7 @@ def gather_tokens(x: tf.Tensor, indices: tf.Tensor | None) -> tf.Tensor:
 
 
 def pooled_positions(inputs: Mapping[str, tf.Tensor], config: BertConfig) -> tf.Tensor:
-    """The position of the token that has seen its whole text, int32 [B]: [CLS], or of a causal model the last one."""
+    """The position of the token that has seen the whole text, int32 [B]: [CLS], or in a causal model the last one."""
     if config.is_causal:
         return tf.maximum(inputs["lengths"] - 1, 0)
     if "cls_token_id" in config.settings:
@@ -125,9 +125,9 @@ def pooled_positions(inputs: Mapping[str, tf.Tensor], config: BertConfig) -> tf.
 
 
 def ends_of_turned_rows(inputs: Mapping[str, tf.Tensor], cls_id: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The first and last position of each text, int32 [B], and whether it begins with <cls> that XLNet has at its end.
+    """The first and last position of each text, int32 [B], and whether it starts with <cls>, which XLNet puts last.
 
-    No text begins so that is in XLNet's own order, as its last token is <cls>.
+    Texts in XLNet's own order never do, because their last token is <cls>.
     """
     token_ids, last = inputs["token_ids"], tf.maximum(inputs["lengths"] - 1, 0)
     first = tf.argmax(inputs["text_mask"], 1, tf.int32) if "text_mask" in inputs else tf.zeros_like(last)
@@ -136,7 +136,7 @@ def ends_of_turned_rows(inputs: Mapping[str, tf.Tensor], cls_id: int) -> tuple[t
 
 
 def vectors_of_texts(tokens: tf.Tensor, inputs: Mapping[str, tf.Tensor], config: BertConfig) -> tf.Tensor:
-    """Input [B, D] of the pooler: of the tokens [B, T, D] those that have seen their whole text, or the means."""
+    """Pooler input [B, D] from the tokens [B, T, D]: those that have seen their whole text, or means."""
     if config.pools_mean:
         return _mean_of_texts(tokens, inputs)
     if config.is_causal or "cls_token_id" in config.settings:
@@ -145,7 +145,7 @@ def vectors_of_texts(tokens: tf.Tensor, inputs: Mapping[str, tf.Tensor], config:
 
 
 def _mean_of_texts(tokens: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:  # [B, T, D] -> [B, D]
-    """The mean of the tokens of each text, without those that `text_mask` [B, T] leaves out."""
+    """The mean of each text's tokens, excluding those where `text_mask` [B, T] is 0."""
     used = tf.sequence_mask(inputs["lengths"], size_of(tokens, 1), tf.float32)
     if "text_mask" in inputs:
         used *= tf.cast(inputs["text_mask"][:, : size_of(tokens, 1)], tf.float32)
@@ -154,5 +154,5 @@ def _mean_of_texts(tokens: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Ten
 
 
 def size_of(tensor: tf.Tensor, axis: int) -> tf.Tensor | int:
-    """The static size where it is known: static shapes are what XLA and TPUs need."""
+    """The static size if it is known: XLA and TPUs need static shapes."""
     return tensor.shape[axis] if tensor.shape[axis] is not None else tf.shape(tensor)[axis]

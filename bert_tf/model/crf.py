@@ -1,7 +1,7 @@
-"""Linear-chain conditional random fields (Lafferty et al. 2001): a score for every pair of labels that follow another.
+"""Linear-chain conditional random fields (Lafferty et al. 2001): a score for every pair of successive labels.
 
-B sequences of words, W words of the longest, C labels. `potentials` float32 [C + 2, C]: the score of label j after
-label i at [i, j], of j as the first label of a sentence at [C, j], as the last at [C + 1, j].
+B sequences of words, W words in the longest, C labels. `potentials` float32 [C + 2, C]: [i, j] is the score of label j
+after label i, [C, j] of j as the first label of a sentence, [C + 1, j] of j as the last.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 
 class Crf(keras.layers.Layer):
-    """The potentials of a CRF, zeros at first: it then gives what a softmax of each word gives."""
+    """The potentials of a CRF, initially zeros, which make it equal to a softmax per word."""
 
     def __init__(self, size: int, **options: Any):
         super().__init__(**options)
@@ -20,13 +20,13 @@ class Crf(keras.layers.Layer):
         self.built = True
 
     def call(self, rows: tf.Tensor) -> tf.Tensor:
-        """The potentials for each of B rows, float32 [B, C + 2, C]: outputs of a model have a first dimension B."""
+        """The potentials for each of B rows, float32 [B, C + 2, C]: model outputs have a first dimension B."""
         potentials = tf.cast(self.potentials.value, tf.float32)
         return tf.tile(potentials[None], [tf.shape(rows)[0], 1, 1])
 
 
 def words_first(is_word: tf.Tensor, *values: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Moves the words among positions to the front, in their order.
+    """Moves the words among positions to the front, keeping their order.
 
     is_word: bool [B, T]; values: [B, T, ...]. Returns the values in the new order, and the number of words, int32 [B].
     """
@@ -37,9 +37,9 @@ def words_first(is_word: tf.Tensor, *values: tf.Tensor) -> tuple[list[tf.Tensor]
 def row_losses(
     logits: tf.Tensor, labels: tf.Tensor, is_word: tf.Tensor, potentials: tf.Tensor, *edges: tf.Tensor | None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The negative log likelihood of each row divided by its words, and their number: float32 [B] each.
+    """The negative log-likelihood of each row divided by its words, and their number: float32 [B] each.
 
-    Labels [B, T] are a chain from word to word; other positions (not is_word, [B, T]) have no effect. edges: `begins`
+    Labels [B, T] form a chain from word to word; other positions (not is_word, [B, T]) have no effect. edges: `begins`
     and `ends` of `log_likelihood`.
     """
     (logits, labels), lengths = words_first(is_word, logits, labels)
@@ -59,12 +59,12 @@ def log_likelihood(
     """The log probability of label sequences, float32 [B]; 0 for a sequence of length 0.
 
     Args:
-        emissions: scores of the labels of words, float32 [B, W, C].
+        emissions: label scores of words, float32 [B, W, C].
         labels: int32 [B, W].
-        lengths: number of words, int32 [B]; what follows in emissions and labels has no effect.
+        lengths: number of words, int32 [B]; later emissions and labels have no effect.
         potentials: [C + 2, C].
-        begins: bool [B], whether a sequence begins a sentence; None: all do. Where it does not it has no potential.
-        ends: the same of its end.
+        begins: bool [B], whether a sequence starts a sentence; None: all do. If not, no start potential is added.
+        ends: likewise for the end of a sentence.
     """
     size = emissions.shape[-1]
     transitions, start, end = potentials[:size], _edge(potentials[size], begins), _edge(potentials[size + 1], ends)
@@ -89,7 +89,7 @@ def marginals(emissions: tf.Tensor, lengths: tf.Tensor, potentials: tf.Tensor) -
 
 
 def viterbi(emissions: tf.Tensor, lengths: tf.Tensor, potentials: tf.Tensor) -> tf.Tensor:
-    """The most probable label sequences, int32 [B, W] (Viterbi 1967); anything after `lengths`."""
+    """The most probable label sequences, int32 [B, W] (Viterbi 1967); undefined after `lengths`."""
     size = emissions.shape[-1]
     transitions, start, end = potentials[:size], potentials[size], potentials[size + 1]
     stays = tf.broadcast_to(tf.range(size), tf.shape(emissions)[::2])  # [B, C]
@@ -108,12 +108,12 @@ def viterbi(emissions: tf.Tensor, lengths: tf.Tensor, potentials: tf.Tensor) -> 
 
 
 def _edge(potential: tf.Tensor, applies: tf.Tensor | None) -> tf.Tensor:
-    """The potential [C] of one end for rows, [1, C] or, if it does not apply to all of them, [B, C]."""
+    """The potential [C] of one end for rows: [1, C] or, if it applies to only some of them, [B, C]."""
     return potential[None] if applies is None else potential * tf.cast(applies, tf.float32)[:, None]
 
 
 def _words(emissions: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Elements of a scan over words: scores [W, B, C], whether it is the first word [W], and one of the sequence."""
+    """Elements of a scan over words: scores [W, B, C], whether it is the first word [W], and within its sequence."""
     count = tf.shape(emissions)[1]
     is_word = tf.sequence_mask(lengths, count)
     return tf.transpose(emissions, [1, 0, 2]), tf.equal(tf.range(count), 0), tf.transpose(is_word)
@@ -122,7 +122,7 @@ def _words(emissions: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tens
 def _forward(emissions: tf.Tensor, lengths: tf.Tensor, transitions: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
     """Log of the sum over all label sequences up to a word that end with each label, float32 [B, W, C].
 
-    From the end of a sequence on it stays what it is at its last word.
+    After the end of a sequence it keeps the value of its last word.
     """
 
     def step(before: tf.Tensor, word: tuple[tf.Tensor, ...]) -> tf.Tensor:

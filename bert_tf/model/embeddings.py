@@ -1,6 +1,6 @@
-"""The embeddings with which every encoder begins: words, positions and segments.
+"""The embeddings at the start of every encoder: words, positions and segments.
 
-B rows, T positions in a row, N = B * T, D hidden size, E size of an embedding, V vocabulary.
+B rows, T positions in a row, N = B * T, D hidden size, E embedding size, V vocabulary.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from bert_tf.runtime import backend
 
 
 def one_hot_lookup(table: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:  # [V, D], [N] -> [N, D]
-    """The rows of a table at these indices, as a matrix product (google-research/bert `embedding_lookup`)."""
+    """Looks up table rows by a matrix product (google-research/bert `embedding_lookup`)."""
     table = tf.convert_to_tensor(table)
     return tf.matmul(tf.one_hot(indices, table.shape[0], dtype=table.dtype), table)
 
@@ -28,17 +28,16 @@ def sinusoids(count: int, width: int) -> np.ndarray:
 
 
 class Embeddings(ConfiguredLayer):
-    """Word + position + segment, normalised, then dropout (in this order: `embedding_postprocessor`).
+    """Word + position + segment, normalized, then dropout (in this order: `embedding_postprocessor`).
 
-    one_hot: look up tokens by a matrix product, which TPUs compute faster than a gather and its gradient; the same
-        values.
+    one_hot: look up tokens by a matrix product, which is faster on TPUs than a gather and its gradient; same values.
 
     Args:
-        has_positions: whether it adds a vector for the position.
-        has_segments: whether it adds a vector for the segment. Where there is one kind of segment, all have its vector.
-        is_normalized: whether it normalises.
-        is_projected: whether a dense layer makes the embeddings [N, E] as wide as the hidden states [N, D]; None: only
-            where they are not.
+        has_positions: whether to add a vector for the position.
+        has_segments: whether to add a vector for the segment. With a single segment type, all tokens have its vector.
+        is_normalized: whether to normalize.
+        is_projected: whether a dense layer maps the embeddings [N, E] to the hidden size [N, D]; None: only if E and D
+            differ.
     """
 
     one_hot = False
@@ -74,14 +73,14 @@ class Embeddings(ConfiguredLayer):
     def call(
         self, token_ids: tf.Tensor, segment_ids: tf.Tensor, positions: tf.Tensor | None, *, layout: BatchLayout
     ) -> tf.Tensor:
-        """Embeds ids, each [B, T], as [N, D]; positions None: 0, 1, ... in every row; -1 in RoBERTa: on padding."""
+        """Embeds ids, each [B, T], as [N, D]; positions None: 0, 1, ... in every row; -1 for padding in RoBERTa."""
         x = self.narrow(token_ids, segment_ids, positions, layout=layout)
         return self.projection(x, needs_gradient=layout.training) if self.projection else x
 
     def narrow(
         self, token_ids: tf.Tensor, segment_ids: tf.Tensor, positions: tf.Tensor | None, *, layout: BatchLayout
     ) -> tf.Tensor:
-        """As `call`, before the projection: [N, E]."""
+        """Like `call`, before the projection: [N, E]."""
         look_up = one_hot_lookup if self.one_hot else tf.gather
         x = look_up(self.token_table.value, tf.reshape(token_ids, [-1]))  # [N, E]
         x = layout.probe.embed(x) if layout.probe else x
@@ -98,7 +97,7 @@ class Embeddings(ConfiguredLayer):
                 raise ValueError(f"The rows have {layout.width} tokens; the model has {rows} positions.")
             x = layout.as_rows(x) + table[first : first + layout.width]  # [B, T, E]
             return tf.reshape(x, [-1, self.config.embedding_width])
-        start = max(first - 1, 0)  # of RoBERTa's row of padding
+        start = max(first - 1, 0)  # RoBERTa's padding row
         return x + tf.gather(table[start:], tf.reshape(positions, [-1]) + (first - start))
 
     def _add_segments(self, x: tf.Tensor, segment_ids: tf.Tensor) -> tf.Tensor:
@@ -109,11 +108,11 @@ class Embeddings(ConfiguredLayer):
             return x + table
         indices = tf.reshape(segment_ids, [-1])
         if self.config.type_vocab_size == 2 and backend.platform() in ("gpu", "tpu"):
-            return x + tf.where(indices[:, None] == 0, table[0], table[1])  # XLA adds it to `x` in the same pass
+            return x + tf.where(indices[:, None] == 0, table[0], table[1])  # XLA fuses this with the addition
         return x + one_hot_lookup(table, indices)  # always: the table is tiny
 
     def _positions(self) -> tuple[tf.Tensor, int]:
-        """The table of positions, and the row of the first one."""
+        """The position table, and the row of the first position."""
         if self.config.position_embedding_type == "sinusoidal":
             table = sinusoids(self.config.max_position_embeddings, self.config.embedding_width)
             return tf.constant(table, self.compute_dtype), 0
@@ -121,13 +120,13 @@ class Embeddings(ConfiguredLayer):
 
 
 class SharedEmbeddings(ConfiguredLayer):
-    """The Embeddings of another encoder, made as wide as the hidden states of this one."""
+    """The Embeddings of another encoder, projected to the hidden size of this one."""
 
     projection: Dense | None = None
 
     def __init__(self, config: BertConfig | dict, embeddings: Embeddings, **options: Any):
         super().__init__(config, **options)
-        self._embeddings = embeddings  # with an underscore: its weights are those of the other encoder
+        self._embeddings = embeddings  # the underscore leaves its weights to the other encoder
         if self.config.embedding_width != self.config.hidden_size:
             self.projection = self.new_dense(self.config.embedding_width, self.config.hidden_size)
         self.built = True

@@ -1,8 +1,8 @@
-"""BERT, its relatives and their heads as plain functions: the textbook form, in operations other engines recognize.
+"""BERT, its variants and their heads as plain functions: the textbook form, in operations other engines recognize.
 
-A converter finds attention, LayerNorm and GELU by their pattern in the graph. It does not find that of `layers.py`,
-which suits TensorFlow (rows of [N, D], one matrix for query, key and value). The tests compare every fast path of the
-Keras models with these functions, and an export compares its engine with the Keras model before it is used.
+Converters find attention, LayerNorm and GELU by their pattern in the graph. They do not recognize the form in
+`layers.py`, chosen for TensorFlow (rows of [N, D], one matrix for query, key and value). The tests compare every fast
+path of the Keras models with these functions, and an export compares its engine with the Keras model before use.
 
 B texts, T positions, D hidden size, H heads, K size of one head, P masked positions, S segments, V vocabulary.
 """
@@ -28,7 +28,7 @@ from bert_tf.runtime import tensorflow_startup
 Tensors = Mapping[str, tf.Tensor]
 Encode = Callable[[Mapping[str, Any], BertConfig, Tensors], tf.Tensor]
 IDS = {"token_ids": ["B", "T"], "segment_ids": ["B", "T"], "lengths": ["B"]}  # inputs and their dimensions, all dynamic
-TABLE_SHAPES = dict(zip(TABLES, (["P", "W"], ["B", "T"]), strict=True))  # of inputs that say how texts share rows
+TABLE_SHAPES = dict(zip(TABLES, (["P", "W"], ["B", "T"]), strict=True))  # of inputs for packed rows
 
 
 class Rows(NamedTuple):
@@ -43,13 +43,13 @@ class Rows(NamedTuple):
 
 
 class FunctionalModel(tf.Module):
-    """`function` of int32 tensors, in the order of the Head's inputs, -> {output: float32 tensor}, and its weights.
+    """A `function` of int32 tensors, in the order of the Head's inputs, -> {output: float32 tensor}, and its weights.
 
-    of_params: the same function of {name: weight} and those tensors, for converters that copy constants many times.
+    of_params: the same function of {name: weight} and those tensors, for converters that copy constants repeatedly.
     """
 
     def __init__(self, config: BertConfig, arrays: Mapping[str, np.ndarray], head: "Head"):
-        """arrays: {canonical name: array} of an encoder and of that Head."""
+        """arrays: {canonical name: array} of an encoder and that Head."""
         super().__init__()
         self.params = {name: tf.Variable(array, trainable=False) for name, array in parameters(arrays).items()}
         specs = [tf.TensorSpec([None] * len(shape), tf.int32, name) for name, shape in head.inputs.items()]
@@ -65,7 +65,7 @@ class FunctionalModel(tf.Module):
 
 
 def parameters(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """{canonical name: array} as the functions here take it: query, key and value apart."""
+    """{canonical name: array} for the functions here: query, key and value are split."""
     params = {}
     for name, array in arrays.items():
         if "/query_key_value/" not in name:
@@ -78,14 +78,14 @@ def parameters(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def encode(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, T, D]
-    """The tokens of the last layer; with "word_vectors" [B, T, E] among the inputs in place of those looked up."""
+    """The tokens of the last layer; "word_vectors" [B, T, E] in the inputs replace the embedding lookup."""
     return (encoders.class_of(config).functional_encode or encode_bert)(params, config, inputs)
 
 
 def on_rows(encode: Encode) -> Encode:
-    """Decorates an encoder: texts that share rows by tables among the inputs (`RowAssignment`) are packed for it.
+    """Decorates an encoder so that texts sharing rows by tables in the inputs (`RowAssignment`) are packed for it.
 
-    It gets rows with "text_numbers" and "positions" [P, W] then, see `mask_of`, and returns [P, W, D].
+    It then receives rows with "text_numbers" and "positions" [P, W], see `mask_of`, and returns [P, W, D].
     """
 
     @functools.wraps(encode)
@@ -100,7 +100,7 @@ def on_rows(encode: Encode) -> Encode:
 
 
 def mask_of(inputs: Tensors, width: tf.Tensor, *, is_causal: bool = False) -> tf.Tensor:
-    """The mask of attention, of rows of one text or of several."""
+    """The attention mask, for rows of one text or of several."""
     if "text_numbers" in inputs:
         return attention.packing_mask(inputs["text_numbers"], width, is_causal=is_causal)
     return attention.padding_mask(inputs["lengths"], width, is_causal=is_causal)
@@ -123,7 +123,7 @@ def encode_bert(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tens
 
 
 def embed(params: Tensors, config: BertConfig, inputs: Tensors, width: tf.Tensor) -> tf.Tensor:  # -> [B, T, D]
-    """Word + position + segment, LayerNorm and projection, as far as there are weights for them."""
+    """Word + position + segment, LayerNorm and projection, each only if it has weights."""
     name = "encoder/embeddings"
     words = inputs.get("word_vectors")
     x = tf.gather(params[f"{name}/token_table"], inputs["token_ids"]) if words is None else words  # [B, T, E]
@@ -186,7 +186,7 @@ def dense(x: tf.Tensor, params: Tensors, name: str) -> tf.Tensor:
 
 
 def layer_norm(x: tf.Tensor, params: Tensors, name: str, config: BertConfig) -> tf.Tensor:  # [..., D] -> [..., D]
-    """LayerNorm, with a division and a power of 2, as converters look for it."""
+    """LayerNorm with a division and a power of 2, the pattern converters look for."""
     centered = x - tf.reduce_mean(x, [-1], keepdims=True)
     variance = tf.reduce_mean(tf.pow(centered, 2.0), [-1], keepdims=True)
     x = centered / tf.sqrt(variance + config.layer_norm_eps) * params[f"{name}/gamma"]
@@ -194,14 +194,14 @@ def layer_norm(x: tf.Tensor, params: Tensors, name: str, config: BertConfig) -> 
 
 
 def activation(x: tf.Tensor, kind: str) -> tf.Tensor:
-    """As `layers.activate`; the exact GELU with erf, as TensorFlow's erfc is unknown to other engines."""
+    """Like `layers.activate`; the exact GELU uses erf, because other engines lack TensorFlow's erfc."""
     if kind == "gelu_erf":
         return 0.5 * x * (1.0 + tf.math.erf(x / math.sqrt(2)))
     return activate(x, kind)
 
 
 def pooled(tokens: tf.Tensor, params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, D]
-    """The vector of each text, see `BertConfig`: of [CLS], of the last token of a causal model, or of all."""
+    """The pooled vectors, see `BertConfig`: [CLS], the last token of a causal model, or the mean."""
     x = vectors_of_texts(tokens, inputs, config)
     if config.encoder_traits.shares_head:
         return for_token_heads(x, params, config)
@@ -212,7 +212,7 @@ def pooled(tokens: tf.Tensor, params: Tensors, config: BertConfig, inputs: Tenso
 
 
 def for_token_heads(tokens: tf.Tensor, params: Tensors, config: BertConfig) -> tf.Tensor:  # [..., D] -> [..., D]
-    """Input of heads on tokens: the tokens or, where heads share one, what the pooler makes of them."""
+    """Input of token-level heads: the tokens or, if heads share a transformation, the pooler's output for them."""
     if not config.encoder_traits.shares_head:
         return tokens
     x = activation(dense(tokens, params, "encoder/pooler/dense"), config.hidden_act)
@@ -259,11 +259,11 @@ def _pretraining_outputs(params: Tensors, config: BertConfig, inputs: Tensors) -
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Head:
-    """Head on the encoder, and its inputs.
+    """A head on the encoder, and its inputs.
 
     apply(params, config, inputs): {output: tensor}. model(config, arrays): the same in Keras, for weights of these
-    shapes. token_outputs: outputs [B, T, ...], meaningless after the end of a text. optional: prefixes of names of
-    weights that a checkpoint may lack.
+    shapes. token_outputs: outputs [B, T, ...], meaningless after the end of a text. optional: name prefixes of weights
+    that a checkpoint may lack.
     """
 
     apply: Callable[[Tensors, BertConfig, Tensors], dict[str, tf.Tensor]]
@@ -274,7 +274,7 @@ class Head:
 
 
 def sharing_rows(head: Head) -> Head:
-    """The Head with the tables of a `RowAssignment` among its inputs, by which texts share rows [P, W]."""
+    """The Head with a `RowAssignment`'s tables as additional inputs, which pack texts into rows [P, W]."""
     return dataclasses.replace(head, inputs={**head.inputs, **TABLE_SHAPES})
 
 
@@ -282,7 +282,7 @@ def _classes(arrays: Mapping[str, np.ndarray]) -> int:
     return len(arrays.get("classifier/bias", ()))
 
 
-# The forms that heads of `bert_tf.heads` name as `functional_form`.
+# The values of `functional_form` in `bert_tf.heads`.
 POOLER = "encoder/pooler/"
 TEXTS = Head(apply=_classifier_outputs, model=lambda config, arrays: heads.Classifier(config, _classes(arrays)))
 TOKENS = Head(
@@ -312,11 +312,11 @@ VECTORS = Head(
 
 
 class Checkpoint(Protocol):
-    """Needed part of a `checkpoints.checkpoint.Checkpoint`."""
+    """The required part of a `checkpoints.checkpoint.Checkpoint`."""
 
     @property
     def config(self) -> BertConfig:
-        """The shape of the model."""
+        """The configuration of the model."""
 
     @property
     def weights(self) -> Mapping[str, np.ndarray]:
@@ -324,13 +324,13 @@ class Checkpoint(Protocol):
 
 
 class CheckpointModel:
-    """The Keras model of a checkpoint as a function {input: int32 array} -> {output: float32 array}, and its Head.
+    """A checkpoint's Keras model as a function {input: int32 array} -> {output: float32 array}, and its Head.
 
     report: which weights were loaded.
     """
 
     def __init__(self, checkpoint: Checkpoint, head: Head):
-        """Raises UserError if the checkpoint lacks weights of that Head, or its encoder is not a relative of BERT."""
+        """Raises UserError if the checkpoint lacks weights of that Head, or its encoder is not a BERT variant."""
         if not checkpoint.config.encoder_traits.is_functional:
             encoder = checkpoint.config.encoder
             raise UserError(f"Other engines have BERT's encoder and its relatives alone; this model has {encoder!r}.")

@@ -16,12 +16,12 @@ import tensorflow as tf
 from bert_tf.model import xla_rowwise
 from bert_tf.runtime import backend
 
-LANE = 2**16  # values of a random uint16: a rate of 0.1 is 6554 of them, 0.100006
+LANE = 2**16  # values of a random uint16: a rate of 0.1 becomes 6554 of them, 0.100006
 TANH_SCALE, TANH_CUBE = math.sqrt(2 / math.pi), 0.044715  # the tanh approximation of Hendrycks & Gimpel 2016
 
 
 def with_gradient(function: Callable[..., tuple[Any, Callable]]) -> Callable[..., Any]:
-    """`tf.custom_gradient`; only the value in exports and within `backend.only_values`, which need no gradient."""
+    """`tf.custom_gradient`; only the value in exports and in `backend.only_values`, which need no gradient."""
     differentiable = tf.custom_gradient(function)
 
     @functools.wraps(function)
@@ -32,7 +32,7 @@ def with_gradient(function: Callable[..., tuple[Any, Callable]]) -> Callable[...
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, eps: float) -> tf.Tensor:  # [N, D], [D], [D] -> [N, D]
-    """Layer normalisation of each token (Ba et al. 2016); gamma and beta are float32."""
+    """Layer normalization of each token (Ba et al. 2016); gamma and beta are float32."""
 
     @with_gradient
     def normalized(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tuple[tf.Tensor, Callable]:
@@ -46,7 +46,7 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, eps: float) -> t
 
 
 def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, eps: float) -> tf.Tensor:  # [N, D], [D], [D] -> [N, D]
-    """The forward pass of `layer_norm`, as suits the device.
+    """The forward pass of `layer_norm`, chosen for the device.
 
     With a dynamic number of tokens on a CPU with oneDNN it is a batch normalization over tokens; with static shapes
     constant folding would hide the pattern that oneDNN looks for.
@@ -71,8 +71,8 @@ def _normalize_as_batch(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, eps: fl
     """`normalize` for CPUs with oneDNN.
 
     TensorFlow fuses exactly this pattern into one oneDNN operation, several times as fast as any other formulation;
-    also in graphs that run on a GPU, for which that operation does not exist. Without oneDNN it takes five times as
-    long as the plain formulation.
+    also in graphs that run on a GPU, which lacks that operation. Without oneDNN it takes five times as long as the
+    plain formulation.
     """
     tokens, width, empty = tf.shape(x)[0], x.shape[-1], tf.constant([], tf.float32)
     unit = tf.raw_ops.FusedBatchNormV3(
@@ -89,14 +89,14 @@ def _normalize_as_batch(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, eps: fl
 
 
 def _normalize_where_it_runs(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, eps: float) -> tf.Tensor:
-    """`normalize` in a graph that takes along both implementations, of which TensorFlow chooses when it runs it.
+    """`normalize` in a graph with both implementations, one of which TensorFlow selects at run time.
 
-    The graph calls the implementation for any device. Where the call lies on a CPU, Grappler's implementation selector
-    replaces it with the other one, which has the same `api_implements` attribute.
+    The graph calls the implementation for any device. If the call is placed on a CPU, Grappler's implementation
+    selector replaces it with the other one, which has the same `api_implements` attribute.
     """
     by_moments, as_batch = _implementations(x.dtype, x.shape[-1], eps)
     as_batch.get_concrete_function().add_to_graph(tf.compat.v1.get_default_graph())
-    return tf.reshape(by_moments(x, gamma, beta), tf.shape(x))  # then TensorFlow knows that x and this can be added
+    return tf.reshape(by_moments(x, gamma, beta), tf.shape(x))  # tells TensorFlow that x and this can be added
 
 
 @functools.cache
@@ -107,7 +107,7 @@ def _implementations(
     specs = [tf.TensorSpec([None, width], dtype), tf.TensorSpec([width]), tf.TensorSpec([width])]
 
     def implementation(normalize: Callable, device: str) -> tf.types.experimental.PolymorphicFunction:
-        # Functions of one name are interchangeable for TensorFlow, so it says all that they do not take as arguments.
+        # TensorFlow treats functions of one name as interchangeable, so it includes all values that are not arguments.
         attributes = {"api_implements": f"layer_norm_{dtype.name}_{width}_{eps}", "api_preferred_device": device}
 
         @tf.function(input_signature=specs, autograph=False, experimental_attributes=attributes)
@@ -135,9 +135,9 @@ def _layer_norm_slopes(
 
 @with_gradient
 def bias_add(x: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Callable]:  # [N, D], [D] -> [N, D]
-    """Adds a bias; its gradient is a product with ones on CPUs, faster there than the gradient of tf.nn.bias_add.
+    """Adds a bias; on CPUs its gradient is a product with ones, which is faster than the gradient of tf.nn.bias_add.
 
-    On accelerators it is a sum: XLA would join the products of all layers to one, and keep all that they multiply.
+    On accelerators it is a sum: XLA would merge the products of all layers into one and keep all their operands.
     """
 
     def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -151,7 +151,7 @@ def bias_add(x: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Callable]:  # [N
 
 @with_gradient
 def softmax(x: tf.Tensor) -> tuple[tf.Tensor, Callable]:  # [..., T] -> [..., T]
-    """Softmax whose gradient needs the result alone, in the type of `x`: XLA would keep it in float32."""
+    """Softmax whose gradient needs only the result, in the type of `x`: XLA would keep it in float32."""
     y = tf.cast(tf.nn.softmax(tf.cast(x, tf.float32)), x.dtype)
 
     def backward(upstream: tf.Tensor) -> tf.Tensor:
@@ -163,10 +163,10 @@ def softmax(x: tf.Tensor) -> tuple[tf.Tensor, Callable]:  # [..., T] -> [..., T]
 
 
 def gather_within_rows(x: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:  # [N, D], int32 [B, P] -> [B * P, D]
-    """Gathers from `x`, B rows of N / B tokens each, where the P indices of a row lie in that row.
+    """Gathers from `x`, B rows of N / B tokens each; the P indices of a row refer to that row.
 
-    Its gradient is a matrix product. That of tf.gather is a scatter, after which XLA lays out what a GPU computes by
-    columns, far beyond the scatter itself.
+    Its gradient is a matrix product. The gradient of tf.gather is a scatter, which makes XLA choose column-major
+    layouts on a GPU for much more than the scatter itself.
     """
 
     @with_gradient
@@ -185,9 +185,9 @@ def gather_within_rows(x: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:  # [N, D]
 def dropout(
     x: tf.Tensor, lanes: tf.Tensor, rate: float, residual: tf.Tensor | None = None, *, width: int
 ) -> tf.Tensor:  # [...], uint16 [...] -> [...]
-    """Dropout with given random bits: 0 where a lane is below the rate, else x / (1 - rate); then adds `residual`.
+    """Dropout with given random bits: 0 for lanes below the rate, else x / (1 - rate); then adds `residual`.
 
-    width: decides whether it is compiled, as the length of a row does in `xla_rowwise`.
+    width: decides whether it is compiled, like the row length in `xla_rowwise`.
     """
     weights = [tf.constant(round(rate * LANE), tf.uint16), tf.constant(1 / (1 - rate))]
 
@@ -211,7 +211,7 @@ def _dropped(tensors: Sequence[tf.Tensor], weights: Sequence[tf.Tensor]) -> tupl
 
 
 def _with_slope(value: Callable, slope: Callable) -> Callable[[tf.Tensor], tf.Tensor]:
-    """The elementwise function `value` of [N, D], with `slope` as its derivative."""
+    """The elementwise function `value` on [N, D], with derivative `slope`."""
 
     def values(tensors: Sequence[tf.Tensor], weights: Sequence[tf.Tensor]) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         (x,) = tensors
@@ -232,7 +232,7 @@ def _with_slope(value: Callable, slope: Callable) -> Callable[[tf.Tensor], tf.Te
 
 
 def _below(x: tf.Tensor) -> tf.Tensor:
-    """The probability that a standard normal number is below x; by erf: TensorFlow's erfc is slow."""
+    """The standard normal cumulative distribution; computed by erf: TensorFlow's erfc is slow."""
     return 0.5 + 0.5 * tf.math.erf(x * math.sqrt(0.5))
 
 
@@ -250,7 +250,7 @@ def _tanh_slope(x: tf.Tensor) -> tf.Tensor:
     return 0.5 * (1 + tangent) + 0.5 * x * (1 - tf.square(tangent)) * inner
 
 
-# gelu_tanh: the approximation of the original code.
+# gelu_tanh: the approximation in google-research/bert.
 GELUS = {
     "gelu_erf": _with_slope(lambda x: x * _below(x), _erf_slope),
     "gelu_tanh": _with_slope(lambda x: 0.5 * x * (1 + _bent(x)), _tanh_slope),

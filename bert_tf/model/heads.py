@@ -1,4 +1,4 @@
-"""Models: an encoder plus the head of a task.
+"""Models: an encoder plus a task head.
 
 B rows, T positions in a row, D hidden size, V vocabulary, P masked positions, C choices, W windows of a long text.
 With dynamic packing T of the outputs is the length of the longest text.
@@ -32,15 +32,15 @@ from bert_tf.runtime import kept_files
 
 Inputs = Mapping[str, tf.Tensor]
 
-HEAD_DROPOUT = 0.1  # rate before the head of a task; the original's, whatever the encoder's configuration says
-IMPOSSIBLE = -1e9  # the score of what cannot be chosen; finite, as differences of infinities are not numbers
-WINDOWS_AT_ONCE = 32  # of texts in windows, if no gradient is needed
+HEAD_DROPOUT = 0.1  # before a task head, as in google-research/bert, whatever the encoder's configuration
+IMPOSSIBLE = -1e9  # score of impossible choices; finite, because differences of infinities are NaN
+WINDOWS_AT_ONCE = 32  # for texts in windows, if no gradient is needed
 
 
 class MaskedLmHead(ConfiguredLayer):
     """Predicts the masked tokens (google-research/bert `run_pretraining.py: get_masked_lm_output`)."""
 
-    transform: Dense | None = None  # None where the encoder transforms already
+    transform: Dense | None = None  # None if the encoder transforms already
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
@@ -53,7 +53,7 @@ class MaskedLmHead(ConfiguredLayer):
         self.built = True
 
     def call(self, tokens: tf.Tensor, token_table: tf.Tensor) -> tf.Tensor:
-        """Logits float32 [B, P, V] of tokens [B, P, D], with the word embeddings [V, E] as output matrix."""
+        """Returns logits float32 [B, P, V] for tokens [B, P, D]; the word embeddings [V, E] are the output matrix."""
         x = tf.reshape(tokens, [-1, self.config.hidden_size])
         x = self.norm(self.transform(x)) if self.transform else x  # [B * P, E]
         logits = tf.matmul(x, token_table, transpose_b=True)  # [B * P, V]
@@ -62,7 +62,7 @@ class MaskedLmHead(ConfiguredLayer):
 
 
 class LogitsHead(ConfiguredLayer):
-    """One dense layer on a vector, computed in float32: in bfloat16 different answers would have the same score."""
+    """One dense layer on a vector, computed in float32: in bfloat16 different answers could have equal scores."""
 
     def __init__(self, config: BertConfig | dict, size: int, size_in: int | None = None, **options: Any):
         super().__init__(config, **options)
@@ -81,28 +81,28 @@ class BertModel(FittedModel):
     """An encoder; subclasses add a head and define `outputs`, a dictionary of tensors.
 
     For `compile`, `fit`, `evaluate` and `predict` see `model.fitting`. `get_config` is plain data, so
-    `.keras` files need no code except `import bert_tf`. docs/keras.md shows subclasses, adapters and own loops.
+    `.keras` files need no code except `import bert_tf`. docs/keras.md shows subclasses, adapters and custom loops.
 
     Args:
         config: a BertConfig, or a dictionary.
-        kind: a name of `bert_tf.heads` that determines loss and metrics; "": the default of the class.
+        kind: a name of `bert_tf.heads` that determines loss and metrics; "": the class's default.
         lora: fields of a LoraConfig, to attach adapters.
         options: arguments of keras.Model: name, dtype.
 
     Example:
-        encoder = bert_tf.load("my-bert").model.encoder  # of a BertModel, or of any other model
+        encoder = bert_tf.load("my-bert").model.encoder  # from a BertModel or any other model
         encoder.trainable = False
         ids = keras.Input([32], dtype="int32")
         vectors = encoder({"input_ids": ids})["pooled"]
         model = keras.Model(ids, keras.layers.Dense(2)(vectors))
 
-    unread: canonical names of weights that the outputs do not depend on, which other formats therefore may lack.
-    write_description: writes the files that Keras files of the model contain too, such as its vocabulary.
+    unread: canonical names of weights that do not affect the outputs, so other formats may lack them.
+    write_description: writes additional files of the model's Keras files, such as its vocabulary.
     """
 
     unread: tuple[str, ...] = ()
     write_description: Callable[[str], None] | None = None
-    lora: LoraConfig | None = None  # of adapters, see `lora.attach`
+    lora: LoraConfig | None = None  # configuration of adapters, see `lora.attach`
 
     def __init__(self, config: BertConfig | dict, kind: str = "", lora: dict[str, Any] | None = None, **options: Any):
         super().__init__(**options)
@@ -121,38 +121,38 @@ class BertModel(FittedModel):
         probe: Probe | None = None,
         training: bool | None = None,
     ) -> dict[str, Any]:
-        """Computes what `outputs` of the class says.
+        """Computes the class's `outputs`.
 
         Args:
-            inputs: `token_ids` [B, T], and what else there is; see `inputs.complete` for the rest and other names.
-            seed: int32 [2], the seed of dropout; None: no dropout, unless `training`.
+            inputs: `token_ids` [B, T] and optional inputs; see `inputs.complete` for these and for other names.
+            seed: int32 [2], the dropout seed; None: no dropout, unless `training`.
             packing: how to pack texts into rows; None: one text per row.
-            probe: is filled by this pass, see `model.activation_probe`.
-            training: without a seed, draw one from the state that is saved with the model. Keras sets it in `fit`.
+            probe: filled by this pass, see `model.activation_probe`.
+            training: without a seed, draw one from the state saved with the model. Keras sets it in `fit`.
         """
         return self.outputs(self.complete(inputs), Pass(self.encoder.seed_of(seed, training), packing, probe))
 
     def complete(self, inputs: Any) -> Inputs:
-        """Adds the inputs that the caller may leave out; see `inputs.complete_for`."""
+        """Adds optional inputs the caller has omitted; see `inputs.complete_for`."""
         return complete_for(self.config, inputs)
 
     def outputs(self, inputs: Inputs, how: Pass) -> dict[str, Any]:
-        """Returns "tokens" [B, T, D] and "pooled" [B, D] of the encoder."""
+        """Returns the encoder's "tokens" [B, T, D] and "pooled" [B, D]."""
         return self.encoder(inputs, **how._asdict())
 
     def save_assets(self, folder: str) -> None:
-        """Keras calls it to write further files of a Keras file."""
+        """Called by Keras to write additional files of a Keras file."""
         if self.write_description is not None:
             self.write_description(folder)
 
     def load_assets(self, folder: str | None) -> None:
-        """Keras calls it to read them; None in files of earlier versions, which have none."""
+        """Called by Keras to read them; None for files of earlier versions, which have none."""
         content = kept_files.read(folder) if folder else {}
         if content:
             self.write_description = functools.partial(kept_files.write, content=content)
 
     def count_params(self) -> int:
-        """The number of weights; the state of dropout is none."""
+        """The number of weights, without the dropout state."""
         return sum(math.prod(variable.shape) for variable in weights.variables_by_name(self).values())
 
     def get_config(self) -> dict[str, Any]:
@@ -166,12 +166,12 @@ class BertModel(FittedModel):
 class Pretrainer(BertModel):
     """BERT with its two pre-training heads: masked LM (tied to the word embeddings) and next sentence prediction.
 
-    Encoders that are not pre-trained on pairs (`sentence_pairs` of their traits) have the first only.
+    Encoders not pre-trained on pairs (`sentence_pairs` of their traits) have only the first.
 
     Example:
         model = bert_tf.Pretrainer(config)
         model.compile()
-        model.fit({"input_ids": masked_ids}, original_ids)  # [batch, positions], -100 where nothing is predicted
+        model.fit({"input_ids": masked_ids}, original_ids)  # [batch, positions], -100 for no prediction
     """
 
     kind, answers = "masked_lm", {"masked_lm_logits": "labels", "next_sentence_logits": "next_sentence_label"}
@@ -201,7 +201,7 @@ class Pretrainer(BertModel):
 class PooledModel(BertModel):
     """BERT with one dense layer on its pooled vector (google-research/bert `run_classifier.py: create_model`).
 
-    window_pooling: "mean" or "max", how the pooled vectors of a text's windows become the vector of the text.
+    window_pooling: "mean" or "max", how to combine the windows of a text.
     """
 
     def __init__(self, config: BertConfig | dict, size: int, window_pooling: str = "mean", **options: Any):
@@ -212,13 +212,13 @@ class PooledModel(BertModel):
         self.built = True
 
     def logits(self, inputs: Inputs, how: Pass) -> tf.Tensor:
-        """Float32 [B, size], for texts or for texts in windows; inputs: see `vectors`."""
+        """Float32 [B, size], for texts or texts split into windows; inputs: see `vectors`."""
         return self.classifier(self.dropout(self.vectors(inputs, how), seed=how.seed))
 
     def vectors(self, inputs: Inputs, how: Pass) -> tf.Tensor:
         """Input of the dense layer, [B, D].
 
-        inputs: of texts in windows `token_ids`, `segment_ids` [B, W, T], `lengths` [B, W], `window_counts` [B].
+        inputs: texts in windows have `token_ids`, `segment_ids` [B, W, T], `lengths` [B, W], `window_counts` [B].
         """
         rows = as_rows(inputs) if "window_counts" in inputs else inputs
         if "window_counts" in inputs and how.packing and how.seed is None and TABLES[0] not in inputs:
@@ -235,7 +235,7 @@ class PooledModel(BertModel):
         return self.encoder(rows, positions=no_tokens, **how._asdict())["pooled"]
 
     def _pooled_in_blocks(self, rows: Inputs, how: Pass) -> tf.Tensor:
-        """`_pooled` of those rows that have tokens, some at a time, so that memory does not depend on their number."""
+        """`_pooled` for the rows that have tokens, in blocks, so that memory does not depend on their number."""
         lengths = rows["lengths"]
         used = tf.where(lengths > 0)  # [N, 1]
 
@@ -254,12 +254,12 @@ class PooledModel(BertModel):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Classifier(PooledModel):
-    """Classifies texts, or pairs of them, into `size` classes, or with `size` labels that do not exclude each other.
+    """Classifies texts, or pairs of them, into `size` classes, or with `size` independent labels.
 
     Example:
         model = bert_tf.Classifier(config, 5, kind="multi_label")  # or kind="classes", the default
         model.compile()
-        model.fit({"input_ids": ids}, labels)  # labels: [batch, 5] of 0 and 1; for classes their numbers, [batch]
+        model.fit({"input_ids": ids}, labels)  # labels: 0 or 1, [batch, 5]; for classes their indices, [batch]
         model.predict({"input_ids": ids}).logits.shape  # (batch, 5)
     """
 
@@ -300,7 +300,7 @@ class MultipleChoice(PooledModel):
     Example:
         model = bert_tf.MultipleChoice(config)
         model.compile()
-        model.fit({"input_ids": ids}, numbers)  # [batch, choices, positions], and the right choice of each
+        model.fit({"input_ids": ids}, numbers)  # [batch, choices, positions], and the index of the right choice
     """
 
     kind, answers = "choice", {"logits": "labels"}
@@ -342,11 +342,11 @@ class SpanFinder(BertModel):
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
     def judged(self, name: str, values: tf.Tensor, x: Any) -> tf.Tensor:
-        """The logits without those of padding."""
+        """The logits with padding masked out."""
         return without_padding(values, self.complete(x)["lengths"])
 
     def own_loss(self, labels: Tensors, outputs: Tensors, weights: Tensors) -> tf.Tensor:
-        """The mean of start and end."""
+        """The mean of the start and end losses."""
         return super().own_loss(labels, outputs, weights) / len(self.answers)
 
 
@@ -354,7 +354,7 @@ class SpanFinder(BertModel):
 class TokenClassifier(BertModel):
     """Labels every token with one of `size` labels (Devlin et al. 2018, section 5.3): one dense layer.
 
-    crf: whether the labels of a sentence are a chain; see `model.crf`.
+    crf: whether to model the labels of a sentence as a chain; see `model.crf`.
 
     Example:
         model = bert_tf.TokenClassifier(config, 9)
@@ -374,7 +374,7 @@ class TokenClassifier(BertModel):
         self.built = True
 
     def outputs(self, inputs: Inputs, how: Pass) -> dict[str, tf.Tensor]:
-        """Returns float32 "logits" [B, T, size], and of a CRF "potentials" [B, size + 2, size]."""
+        """Returns float32 "logits" [B, T, size], and with a CRF "potentials" [B, size + 2, size]."""
         tokens = self.encoder(inputs, **how._asdict())["tokens"]  # [B, T, D]
         tokens = self.encoder.for_token_heads(tokens)
         x = self.dropout(tf.reshape(tokens, [-1, self.config.hidden_size]), seed=how.seed)
@@ -383,7 +383,7 @@ class TokenClassifier(BertModel):
         return {"logits": logits} | ({"potentials": self.crf(logits)} if self.crf else {})
 
     def own_loss(self, labels: Tensors, outputs: Tensors, weights: Tensors) -> tf.Tensor:
-        """Of a CRF the negative log likelihood of the rows, per word."""
+        """With a CRF, the negative log-likelihood of the rows, per word."""
         if self.crf is None:
             return super().own_loss(labels, outputs, weights)
         losses, counts = row_losses(
@@ -396,23 +396,23 @@ class TokenClassifier(BertModel):
 
 
 def without_padding(logits: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Scores of positions [B, T] of texts of these lengths [B], IMPOSSIBLE after their end."""
+    """Position scores [B, T], set to IMPOSSIBLE after the end of each text; lengths [B]."""
     return tf.where(tf.range(tf.shape(logits)[1])[None, :] < lengths[:, None], logits, IMPOSSIBLE)
 
 
 def as_rows(inputs: Inputs) -> dict[str, tf.Tensor]:
-    """Inputs of the encoder [B, W, ...] (windows or choices) -> [B * W, ...]."""
+    """Encoder inputs [B, W, ...] (windows or choices) -> [B * W, ...]."""
     flat = {
         name: tf.reshape(inputs[name], [-1, size_of(inputs[name], -1)]) for name in POSITION_INPUTS if name in inputs
     }
-    tables = {name: inputs[name] for name in TABLES if name in inputs}  # of texts, whatever they belong to
+    tables = {name: inputs[name] for name in TABLES if name in inputs}  # per text, whatever it belongs to
     return {**flat, "lengths": tf.reshape(inputs["lengths"], [-1]), **tables}
 
 
 def _pool_windows(
     pooled: tf.Tensor, lengths: tf.Tensor, counts: tf.Tensor, pooling: str
 ) -> tf.Tensor:  # [B * W, D], [B, W], [B] -> [B, D]
-    """Mean or maximum of the vectors of each text's windows, without windows of length 0."""
+    """Mean or maximum over the windows of each text, without windows of length 0."""
     pooled = tf.reshape(pooled, [-1, size_of(lengths, -1), pooled.shape[-1]])  # [B, W, D]
     is_used = (lengths > 0)[:, :, None]
     if pooling == "max":

@@ -1,4 +1,4 @@
-"""The inputs of a model: completed from what a caller has, with the names of other libraries taken too.
+"""The inputs of a model: completed from those a caller has, also under the names of other libraries.
 
 B rows, T positions in a row.
 """
@@ -12,14 +12,14 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.batch_layout import size_of
 
-IDS_OF_HUB, MASK_OF_HUB, TYPES_OF_HUB = "input_word_ids", "input_mask", "input_type_ids"  # the names of TensorFlow Hub
-ALIASES = {  # the names of Hugging Face and of TensorFlow Hub
+IDS_OF_HUB, MASK_OF_HUB, TYPES_OF_HUB = "input_word_ids", "input_mask", "input_type_ids"  # names in TensorFlow Hub
+ALIASES = {  # names in Hugging Face and TensorFlow Hub
     **{"input_ids": "token_ids", "token_type_ids": "segment_ids"},
     **{IDS_OF_HUB: "token_ids", TYPES_OF_HUB: "segment_ids"},
 }
-# Of Hugging Face, of KerasHub and of TensorFlow Hub: 1 for tokens, 0 for padding.
+# Names in Hugging Face, KerasHub and TensorFlow Hub: 1 for tokens, 0 for padding.
 MASKS = ("attention_mask", "padding_mask", MASK_OF_HUB)
-# Inputs of transformers that change what its models compute.
+# Inputs of transformers that change the result of its models.
 NOT_SUPPORTED = ("inputs_embeds", "position_ids", "head_mask", "encoder_hidden_states", "past_key_values")
 IDS = ("token_ids", "segment_ids", "lengths", "text_numbers", "text_mask", "positions", "masked_lm_positions")
 
@@ -27,9 +27,9 @@ IDS = ("token_ids", "segment_ids", "lengths", "text_numbers", "text_mask", "posi
 def complete_for(config: BertConfig, inputs: Any) -> dict[str, tf.Tensor]:
     """The inputs of an encoder, see `complete`.
 
-    Raises ValueError for rows without tokens, and outside of graphs for ids that the encoder does not have and for
-    masks of other numbers than 0 and 1. In a graph a token id out of range is an error on CPUs and gives zeros on GPUs,
-    a segment out of range gives no embedding of a segment, and a mask other than 0 is 1.
+    Raises ValueError for rows without tokens and, outside of graphs, for ids out of range and for masks with values
+    other than 0 and 1. In a graph, a token id out of range is an error on CPUs and yields zeros on GPUs, a segment out
+    of range adds no embedding, and a nonzero mask counts as 1.
     """
     traits = config.encoder_traits
     if tf.executing_eagerly():
@@ -59,18 +59,17 @@ def complete(inputs: Any, padding_id: int = 0, *, numbers_tokens: bool = False) 
     """Returns the inputs with `token_ids`, `segment_ids` and `lengths` (or `text_numbers`), each int32.
 
     Args:
-        inputs: token ids [..., T], or a mapping with `token_ids`. Optional are `segment_ids` [..., T], 0 where they are
-            missing, and `lengths` [...]: where they are missing, up to the last token of `attention_mask` or another
-            of MASKS [..., T], else up to the last one that is not [PAD]. A mask, which may have zeros anywhere,
-            becomes `text_mask` [..., T]. The names in ALIASES are taken for `token_ids` and `segment_ids`. Other
-            entries are kept.
+        inputs: token ids [..., T], or a mapping with `token_ids`. Optional are `segment_ids` [..., T], by default 0,
+            and `lengths` [...], by default up to the last token of `attention_mask` or another of MASKS [..., T], else
+            up to the last one that is not [PAD]. A mask, which may have zeros anywhere, becomes `text_mask` [..., T].
+            Names in ALIASES are accepted for `token_ids` and `segment_ids`. Other entries are kept.
         padding_id: the id of the padding token, 0 in every published vocabulary of BERT.
-        numbers_tokens: whether positions number the tokens that are not [PAD], as in RoBERTa, and not all: where no
-            `lengths` say that each text begins its row, they are added as `positions`.
+        numbers_tokens: whether positions number only tokens other than [PAD], as in RoBERTa: without `lengths`, which
+            imply that each text starts its row, they are added as `positions`.
 
     Raises:
-        ValueError: there are no token ids, the shape of segments or of the mask is not theirs, or there is an input of
-            transformers that is not supported.
+        ValueError: there are no token ids, the shape of segments or mask differs from theirs, or an input of
+            transformers is not supported.
     """
     if not isinstance(inputs, Mapping):
         inputs = {"token_ids": inputs}
@@ -99,11 +98,11 @@ def complete(inputs: Any, padding_id: int = 0, *, numbers_tokens: bool = False) 
         inputs["lengths"] = _lengths(token_ids != padding_id if mask is None else inputs["text_mask"] > 0)
     if numbers_tokens and "positions" not in inputs and (mask is not None or not says_texts):
         is_token = tf.cast(token_ids != padding_id, tf.int32)
-        inputs["positions"] = tf.cumsum(is_token, -1) * is_token - 1  # -1: the row of padding, before those of tokens
+        inputs["positions"] = tf.cumsum(is_token, -1) * is_token - 1  # -1: the padding row, before the token rows
     return inputs
 
 
 def _lengths(is_token: tf.Tensor) -> tf.Tensor:  # bool [..., T] -> [...]
-    """The number of places up to the last token."""
+    """The number of positions up to the last token."""
     places = tf.range(1, size_of(is_token, -1) + 1)
     return tf.reduce_max(tf.where(is_token, places, 0), -1)

@@ -1,6 +1,6 @@
-"""Students that begin with some layers of a larger model.
+"""Students initialized from some layers of a larger model.
 
-Layers are counted from 1, as people do.
+Layers are counted from 1.
 """
 
 import re
@@ -14,9 +14,9 @@ LAYER = re.compile(r"(.*\blayers/)(\d+)(/.*)")
 
 
 def layer_map(text: str, student: int, teacher: int) -> list[int]:
-    """The layer of a model of `teacher` layers for each of `student` layers.
+    """Maps each of `student` layers to a layer of a model with `teacher` layers.
 
-    text: such as "2,4,6"; "" for every n-th, the last among them. Raises UserError for a text of other numbers.
+    text: such as "2,4,6"; "" for every n-th, including the last. Raises UserError for invalid numbers.
     """
     if not text:
         return [round(number * teacher / student) for number in range(1, student + 1)]
@@ -33,7 +33,7 @@ def layer_map(text: str, student: int, teacher: int) -> list[int]:
 
 
 def select(weights: Mapping[str, np.ndarray], layers: Sequence[int]) -> dict[str, np.ndarray]:
-    """The weights of a model that consists of these layers, and of all that is not a layer."""
+    """The weights of a model with these layers, and all weights outside of layers."""
     places: dict[int, list[int]] = {}
     for new, old in enumerate(layers):
         places.setdefault(old - 1, []).append(new)

@@ -1,7 +1,7 @@
 """The layers of BERT.
 
 B rows, T positions in a row, N = B * T, D hidden size, H heads, K size of one head, V vocabulary.
-Activations are two-dimensional [N, D]: a matrix product, its bias and its activation are then one kernel on a CPU.
+Activations are two-dimensional [N, D], so that a matrix product, its bias and its activation are one kernel on a CPU.
 """
 
 import math
@@ -19,10 +19,10 @@ from bert_tf.runtime import plugins
 
 
 def config_of(config: BertConfig | dict[str, Any]) -> BertConfig:
-    """The configuration itself, or that of a Keras file, a dictionary.
+    """Returns the configuration, or converts it from the dictionary in a Keras file.
 
-    Raises UserError for an encoder from outside of this package that the program has not imported, as Keras does for
-    other classes.
+    Raises UserError for an encoder from another package that the program has not imported, as Keras does for other
+    classes.
     """
     if isinstance(config, BertConfig):
         return config
@@ -37,7 +37,7 @@ def config_of(config: BertConfig | dict[str, Any]) -> BertConfig:
 
 
 class ConfiguredLayer(keras.layers.Layer):
-    """A layer that carries the whole BertConfig and creates its variables and children in its constructor."""
+    """A layer that keeps the whole BertConfig and creates its variables and children in its constructor."""
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(**options)
@@ -46,12 +46,12 @@ class ConfiguredLayer(keras.layers.Layer):
     def new_dense(
         self, size_in: int, size_out: int, activation: str | None = None, *, has_bias: bool = True
     ) -> "Dense":
-        """A Dense child of this layer's configuration and precision."""
+        """A Dense child with this layer's configuration and precision."""
         options = {"activation": activation, "has_bias": has_bias, "dtype": self.dtype_policy}
         return Dense(self.config, size_in, size_out, **options)
 
     def new_norm(self, width: int | None = None) -> "LayerNorm":
-        """A LayerNorm child. width: of its input; None: the hidden size."""
+        """A LayerNorm child. width: input width; None: the hidden size."""
         return LayerNorm(self.config, width, dtype=self.dtype_policy)
 
     def new_dropout(self, rate: float, stream: str) -> "Dropout":
@@ -59,11 +59,11 @@ class ConfiguredLayer(keras.layers.Layer):
         return Dropout(rate, stream, self.config.hidden_size, dtype=self.dtype_policy)
 
     def new_table(self, name: str, rows: int) -> keras.Variable:
-        """An embedding table, initialised like every kernel from a normal distribution truncated at two deviations."""
+        """An embedding table, initialized like every kernel from a normal distribution truncated at two deviations."""
         return self.add_weight(name=name, shape=(rows, self.config.embedding_width), initializer=self.initializer())
 
     def initializer(self) -> keras.initializers.Initializer:
-        """The original's: a normal distribution truncated at two standard deviations."""
+        """As in google-research/bert: a normal distribution truncated at two standard deviations."""
         return keras.initializers.TruncatedNormal(stddev=self.config.initializer_range)
 
     def get_config(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Dense(ConfiguredLayer):
 
     def call(self, x: tf.Tensor, needs_gradient: bool = False) -> tf.Tensor:
         """Maps [N, size_in] to [N, size_out]."""
-        # Not called `training`: Keras would pass that on to all layers that are called later.
+        # Not named `training`: Keras would pass that on to all layers called later.
         y = dense(x, self.kernel.value, None if self.bias is None else self.bias.value, needs_gradient)
         y = y if self.lora is None else y + self.lora(x)
         return activate(y, self.activation, needs_gradient)
@@ -112,7 +112,7 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None, training: boo
 
 
 def activate(x: tf.Tensor, kind: str | None, training: bool = False) -> tf.Tensor:
-    """Applies the activation of that name; None leaves `x` as it is. training: a gradient will be computed."""
+    """Applies the named activation; None returns `x`. training: whether a gradient will be computed."""
     if kind is None:
         return x
     if kind == "tanh":
@@ -123,11 +123,11 @@ def activate(x: tf.Tensor, kind: str | None, training: bool = False) -> tf.Tenso
         return tf.nn.silu(x)
     if training:
         return fused_ops.GELUS[kind](x)
-    return tf.nn.gelu(x, approximate=kind == "gelu_tanh")  # which oneDNN fuses into the product before it
+    return tf.nn.gelu(x, approximate=kind == "gelu_tanh")  # oneDNN fuses it into the preceding product
 
 
 class LayerNorm(ConfiguredLayer):
-    """Layer normalisation of each token (Ba et al. 2016), in float32 whatever the precision of the rest."""
+    """Layer normalization of each token (Ba et al. 2016), in float32 whatever the precision of the rest."""
 
     beta: keras.Variable | None = None
 
@@ -140,16 +140,16 @@ class LayerNorm(ConfiguredLayer):
         self.built = True
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        """Normalises each row of [N, D]."""
+        """Normalizes each row of [N, D]."""
         beta = tf.zeros_like(self.gamma.value) if self.beta is None else self.beta.value
         return fused_ops.layer_norm(x, self.gamma.value, beta, self.config.layer_norm_eps)
 
 
 class Dropout(keras.layers.Layer):
-    """Stateless dropout: its mask is a function of the pass's seed and of its stream; there is nothing to save.
+    """Stateless dropout: its mask depends only on the pass's seed and its stream; there is no state to save.
 
-    stream: a name, such as "layers/0/attention", which no other dropout of the model has.
-    width: hidden size of the model, which decides whether compiling pays; 0: it does not.
+    stream: a name, such as "layers/0/attention", unique among the dropouts of the model.
+    width: hidden size of the model, which decides whether compiling is worth it; 0: it is not.
     """
 
     def __init__(self, rate: float, stream: str, width: int = 0, **options: Any):
@@ -161,7 +161,7 @@ class Dropout(keras.layers.Layer):
     def call(
         self, x: tf.Tensor, *, seed: tf.Tensor | None = None, residual: tf.Tensor | None = None
     ) -> tf.Tensor:  # [...] -> [...]
-        """Drops numbers of `x`, then adds `residual`, of the same shape. seed: int32 [2]; None: nothing is dropped."""
+        """Drops values of `x`, then adds `residual`, of the same shape. seed: int32 [2]; None: nothing is dropped."""
         if seed is None or not self.rate:
             return x if residual is None else residual + x
         lanes = random_bits.lanes(x, random_bits.of_stream(seed, self.stream_id))
@@ -173,7 +173,7 @@ class Dropout(keras.layers.Layer):
 
 
 class SelfAttention(ConfiguredLayer):
-    """Multi-head scaled dot-product self-attention (Vaswani et al. 2017). stream: of its dropout."""
+    """Multi-head scaled dot-product self-attention (Vaswani et al. 2017). stream: its dropout stream."""
 
     def __init__(self, config: BertConfig | dict, stream: str, **options: Any):
         super().__init__(config, **options)
@@ -188,7 +188,7 @@ class SelfAttention(ConfiguredLayer):
     def call(
         self, x: tf.Tensor, *, layout: BatchLayout, indices: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """[N, D] -> [N, D] and probabilities [B, H, T, T]; with `indices` only these tokens, [R, D]."""
+        """[N, D] -> [N, D] and probabilities [B, H, T, T]; with `indices` only for these tokens, [R, D]."""
         query, key, value = self.queries(x, layout)
         if layout.probe:
             layout.probe.attention.append((query, key, value))
@@ -197,7 +197,7 @@ class SelfAttention(ConfiguredLayer):
         return self.project_out(context, needs_gradient=layout.training), probabilities
 
     def queries(self, x: tf.Tensor, layout: BatchLayout) -> list[tf.Tensor]:
-        """Query, key and value [B, H, T, K] each, of [N, D]."""
+        """Query, key and value for [N, D], [B, H, T, K] each."""
         return layout.split_heads(self.query_key_value(x, needs_gradient=layout.training), 3)
 
     def attend(
@@ -217,7 +217,7 @@ class SelfAttention(ConfiguredLayer):
 
 
 class FeedForward(ConfiguredLayer):
-    """Two dense layers with an activation between them. No dropout in between, as in the original."""
+    """Two dense layers with an activation, but no dropout, between them, as in google-research/bert."""
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
@@ -248,7 +248,7 @@ class TransformerLayer(ConfiguredLayer):
         self.built = True
 
     def new_attention(self, stream: str) -> SelfAttention:
-        """Its attention. stream: of the dropout of probabilities."""
+        """Its attention. stream: the dropout stream of the probabilities."""
         return SelfAttention(self.config, stream, dtype=self.dtype_policy)
 
     def new_feed_forward(self) -> ConfiguredLayer:
@@ -258,7 +258,7 @@ class TransformerLayer(ConfiguredLayer):
     def call(
         self, x: tf.Tensor, *, layout: BatchLayout, indices: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """[N, D] -> [N, D] and probabilities [B, H, T, T]; with `indices` only these tokens, [R, D]."""
+        """[N, D] -> [N, D] and probabilities [B, H, T, T]; with `indices` only for these tokens, [R, D]."""
         context, probabilities = self.attention(x, layout=layout, indices=indices)
         residual = gather_tokens(x, indices)
         x = self.attention_norm(self.attention_dropout(context, seed=layout.seed, residual=residual))
@@ -274,7 +274,7 @@ class TransformerLayer(ConfiguredLayer):
 class PreNormLayer(TransformerLayer):
     """A TransformerLayer whose LayerNorms come before attention and feed-forward (pre-LN; Xiong et al. 2020).
 
-    The sum of the residuals is not normalised: the encoder needs a LayerNorm after its last layer.
+    The sum of the residuals is not normalized: the encoder needs a LayerNorm after its last layer.
     """
 
     def call(

@@ -1,6 +1,6 @@
-"""LoRA (Hu et al. 2021, arXiv:2106.09685): matrices of low rank that are trained in place of the kernels they add to.
+"""LoRA (Hu et al. 2021, arXiv:2106.09685): low-rank matrices, trained instead of the kernels they are added to.
 
-D_in, D_out sizes of a kernel, or of the columns of one of the matrices that lie in it, r rank, N tokens.
+D_in, D_out: sizes of a kernel, or of one matrix in a fused kernel; r rank; N tokens.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from bert_tf.errors import UserError, leave_out
 from bert_tf.model import weights
 from bert_tf.model.layers import Dense
 
-# {target: (the dense layer of a layer of the encoder, which of the matrices in its kernel, how many there are)}
+# {target: (dense layer within an encoder layer, index of the matrix in its kernel, number of matrices)}
 TARGETS = {
     "query": ("attention/query_key_value", 0, 3),
     "key": ("attention/query_key_value", 1, 3),
@@ -27,16 +27,16 @@ TARGETS = {
     "expand": ("feed_forward/expand", 0, 1),
     "contract": ("feed_forward/contract", 0, 1),
 }
-# The canonical names of the weights of an adapter.
+# The canonical names of an adapter's weights.
 NAME = re.compile(r"(?P<dense>encoder/layers/\d+/[^/]+/[^/]+)/lora/(?P<target>\w+)/(?P<matrix>[ab])")
 
 
 class LowRank(keras.layers.Layer):
-    """x a b: [N, D_in] -> [N, D_out]; b begins with zeros, so that nothing changes at first."""
+    """x a b: [N, D_in] -> [N, D_out]; b starts at zero, so that nothing changes at first."""
 
     def __init__(self, size_in: int, size_out: int, rank: int, **options: Any):
         super().__init__(**options)
-        limit = 1 / math.sqrt(size_in)  # as in Microsoft's code and PEFT; in the paper a normal distribution
+        limit = 1 / math.sqrt(size_in)  # as in Microsoft's code and in PEFT; a normal distribution in the paper
         uniform = keras.initializers.RandomUniform(-limit, limit)
         self.a = self.add_weight(name="a", shape=(size_in, rank), initializer=uniform)
         self.b = self.add_weight(name="b", shape=(rank, size_out), initializer="zeros")
@@ -48,7 +48,7 @@ class LowRank(keras.layers.Layer):
 
 
 class Lora(keras.layers.Layer):
-    """Addition to the output of a dense layer: alpha / r * x a b for each target in its kernel."""
+    """Adapter added to a dense layer's output: alpha / r * x a b for each target in its kernel."""
 
     def __init__(self, kernel_shape: tuple[int, int], config: LoraConfig, targets: tuple[str, ...], **options: Any):
         super().__init__(**options)
@@ -60,7 +60,7 @@ class Lora(keras.layers.Layer):
         self.built = True
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        """Maps [N, D_in] to [N, columns of the kernel]; 0 if no target is."""
+        """Maps [N, D_in] to [N, kernel columns]; 0 for matrices that are not a target."""
         parts = [tf.zeros([tf.shape(x)[0], self.size_out], x.dtype)] * self.count
         for target in self.targets:
             parts[TARGETS[target][1]] = self.scale * getattr(self, target)(x)
@@ -86,7 +86,7 @@ def attach(model: keras.Model, config: LoraConfig) -> None:
 
 
 def parse_targets(text: str) -> tuple[str, ...]:
-    """The names in the flag lora_targets; UserError for others."""
+    """The names in --lora_targets; UserError for unknown ones."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names or not set(names) <= set(TARGETS):
         raise UserError(f"lora_targets is {text!r}; expected some of {', '.join(TARGETS)}, separated by commas.")
@@ -94,7 +94,7 @@ def parse_targets(text: str) -> tuple[str, ...]:
 
 
 def merge(model: keras.Model) -> None:
-    """Adds the adapters of a model to its kernels and removes them: the same outputs, up to rounding."""
+    """Merges a model's adapters into its kernels and removes them: the same outputs, up to rounding."""
     for layer in weights.layers_by_name(model).values():
         adapter = layer.lora if isinstance(layer, Dense) else None
         if adapter is None:
@@ -103,12 +103,12 @@ def merge(model: keras.Model) -> None:
             part = getattr(adapter, target)
             delta = _placed(target, part.a.numpy() @ part.b.numpy() * adapter.scale)
             layer.kernel.assign(layer.kernel.numpy() + delta)
-            part.b.assign(tf.zeros_like(part.b))  # graphs that were traced before go on using it
+            part.b.assign(tf.zeros_like(part.b))  # graphs traced before still use it
         layer.lora = None
 
 
 def merged(arrays: Mapping[str, np.ndarray], config: LoraConfig) -> weights.Weights:
-    """{canonical name: array} with adapters -> the same without, with kernels that contain them."""
+    """Returns {canonical name: array} without adapters, which are merged into the kernels."""
     result = {name: array for name, array in arrays.items() if not NAME.fullmatch(name)}
     for name, array in arrays.items():
         match = NAME.fullmatch(name)
@@ -120,7 +120,7 @@ def merged(arrays: Mapping[str, np.ndarray], config: LoraConfig) -> weights.Weig
 
 
 def _placed(target: str, delta: np.ndarray) -> np.ndarray:
-    """The change [D_in, D_out] of a target as that of the kernel it lies in."""
+    """Expands a target's change [D_in, D_out] to its whole kernel, with zeros for other matrices."""
     _, number, count = TARGETS[target]
     parts = [np.zeros_like(delta)] * count
     parts[number] = delta

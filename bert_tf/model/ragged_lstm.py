@@ -1,8 +1,8 @@
 """LSTMs over texts of different lengths that spend no time on padding.
 
 B texts, T positions, N tokens in all texts, S steps, H units. A step processes one token of every text that is long
-enough, texts sorted from the longest to the shortest, so that the states of a step continue the first rows of the
-previous step's. The input's part of the gates is one matrix product over all tokens, before the first step.
+enough. Texts are sorted from longest to shortest, so the states of a step continue the first rows of the previous
+step's. The input's part of the gates is one matrix product over all tokens, before the first step.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ class Recurrence:
     """Runs any number of LSTMs over texts of the same lengths."""
 
     def __init__(self, lengths: tf.Tensor, positions: tf.Tensor | int) -> None:
-        """lengths: int32 [B]; positions: T, a Python number if shapes are static, as under XLA: then Keras computes."""
+        """lengths: int32 [B]; positions: T, an int if shapes are static, as under XLA: then Keras computes."""
         self.lengths, self.positions = lengths, positions
         self.steps = None if isinstance(positions, int) else _Steps.of(lengths, positions)
 
@@ -47,7 +47,7 @@ class Recurrence:
     def __call__(self, lstm: keras.layers.LSTM, x: tf.Tensor) -> tf.Tensor:
         """Runs a keras.layers.LSTM that returns sequences: [B, T, D] -> [B, T, H], undefined after a text's end.
 
-        With `go_backwards` it begins at the last token of each text, and outputs stand at their tokens.
+        With `go_backwards` it starts at the last token of each text, and outputs are at their tokens' positions.
         """
         if self.steps is None:
             outputs = lstm(x, mask=tf.sequence_mask(self.lengths, self.positions))
@@ -67,8 +67,8 @@ class Recurrence:
 class _Steps:
     """The tokens of each step.
 
-    forwards, backwards: int32 [N], flat indices b * T + t of the tokens in the order of steps, for either direction;
-    bounds [S + 1]: the range of tokens in each step; before [N]: the index in that order of the same text's token in
+    forwards, backwards: int32 [N], flat indices b * T + t of the tokens in step order, for either direction;
+    bounds [S + 1]: the range of tokens in each step; before [N]: the index, in step order, of the same text's token in
     the previous step, -1 in the first.
     """
 
@@ -79,7 +79,7 @@ class _Steps:
 
     @classmethod
     def of(cls, lengths: tf.Tensor, positions: tf.Tensor) -> "_Steps":
-        """Sorts the tokens of texts of `lengths` [B], padded to a number of positions, into steps."""
+        """Sorts the tokens of texts of `lengths` [B], padded to `positions`, into steps."""
         texts = tf.argsort(lengths, direction="DESCENDING", stable=True)
         in_order = tf.gather(lengths, texts)
         steps = tf.reduce_max(tf.concat([lengths, [1]], 0))  # 1 for an empty batch
@@ -99,7 +99,7 @@ class _Steps:
 def _states(
     inputs: tf.Tensor, kernel: tf.Tensor, bounds: tf.Tensor, before: tf.Tensor
 ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor | None, ...]]]:
-    """Returns the states of an LSTM after each token, float32 [N, H], in the order of steps.
+    """Returns the states of an LSTM after each token, float32 [N, H], in step order.
 
     inputs: float32 [N, 4 H], the input's part of the gates (Keras's order: input, forget, candidate, output). kernel:
     [H, 4 H]; states are multiplied in its precision. The kernel's gradient is one product over all tokens.
@@ -134,7 +134,7 @@ def _backwards(
     earlier: tf.Tensor,
     gates: list[tf.Tensor],
 ) -> tf.Tensor:
-    """Returns the gradient of the inputs [N, 4 H] from that of the states [N, H]."""
+    """Returns the gradient of the inputs [N, 4 H], given the gradient of the states [N, H]."""
     steps = tf.size(bounds) - 1
 
     def step(number: tf.Tensor, d_state: tf.Tensor, d_memory: tf.Tensor, outputs: tf.TensorArray) -> tuple:
@@ -142,7 +142,7 @@ def _backwards(
         ending = [
             [0, bounds[number + 1] - bounds[number] - tf.shape(d_state)[0]],
             [0, 0],
-        ]  # texts whose last token this is
+        ]  # texts ending at this step
         i, f, g, o = (gate[tokens] for gate in gates)
         activated = tf.tanh(memories[tokens])
         d_state = d_states[tokens] + tf.pad(d_state, ending)
@@ -170,7 +170,7 @@ def _loop(
     *,
     width: int,
 ) -> tf.Tensor:
-    """Runs the steps with a state and a memory that begin as `zeros`; returns the concatenated outputs [N, width]."""
+    """Runs the steps with a state and a memory initialized to `zeros`; returns the concatenated outputs [N, width]."""
     shape = tf.TensorShape([None, zeros.shape[1]])
     outputs = tf.TensorArray(tf.float32, steps, infer_shape=False, element_shape=[None, width])
     start = (first, zeros, zeros, outputs)

@@ -1,7 +1,7 @@
-"""Attention scores by the distance of two tokens.
+"""Attention scores by token distance.
 
-Of a learned number for each distance and each head (Raffel et al. 2020, 2.1), as MPNet has it: distances up to 7 have
-a number each, larger ones share some. Or of vectors, as DeBERTa and XLNet have them.
+From a learned number per distance and head (Raffel et al. 2020, 2.1), as in MPNet: distances up to 7 have a number
+each, larger ones share some. Or from vectors, as in DeBERTa and XLNet.
 B rows, T positions in a row, H heads, K size of one head.
 """
 
@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from bert_tf.model.batch_layout import size_of
 
-BUCKETS = 32  # half of them for tokens before, half for those after
-FURTHEST = 128  # from this distance on all are alike
+BUCKETS = 32  # half for preceding tokens, half for following ones
+FURTHEST = 128  # all distances from here on share a bucket
 
 
 @functools.cache
@@ -29,11 +29,11 @@ def buckets(longest: int) -> np.ndarray:
 
 
 def relative_bias(table: tf.Tensor, width: tf.Tensor | int, longest: int) -> tf.Tensor:
-    """Bias of the scores of rows of `width` positions: [1, H, T, T].
+    """Score bias for rows of `width` positions: [1, H, T, T].
 
-    Texts that are packed into a row have it too, as only distances count.
+    It also applies to packed texts, because only distances matter.
 
-    table: [BUCKETS, H]. longest: positions of a text at most.
+    table: [BUCKETS, H]. longest: maximum positions of a text.
     """
     by_distance = tf.gather(table, buckets(longest))  # [2 * longest + 1, H]
     places = tf.range(width)
@@ -44,10 +44,10 @@ def relative_bias(table: tf.Tensor, width: tf.Tensor | int, longest: int) -> tf.
 def position_scores(
     query: tf.Tensor, key: tf.Tensor, position_query: tf.Tensor | None, position_key: tf.Tensor | None
 ) -> tf.Tensor:
-    """Bias of scores by the distance of two tokens: [B, H, T, T].
+    """Score bias by token distance: [B, H, T, T].
 
-    query, key: [B, H, T, K]. position_query, position_key: [H, 2 T - 1, K], of the distances query - key in ascending
-    order, scaled; None: the key, or the query, does not look at positions.
+    query, key: [B, H, T, K]. position_query, position_key: [H, 2 T - 1, K], scaled, for the distances query - key in
+    ascending order; None: the key, or the query, does not attend to positions.
     """
     parts = []
     if position_key is not None:
@@ -59,7 +59,7 @@ def position_scores(
 
 
 def _skewed(x: tf.Tensor) -> tf.Tensor:
-    """[B, H, T, 2 T - 1] -> [B, H, T, T], where number j of row i is number j - i + T - 1 of that row."""
+    """[B, H, T, 2 T - 1] -> [B, H, T, T]: element j of row i is element j - i + T - 1 of that row."""
     rows, heads, width = (size_of(x, axis) for axis in range(3))
     x = tf.reshape(tf.pad(x, [[0, 0], [0, 0], [0, 0], [0, 1]]), [rows, heads, 2 * width * width])
     x = x[:, :, width - 1 : width - 1 + width * (2 * width - 1)]

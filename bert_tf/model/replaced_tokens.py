@@ -1,6 +1,6 @@
-"""Pre-training of ELECTRA and DeBERTa-v3: a generator fills masks, a discriminator finds what it replaced.
+"""Pre-training of ELECTRA and DeBERTa-v3: a generator fills masks, a discriminator detects replaced tokens.
 
-B rows, T positions in a row, D hidden size, E width of the embeddings, V vocabulary, P masked positions.
+B rows, T positions in a row, D hidden size, E embedding size, V vocabulary, P masked positions.
 """
 
 import dataclasses
@@ -19,11 +19,11 @@ from bert_tf.model.embeddings import SharedEmbeddings
 from bert_tf.model.heads import BertModel, Inputs, LogitsHead, MaskedLmHead
 from bert_tf.model.layers import ConfiguredLayer
 
-GENERATOR, SAMPLE = 0x5EED, 1  # what the seeds of the generator differ by
+GENERATOR, SAMPLE = 0x5EED, 1  # offsets of the generator's seeds
 
 
 class ReplacedTokenHead(ConfiguredLayer):
-    """Tells replaced tokens from original ones (google-research/electra `_get_discriminator_output`)."""
+    """Distinguishes replaced from original tokens (google-research/electra `_get_discriminator_output`)."""
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
@@ -39,7 +39,7 @@ class ReplacedTokenHead(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Discriminator(BertModel):
-    """An ELECTRA or a DeBERTa-v3 as published: tells which tokens of a text were replaced."""
+    """A published ELECTRA or DeBERTa-v3: detects which tokens of a text were replaced."""
 
     unread: tuple[str, ...] = ("encoder/pooler/kernel", "encoder/pooler/bias")
 
@@ -55,9 +55,9 @@ class Discriminator(BertModel):
 
 
 def generator_config(config: BertConfig) -> BertConfig:
-    """A generator with the embeddings of an encoder.
+    """The configuration of a generator with an encoder's embeddings.
 
-    For an ELECTRA as deep and a quarter as wide (Clark et al. 2020, section 3.2), for a DeBERTa as wide and half as
+    For ELECTRA it is as deep and a quarter as wide (Clark et al. 2020, section 3.2), for DeBERTa as wide and half as
     deep (microsoft/DeBERTa `rtd_base.json`).
     """
     if config.encoder_traits.generator == "shallow":
@@ -73,7 +73,7 @@ def generator_config(config: BertConfig) -> BertConfig:
 
 
 def is_generator(config: BertConfig, arrays: Mapping[str, np.ndarray]) -> bool:
-    """Returns whether {canonical name: array} has a generator of the size of `generator_config`."""
+    """Returns whether {canonical name: array} includes a generator of `generator_config`'s size."""
     small = generator_config(config)
     biases = [arrays.get(f"generator/layers/{small.num_hidden_layers - n}/attention/project_out/bias") for n in (1, 0)]
     return biases[0] is not None and biases[0].shape == (small.hidden_size,) and biases[1] is None
@@ -81,9 +81,9 @@ def is_generator(config: BertConfig, arrays: Mapping[str, np.ndarray]) -> bool:
 
 @keras.saving.register_keras_serializable("bert_tf")
 class ReplacedTokenModel(Discriminator):
-    """An ELECTRA or a DeBERTa-v3 in pre-training: a generator fills masks, the encoder tells where it was wrong.
+    """An ELECTRA or DeBERTa-v3 in pre-training: a generator fills masks, the encoder detects its mistakes.
 
-    The generator has the embeddings of the encoder, see `generator_config`, and is trained by masked LM alone.
+    The generator has the embeddings of the encoder, see `generator_config`, and is trained only by masked LM.
     """
 
     unread = (*Discriminator.unread, "generator/pooler/kernel", "generator/pooler/bias")
@@ -99,12 +99,12 @@ class ReplacedTokenModel(Discriminator):
     def outputs(self, inputs: Inputs, how: Pass) -> dict[str, tf.Tensor]:
         """inputs: also `masked_lm_positions`, and in pre-training `masked_lm_ids` and `masked_lm_weights`, [B, P].
 
-        Returns float32 "masked_lm_logits" [B, P, V] of the generator. With the ids also "replaced_token_logits" and
-        "replaced_token_labels" [B, T], where the masks have been filled with tokens that are drawn as the generator
-        finds them probable: label 1 where such a token is not the original one.
+        Returns the generator's float32 "masked_lm_logits" [B, P, V]. With the ids also "replaced_token_logits" and
+        "replaced_token_labels" [B, T] after filling the masks with tokens drawn by the generator's probabilities;
+        label 1 if such a token differs from the original.
         """
         positions, other_seed = inputs.get("masked_lm_positions"), None
-        if how.seed is not None:  # other masks of dropout than those of the encoder
+        if how.seed is not None:  # the encoder's dropout masks must differ
             other_seed = tf.bitwise.bitwise_xor(how.seed, tf.constant([0, GENERATOR], tf.int32))
         encoded = self.generator(inputs, seed=other_seed, positions=positions, packing=how.packing)
         tokens = encoded["tokens"] if positions is None else encoded["tokens_at"]
@@ -123,13 +123,13 @@ class ReplacedTokenModel(Discriminator):
 
 
 def _draw(logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """An id for each position, drawn with the probabilities of float32 [B, P, V]: int32 [B, P]."""
+    """An id for each position, drawn from the distribution of float32 [B, P, V]: int32 [B, P]."""
     uniform = tf.random.stateless_uniform(tf.shape(logits), seed, minval=1e-9)
     return tf.argmax(logits - tf.math.log(-tf.math.log(uniform)), -1, tf.int32)
 
 
 def _at_positions(token_ids: tf.Tensor, inputs: Inputs, ids: tf.Tensor) -> tf.Tensor:
-    """Token ids [B, T] with other ids [B, P] at the masked positions; those of weight 0 change nothing."""
+    """Token ids [B, T] with other ids [B, P] at the masked positions, except at weight 0."""
     positions = inputs["masked_lm_positions"]
     change = tf.where(inputs["masked_lm_weights"] > 0, ids - tf.gather(token_ids, positions, batch_dims=1), 0)
     rows = tf.broadcast_to(tf.range(size_of(positions, 0))[:, None], tf.shape(positions))

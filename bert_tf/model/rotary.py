@@ -1,4 +1,4 @@
-"""Attention with rotary positions, global or within a window, and gated feed-forward: the parts of newer encoders.
+"""Attention with rotary positions, global or within a window, and gated feed-forward: parts of newer encoders.
 
 B rows, T positions in a row, N = B * T, D hidden size, H heads, K size of one head, I intermediate size.
 """
@@ -15,13 +15,13 @@ from bert_tf.model.batch_layout import BatchLayout, size_of
 from bert_tf.model.layers import ConfiguredLayer, SelfAttention, activate
 from bert_tf.runtime import backend
 
-QUERIES_AT_ONCE = 512  # of global attention, of rows that are longer than twice as much
+QUERIES_AT_ONCE = 512  # in global attention, for rows longer than twice this
 
 
 def rotate(x: tf.Tensor, positions: tf.Tensor, theta: float) -> tf.Tensor:
-    """Rotates each pair of dimensions k and k + K / 2 by an angle in proportion to the position (Su et al. 2021).
+    """Rotates each pair of dimensions k and k + K / 2 by an angle proportional to the position (Su et al. 2021).
 
-    The product of two rotated vectors depends on the distance of their positions alone.
+    The product of two rotated vectors depends only on the distance of their positions.
 
     x: [B, H, T, K]. positions: int32 [B or 1, T]. theta: the angle at position p is p / theta ** (2 k / K).
     """
@@ -34,7 +34,7 @@ def rotate(x: tf.Tensor, positions: tf.Tensor, theta: float) -> tf.Tensor:
 
 
 def window_mask(positions: tf.Tensor, reach: int, dtype: str) -> tf.Tensor:
-    """The mask [B or 1, 1, T, T] of tokens at positions [B or 1, T] that see those up to `reach` away."""
+    """The mask [B or 1, 1, T, T] for tokens at positions [B or 1, T] that see others up to `reach` away."""
     far = tf.abs(positions[:, None, :, None] - positions[:, None, None, :]) > reach
     return tf.cast(far, dtype) * tf.cast(attention.MASK_BIAS, dtype)
 
@@ -45,9 +45,9 @@ def windowed_attention(
 ) -> tf.Tensor:  # fmt: skip
     """Attention within a window in blocks, so that work and memory are proportional to T: [B, H, T, K].
 
-    2 * reach queries see the 4 * reach keys around them, with a mask for those that are too far or of another text.
+    2 * reach queries see the 4 * reach keys around them; a mask hides those too far away or in another text.
 
-    query, key, value: [B, H, T, K]. numbers: int32 [B, T], of the text of each token. positions: int32 [B or 1, T].
+    query, key, value: [B, H, T, K]. numbers: int32 [B, T], each token's text number. positions: int32 [B or 1, T].
     """
     rows, heads, width, size = (size_of(query, axis) for axis in range(4))
     blocks = -(-width // (2 * reach))
@@ -76,9 +76,9 @@ def windowed_attention(
 def blockwise_attention(
     query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, numbers: tf.Tensor, *, scale: float
 ) -> tf.Tensor:
-    """Attention of some queries at a time, so that memory is proportional to T, in the backward pass too.
+    """Attention for a block of queries at a time, so that memory is proportional to T, also in the backward pass.
 
-    That computes the probabilities again (Rabe & Staats 2021, arXiv:2112.05682). The same arguments and result as of
+    The backward pass recomputes the probabilities (Rabe & Staats 2021, arXiv:2112.05682). Same arguments and result as
     `windowed_attention`.
     """
     width = size_of(query, 2)
@@ -92,7 +92,7 @@ def blockwise_attention(
     def in_blocks(
         compute: Callable[[tf.Tensor], tuple[tf.Tensor, ...]], sums: tuple[tf.Tensor, ...]
     ) -> tuple[tf.Tensor, tuple[tf.Tensor, ...]]:
-        """compute(first) -> a block [B, H, up to QUERIES_AT_ONCE, K] and what is added to the sums."""
+        """compute(first) -> a block [B, H, up to QUERIES_AT_ONCE, K] and the terms to add to the sums."""
 
         def step(number: tf.Tensor, array: tf.TensorArray, *sums: tf.Tensor) -> tuple[Any, ...]:
             block, *more = compute(number * QUERIES_AT_ONCE)
@@ -131,8 +131,8 @@ class RotaryAttention(SelfAttention):
     """SelfAttention with rotary positions.
 
     Args:
-        theta: of the rotation, see `rotate`.
-        reach: how far a token sees; None: everything.
+        theta: base of the rotation, see `rotate`.
+        reach: maximum distance of a visible token; None: unlimited.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class RotaryAttention(SelfAttention):
     def attend(
         self, query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, layout: BatchLayout
     ) -> tuple[tf.Tensor, tf.Tensor | None]:
-        """As SelfAttention; long rows in blocks, without probabilities."""
+        """Like SelfAttention; long rows are computed in blocks, without probabilities."""
 
         def whole() -> tuple[tf.Tensor, tf.Tensor]:
             return super(RotaryAttention, self).attend(query, key, value, self._within_reach(layout))
@@ -184,9 +184,9 @@ class RotaryAttention(SelfAttention):
 
 
 class GatedFeedForward(ConfiguredLayer):
-    """Feed-forward with a gate: contract(activation(a) * b), where [a, b] = expand(x) (Shazeer 2020, GeGLU, SwiGLU).
+    """Gated feed-forward: contract(activation(a) * b), where [a, b] = expand(x) (Shazeer 2020, GeGLU, SwiGLU).
 
-    dropout: of what is contracted.
+    dropout: rate before the contraction.
     """
 
     def __init__(self, config: BertConfig | dict, stream: str, dropout: float = 0.0, **options: Any):
@@ -206,6 +206,6 @@ class GatedFeedForward(ConfiguredLayer):
 
 
 def with_positions(layout: BatchLayout, inputs: Mapping[str, tf.Tensor]) -> BatchLayout:
-    """The layout with the positions of tokens in their texts: those of packed texts, or 0, 1, ... in every row."""
+    """The layout with each token's position in its text: from packed texts, or 0, 1, ... in every row."""
     positions = inputs["positions"] if "text_numbers" in inputs else tf.range(layout.width)[None]
     return dataclasses.replace(layout, positions=positions)

@@ -1,4 +1,4 @@
-"""Rows of a model in blocks, so that memory does not depend on how many rows a text has."""
+"""Model rows in blocks, so that memory does not depend on the number of rows of a text."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,7 +13,7 @@ def concat_blocks(
     shape: Sequence[int],
     size: int | tf.Tensor = ROWS_AT_ONCE,
 ) -> tf.Tensor:
-    """compute(first, end) -> float32 [any, *shape] for blocks of `size` of `count` rows, concatenated."""
+    """compute(first, end) -> float32 [any, *shape] on blocks of `size` out of `count` rows, concatenated."""
     blocks = -(-count // size)
     array = tf.TensorArray(tf.float32, blocks, infer_shape=False, element_shape=[None, *shape])
 

@@ -1,6 +1,6 @@
-"""SentenceEncoder: vectors of whole texts, for training.
+"""SentenceEncoder: text embeddings, for training.
 
-B examples, F texts of an example, T positions in a row, D hidden size.
+B examples, F texts per example, T positions in a row, D hidden size.
 """
 
 from typing import Any
@@ -15,12 +15,12 @@ from bert_tf.model.batch_layout import size_of
 from bert_tf.model.heads import BertModel, Inputs, PooledModel, as_rows
 from bert_tf.model.sequence_packing import PackingSpec
 
-SMALLEST = 1e-12  # smallest length that a vector is divided by
+SMALLEST = 1e-12  # lower bound of the length when dividing by it
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class SentenceEncoder(BertModel):
-    """An encoder whose token vectors are pooled, as in sentence-transformers (Reimers & Gurevych 2019).
+    """An encoder with pooled token vectors, as in sentence-transformers (Reimers & Gurevych 2019).
 
     pooling: one of `config.bert_config.POOLINGS`. normalize: whether vectors have length 1.
     """
@@ -38,7 +38,7 @@ class SentenceEncoder(BertModel):
         rows = as_rows(inputs)
         tokens = self.encoder(rows, **how._asdict())["tokens"]  # [B * F, T, D]
         text_mask = rows.get("text_mask")
-        if text_mask is not None:  # as wide as the tokens, which packing cuts
+        if text_mask is not None:  # packing truncates the tokens' width
             text_mask = text_mask[:, : size_of(tokens, 1)]
         vectors = pool_tokens(tf.cast(tokens, tf.float32), rows["lengths"], self.pooling, text_mask)
         if self.normalize:
@@ -50,7 +50,7 @@ class SentenceEncoder(BertModel):
 
 
 class InputOfHead(keras.Model):
-    """The encoder of a `heads.PooledModel`, with the vectors that its head reads as outputs."""
+    """The encoder of a `heads.PooledModel`; its outputs are the inputs of that model's head."""
 
     def __init__(self, model: PooledModel) -> None:
         super().__init__(dtype=model.dtype_policy)
@@ -63,17 +63,17 @@ class InputOfHead(keras.Model):
         packing: PackingSpec | None = None,
         probe: Probe | None = None,
     ) -> dict[str, tf.Tensor]:
-        """As `BertModel.call`. Returns float32 "vectors" [B, D]."""
+        """Like `BertModel.call`. Returns float32 "vectors" [B, D]."""
         vectors = self._model.vectors(self._model.complete(inputs), Pass(seed, packing, probe))
         return {"vectors": tf.cast(vectors, tf.float32)}
 
 
 def pool_tokens(tokens: tf.Tensor, lengths: tf.Tensor, pooling: str, text_mask: tf.Tensor | None = None) -> tf.Tensor:
-    """Vectors of tokens [B, T, D] -> of texts [B, D]; padding after `lengths` [B] counts nothing, [CLS] and [SEP] do.
+    """Pools tokens [B, T, D] into texts [B, D]; padding after `lengths` [B] is ignored, [CLS] and [SEP] count.
 
-    text_mask: [B, T], 0 on further positions that do not count; weights of positions begin at the first that does.
+    text_mask: [B, T], 0 on other positions to ignore; position weights start at the first one that counts.
 
-    The same on ragged tokens of long texts is `heads.vectors.features.text_vectors`.
+    `heads.vectors.features.text_vectors` does the same for ragged tokens of long texts.
     """
     first = None if text_mask is None else tf.argmax(text_mask, 1, tf.int32)
     if pooling == "cls":
@@ -94,5 +94,5 @@ def pool_tokens(tokens: tf.Tensor, lengths: tf.Tensor, pooling: str, text_mask: 
 
 
 def unit_vectors(vectors: tf.Tensor) -> tf.Tensor:
-    """Vectors [..., D] divided by their lengths; a vector of zeros stays one, with a finite gradient."""
+    """Vectors [..., D] divided by their lengths; a zero vector stays zero, with a finite gradient."""
     return vectors * tf.math.rsqrt(tf.maximum(tf.reduce_sum(vectors * vectors, -1, keepdims=True), SMALLEST**2))

@@ -1,6 +1,6 @@
 """Sequence packing: several texts in one row of the encoder; less padding, the same outputs.
 
-R texts of a batch, T positions of each; after packing P rows of W positions, N = P * W; D hidden size; K candidate
+R texts in a batch, T positions each; after packing P rows of W positions, N = P * W; D hidden size; K candidate
 widths.
 """
 
@@ -13,17 +13,17 @@ from collections.abc import Callable, Mapping
 from bert_tf.runtime import backend
 from bert_tf.runtime.lazy import tf
 
-POSITION_INPUTS = ("token_ids", "segment_ids", "text_mask", "positions")  # the last two are not always there
-TABLES = ("row_sources", "row_targets")  # entries of inputs: the sources and targets of a RowAssignment
+POSITION_INPUTS = ("token_ids", "segment_ids", "text_mask", "positions")  # the last two are optional
+TABLES = ("row_sources", "row_targets")  # input entries: the sources and targets of a RowAssignment
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowCosts:
-    """Cost of rows, by which the width and the number of rows are chosen. The defaults favor no processor.
+    """Row costs for choosing the width and the number of rows. The defaults favor no processor.
 
-    longest_multiples, mean_multiple: candidate widths, as multiples of the longest text and of the mean. On tasks of
-        GLUE the best of them is 95% to 98% full; batches padded to their longest text are 33% to 67% full.
-    attention_width: width of a row at which attention takes about as long as all the rest.
+    longest_multiples, mean_multiple: candidate widths, as multiples of the longest text and of the mean. On GLUE tasks
+        the best of them is 95% to 98% full; batches padded to their longest text are 33% to 67% full.
+    attention_width: row width at which attention takes about as long as everything else.
     block: widths that are multiples of it are computed faster; others take `uneven` times as long.
     row_block, many: so are batches of at least `many` positions if their number is a multiple of row_block.
     """
@@ -41,39 +41,39 @@ CPU_COSTS = RowCosts(block=16, uneven=1.03, row_block=128)  # measured on a Xeon
 
 
 def local_costs() -> RowCosts:
-    """The costs on the device of this process; in a graph for any device, those that favor no processor."""
+    """The costs on this process's device; in a graph for any device, costs that favor no processor."""
     return CPU_COSTS if backend.platform() == "cpu" else RowCosts()
 
 
 @dataclasses.dataclass(frozen=True)
 class PackingSpec:
-    """Packing of the texts of inputs into rows; made by `dynamic`.
+    """Packing of input texts into rows; created by `dynamic`.
 
-    Rows of static shapes, as XLA needs them, are planned on the host: `model.static_shapes`.
+    Rows of static shapes, required by XLA, are planned on the host: `model.static_shapes`.
     """
 
     costs: RowCosts = RowCosts()
 
     @classmethod
     def dynamic(cls, costs: RowCosts | None = None) -> PackingSpec:
-        """As many rows as needed, of shapes known at run time only: not for XLA. costs: None favors no processor."""
+        """As many rows as needed, with shapes known only at run time: not for XLA. costs: None favors no processor."""
         return cls(costs=costs or RowCosts())
 
     def plan(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Trimmed inputs with "row_sources" and "row_targets", so that an encoder takes its rows from there.
+        """Trimmed inputs with "row_sources" and "row_targets", which define an encoder's rows.
 
-        It is then compiled for static shapes with the rows that `static_shapes` plans on the host.
+        It can then be compiled for static shapes with rows planned by `static_shapes` on the host.
         """
         inputs = self.trim(inputs)
         return {**inputs, **self.assign(inputs).as_inputs()}
 
     def trim(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Cuts positions that no text uses from `token_ids`, `segment_ids` and others of POSITION_INPUTS [R, T]."""
+        """Cuts unused trailing positions from `token_ids`, `segment_ids` and other POSITION_INPUTS [R, T]."""
         longest = tf.reduce_max(tf.concat([inputs["lengths"], [1]], 0))  # 1 for an empty batch
         return {name: x[:, :longest] if name in POSITION_INPUTS else x for name, x in inputs.items()}
 
     def assign(self, inputs: Mapping[str, tf.Tensor]) -> RowAssignment:
-        """Assignment of the texts of trimmed inputs to rows."""
+        """Assigns the texts of trimmed inputs to rows."""
         with backend.on_host():
             assign = _assign_function(self.costs)
             return RowAssignment(*assign(inputs["lengths"], tf.shape(inputs["token_ids"])[1]))
@@ -81,10 +81,10 @@ class PackingSpec:
 
 @dataclasses.dataclass(frozen=True)
 class RowAssignment:
-    """Which position of a batch goes where.
+    """Maps positions between a batch and its rows.
 
-    sources: int32 [P, W], the index r * T + t into the batch of what a position of the rows holds, -1 for nothing.
-    targets: int32 [R, T], the index p * W + w into the rows of a position of the batch, 0 for padding.
+    sources: int32 [P, W], for each row position the index r * T + t into the batch, -1 if it is empty.
+    targets: int32 [R, T], for each batch position the index p * W + w into the rows, 0 for padding.
     """
 
     sources: tf.Tensor
@@ -92,11 +92,11 @@ class RowAssignment:
 
     @classmethod
     def given(cls, inputs: Mapping[str, tf.Tensor]) -> RowAssignment | None:
-        """The one that was planned before the encoder, by `PackingSpec.plan` or `static_shapes`; None without one."""
+        """The one planned before the encoder, by `PackingSpec.plan` or `static_shapes`; None without one."""
         return cls(*(inputs[name] for name in TABLES)) if TABLES[0] in inputs else None
 
     def as_inputs(self) -> dict[str, tf.Tensor]:
-        """Entries of the inputs of an encoder, for `given`."""
+        """Entries for an encoder's inputs, read by `given`."""
         return dict(zip(TABLES, (self.sources, self.targets), strict=True))
 
     @classmethod
@@ -108,20 +108,20 @@ class RowAssignment:
         rows: tf.Tensor | int,
         width: tf.Tensor | int,
     ) -> RowAssignment:
-        """Texts of `lengths` [R], padded to `length`, that begin at `starts` [R], counted through `rows` of `width`.
+        """Texts of `lengths` [R], padded to `length`, that start at `starts` [R], counted through `rows` of `width`.
 
         A text of length 0 takes no room.
         """
         position = tf.range(length)[None, :]
         used = position < lengths[:, None]  # [R, T]
         targets = tf.where(used, starts[:, None] + position, 0)
-        nowhere = rows * width  # an additional position takes what no text uses
+        nowhere = rows * width  # an additional position for all unused ones
         indices = tf.reshape(tf.where(used, targets, nowhere), [-1, 1])
         sources = tf.tensor_scatter_nd_update(tf.fill([nowhere + 1], -1), indices, tf.range(tf.size(used)))[:-1]
         return cls(sources=tf.reshape(sources, [rows, width]), targets=targets)
 
     def pack(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Packs the POSITION_INPUTS [R, T] that are there into [P, W], with `positions` and `text_numbers` [P, W]."""
+        """Packs the available POSITION_INPUTS [R, T] into [P, W], with `positions` and `text_numbers` [P, W]."""
         length = tf.shape(self.targets)[1]
         is_text = self.sources >= 0
         flat = {name: tf.reshape(inputs[name], [-1]) for name in POSITION_INPUTS if name in inputs}
@@ -130,11 +130,11 @@ class RowAssignment:
         return {name: tf.where(is_text, x, 0) for name, x in rows.items()}
 
     def unpack(self, x: tf.Tensor) -> tf.Tensor:  # [N, D] -> [R, T, D]
-        """Tokens of the rows at their positions in the batch; padding holds some other token."""
+        """Row tokens at their positions in the batch; padding positions contain arbitrary tokens."""
         return tf.gather(x, self.targets)
 
     def locate(self, positions: tf.Tensor) -> tf.Tensor:  # [R, P] -> [R, P]
-        """Indices into the N tokens of the rows of these positions of each text."""
+        """Indices into the N row tokens for these positions of each text."""
         return tf.gather(self.targets, positions, batch_dims=1)
 
 
@@ -142,7 +142,7 @@ class RowAssignment:
 def _assign_function(costs: RowCosts) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
     """(lengths [R], T) -> the sources and targets of a RowAssignment; traced once for all graphs.
 
-    A tf.function would be traced again for each device and replica that it is called on.
+    A tf.function would be traced again for each device and replica.
     """
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.int32)], autograph=False)
@@ -157,10 +157,10 @@ def _assign_function(costs: RowCosts) -> Callable[[tf.Tensor, tf.Tensor], tuple[
 
 
 def choose_rows(lengths: tf.Tensor, costs: RowCosts) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The rows for texts of `lengths` [R] that cost least, at least as wide as the longest text.
+    """The cheapest rows for texts of `lengths` [R], at least as wide as the longest text.
 
     Returns:
-        Where each text begins, counted through all rows, int32 [R]; the number of rows and their width, int32 [].
+        The start of each text, counted through all rows, int32 [R]; the number of rows and their width, int32 [].
     """
     longest = tf.cast(tf.maximum(tf.reduce_max(lengths), 1), tf.float32)
     texts = tf.maximum(tf.reduce_sum(tf.cast(lengths > 0, tf.float32)), 1)
@@ -186,7 +186,7 @@ def _round_up(widths: tf.Tensor, block: int) -> tf.Tensor:
 
 
 def round_up_row_count(rows: tf.Tensor, width: tf.Tensor | int, costs: RowCosts) -> tf.Tensor:
-    """The number of rows of `width` if `rows` are needed: for large batches up to a sixteenth more, for even blocks."""
+    """The number of rows of `width` if `rows` are needed: up to a sixteenth more in large batches, for even blocks."""
     if costs.row_block == 1:
         return rows
     more = tf.range(costs.row_block // costs.block)
@@ -198,13 +198,13 @@ def first_fit_decreasing(lengths: tf.Tensor, widths: tf.Tensor) -> tuple[tf.Tens
     """Puts texts into rows, the longest first and each into the first row with room (Johnson 1973).
 
     Args:
-        lengths: int32 [R], none above the least of widths.
-        widths: int32 [K], alternatives, each tried by itself.
+        lengths: int32 [R], none above the smallest width.
+        widths: int32 [K], alternatives, each tried independently.
 
     Returns:
-        For each width the index at which each text begins, counted through all rows, int32 [K, R], 0 for a text of
-        length 0; the number of rows, at least 1, int32 [K]; and the positions that the fullest row uses, int32 [K], a
-        width with which every text has the same place.
+        For each width the start of each text, counted through all rows, int32 [K, R], 0 for a text of length 0; the
+        number of rows, at least 1, int32 [K]; and the positions used in the fullest row, int32 [K], a width that
+        leaves every text in the same place.
     """
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)
     sizes = tf.gather(lengths, order)
@@ -213,7 +213,7 @@ def first_fit_decreasing(lengths: tf.Tensor, widths: tf.Tensor) -> tuple[tf.Tens
 
     def put(
         number: tf.Tensor, room: tf.Tensor, starts: tf.TensorArray
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray]:  # room [K, R]: what is left in each row
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray]:  # room [K, R]: positions left in each row
         row = tf.argmax(room >= sizes[number], 1, output_type=tf.int32)  # [K]
         chosen = tf.one_hot(row, tf.shape(room)[1], dtype=tf.int32)
         start = row * widths + widths - tf.reduce_sum(chosen * room, 1)

@@ -1,4 +1,4 @@
-"""Starts TensorFlow without its messages and imports Keras: to be imported before Keras.
+"""Starts TensorFlow without its messages and imports Keras: import this before Keras.
 
 Raises UserError if one of them is not installed.
 """

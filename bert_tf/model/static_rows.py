@@ -1,6 +1,6 @@
-"""Runs a function of rows in static shapes, compiled whole by XLA, with texts that the host has packed.
+"""Runs a function of rows in static shapes, compiled whole by XLA, with texts packed on the host.
 
-n texts, R places for texts, T slots of the inputs, W positions of a row.
+n texts, R text slots, T input positions, W positions per row.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Rows = Mapping[str, np.ndarray]
 
 
 class StaticRows:
-    """A function of rows {name: [n, ...]} with the shapes of a ladder only, however many texts there are.
+    """A function of rows {name: [n, ...]} that uses only the shapes of a ladder, whatever the number of texts.
 
     Args:
-        compute: inputs of an encoder, with "row_sources" and "row_targets" as `sequence_packing.PackingSpec.plan` adds
-            them, and other arrays [n, ...] -> {name: tensor [n, ...]}.
+        compute: maps encoder inputs, with "row_sources" and "row_targets" from `sequence_packing.PackingSpec.plan`,
+            and other arrays [n, ...] to {name: tensor [n, ...]}.
         ladder: the shapes.
     """
 
@@ -30,7 +30,7 @@ class StaticRows:
         self._compute = tf.function(compute, jit_compile=True, autograph=False)
 
     def __call__(self, rows: Rows) -> dict[str, np.ndarray]:
-        """The outputs {name: array [n, ...]}; those of tokens as wide as the widest call, zeros after a narrower one.
+        """The outputs {name: array [n, ...]}; token outputs are as wide as the widest call, padded with zeros.
 
         rows: "token_ids" and "segment_ids" [n, T], "lengths" [n], and other arrays [n, ...] or [n, T, ...].
         """
@@ -38,20 +38,18 @@ class StaticRows:
         placements = list(self.ladder.place(rows["lengths"])) or list(self.ladder.place([0]))[:1]
         if not count:
             rows = {name: np.zeros((1, *x.shape[1:]), x.dtype) for name, x in rows.items()}
-        calls = [
-            self._compute(inputs_of(rows, each)) for each in placements
-        ]  # all begin before the first is waited for
+        calls = [self._compute(inputs_of(rows, each)) for each in placements]  # all start before waiting for the first
         parts = [{name: x.numpy() for name, x in outputs.items()} for outputs in calls]
         indices = [each.indices for each in placements]
         return {name: _joined([part[name] for part in parts], indices, count) for name in parts[0]}
 
     def compile(self, rows: Rows, shape: Shape) -> None:
-        """Compiles a shape; rows: at least one short text, whose outputs nobody needs."""
+        """Compiles a shape; rows: at least one short text, whose outputs are discarded."""
         self._compute(inputs_of(rows, Placement(shape, np.array([0]), np.array([0]))))
 
 
 def inputs_of(rows: Rows, placement: Placement) -> dict[str, tf.Tensor]:
-    """The inputs of a call: its texts, padded to R, in slots as wide as its rows."""
+    """The inputs of a call: its texts, padded to R, as wide as its rows."""
     shape, slots = placement.shape, rows["token_ids"].shape[1]
     inputs = {}
     for name, x in rows.items():
@@ -67,7 +65,7 @@ def inputs_of(rows: Rows, placement: Placement) -> dict[str, tf.Tensor]:
 
 
 def _joined(parts: list[np.ndarray], indices: list[np.ndarray], count: int) -> np.ndarray:
-    """The outputs of all calls in the order of the texts, without those of empty places."""
+    """The outputs of all calls in the order of the texts, without empty slots."""
     widest = np.max([part.shape[1:] for part in parts], 0).astype(int) if parts[0].ndim > 1 else ()
     joined = np.zeros((count, *widest), parts[0].dtype)
     for part, texts in zip(parts, indices, strict=True):

@@ -1,6 +1,6 @@
-"""Static shapes for XLA: the host packs texts into rows of few shapes, each compiled once, or of one in training.
+"""Static shapes for XLA: the host packs texts into rows of a few shapes, each compiled once; training uses one shape.
 
-n texts; R places for texts, P rows, W positions of a row.
+n texts; R text slots, P rows, W positions per row.
 """
 
 import dataclasses
@@ -11,16 +11,16 @@ import numpy.typing as npt
 
 WIDTHS = (32, 128, 256, 512)
 ROWS = (1, 8, 64)
-CANDIDATES = 2  # widths that are tried for a call
-ATTENTION_WIDTH = 1000  # at which attention takes about as long as all the rest, see `sequence_packing.RowCosts`
-MAX_POSITIONS = 1 << 15  # of a compiled call: bounds memory, and keeps a large GPU busy
-FITS = "row_fits"  # entry of a batch: whether its texts fit into the rows of its tables
-POOLED_TEXTS, TOKEN_TEXTS = 8, 2  # places for texts per row: for outputs of a text, and of its tokens, which are larger
+CANDIDATES = 2  # widths tried per call
+ATTENTION_WIDTH = 1000  # attention takes about half of the time there, see `sequence_packing.RowCosts`
+MAX_POSITIONS = 1 << 15  # in a compiled call: limits memory, and keeps a large GPU busy
+FITS = "row_fits"  # batch entry: whether its texts fit into the rows of its tables
+POOLED_TEXTS, TOKEN_TEXTS = 8, 2  # text slots per row: for outputs per text, and for the larger outputs per token
 
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """One shape of the ladder: R texts in P rows of W positions."""
+    """One shape of the ladder: R text slots in P rows of W positions."""
 
     texts: int
     rows: int
@@ -29,9 +29,9 @@ class Shape:
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """A compiled call: which texts it computes, and where they lie.
+    """A compiled call: the texts it computes, and their places.
 
-    indices: of its texts among all, int [r], r <= R. starts: the index into the P * W positions at which each begins.
+    indices: its texts among all, int [r], r <= R. starts: the start of each in the P * W positions.
     """
 
     shape: Shape
@@ -39,14 +39,14 @@ class Placement:
     starts: np.ndarray
 
     def fullness(self, lengths: np.ndarray) -> float:
-        """Tokens per position; positions of wide rows count more, as attention takes longer there."""
+        """Tokens per position; positions of wide rows count more, because attention takes longer there."""
         positions = self.shape.rows * self.shape.width * (1 + self.shape.width / ATTENTION_WIDTH)
         return float(lengths[self.indices].sum() / positions)
 
     def assignment(self, lengths: npt.ArrayLike) -> dict[str, np.ndarray]:
         """The tables of `sequence_packing.RowAssignment`: "row_sources" [P, W] and "row_targets" [R, W], int32.
 
-        lengths: of all texts.
+        lengths: the lengths of all texts.
         """
         shape, sizes = self.shape, np.asarray(lengths)[self.indices]
         position = np.arange(shape.width)
@@ -62,9 +62,9 @@ class Placement:
 
 @dataclasses.dataclass(frozen=True)
 class Ladder:
-    """The shapes that are compiled for texts of at most `longest` tokens.
+    """The shapes compiled for texts of at most `longest` tokens.
 
-    texts_per_row: places for texts in a call, per row of it.
+    texts_per_row: text slots in a call, per row.
     """
 
     longest: int
@@ -73,7 +73,7 @@ class Ladder:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """W of the shapes."""
+        """The possible W."""
         return (*(width for width in WIDTHS if width < self.longest), self.longest)
 
     def shapes(self) -> list[Shape]:
@@ -81,9 +81,9 @@ class Ladder:
         return [self._shape(rows, width) for width in self.widths for rows in self._rows(width)]
 
     def place(self, lengths: npt.ArrayLike) -> Iterator[Placement]:
-        """Compiled calls that compute every text once; each holds the longest that are left, first-fit decreasing.
+        """Compiled calls that compute every text once; each takes the longest that are left, first-fit decreasing.
 
-        lengths: int [n], from 0 to `longest`. An empty text takes a place and no positions.
+        lengths: int [n], from 0 to `longest`. An empty text takes a slot and no positions.
         """
         sizes = np.asarray(lengths)
         left = np.argsort(-sizes, kind="stable")
@@ -96,11 +96,11 @@ class Ladder:
             left = np.setdiff1d(left, placement.indices, assume_unique=True)
 
     def _place(self, sizes: np.ndarray, left: np.ndarray, width: int) -> Placement:
-        """A call of that width with the texts `left`, the longest first, as far as they find room."""
+        """A call of that width with as many of the texts `left`, longest first, as fit."""
         most = self._rows(width)[-1]
         starts = first_fit(sizes[left], width, rows=most, texts=most * self.texts_per_row)
         is_in = starts >= 0
-        last = int(starts[sizes[left] > 0].max(initial=0))  # start of a text that takes room
+        last = int(starts[sizes[left] > 0].max(initial=0))  # start of a nonempty text
         needed = max(last // width + 1, -(-int(is_in.sum()) // self.texts_per_row))
         rows = min(rows for rows in self._rows(width) if rows >= needed)
         return Placement(self._shape(rows, width), left[is_in], starts[is_in])
@@ -109,15 +109,15 @@ class Ladder:
         return Shape(rows * self.texts_per_row, rows, width)
 
     def _rows(self, width: int) -> tuple[int, ...]:
-        """P of the shapes of a width."""
+        """The possible P for a width."""
         return tuple(rows for rows in self.rows if rows * width <= MAX_POSITIONS) or self.rows[:1]
 
 
 def first_fit(lengths: Sequence[int] | np.ndarray, width: int, *, rows: int, texts: int) -> np.ndarray:
-    """Starts of texts, int [n], counted through all rows; -1 for those that find no room in the given order.
+    """Starts of texts, int [n], counted through all rows; -1 for texts that do not fit in the given order.
 
-    Each goes into the first row with room; at most `texts` of them, into `rows` rows. On texts in decreasing order it
-    is what `sequence_packing.first_fit_decreasing` computes in a graph.
+    Each goes into the first row with room; at most `texts` of them, into `rows` rows. For texts in decreasing order,
+    it equals `sequence_packing.first_fit_decreasing`, which computes in a graph.
     """
     room = np.full(rows, width)
     starts = np.full(len(lengths), -1)
@@ -134,10 +134,10 @@ def first_fit(lengths: Sequence[int] | np.ndarray, width: int, *, rows: int, tex
 
 
 def pack_batch(lengths: np.ndarray, width: int, *, slices: int, rows: int) -> dict[str, np.ndarray]:
-    """Tables with which an encoder packs a batch of training into `rows` rows per slice (replica or micro-batch).
+    """Tables for packing a training batch into `rows` rows per slice (replica or micro-batch).
 
     Args:
-        lengths: int [B] or [B, C]; the texts of a slice follow each other.
+        lengths: int [B] or [B, C]; the texts of a slice are consecutive.
         width: T, positions of the texts and of the rows.
         slices: S, which divides B.
         rows: P.

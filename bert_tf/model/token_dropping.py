@@ -1,10 +1,10 @@
 """Token dropping: in pre-training, the middle layers see part of each row (Hou et al. 2022, arXiv:2203.13240).
 
-The first layers see all tokens; from `BertConfig.middle_layers` a fixed share of each row is left out; the last layer
-sees all again. Tokens whose outputs are needed, which are the masked ones, are dropped last; the others are drawn
-anew in each pass. (The paper keeps those whose entry of the vocabulary has had the largest loss so far.)
+The first layers see all tokens; from `BertConfig.middle_layers` a fixed share of each row is dropped; the last layer
+sees all again. Tokens whose outputs are needed (the masked ones) are dropped last; the others are drawn again in each
+pass. (The paper keeps the tokens whose vocabulary entry has had the largest loss so far.)
 
-B rows, T positions in a row, N = B * T, D hidden size, K positions of a row that are kept.
+B rows, T positions in a row, N = B * T, D hidden size, K kept positions in a row.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from bert_tf.model.batch_layout import BatchLayout
 
 @dataclasses.dataclass(frozen=True)
 class KeptTokens:
-    """The tokens that the middle layers see: their places in [N, D], int32 [B * K], and how they lie in rows of K."""
+    """The tokens seen by the middle layers: their places in [N, D], int32 [B * K], and their layout in rows of K."""
 
     places: tf.Tensor
     layout: BatchLayout
@@ -29,18 +29,16 @@ class KeptTokens:
         """Draws them from the seed of the pass.
 
         Args:
-            layout: of all tokens, in training.
-            needed: int32 [R] or [B, P], places in [N, D] of tokens that are kept before others; None: all are alike.
-            dropped: the share of each row that is not kept, padding first.
-            is_causal: whether tokens see only those before them.
+            layout: the layout of all tokens, in training.
+            needed: int32 [R] or [B, P], places in [N, D] of tokens to keep before others; None: no preference.
+            dropped: the share of each row to drop, padding first.
+            is_causal: whether tokens see only preceding ones.
         """
         rows, width = layout.rows, layout.width
         is_static = isinstance(width, int)
         count = width - (int(width * dropped) if is_static else tf.cast(tf.cast(width, tf.float32) * dropped, tf.int32))
         seed = random_bits.of_stream(layout.seed, random_bits.stream_id("token_dropping"))
-        bits = tf.random.stateless_uniform(
-            [rows * width], seed, None, None, tf.uint32, alg="philox"
-        )  # as XLA draws them
+        bits = tf.random.stateless_uniform([rows * width], seed, None, None, tf.uint32, alg="philox")  # as in XLA
         ranks = tf.cast(tf.bitwise.right_shift(bits, tf.constant(8, tf.uint32)), tf.float32) / 2**24
         ranks -= tf.cast(tf.reshape(layout.text_numbers, [-1]) == 0, tf.float32)
         if needed is not None:

@@ -1,7 +1,7 @@
 """Canonical weight names, their translation from and to other formats, and assignment of arrays to a model.
 
-A canonical name is the path of attributes to a variable: "encoder/layers/0/attention/query_key_value/kernel".
-Kernels are [in, out]; `query_key_value` holds the columns of query, then key, then value.
+A canonical name is the attribute path to a variable: "encoder/layers/0/attention/query_key_value/kernel".
+Kernels are [in, out]; `query_key_value` contains the columns of query, then key, then value.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import numpy as np
 from bert_tf.errors import UserError
 from bert_tf.runtime.lazy import keras, tf
 
-# A mismatched shape of these is another model, not another task.
+# A mismatched shape here means a different model, not a different task.
 PRE_TRAINED = ("encoder/", "masked_lm/", "next_sentence/", "replaced_token/", "generator/")
 BETWEEN = ("lstm/", "mix/")  # prefixes of weights between encoder and head, see extras.paper.bilstm_tagger
 HEADS = ("classifier/", "span/", *BETWEEN)  # prefixes of task heads
-TEACHER_PROJECTION = "teacher_projection/"  # prefix of what distillation trains beside the model
+TEACHER_PROJECTION = "teacher_projection/"  # prefix of weights that distillation trains in addition to the model
 Weights = dict[str, np.ndarray]  # {canonical name: array}
 
 
 def variables_by_name(model: keras.layers.Layer) -> dict[str, keras.Variable]:
-    """Returns {canonical name: variable} of a layer or model, in the order in which attributes were created."""
+    """Returns {canonical name: variable} of a layer or model, in creation order of the attributes."""
     variables: dict[str, keras.Variable] = {}
     for path, part in _walk(model):
         if isinstance(part, keras.Variable):
@@ -44,7 +44,7 @@ def layers_by_name(model: keras.layers.Layer) -> dict[str, keras.layers.Layer]:
 
 
 def _walk(attribute: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Yields the paths of a layer's variables and layers, and these."""
+    """Yields a layer's variables and layers with their paths."""
     if isinstance(attribute, keras.Variable | keras.layers.Layer):
         yield path, attribute
     if isinstance(attribute, list):
@@ -57,8 +57,8 @@ def _walk(attribute: object, path: str = "") -> Iterator[tuple[str, object]]:
 
 
 def holds_floats(array: np.ndarray) -> bool:
-    """Returns whether an array holds floating-point numbers."""
-    return array.dtype.kind == "f" or array.dtype.name == "bfloat16"  # of ml_dtypes, whose kind is that of bytes
+    """Returns whether an array contains floating-point numbers."""
+    return array.dtype.kind == "f" or array.dtype.name == "bfloat16"  # from ml_dtypes, with the kind of bytes
 
 
 def to_canonical_names(
@@ -66,10 +66,10 @@ def to_canonical_names(
 ) -> tuple[Weights, set[str]]:
     """Translates {their name: array} to {canonical name: array}, with a table made by `expand`.
 
-    Where one of our names has several of theirs, their arrays are concatenated along the last axis.
-    `is_transposed(their name)` says whether a matrix is stored [out, in]. Returns the weights and their names used.
+    If one of our names has several of theirs, their arrays are concatenated along the last axis.
+    `is_transposed(their name)`: whether a matrix is stored [out, in]. Returns the weights and their names used.
     Raises UserError for arrays that cannot be concatenated, and for values that are not floating-point numbers, such as
-    those of quantized models.
+    quantized weights.
     """
     weights: Weights = {}
     used: set[str] = set()
@@ -79,7 +79,7 @@ def to_canonical_names(
         parts = [np.asarray(arrays[name]) for name in theirs]
         parts = [part.T if is_transposed(name) else part for name, part in zip(theirs, parts, strict=True)]
         joined = None
-        with contextlib.suppress(TypeError, ValueError):  # of scalars, and shapes that do not fit together
+        with contextlib.suppress(TypeError, ValueError):  # scalars, and incompatible shapes
             joined = np.concatenate(parts, -1)
         if joined is None or not all(map(holds_floats, parts)):
             kinds = ", ".join(f"{part.dtype}{list(part.shape)}" for part in parts)
@@ -97,7 +97,7 @@ def from_canonical_names(
 ) -> tuple[dict[str, np.ndarray], set[str]]:
     """The inverse of `to_canonical_names`: {canonical name: array} to {their name: float32 array}.
 
-    Returns the arrays and the canonical names that the table contains.
+    Returns the arrays and the canonical names found in the table.
     """
     arrays: dict[str, np.ndarray] = {}
     used: set[str] = set()
@@ -113,10 +113,10 @@ def from_canonical_names(
 
 @dataclasses.dataclass(frozen=True)
 class LoadReport:
-    """Which weights of a checkpoint a model takes.
+    """The weights a model takes from a checkpoint.
 
-    Names that are loaded, that only the model has (newly_initialized), that only the checkpoint has (unused), and
-    (name, shape in the checkpoint, shape in the model) where the shapes differ (shape_mismatch).
+    Names in both (loaded), only in the model (newly_initialized) or only in the checkpoint (unused), and (name, shape
+    in the checkpoint, shape in the model) for differing shapes (shape_mismatch).
     """
 
     loaded: list[str]
@@ -139,9 +139,9 @@ class LoadReport:
 
 
 def compared(model: keras.layers.Layer, arrays: Mapping[str, np.ndarray]) -> LoadReport:
-    """Returns the LoadReport of {canonical name: array} and a model without assigning anything.
+    """Returns the LoadReport of {canonical name: array} and a model, without assigning anything.
 
-    A task head is loaded whole or not at all.
+    A task head is loaded completely or not at all.
     """
     variables = variables_by_name(model)
     shapes = {
@@ -163,8 +163,8 @@ def assign(model: keras.layers.Layer, arrays: Mapping[str, np.ndarray]) -> LoadR
     """Assigns {canonical name: array} to the model and returns a LoadReport.
 
     Raises UserError, before anything is assigned, if a shape of the encoder or of a pre-training head differs. A task
-    head that does not fit (another number of labels, other layers) stays newly initialized as a whole, with its shapes
-    in the report.
+    head that does not fit (a different number of labels, other layers) stays newly initialized as a whole, with its
+    shapes in the report.
     """
     report = compared(model, arrays)
     check_same_shapes(report)

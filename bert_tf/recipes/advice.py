@@ -1,4 +1,4 @@
-"""Advice before and after a run: whether model, text and steps fit, whether anything was learned."""
+"""Advice before and after a run: whether model, text and steps fit, and whether the model has learned anything."""
 
 import math
 import os
@@ -9,20 +9,20 @@ from bert_tf.config.bert_config import SIZES, BertConfig
 if TYPE_CHECKING:
     from bert_tf.recipes.pretraining.pretraining_flags import Flags
 
-# A Transformer wants some 20 tokens for each parameter (Hoffmann et al. 2022), which may be the same text again for
-# some 40 passes: the number of BERT's on its corpus (Devlin et al. 2018, appendix A.2).
+# A Transformer needs about 20 tokens per parameter (Hoffmann et al. 2022), which may be the same text repeated for
+# about 40 passes, as many as BERT made over its corpus (Devlin et al. 2018, appendix A.2).
 PASSES, TOKENS_PER_PARAMETER = 40, 20
-MIN_STEPS, MAX_STEPS = 100, 100_000  # that are chosen, whatever the text
+MIN_STEPS, MAX_STEPS = 100, 100_000  # limits, whatever the text
 LARGEST_BY_DEFAULT = "base"
-CLEARLY = 0.1  # nats below the loss of guessing by frequency, less of which is next to nothing
-TOO_LARGE = 10  # times the parameters that fit the text
-CPU_SPEED, GPU_SPEED = 2.5e10, 2e13  # operations per second that training reaches on a core and on a GPU, about
+CLEARLY = 0.1  # nats below the loss of guessing by frequency; less is negligible
+TOO_LARGE = 10  # times the parameters suited to the text
+CPU_SPEED, GPU_SPEED = 2.5e10, 2e13  # approximate training operations per second on a core and on a GPU
 
 
 def model_size(tokens: int, operations: float = math.inf) -> str:
     """The name of the largest model, up to base, whose layers can be trained; at least tiny.
 
-    tokens: of the text. operations: floating-point operations in the time for training.
+    tokens: number of tokens in the text. operations: floating-point operations available for training.
     """
     sizes = list(SIZES)
     fitting = "tiny"
@@ -36,23 +36,23 @@ def model_size(tokens: int, operations: float = math.inf) -> str:
 
 
 def training_seconds(config: BertConfig, tokens: float, *, gpus: int = 0) -> float:
-    """About the time of training the layers of a model on this many tokens, on that many GPUs or on all cores."""
+    """The approximate time to train a model's layers on this many tokens, on that many GPUs or on all cores."""
     return _operations(config, tokens) / speed(gpus)
 
 
 def speed(gpus: int = 0) -> float:
-    """Floating-point operations per second of training, about."""
+    """The approximate floating-point operations per second in training."""
     return gpus * GPU_SPEED or (os.cpu_count() or 1) * CPU_SPEED
 
 
 def _operations(config: BertConfig, tokens: float) -> float:
-    """The floating-point operations of training the layers of a model: 6 for each weight and token."""
+    """The floating-point operations to train a model's layers: 6 per weight and token."""
     passes = config.num_hidden_layers / max(config.layers_with_weights, 1)  # ALBERT's layers share their weights
     return 6 * _layer_parameters(config) * passes * tokens
 
 
 def number_of_steps(tokens: int, tokens_per_step: int) -> int:
-    """The steps of PASSES over a text of this many tokens, from MIN_STEPS to MAX_STEPS."""
+    """The number of steps for PASSES over a text of this many tokens, from MIN_STEPS to MAX_STEPS."""
     return min(MAX_STEPS, max(MIN_STEPS, round(PASSES * tokens / tokens_per_step)))
 
 
@@ -65,9 +65,9 @@ def _layer_parameters(config: BertConfig) -> int:
 
 
 def before_pretraining(config: BertConfig, options: "Flags", tokens: int) -> list[str]:
-    """Lines on how the model, the text and the number of steps fit each other.
+    """Lines on how well the model, the text and the number of steps fit each other.
 
-    options: the flags of `bert-tf pretrain`. tokens: of the training text.
+    options: the flags of `bert-tf pretrain`. tokens: number of tokens in the training text.
     """
     positions = options.training.num_train_steps * options.training.train_batch_size * options.max_seq_length
     passes, dashes = positions / max(tokens, 1), "" if options.from_program else "--"
@@ -99,7 +99,7 @@ def _rounded(number: float) -> str:
 
 
 def after_pretraining(loss: float, unigram: float) -> list[str]:
-    """Warnings about the masked LM loss on held-out text, and that of guessing tokens by their frequency, in nats."""
+    """Warnings about the masked LM loss on held-out text, compared with guessing tokens by frequency, in nats."""
     if loss < unigram - CLEARLY:
         return []
     return [

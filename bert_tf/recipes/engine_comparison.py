@@ -1,6 +1,6 @@
 """A model in every form it can be deployed in, side by side: live, SavedModel, and the installed engines.
 
-Each form gets the scores on a run's own evaluation rows, or of a checkpoint on a file, its size, and the time per text.
+For each form: scores on a run's evaluation rows, or for a checkpoint on a file, size, and time per text.
 """
 
 import collections
@@ -57,12 +57,12 @@ class Deployment:
 
     Attributes:
         name: "live model", "SavedModel", or an engine with its quantization.
-        bytes: size of the weights, or of the files.
-        milliseconds: median time for one text, with its tokenization.
-        start_seconds: median time of a new process until its first answer; for exports only, like the next.
-        memory_bytes: largest memory of that process.
-        scores: on the evaluation rows; {} if they cannot be computed.
-        error: why there is no such form, "" if there is one.
+        bytes: size of the weights or files.
+        milliseconds: median time per text, including tokenization.
+        start_seconds: median time from process start to first answer; like memory_bytes, only for exports.
+        memory_bytes: peak memory of that process.
+        scores: scores on the evaluation rows; {} if they cannot be computed.
+        error: why this form is missing, "" if it is not.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Deployment:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Held:
-    """The examples to score: the first texts, questions or sentences of a split, or rows of pre-training."""
+    """The examples to score: the first texts, questions or sentences of a split, or rows from pre-training."""
 
     task: TextTask
     split: str
@@ -85,7 +85,7 @@ class Held:
 
     @property
     def count(self) -> int:
-        """The number of them."""
+        """The number of examples."""
         if isinstance(self.task, FineTuningTask):
             return len(self.task.head.items(self.task.split(self.split))[: self.most])
         return sum(len(batch["lengths"]) for batch in self._batches())
@@ -97,7 +97,7 @@ class Held:
         return Example("0", tuple(self.task.row_texts({k: x[:1] for k, x in next(iter(self._batches())).items()})))
 
     def scores_of(self, model: Any) -> dict[str, float]:
-        """The scores of a TextFunction; for pre-training of a Predictor's network, {} if it has none."""
+        """The scores of a TextFunction, or of a Predictor's network for pre-training; {} if it has none."""
         if isinstance(self.task, FineTuningTask):
             return scored_export.score_split(model, self.task, self.split, self.most, batch_size=self.batch_size)
         if not hasattr(model, "network"):
@@ -114,14 +114,14 @@ class Held:
 
 
 def _rows_of(batch: Mapping[str, Any]) -> list[Row]:
-    """The rows of a batch of pre-training."""
+    """The rows of a pre-training batch."""
     names = ("token_ids", "segment_ids", "masked_lm_positions")
     columns = zip(batch["lengths"].numpy(), *(batch[name].numpy() for name in names), strict=True)
     return [Row(ids[:size].tolist(), kinds[:size].tolist(), masked.tolist()) for size, ids, kinds, masked in columns]
 
 
 class FunctionNetwork(TensorFlowNetwork):
-    """A `predictor.Network` of a function of rows that an engine has loaded."""
+    """A `predictor.Network` for a function of rows loaded by an engine."""
 
     def __init__(self, name: str, function: Callable[..., Any], source: str, settings: dict[str, Any]) -> None:
         super().__init__(RowFunctions(function, function), source, settings, "false")
@@ -141,21 +141,21 @@ def compare(
     file: str = "",
     reads: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Compares the forms of the model in a folder; writes engines to a temporary folder only.
+    """Compares the forms of a model; writes engines only to a temporary folder.
 
     Args:
-        path: the folder of a run, or a checkpoint with a head.
-        max_rows: rows of the evaluation split that are scored at most.
-        batch_size: rows in a batch.
-        names: of engines; by default all whose packages are installed.
-        file: labelled rows to score a checkpoint on; "" for a run.
-        reads: the columns of the file, as `bert-tf evaluate` takes them.
+        path: a run folder, or a checkpoint with a head.
+        max_rows: maximum rows of the evaluation split to score.
+        batch_size: rows per batch.
+        names: engines; by default all with installed packages.
+        file: labeled rows to score a checkpoint on; "" for a run.
+        reads: the columns of the file, as in `bert-tf evaluate`.
 
     Returns:
         Plain data for FILE: "task", "split", "rows", "criterion" and "deployments", see Deployment.
 
     Raises:
-        UserError: the folder is neither, or there are no labelled rows.
+        UserError: the folder is neither, or there are no labeled rows.
     """
     if max_rows < 1 or batch_size < 1:
         raise UserError(f"max_rows is {max_rows} and batch_size {batch_size}; expected 1 or more.")
@@ -175,11 +175,11 @@ def compare(
 
 
 def _with_rows_of(file: str, path: str, reads: Mapping[str, Any]) -> TrainedModel:
-    """A checkpoint whose evaluation rows are those of a file."""
+    """A checkpoint with a file's rows for evaluation."""
     about = {**scored_export.about(path), "reads": reads}
     scored_export.check_file(file, about["kind"])
     texts = scored_export.number_of_texts(file, about)
-    # the split is read when the task, which knows its inputs, is there
+    # the split is read once the task, which knows its inputs, exists
     run = trained_model.read(path, texts, splits={"dev": lambda: _labelled(file, run.task, reads)})
     return run
 
@@ -207,7 +207,7 @@ def _held_out(run: TrainedModel, path: str, most: int, batch_size: int) -> Held:
 
 
 def _score(found: Deployment, model: TextFunction, held: Held) -> None:
-    """Adds scores and time of a model."""
+    """Adds a model's scores and time."""
     found.scores = held.scores_of(model)
     examples: Any = [held.example()]
     predict: Any = model.predict
@@ -226,7 +226,7 @@ def _live(run: TrainedModel, path: str) -> TextFunction:
 
 
 def _predictor(run: TrainedModel, path: str, network: Callable[[dict[str, Any]], Any]) -> Predictor:
-    """The answers of a network, made by network(settings)."""
+    """A Predictor for a network, created by network(settings)."""
     own, about = run.tokenizer, _about(run)
     tokenizer = host_tokenizer_kinds.create(
         own.vocabulary, own.lower_case, special_tokens_in_strings=own.special_tokens
@@ -237,14 +237,14 @@ def _predictor(run: TrainedModel, path: str, network: Callable[[dict[str, Any]],
 
 
 def _about(run: TrainedModel) -> dict[str, Any]:
-    """Content of an about.json."""
+    """Contents of an about.json."""
     return {"task": run.task.name, **(run.task.about() if isinstance(run.task, FineTuningTask) else {})}
 
 
 def _exported(run: TrainedModel, path: str, held: Held, names: Sequence[str]) -> Iterator[Deployment]:
-    """The export in the folder of the run, by TensorFlow and by each engine that it has a model for.
+    """The export in the run folder, run by TensorFlow and by each engine it has a model for.
 
-    path: "": one that is written to a temporary folder.
+    path: the run folder; "": export to a temporary folder.
     """
     with tempfile.TemporaryDirectory() as temporary:
         folder = os.path.join(temporary, "export")
@@ -273,9 +273,9 @@ def _exported(run: TrainedModel, path: str, held: Held, names: Sequence[str]) ->
 def _engines(
     run: TrainedModel, path: str, held: Held, names: Sequence[str], known: Sequence[str]
 ) -> Iterator[Deployment]:
-    """Each engine, unquantized and in int8, written to a temporary folder, as far as its packages are installed.
+    """Each installed engine, unquantized and in int8, written to a temporary folder.
 
-    known: those that the export has.
+    known: engines already in the export.
     """
     from bert_tf.export import engine_models
 
@@ -304,7 +304,7 @@ def _engines(
 
 
 def lines(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the table for people: scores, size and time of each form, and why some are missing."""
+    """Yields a readable table: scores, size and time of each form, and why some are missing."""
     deployments = result["deployments"]
     names = list(next((each["scores"] for each in deployments if each["scores"]), {}))
     names = sorted(names, key=lambda name: name != result["criterion"])[:3]

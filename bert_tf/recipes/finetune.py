@@ -44,8 +44,8 @@ from bert_tf.training import precision, traced_gradients
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder
 
-ADAPTER = "adapter"  # folder of the run with adapters alone
-# Defaults without flags that name data: which part of Python's manual a passage comes from.
+ADAPTER = "adapter"  # in the run folder: only the adapters
+# Defaults without flags that name data: predict which part of Python's manual a passage comes from.
 DEMONSTRATION = {
     "task_name": "python_manual",
     "model_size": "tiny",
@@ -81,7 +81,7 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
     MODEL: ClassVar[frozenset[str]] = frozenset(("task_name", "label_type", "document_context", "tag_head", "pooling"))
 
     def computed_defaults(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """The settings of the demonstration if no flag names data; those for a table if only a table is given."""
+        """The settings of the demonstration if no flag names data; the table's defaults if only a table is named."""
         if preprocessed_examples.is_file_of_them(self.train_file):
             return preprocessed.default_flags(self.train_file)
         if "train_file" in self.given and "task_name" not in self.given:
@@ -101,13 +101,13 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
 
     @classmethod
     def flags_of(cls, task_name: str) -> set[str]:
-        """The flags that a task has: all, without those of other tasks."""
+        """The flags of a task: all except those of other tasks."""
         kind = of_task(task_name)
         others = {name for each in BY_FAMILY.values() for name in fields_of(each)} if kind else set()
         return fields_of(cls).keys() - others | fields_of(kind or cls).keys()
 
     def check(self) -> None:
-        """Raises UserError without a task, and for a threshold of labels that are not independent."""
+        """Raises UserError without a task, and for a label threshold without independent labels."""
         super().check()
         if not self.task_name:
             raise UserError("Pass a task: task_name=MRPC, swag, table ... and data_dir, the folder with its files.")
@@ -174,7 +174,7 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     config = planning.train_config(options, start, task)
     steps = planning.number_of_steps(options, task)
 
-    # Folder: flags, statistics, and what makes it a checkpoint
+    # Folder: flags, statistics, and the files of a checkpoint
     open_folder(folder, options)
     splits = starting_point.requested_splits(options, task)
     if options.write_examples and folder.is_chief:
@@ -199,7 +199,7 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
         with strategy.scope():
             lora.attach(model, options.lora)
     about: dict[str, Any] = {"config": start.config.to_dict(), "criterion": task.criterion}
-    if options.do_train or "training" not in folder.run:  # what was trained stays as it was recorded
+    if options.do_train or "training" not in folder.run:  # the record of the training is kept
         about |= {"training": dataclasses.asdict(config), "data": dict(data)}
     folder.update(**about, parameters=model.count_params())
 
@@ -239,11 +239,11 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
 
 
 def open_folder(folder: RunFolder, options: FineTuningFlags) -> None:
-    """Begins or resumes one run or several; raises UserError for flags that do not match what the folder holds."""
+    """Starts or resumes one run or several; raises UserError for flags that do not match the folder's contents."""
     decisive = {name: value for name, value in options.decisive().items() if name not in sweep.ONE_RUN}
     compared = decisive if folder.last_step() or sweep.is_in(folder) else {}
     is_trained = not options.do_train and starting_point.is_trained(folder)
-    if is_trained:  # the model stays as it was
+    if is_trained:  # the model does not change
         compared = {name: decisive[name] for name in options.MODEL}
         decisive = run_files.read_run(folder.path).get("decisive", decisive)
     folder.open(
@@ -252,7 +252,7 @@ def open_folder(folder: RunFolder, options: FineTuningFlags) -> None:
 
 
 def write_tokenizer_files(folder: RunFolder, start: Checkpoint, task: FineTuningTask) -> None:
-    """Writes what makes the run folder a checkpoint: vocabulary, configuration, casing."""
+    """Writes the files that make the run folder a checkpoint: vocabulary, configuration, casing."""
     if folder.is_chief:
         vocabulary.write(folder.file("vocab.txt"), task.tokenizer.vocabulary)
         start.config.write(folder.file("bert_config.json"))
@@ -261,7 +261,7 @@ def write_tokenizer_files(folder: RunFolder, start: Checkpoint, task: FineTuning
 
 
 def announce(options: FineTuningFlags, config: TrainConfig) -> None:
-    """Prints the length of training, why which optimizer is used, and the learning rate of a new head."""
+    """Prints the length of training, the optimizer with the reason for it, and the learning rate of a new head."""
     if options.start in (baselines.FROZEN, few_shot.CONTRASTIVE):
         print(f"The head is fitted to the vectors of {count_text(config.num_train_examples, 'example')}.", flush=True)
         return
@@ -277,7 +277,7 @@ def announce(options: FineTuningFlags, config: TrainConfig) -> None:
 
 
 def write_adapters(model: Any, options: FineTuningFlags, task: FineTuningTask, folder: RunFolder) -> None:
-    """Writes trained adapters as PEFT's files into the folder of the run."""
+    """Writes trained adapters in PEFT's format into the run folder."""
     from bert_tf.checkpoints import peft_adapters
 
     if folder.is_chief:

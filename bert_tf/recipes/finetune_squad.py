@@ -21,7 +21,7 @@ from bert_tf.runtime import run_files
 from bert_tf.tasks.task_options import QuestionOptions
 from bert_tf.training.run_directory import RunFolder
 
-# Defaults without flags that name data: which name was left out of a sentence of Python's manual.
+# Defaults without flags that name data: find the name missing from a sentence of Python's manual.
 DEMONSTRATION = {
     "model_size": "tiny",
     "dropout_prob": 0.0,  # as in the demonstration of run_pretraining.py
@@ -33,7 +33,7 @@ DEMONSTRATION = {
     "num_train_epochs": 1.5,
     "eval_batch_size": 32,
     "eval_steps": 40,
-    "keep_best": True,  # so few texts are soon known by heart
+    "keep_best": True,  # this few texts are soon memorized
 }
 
 

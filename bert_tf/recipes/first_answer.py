@@ -21,10 +21,10 @@ print(1024 * int(status.read_text().split("VmHWM:")[1].split()[0]) if status.exi
 
 
 def measure(folder: str, engine: str, example: Example) -> tuple[float | None, int | None]:
-    """The median time of a process that answers one example with an export, in seconds, and its largest memory.
+    """The median time of a process to load an export and answer one example, in seconds, and its peak memory.
 
-    None for the latter without /proc, and for both where it fails, as with code outside of this package, which it does
-    not trust.
+    The memory is None without /proc; both are None if the process fails, as with code outside of this package, which
+    it does not trust.
     """
     seconds, memory = [], 0
     for _ in range(STARTS):

@@ -1,4 +1,4 @@
-"""Starting point of a model: configuration, vocabulary, casing and weights, from flags and from a checkpoint."""
+"""Starting point of a model: configuration, vocabulary, casing and weights, from flags and a checkpoint."""
 
 import dataclasses
 import os
@@ -27,7 +27,7 @@ PRETRAINING_RUN = "runs/pretraining"  # the default output_dir of `bert-tf pretr
 
 
 def start_devices(devices: DeviceOptions) -> "tf.distribute.Strategy":
-    """Starts TensorFlow on the devices that the flags name; call it before any operation of TensorFlow.
+    """Starts TensorFlow on the devices named by the flags; call it before any TensorFlow operation.
 
     Devices and the connections between workers cannot be configured later. Repeated calls are free.
     """
@@ -36,7 +36,7 @@ def start_devices(devices: DeviceOptions) -> "tf.distribute.Strategy":
 
 
 def start_for_files(options: RunOptions, *, trains: bool = True) -> None:
-    """Starts TensorFlow to read or write files, such that this process can train afterwards if it does."""
+    """Starts TensorFlow to read or write files, so that this process can still train afterwards if needed."""
     if trains:
         start_devices(options.devices)
     else:
@@ -48,8 +48,8 @@ def demo_settings(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """({flag: value} of a fine-tuning demonstration, {flag: reason}); prints the question and the starting point.
 
-    It starts from init_checkpoint if that is given, else from the encoder that run_pretraining.py left in its default
-    folder, else from scratch: then in another folder, so that both can be compared.
+    It starts from init_checkpoint if specified, else from the encoder that run_pretraining.py has saved in its default
+    folder, else from scratch, then in a different folder, so that both can be compared.
     """
     print(f"No training data given: a demonstration on Python's manual. {question}", flush=True)
     reasons = dict.fromkeys([*settings, "output_dir"], DEMONSTRATION)
@@ -68,13 +68,13 @@ def demo_settings(
 
 
 def resolve(run: RunOptions, *, left_to_right: bool = False, trains: bool = True) -> Checkpoint:
-    """The starting point that is given by `init_checkpoint`, `bert_config_file` and `vocab_file`; nothing is written.
+    """The starting point specified by `init_checkpoint`, `bert_config_file` and `vocab_file`; nothing is written.
 
-    The checkpoint provides what no flag does; a vocabulary of None is to be learned.
+    Anything without a flag comes from the checkpoint; a vocabulary of None is to be learned.
     left_to_right: the model is causal. trains: as in `start_for_files`.
 
-    Raises UserError if a file is missing or they do not match: another casing than the checkpoint's, or a vocabulary of
-    another size than the model's.
+    Raises UserError if a file is missing or they do not match: casing different from the checkpoint's, or vocabulary
+    size different from the model's.
     """
     options = run.model
     if options.segments and not options.init_checkpoint:
@@ -114,9 +114,9 @@ def resolve(run: RunOptions, *, left_to_right: bool = False, trains: bool = True
 
 
 def fitting_rows(run: RunOptions, config: BertConfig, *, may_be_shorter: bool) -> dict[str, Any]:
-    """{"max_seq_length": the positions of a model} if they are fewer than the default, which is printed; else {}.
+    """{"max_seq_length": the model's positions} if they are fewer than the default, which is printed; else {}.
 
-    Raises UserError if the user asked for longer rows, or if they may not be shorter.
+    Raises UserError if the user requested longer rows, or if they may not be shorter.
     """
     positions = config.max_position_embeddings
     if run.max_seq_length <= positions:
@@ -132,7 +132,7 @@ def fitting_rows(run: RunOptions, config: BertConfig, *, may_be_shorter: bool) -
 
 
 def _with_fewer_layers(checkpoint: Checkpoint | None, options: ModelOptions, chosen: str) -> Checkpoint | None:
-    """The checkpoint with the layers that num_hidden_layers and layer_map choose."""
+    """The checkpoint with the layers chosen by num_hidden_layers and layer_map."""
     count = options.num_hidden_layers
     if checkpoint is None or not count:
         return checkpoint
@@ -145,15 +145,15 @@ def _with_fewer_layers(checkpoint: Checkpoint | None, options: ModelOptions, cho
             "pass a number from 1 to that."
         )
     layers = layer_map(chosen, count, config.num_hidden_layers)
-    is_shared = config.layers_with_weights < config.num_hidden_layers  # ALBERT's: there is one to choose from
+    is_shared = config.layers_with_weights < config.num_hidden_layers  # in ALBERT: there is only one to choose
     kept = checkpoint.weights if is_shared else select(checkpoint.weights, layers)
     return dataclasses.replace(checkpoint, config=dataclasses.replace(config, num_hidden_layers=count), weights=kept)
 
 
 def _check_padding(config: BertConfig, tokens: list[str]) -> None:
-    """Raises UserError for a vocabulary whose padding token is not where the encoder expects it."""
+    """Raises UserError if the vocabulary's padding token does not have the id expected by the encoder."""
     if vocabulary.kind_of(tokens) == vocabulary.XLM_ROBERTA and not config.encoder_traits.position_offset:
-        return  # BERT with that tokenizer: it does not number positions by the padding token
+        return  # BERT with that tokenizer: its positions do not depend on the padding token
     name, expected = vocabulary.special_tokens(tokens)[0], config.padding_id
     if name in tokens and tokens.index(name) != expected:
         raise UserError(
@@ -198,7 +198,7 @@ def _base_config(options: ModelOptions, checkpoint: Checkpoint | None) -> BertCo
 
 
 def _resolve_casing(options: ModelOptions, checkpoint: Checkpoint | None, kind: str, *, is_given: bool) -> bool:
-    """Returns whether texts are lower-cased. kind: that of the vocabulary."""
+    """Returns whether texts are lower-cased. kind: the kind of the vocabulary."""
     if kind in vocabulary.CASED:
         return False
     if checkpoint is None or checkpoint.lower_case is None:

@@ -48,14 +48,14 @@ DEMO_SENTENCES = (
 
 
 def main(given: Flags) -> None:
-    """Runs all phases of the recipe in turn; each resumes, and does nothing once it is finished."""
+    """Runs all phases of the recipe in turn; each can be resumed, and does nothing once it is finished."""
     phases = planning.phases_of(given)
     if given.dry_run:
         for plan in planning.before_training(phases):
             plan.show()
         return
     if len(phases) > 1:
-        planning.before_training(phases)  # a mistake in a later phase is an error before the first begins
+        planning.before_training(phases)  # an error in a later phase is raised before the first starts
     for options in phases:
         run_phase(planning.make(options))
 
@@ -95,9 +95,9 @@ def run_phase(plan: Plan) -> None:
 
 @traced_gradients.forgotten()
 def run_model(plan: Plan, start: Checkpoint, manifest: Mapping[str, Any], folder: RunFolder) -> None:
-    """Creates task and model, trains, evaluates and exports. start: with the vocabulary that the run has."""
+    """Creates task and model, trains, evaluates and exports. start: includes the run's vocabulary."""
     options, training = plan.options, plan.training
-    opening.names_of(options.export_engines)  # raises for one that cannot be written
+    opening.names_of(options.export_engines)  # raises for an engine that cannot be written
     # Devices, before any operation of TensorFlow
     strategy = initialization.start_devices(options.devices)
     from bert_tf.training.loop import train
@@ -185,7 +185,7 @@ def is_finished(folder: RunFolder, options: Flags) -> bool:
 
 
 def create_task(options: Flags, start: Checkpoint, manifest: Mapping[str, Any], tokenizer: "Tokenizer") -> "TextTask":
-    """Masked LM, and next-sentence prediction if it has weight, or replaced tokens, on the records."""
+    """Masked LM, with next-sentence prediction if it has weight, or replaced-token detection, on the records."""
     return catalog.get(task_name(start.config, start.weights, finds_replaced=options.replaced_tokens))(
         manifest,
         tokenizer,
@@ -197,7 +197,7 @@ def create_task(options: Flags, start: Checkpoint, manifest: Mapping[str, Any], 
 
 
 def record_model(model: "BertModel", evaluator: "Evaluator", options: Flags, folder: RunFolder) -> None:
-    """Adds the configuration, the number of parameters and the lengths of the rows to run.json."""
+    """Adds the configuration, the number of parameters and the row lengths to run.json."""
     splits = {split: evaluator.batches(split) for split in ("train", "eval")}
     rows = {split: text_lengths.of_rows(batches, options.max_seq_length) for split, batches in splits.items()}
     folder.update(config=model.config.to_dict(), parameters=model.count_params(), text_statistics=rows)
@@ -205,7 +205,7 @@ def record_model(model: "BertModel", evaluator: "Evaluator", options: Flags, fol
 
 
 def report_results(results: Mapping[str, float], training: TrainConfig, folder: RunFolder) -> None:
-    """Prints and writes the results of the evaluation."""
+    """Prints and writes the evaluation results."""
     folder.write_json("eval_results.json", results)
     step = folder.last_step() if training.budget_minutes else training.num_train_steps
     folder.log(step, {f"eval_{name}": value for name, value in results.items()})

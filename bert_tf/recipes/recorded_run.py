@@ -1,4 +1,4 @@
-"""A run with the data that it was trained and evaluated on, as its flags name them."""
+"""A run with its training and evaluation data, as specified by its flags."""
 
 import os
 from collections.abc import Mapping
@@ -24,19 +24,19 @@ from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.text_task import TextTask
 from bert_tf.training.run_directory import PRETRAINING, RunFolder
 
-THRESHOLD_FLAG = "null_score_diff_threshold"  # earlier versions recorded its default where it was not given
-MAX_CALIBRATION = 128  # texts from which engines learn the ranges of numbers in 8 bits
+THRESHOLD_FLAG = "null_score_diff_threshold"  # earlier versions recorded its default if it was not specified
+MAX_CALIBRATION = 128  # texts for calibrating 8-bit engines
 
 
 def read_pretraining(path: str) -> tuple[PretrainingFlags, Checkpoint]:
-    """The flags and the weights of a run of pre-training; UserError if it has no checkpoint."""
+    """The flags and weights of a pre-training run; UserError if it has no checkpoint."""
     return _options(check_run(path), path), formats.read(path)
 
 
 def read(path: str, *, with_attention: bool = False) -> TrainedModel:
-    """The model of a run with the task that its flags name; starts TensorFlow. Data are read when they are needed.
+    """The model of a run with the task named by its flags; starts TensorFlow. Data is read when needed.
 
-    with_attention: its export has attention, even if that of the run does not. Raises UserError if there is no
+    with_attention: its export includes attention, even if the run's does not. Raises UserError if there is no
     checkpoint.
     """
     run = check_run(path)
@@ -55,7 +55,7 @@ def read(path: str, *, with_attention: bool = False) -> TrainedModel:
 
 
 def calibration_texts(path: str) -> list[tuple[str, ...]]:
-    """Some of the texts that a run was fine-tuned on; UserError if there are none."""
+    """Some of the texts used to fine-tune a run; UserError if there are none."""
     task = read(path).task
     if not isinstance(task, FineTuningTask):
         raise UserError("8 bits need the texts that a model was fine-tuned on: leave them out of engine.")
@@ -63,19 +63,19 @@ def calibration_texts(path: str) -> list[tuple[str, ...]]:
 
 
 def training_of(path: str) -> tuple[int, str]:
-    """The step of the weights in a run folder, 0 if not known, and how they were trained, in words."""
+    """The step of the weights in a run folder, 0 if unknown, and how they were trained, in words."""
     run = run_files.read_run(path)
     if run.get("refit"):
         return RunFolder(os.path.join(path, ALL_ROWS), is_chief=False).last_step(), wording.rows_of_refit(run)
-    last = RunFolder(path, is_chief=False).last_step()  # 0: the best of several runs
+    last = RunFolder(path, is_chief=False).last_step()  # 0 for the best of several runs
     step = int((run.get("selection") or {}).get("taken_step", last)) if last else 0
     return step, f"after step {step:,}" if step else ""
 
 
 def _options(run: Mapping[str, Any], path: str) -> Any:
-    """The flags of a run, as the dataclass of its script; those that it did not record have their defaults.
+    """The flags of a run, as its script's dataclass; flags it did not record have their defaults.
 
-    Raises UserError if one names a module from outside that is not trusted, see `runtime.plugins`.
+    Raises UserError if one names a module in another package that is not trusted, see `runtime.plugins`.
     """
     name = str(run.get("name"))
     script = finetune_squad if name.startswith("squad/") else pretrain if name == PRETRAINING else finetune
@@ -102,7 +102,7 @@ def _pretraining_task(options: PretrainingFlags, start: Checkpoint) -> TextTask:
 
 
 def _for_trained_model(options: FineTuningFlags, folder: RunFolder, start: Checkpoint) -> FineTuningFlags:
-    """The flags without training, with the model of the folder and its labels."""
+    """The flags without training, with the folder's model and labels."""
     changes: dict[str, Any] = {"do_train": False, "init_checkpoint": folder.path}
     if isinstance(options, LabelOptions):
         changes["labels"] = list(start.labels or ()) or ""
@@ -110,7 +110,7 @@ def _for_trained_model(options: FineTuningFlags, folder: RunFolder, start: Check
 
 
 def create_model(task: TextTask, start: Checkpoint) -> Any:
-    """The model of a task, with the weights of a checkpoint, all of which fit."""
+    """The model of a task, with the weights of a checkpoint, all of matching shapes."""
     model = task.create_model(start.config)
     weights.check_same_shapes(weights.assign(model, start.weights))
     return model

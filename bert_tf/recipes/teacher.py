@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def read(run: RunOptions, start: Checkpoint) -> Checkpoint | None:
-    """The model that the flag teacher names; None without one.
+    """The model named by the flag teacher; None if it is not set.
 
-    Raises UserError for one that is not there, or whose vocabulary or casing is not that of the student.
+    Raises UserError if it does not exist, or its vocabulary or casing differs from the student's.
     """
     teacher = run.distillation.teacher
     if not (teacher and run.do_train):
@@ -48,9 +48,9 @@ def taught(
     options: DistillationConfig,
     strategy: "tf.distribute.Strategy",
 ) -> Any:
-    """The task as training sees it: with the terms of the teacher, if there is one.
+    """The task for training: with the teacher's terms, if there is a teacher.
 
-    Raises UserError for a teacher that lacks the head of the task, or does not fit the model.
+    Raises UserError for a teacher that lacks the task's head, or does not fit the model.
     """
     if teacher is None:
         return task

@@ -1,1 +1,1 @@
-"""A run folder, or several, as a page that explains them."""
+"""Pages that explain one run folder or compare several."""

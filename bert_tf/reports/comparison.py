@@ -1,6 +1,6 @@
 """Comparison of several runs: different settings, curves in shared charts, scores, times and environments.
 
-Runs of different tasks are compared by what they have in common.
+Runs of different tasks are compared by their common values.
 """
 
 import os
@@ -11,24 +11,23 @@ from bert_tf.reports import curves, report, wording
 from bert_tf.runtime import files
 
 TEMPLATE = "report_compare.html.jinja"
-NUM_COLOURS = 8  # further runs reuse them
+NUM_COLOURS = 8  # reused by additional runs
 NOT_COMPARED = ("output_dir",)
-LOWER_IS_BETTER = ("loss", "error", "entropy", "perplexity")  # parts of names of scores
-# Flags that determine what a run is evaluated on if no eval_file does.
+LOWER_IS_BETTER = ("loss", "error", "entropy", "perplexity")  # parts of score names
+# Flags that determine a run's evaluation data without eval_file.
 EVALUATED = ("data_dir", "train_file", "input_file", "eval_fraction", "fold", "tfds_name", "predict_file")
-NOT_RANKED = ("thresh", "total")  # ends of names
+NOT_RANKED = ("thresh", "total")  # suffixes of score names
 
 
 def compare(folders: Sequence[str]) -> dict[str, Any]:
     """Compares run folders; returns plain data.
 
     "runs": [{"name", "folder", "task", "summary", "command", "parameters", "seconds"}]; "kinds": their tasks. "scores"
-    and "phases": {name: one value per run, None if it has none}; of a sweep the means of its best combination over
-    the seeds, with their standard deviations in "deviations". "is_ranked": whether all were evaluated on the same rows
+    and "phases": {name: one value per run, None if missing}; for a sweep, means of its best combination over the
+    seeds, with their standard deviations in "deviations". "is_ranked": whether all were evaluated on the same rows
     with the same labels. "baselines": {criterion and model: one text per run}. By the titles "Flags", "Model",
-    "Versions", "Machine": "settings", {name: one value per run} of those that differ, "same", the number of equal
-    ones, and "missing", the names that not all runs have. "notes": sentences. Raises UserError as `report.read`
-    does.
+    "Versions", "Machine": "settings", {name: one value per run} for those that differ, "same", the number of equal
+    ones, and "missing", the names that some runs lack. "notes": sentences. Raises UserError like `report.read`.
     """
     files = [report.read(folder) for folder in folders]
     runs = [each["run"] for each in files]
@@ -104,11 +103,11 @@ def short_names(folders: Sequence[str]) -> list[str]:
         names = ["/".join(path[-count:]) for path in paths]
         if len(set(names)) == len(names):
             return names
-    return [f"{name} ({number})" for number, name in enumerate(names, 1)]  # the same folder was given twice
+    return [f"{name} ({number})" for number, name in enumerate(names, 1)]  # the same folder appears twice
 
 
 def _baselines(run: Mapping[str, Any]) -> dict[str, str]:
-    """{"Accuracy of a simpler model": its text} by the criterion of the run."""
+    """{"Accuracy of a simpler model": its text}, for the run's criterion."""
     criterion = str(run.get("criterion"))
     found = {model: scores.get(criterion) for model, scores in report.baselines_of(run).items()}
     return {f"{wording.words(criterion)}, {model}": text for model, text in found.items() if text}
@@ -123,7 +122,7 @@ def best_of(name: str, values: Sequence[Any]) -> list[int]:
 
 
 def _table(columns: Iterable[Any], *, shared: bool = True) -> dict[str, list[Any]]:
-    """{name: one value per column, None if it has none} of dictionaries; shared: only names that all have."""
+    """{name: one value per column, None if missing} from dictionaries; shared: only names common to all."""
     columns = [report.dictionary(column) for column in columns]
     names = dict.fromkeys(name for column in columns for name in column)
     return {
@@ -134,7 +133,7 @@ def _table(columns: Iterable[Any], *, shared: bool = True) -> dict[str, list[Any
 
 
 def _scores(files: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The scores of a run, and {}; or the means of the best combination of a sweep, and their standard deviations."""
+    """The scores of a run, and {}; for a sweep the means of the best combination, and their standard deviations."""
     best = next((row for row in (files["sweep"] or {}).get("rows", ()) if row["is_best"]), None)
     if best is None or not curves.is_number(best["runs"]) or best["runs"] < 2:
         return _distinct(files["scores"]), {}
@@ -150,7 +149,7 @@ def _seconds(run: Mapping[str, Any]) -> float | None:
 
 
 def _evaluated_on(files: Mapping[str, Any]) -> str:
-    """Everything besides the model that the scores of a run depend on: task, files, labels and their counts."""
+    """Everything except the model that affects the scores of a run: task, files, labels and their counts."""
     run, details = files["run"], report.dictionary(files["details"])
     flags = report.dictionary(run.get("flags"))
     source = flags.get("eval_file") or [flags.get(name) for name in EVALUATED]
@@ -159,7 +158,7 @@ def _evaluated_on(files: Mapping[str, Any]) -> str:
         for split, tables in details.items()
         if isinstance(tables, dict)
     }
-    vocabulary = None if files["kind"] else report.dictionary(run.get("config")).get("vocab_size")  # of masked LM
+    vocabulary = None if files["kind"] else report.dictionary(run.get("config")).get("vocab_size")  # for masked LM
     return repr((run.get("name"), source, sorted(labels.items()), vocabulary))
 
 
@@ -168,7 +167,7 @@ def _missing(columns: Sequence[Any]) -> list[str]:
 
 
 def _distinct(scores: Mapping[str, Any]) -> dict[str, Any]:
-    """The scores without those that repeat the loss."""
+    """The scores except those that repeat the loss."""
     return {name: value for name, value in scores.items() if name == "loss" or value != scores.get("loss")}
 
 

@@ -1,7 +1,7 @@
-"""Charts from lines of metrics: which curves share one, which points are drawn, and where on a unit square they lie.
+"""Charts from lines of metrics: which curves share a chart, which points are drawn, and their places on a unit square.
 
-A point is (step, value). Positions on a chart are percentages from its left and from its top, so that the page can
-scale it to any screen without scaling its labels.
+A point is (step, value). Positions on a chart are percentages from its left and top, so that the page can scale it to
+any screen without scaling its labels.
 """
 
 import dataclasses
@@ -9,17 +9,17 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
-MAX_POINTS = 400  # about one per pixel of a phone
-MAX_POINTS_OF_RUNS = 100  # per run where several share a chart, so that noise does not hide a curve
-EVALUATED = "eval_"  # prefix of metrics of evaluations
-TRAINING, HELD_OUT = "training", "held out"  # what values are of
-NOT_NOISY = ("learning_rate",)  # curves that are drawn as they are
-SMOOTHED, WINDOW = 40, 25  # of curves of 40 points and more, each is averaged with 1/25 of them on either side
-REFERENCE = "unigram_"  # prefix of what a model without context reaches
+MAX_POINTS = 400  # about one per pixel on a phone
+MAX_POINTS_OF_RUNS = 100  # per run if several share a chart, so that noise does not hide a curve
+EVALUATED = "eval_"  # prefix of evaluation metrics
+TRAINING, HELD_OUT = "training", "held out"  # labels of curves
+NOT_NOISY = ("learning_rate",)  # curves drawn without smoothing
+SMOOTHED, WINDOW = 40, 25  # with 40 points or more, each is averaged with 1/25 of them on either side
+REFERENCE = "unigram_"  # prefix of scores of a model without context
 
-SHARES = ("accuracy", "f1", "precision", "recall", "exact_match", "exact")  # ends of names of scores
-PERCENTAGES = ("exact_match", "exact")  # scores of SQuAD, which come with an F1 in percent
-# Titles of the vertical axis by the end of the metric's name.
+SHARES = ("accuracy", "f1", "precision", "recall", "exact_match", "exact")  # suffixes of score names
+PERCENTAGES = ("exact_match", "exact")  # scores of SQuAD, whose F1 is in percent
+# Titles of the vertical axis by suffix of the metric's name.
 AXES = {
     "loss": "loss",
     "entropy": "loss",
@@ -45,8 +45,8 @@ Tick = tuple[str, float]  # text, position
 class Curve:
     """A line of a chart: `path`, `smooth` and `dots` are SVG paths on a square of 1000 by 1000.
 
-    last: the last value. smooth: the moving average of a long curve, else "".
-    style: the CSS class that gives it its colour.
+    last: the last value. smooth: moving average of a long curve, else "".
+    style: the CSS class for its color.
     """
 
     label: str
@@ -62,8 +62,8 @@ class Curve:
 class Chart:
     """A metric's curves on common axes.
 
-    kind: of several runs what the values are of, training or evaluations.
-    left_out: the number of values that are not finite numbers. is_share: whether they are shares, shown in percent.
+    kind: "training" or the name of the evaluations, in charts of several runs.
+    left_out: number of values that are not finite numbers. is_share: whether they are shares, shown in percent.
     """
 
     name: str
@@ -84,12 +84,12 @@ class Chart:
 
     @property
     def data(self) -> dict[str, Any]:
-        """Data with which the page's script shows the values under the pointer."""
+        """Data for the page's script, which shows the values under the pointer."""
         curves = [{"label": curve.label, "style": curve.style, "points": curve.points} for curve in self.curves]
         return {"x": self.x_range, "y": self.y_range, "curves": curves, "isShare": self.is_share}
 
     def text(self, value: float) -> str:
-        """A value of it for reading."""
+        """Formats one of its values."""
         return percent_text(value) if self.is_share else number_text(value)
 
 
@@ -97,10 +97,10 @@ def charts(metrics: Metrics, references: Mapping[str, Any] | None = None, evalua
     """Makes a chart of every metric with several points, in order of first appearance.
 
     metrics: dictionaries with "step"; "loss" and "eval_loss" share a chart. If a step was logged again after a restart,
-        the later line counts. Values that are not finite numbers are left out, and counted. A metric equal to an
+        the later line counts. Values that are not finite numbers are skipped, and counted. A metric equal to an
         earlier one at every point is not drawn again.
     references: {name: number}; "unigram_loss" is a dashed line in the chart of "loss".
-    evaluated_on: label of the curves of evaluations.
+    evaluated_on: label of evaluation curves.
     """
     values, left_out = _by_metric(metrics)
     styles = {TRAINING: "training", evaluated_on: "held-out"}
@@ -115,7 +115,7 @@ def charts(metrics: Metrics, references: Mapping[str, Any] | None = None, evalua
         if name.startswith(REFERENCE) and name.removeprefix(REFERENCE) in values:
             continue
         has_line = any(len(points) > 1 for points in curves.values()) or name in left_out
-        if has_line and curves not in seen:  # the loss of a task with one part repeats that part
+        if has_line and curves not in seen:  # the loss of a task with a single part repeats that part
             seen.append(curves)
             reference = (references or {}).get(REFERENCE + name)
             reference = reference if is_number(reference) else None
@@ -126,10 +126,10 @@ def charts(metrics: Metrics, references: Mapping[str, Any] | None = None, evalua
 def charts_of_runs(
     runs: Iterable[tuple[str, str, Metrics]], *, shared: bool = False, evaluated_on: str = HELD_OUT
 ) -> list[Chart]:
-    """Makes charts of every metric with a curve per run; values of training and of evaluations have separate charts.
+    """Makes charts of every metric with a curve per run; training and evaluation values have separate charts.
 
     runs: [(label, style, metrics)], metrics as for `charts`. shared: only metrics that at least two runs have.
-    evaluated_on: what evaluations are called.
+    evaluated_on: label of evaluations.
     """
     runs = list(runs)
     curves_by_name: dict[tuple[str, str], dict[str, list[Point]]] = {}
@@ -159,7 +159,7 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def _by_metric(metrics: Metrics) -> tuple[dict[str, dict[str, dict[float, float]]], dict[str, int]]:
-    """({metric: {label of curve: {step: value}}}, {metric: number of values that are not finite numbers})."""
+    """({metric: {curve label: {step: value}}}, {metric: number of values that are not finite numbers})."""
     values: dict[str, dict[str, dict[float, float]]] = {}
     left_out: dict[str, int] = {}
     for line in metrics:
@@ -228,7 +228,7 @@ def _chart(
 
 
 def scatter(points: Sequence[Point]) -> dict[str, Any]:
-    """[(true, predicted)] on two axes alike: {"dots": an SVG path as in Curve, "ticks": of both axes}."""
+    """[(true, predicted)] on two equal axes: {"dots": an SVG path as in Curve, "ticks": for both axes}."""
     values = [value for point in points for value in point]
     marks = ticks(min(values), max(values))
     span = marks[0], marks[-1]
@@ -255,7 +255,7 @@ def _percentage(value: float, span: Range) -> float:
 
 
 def downsample(points: Sequence[Point], max_points: int = MAX_POINTS) -> Sequence[Point]:
-    """At most `max_points` points: means of neighbouring ones, which smooths a noisy curve without moving it."""
+    """At most `max_points` points: means of adjacent ones, which smooth a noisy curve without shifting it."""
     size = math.ceil(len(points) / max_points)
     if size <= 1:
         return points
@@ -264,9 +264,9 @@ def downsample(points: Sequence[Point], max_points: int = MAX_POINTS) -> Sequenc
 
 
 def moving_average(points: Sequence[Point]) -> Sequence[Point]:
-    """Each value of a long curve averaged with its neighbors, as many on either side; [] for a short one.
+    """Averages each value of a long curve with equally many neighbors on either side; [] for a short one.
 
-    At the ends there are fewer neighbors, so that the average begins and ends with the curve.
+    At the ends there are fewer neighbors, so that the average starts and ends with the curve.
     """
     if len(points) < SMOOTHED:
         return []

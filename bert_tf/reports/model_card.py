@@ -1,6 +1,6 @@
-"""Model cards: README.md of a run, an export or a converted checkpoint, with the metadata that model hubs read.
+"""Model cards: README.md for a run, an export or a converted checkpoint, with metadata for model hubs.
 
-A card says what the model does and how to load it, what it was trained on and how, its scores, its limits, and the
+A card describes the model's purpose, how to load it, its training data and recipe, its scores, its limits, and the
 license of the checkpoint it started from. The metadata is written by huggingface_hub.
 """
 
@@ -25,8 +25,8 @@ huggingface_hub = module("huggingface_hub")
 CARD = "README.md"
 TEMPLATE = "model_card.md.jinja"
 LIBRARY = "bert_tf"
-MAX_LABELS = 200  # that a card lists
-# Flags that describe a recipe, where a run has them.
+MAX_LABELS = 200  # listed in a card
+# Flags that describe a recipe, if a run has them.
 RECIPE = (
     "init_checkpoint teacher task_name learning_rate head_learning_rate train_batch_size num_train_epochs "
     "num_train_steps warmup_proportion num_warmup_steps optimizer weight_decay dropout_prob max_seq_length "
@@ -34,7 +34,7 @@ RECIPE = (
 ).split()
 UNSET = (None, "", -1)
 DATA_FLAGS = ("input_file", "data_dir", "train_file", "eval_file", "predict_file")
-COUNTED = ("documents", "sentences", "tokens", "examples", "questions", "contexts")  # of a split
+COUNTED = ("documents", "sentences", "tokens", "examples", "questions", "contexts")  # in a split
 PROGRAM = 'import bert_tf\n\nmodel = bert_tf.load("{name}")\nprint(model.{call})'
 PIPELINE = """from transformers import pipeline
 
@@ -47,7 +47,7 @@ ENGINE = """from bert_tf.export import engines
 
 model = engines.load("{name}")  # a function of token ids, described by about.json"""
 EXPORT = "saved_model"  # the format of `bert-tf export`
-FOLDERS = re.compile(r"(?<![\w./])(?:/[^/\s:,]+)*/(?=[^/\s])")  # of absolute paths
+FOLDERS = re.compile(r"(?<![\w./])(?:/[^/\s:,]+)*/(?=[^/\s])")  # in absolute paths
 NOT_TESTED = "nothing was tested for bias or for other kinds of text."
 UNKNOWN_LICENSE = (
     "This model started from {start}, whose license is not known to this program: look it up before you publish the "
@@ -110,7 +110,7 @@ def of_run(folder: str) -> str:
 
 
 def write_of_conversion(checkpoint: Checkpoint, source: str, folder: str, format_name: str) -> None:
-    """Writes the card of a checkpoint that was converted from `source` into `folder`.
+    """Writes the card of a checkpoint converted from `source` into `folder`.
 
     format_name: a format, an engine, or EXPORT.
     """
@@ -164,13 +164,13 @@ def _render(name: str, use: Wording, *, start: str, results: Sequence[Any], **va
 
 
 def without_folders(value: Any) -> Any:
-    """An absolute path without the folders that it lies in, which say nothing on other machines; others unchanged."""
+    """The last part of an absolute path, because its folders mean nothing on other machines; others unchanged."""
     is_path = isinstance(value, str) and os.path.isabs(value)
     return os.path.basename(value.rstrip("/")) if is_path else value
 
 
 def _command(arguments: Any) -> Any:
-    """The recorded command line with paths as `without_folders`."""
+    """The recorded command line with `without_folders` applied to its paths."""
     if not isinstance(arguments, list):
         return arguments
     parts = [str(argument).partition("=") for argument in arguments]
@@ -178,7 +178,7 @@ def _command(arguments: Any) -> Any:
 
 
 def license_of(start: str) -> str | None:
-    """The license of a checkpoint: from its own card, or of a published one; None if unknown or there is no start."""
+    """A checkpoint's license: from its own card, or of a published one; None if unknown or there is no start."""
     card = os.path.join(start, CARD)
     if start and not start.startswith("hf://") and files.is_file(card):
         try:
@@ -199,20 +199,20 @@ def _license_text(start: str, license_name: str | None) -> str:
 
 
 def _hub_name(start: str) -> str | None:
-    """owner/name of a start that is on the hub."""
+    """owner/name of a start from the hub."""
     handle = start if start.startswith("hf://") else published.handle(start)
     return handle.removeprefix("hf://") if handle else None
 
 
 def _recipe(flags: Mapping[str, Any], training: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Flags and their values, with what the run chose where it was to choose."""
+    """Flags and their values, including automatic choices of the run."""
     chosen = {"optimizer": training.get("optimizer") or flags.get("optimizer")}
     values = {**flags, **chosen, "head_learning_rate": training.get("head_learning_rate") or None}
     return [(flag, wording.exact_text(values[flag])) for flag in RECIPE if values.get(flag) not in UNSET]
 
 
 def _summary(use: Wording, config: Mapping[str, Any], size: Any, start: str, verb: str = "started from") -> str:
-    """One sentence: what the model does, its shape, its start."""
+    """One sentence: the model's purpose, size and start."""
     shape = ""
     if config.get("num_hidden_layers"):
         shape = f" with {config['num_hidden_layers']} layers of width {config.get('hidden_size')}"
@@ -230,7 +230,7 @@ def _labels(labels: Any) -> str:
 
 
 def _results(use: Wording, task: str, scores: Mapping[str, Any]) -> list[Any]:
-    """The scores in the metadata that hubs show."""
+    """The scores in the metadata, shown by hubs."""
     return [
         huggingface_hub.EvalResult(use.pipeline_tag, task, task, metric, float(value), dataset_split="validation")
         for metric, value in scores.items()
@@ -244,7 +244,7 @@ def _data(
     statistics: Mapping[str, Any],
     said: Mapping[str, Sequence[str]],
 ) -> str:
-    """Training data of the model: files, numbers of examples or tokens, shares of the classes, rows left out."""
+    """The model's training data: files, numbers of examples or tokens, class shares, skipped rows."""
     named = [wording.code(f"--{flag}={flags[flag]}") for flag in DATA_FLAGS if flags.get(flag)]
     lines = [f"Files: {', '.join(named)}." if named else "The demonstration: the documentation that comes with Python."]
     if any(said.values()):
@@ -269,7 +269,7 @@ def _machine(machine: Mapping[str, Any]) -> str:
 
 
 def _baselines(run: Mapping[str, Any], titles: Mapping[str, str]) -> list[str]:
-    """Sentences on simpler models on the same split; titles: those of `report.titles`."""
+    """Sentences on simpler models on the same split; titles: from `report.titles`."""
     short = {name: title.partition(":")[0] for name, title in titles.items()}
     models = [
         f"{model} ({', '.join(f'{short.get(name) or wording.words(name)} {text}' for name, text in scores.items())})"

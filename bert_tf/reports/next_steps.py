@@ -1,4 +1,4 @@
-"""The end of a run: report, model card, and what to do next with the model."""
+"""The end of a run: report, model card, and suggestions for using the model."""
 
 import shlex
 
@@ -8,7 +8,7 @@ from bert_tf.training.run_directory import RunFolder
 
 
 def finish(folder: RunFolder, *, for_program: bool) -> None:
-    """Writes report and model card of a finished run, and prints where they are and what comes next.
+    """Writes report and model card of a finished run, and prints their places and the next steps.
 
     These are commands, or for a program calls of the Python API.
     """
@@ -21,7 +21,7 @@ def finish(folder: RunFolder, *, for_program: bool) -> None:
 
 
 def next_commands(path: str) -> list[tuple[str, str]]:
-    """[(command, its purpose)] for the model in the folder of a run, ready to type."""
+    """[(command, its purpose)] for the model in a run folder, ready to type."""
     run = shlex.quote(path)
     commands = usage.commands_of(path, path) or [(f"bert-tf export {run}", "writes a model that takes strings")]
     if usage.kind_of(path) is None:
@@ -30,7 +30,7 @@ def next_commands(path: str) -> list[tuple[str, str]]:
 
 
 def next_calls(path: str) -> list[tuple[str, str]]:
-    """[(call of the Python API, its purpose)] for the model in the folder of a run."""
+    """[(call of the Python API, its purpose)] for the model in a run folder."""
     kind = usage.kind_of(path)
     use = heads.shown(kind)
     calls = [

@@ -13,7 +13,7 @@ GIVEN = "given"
 def show(lines: Mapping[str, str], options: Options) -> None:
     """Prints a plan.
 
-    lines: {topic: sentence}. options: the given and the chosen flags, printed with their reasons.
+    lines: {topic: sentence}. options: given and chosen flags, printed with their reasons.
     """
     width = max(map(len, lines))
     print("", "Plan (nothing was written):", *(f"  {name:{width}}  {text}" for name, text in lines.items()), sep="\n")
@@ -48,10 +48,10 @@ def rates(training: TrainConfig) -> str:
 
 
 def joined(texts: Iterable[str]) -> str:
-    """The different ones of several texts."""
+    """The distinct ones among several texts."""
     return " or ".join(dict.fromkeys(texts))
 
 
 def time(seconds: float) -> str:
-    """An estimate of the time of training."""
+    """An estimate of the training time."""
     return f"about {duration(seconds)} of training"

@@ -4,7 +4,7 @@ In the units of this package: fractions of 1, percentages for SQuAD.
 """
 
 MODELS = {"BERT-base": 110e6, "BERT-large": 340e6}  # parameters
-# {task: (data set, {score: those of BERT-base and BERT-large, None if not published})}
+# {task: (data set, {score: values for BERT-base and BERT-large, None if not published})}
 SCORES: dict[str, tuple[str, dict[str, tuple[float | None, float | None]]]] = {
     "cola": ("test", {"matthews": (0.521, 0.605)}),
     "sst-2": ("test", {"accuracy": (0.935, 0.949)}),

@@ -1,4 +1,4 @@
-"""report.html of one run: a single page made from the files of its run folder.
+"""report.html of one run: a single page created from the files in its run folder.
 
 A run is a dictionary: run.json as "run", the lines of metrics.jsonl as "metrics", the contents of other files.
 """
@@ -33,7 +33,7 @@ from bert_tf.runtime.lazy import module
 
 jinja2 = module("jinja2")
 TEMPLATE = "report.html.jinja"
-# What the best run of a sweep says for all of them.
+# Values taken from the best run of a sweep for all of them.
 OF_BEST_RUN = "config parameters text_statistics data criterion baselines not_beaten collapsed".split()
 
 
@@ -41,9 +41,9 @@ def read(folder: str) -> dict[str, Any]:
     """Reads the files of a run folder.
 
     Returns {"run", "metrics", "scores", "details", "examples", "deployments", "sweep", "kind", "manifest"}: run.json,
-    metrics.jsonl, eval_results.json, eval_details.json, examples.json, deployments.json, sweep.json, the kind of the
-    head in task.json, and records/manifest.json; all but the first may be missing. Raises UserError if there is neither
-    a readable run.json nor a sweep.
+    metrics.jsonl, eval_results.json, eval_details.json, examples.json, deployments.json, sweep.json, the head kind in
+    task.json, and records/manifest.json; all but the first may be missing. Raises UserError if there is neither a
+    readable run.json nor a sweep.
     """
     run = run_files.read_run(folder)
     sweep = scoreboard.sweep_table(read_json(os.path.join(folder, "sweep.json")))
@@ -148,7 +148,7 @@ def _template(name: str) -> Any:
 
 
 def _read_lines(path: str) -> list[dict[str, Any]]:
-    """The objects of a JSON lines file; an incomplete line, as a killed run may leave, is skipped."""
+    """The objects of a JSON lines file; an incomplete line, as left by a killed run, is skipped."""
     lines = []
     if files.exists(path):
         with files.open_text(path, errors="replace") as file:
@@ -163,17 +163,17 @@ def _read_lines(path: str) -> list[dict[str, Any]]:
 
 
 def evaluated_on(run: Mapping[str, Any]) -> str:
-    """Data that a run was evaluated on: "held-out text", "the training text"."""
+    """The data a run was evaluated on: "held-out text", "the training text"."""
     return str(run.get("evaluated_on") or "held-out data")
 
 
 def curve_label(data: str) -> str:
-    """Name of values on data: "held out", "on the training text"."""
+    """Label for values on data: "held out", "on the training text"."""
     return curves.HELD_OUT if data.startswith("held-out") else f"on {data}"
 
 
 def subject(run: Mapping[str, Any]) -> str:
-    """Name of the task or table; for rows of a program, which are stored in the run, the name of its folder."""
+    """Name of the task or table; for rows from a program, stored in the run, the name of its folder."""
     flags = dictionary(run.get("flags"))
     path = str(flags.get("train_file") or flags.get("data_dir") or "").rstrip("/")
     folder = str(flags.get("output_dir") or "").rstrip("/")
@@ -183,7 +183,7 @@ def subject(run: Mapping[str, Any]) -> str:
 
 
 def titles(kind: str | None) -> dict[str, str]:
-    """{score: what it is called} if its name alone does not say it."""
+    """{score: title} for scores that need more than their name."""
     return {"accuracy": SUBSET_ACCURACY} if kind == MultiLabel.kind else {}
 
 
@@ -213,7 +213,7 @@ def summary(run: Mapping[str, Any], metrics: Iterable[Mapping[str, Any]]) -> str
         parts.append(count_text(max(steps), "step"))
     started, finished = _time(run.get("started")), _time(run.get("finished"))
     phases = [seconds for _, seconds, _ in _phases(dictionary(run.get("phases")))]
-    if finished and phases:  # of all starts, without the time between them
+    if finished and phases:  # over all starts, without the time between them
         parts.append(f"took {duration(sum(phases))}")
     elif started and finished and (started.tzinfo is None) == (finished.tzinfo is None):
         parts.append(f"took {duration((finished - started).total_seconds())}")
@@ -236,7 +236,7 @@ def _shown(scores: Sequence[tuple[str, Any, Any]]) -> list[tuple[str, str, str, 
 
 
 def baselines_of(run: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """{name of a baseline of a run: {score: its text}}; earlier versions recorded one only."""
+    """{baseline name: {score: its text}} of a run; earlier versions recorded only one."""
     rows = run.get("baselines") or [run.get("baseline")]
     found = {str(row.get("name")): dictionary(row.get("scores")) for row in map(dictionary, rows)}
     return {
@@ -268,7 +268,7 @@ def _phases(phases: Mapping[str, Any]) -> list[tuple[str, float, float]]:
 
 
 def _examples(examples: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Examples with their predictions ready to draw; `is_correct`: the true token was predicted."""
+    """Examples with their predictions, ready to draw; `is_correct`: whether the true token was predicted."""
     drawn: dict[str, list[dict[str, Any]]] = {"fill_mask": [], "held_out": []}
     for kind, rows in drawn.items():
         for example in examples.get(kind) or []:
@@ -284,7 +284,7 @@ def _examples(examples: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
 
 def _without_special_tokens(text: Any) -> str:
-    """A passage of a row with a bar between its two texts."""
+    """A passage of a row, with a bar between its two texts."""
     return str(text or "").replace("[CLS]", "").removesuffix("[SEP]").replace("[SEP]", "|").strip()
 
 

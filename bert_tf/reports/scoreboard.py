@@ -1,6 +1,6 @@
 """Results of fine-tuning, ready to draw: scores, published ones, classes, confusions, hard examples, answers, sweeps.
 
-Everything comes from JSON files of a run folder; what is missing or malformed there is left out.
+Everything comes from JSON files of a run folder; missing or malformed values are skipped.
 """
 
 import functools
@@ -11,13 +11,13 @@ from typing import Any
 from bert_tf.reports import published_scores
 from bert_tf.reports.curves import is_number, scatter
 
-# Keys of a combination in sweep.json that are not settings.
+# Keys of a combination in sweep.json other than settings.
 COUNTS = ("runs", "collapsed", "failed", "scores", "scores_without_collapsed")
 MAX_MATRIX_CLASSES = 10  # fits a phone
-AUXILIARY = ("window_accuracy", "loss")  # scores that are shown last
+AUXILIARY = ("window_accuracy", "loss")  # scores shown last
 MASKED_LM_LOSS, MAX_EXPONENT = "masked_lm_loss", 100.0
-BIN = ("from", "to", "count", "confidence", "accuracy")  # of predictions of like probability
-MAX_SCORES = 4  # of a form of the model
+BIN = ("from", "to", "count", "confidence", "accuracy")  # of predictions with similar probability
+MAX_SCORES = 4  # per form of the model
 MAX_CONFUSIONS, MAX_CLASSES, MAX_EXAMPLES = 15, 40, 12
 
 Drawn = dict[str, Any]  # values for the templates
@@ -26,9 +26,9 @@ Drawn = dict[str, Any]  # values for the templates
 def final_scores(
     scores: Mapping[str, Any], task_name: object, has_details: bool
 ) -> list[tuple[str, Any, tuple[str, dict[str, float]] | None]]:
-    """[(name, value, published score or None)] of eval_results.json.
+    """[(name, value, published score or None)] from eval_results.json.
 
-    For fine-tuning the loss comes last, and scores equal to it are left out.
+    For fine-tuning the loss comes last, and scores equal to it are omitted.
     """
     known = published_scores.scores_of(task_name)
     if is_number(scores.get(MASKED_LM_LOSS)):
@@ -42,7 +42,7 @@ def final_scores(
 
 
 def class_details(details: Any) -> list[Drawn]:
-    """For the splits of eval_details.json what the page shows.
+    """The values shown on the page for the splits of eval_details.json.
 
     [{"name", "labels", "counts", "classes", "left_out", "matrix", "confusions", "hardest"}]; counts: the confusion
     matrix, or [].
@@ -71,7 +71,7 @@ def class_details(details: Any) -> list[Drawn]:
 
 
 def scatter_details(details: Any) -> list[Drawn]:
-    """[{"name", "dots", "ticks"}] for the splits of eval_details.json that have predicted numbers."""
+    """[{"name", "dots", "ticks"}] for the splits of eval_details.json with predicted numbers."""
     drawn = []
     for name, tables in _dictionaries(details):
         pairs = [pair for pair in tables.get("values") or () if isinstance(pair, list) and len(pair) == 2]
@@ -101,7 +101,7 @@ def confidence_details(details: Any) -> list[Drawn]:
 
 
 def deployment_table(result: Any) -> Drawn:
-    """{"scores": names, "rows", "errors", "count", "split"} of deployments.json, see `engine_comparison`, or {}."""
+    """{"scores": names, "rows", "errors", "count", "split"} from deployments.json, see `engine_comparison`, or {}."""
     result = result if isinstance(result, dict) else {}
     listed = [each for each in result.get("deployments") or [] if isinstance(each, dict)]
     names: dict[str, None] = {}
@@ -136,7 +136,7 @@ def question_details(details: Any) -> list[Drawn]:
 
 
 def _has_parts(example: Any) -> bool:
-    """Returns whether an example has parts as `answer_highlights.details` makes them."""
+    """Returns whether an example has parts in the format of `answer_highlights.details`."""
     parts = example.get("parts") if isinstance(example, dict) else None
     return isinstance(parts, list) and all(isinstance(part, list) and len(part) == 2 for part in parts)
 
@@ -172,7 +172,7 @@ def confusion_matrix(labels: Sequence[str], counts: Sequence[Sequence[float]]) -
 def _confusions(
     classes: Sequence[Drawn], labels: Sequence[str], counts: Sequence[Sequence[float]], listed: Any
 ) -> list[tuple[str, str, float, float]]:
-    """`most_confused`, or the same from the list that a run of very many classes has in place of the matrix."""
+    """`most_confused`, or the same from the list that replaces the matrix for very many classes."""
     if len(labels) <= MAX_MATRIX_CLASSES:
         return []
     if counts or not isinstance(listed, list):
@@ -197,7 +197,7 @@ def most_confused(labels: Sequence[str], counts: Iterable[Sequence[float]]) -> l
 
 
 def _example(row: Mapping[str, Any]) -> Drawn:
-    """An example of eval_details.json, with its labels as (kind, label, probability or None)."""
+    """An example from eval_details.json, with its labels as (kind, label, probability or None)."""
     probabilities = row.get("probabilities")
     probability_of = probabilities.get if isinstance(probabilities, dict) else lambda _: None
     true, predicted = str(row.get("truth", "")), str(row.get("label", ""))
@@ -213,9 +213,9 @@ def _example(row: Mapping[str, Any]) -> Drawn:
 
 
 def _marked(row: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str, int, bool]]]]:
-    """[(kind, parts)] of a text with its true and its predicted entities; [] if there are none.
+    """[(kind, parts)] for a text with true and predicted entities; [] if there are none.
 
-    A part is (passage, label of the entity or "", hue of the label, whether both have the entity).
+    A part is (passage, entity label or "", hue of the label, whether both have the entity).
     """
     text, sides = row.get("text"), [row.get("true_entities"), row.get("entities")]
     if not isinstance(text, str) or not all(map(_are_entities, sides)):
@@ -234,7 +234,7 @@ def _marked(row: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str, int,
 
 
 def _are_entities(values: Any) -> bool:
-    """Returns whether these are entities as taggers write them."""
+    """Returns whether these are entities in the format of taggers."""
     return isinstance(values, list) and all(
         isinstance(each, dict) and isinstance(each.get("start"), int) and isinstance(each.get("end"), int)
         for each in values
@@ -247,10 +247,10 @@ def hue(label: str) -> int:
 
 
 def sweep_table(values: Any) -> Drawn | None:
-    """The table of sweep.json, as bert_tf.recipes.finetuning.sweep writes it; None if it has no runs.
+    """The table of sweep.json, as written by bert_tf.recipes.finetuning.sweep; None if it has no runs.
 
     {"varied": names, "scores": names, "rows", "criterion", "best": name of a run, "folds": count, "collapsed": count,
-    "single": [(name of a run, its scores, whether it has collapsed)]}. A row is
+    "single": [(run name, its scores, whether it has collapsed)]}. A row is
     {"settings", "runs", "cells", "collapsed": names, "is_best"}, a cell (mean, sd, mean without collapsed runs).
     """
     combinations = values.get("combinations") if isinstance(values, dict) else None

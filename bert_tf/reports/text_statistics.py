@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from bert_tf.reports.curves import is_number, number_text
 from bert_tf.reports.wording import percent_text, value_text, words
 
-NAMES = {  # where the words of a name alone do not say what it is
+NAMES = {  # titles of names that are unclear on their own
     "unknown": "Unknown tokens, [UNK]",
     "instances": "Rows",
     "instance_tokens": "Tokens in rows",
@@ -27,7 +27,7 @@ NAMES = {  # where the words of a name alone do not say what it is
     "in_several_windows": "Questions read in several windows",
     "answers_not_found": "Questions whose answer is not in the text",
 }
-# Counts and what they are a part of: the first of these that the split has.
+# Counts and their wholes: the first of these that the split has.
 WHOLES = {
     "unknown": ("tokens",),
     "random_next": ("instances",),
@@ -40,7 +40,7 @@ REPEATED = ("unknown_rate", "random_next_share", "duplicates_sampled", "lengths"
 
 
 class Table(NamedTuple):
-    """Rows of text: `alone` [(name, value)], and `rows` [(name, one value per split)] of the `splits`."""
+    """Rows of text: `alone` [(name, value)] outside of splits, and `rows` [(name, one value per split)]."""
 
     alone: list[tuple[str, str]]
     splits: list[str]
@@ -49,7 +49,7 @@ class Table(NamedTuple):
 
 
 class Histogram(NamedTuple):
-    """bars: [(height in percent of the tallest of all splits, title)]. unit: what the tokens are counted of."""
+    """bars: [(height in percent of the tallest of all splits, title)]. unit: "text" or "row"."""
 
     split: str
     bars: list[tuple[float, str]]
@@ -60,7 +60,7 @@ class Histogram(NamedTuple):
 
 
 def table(statistics: Mapping[str, Any]) -> Table:
-    """Statistics as rows of text; values that are dictionaries are splits, and have a column each."""
+    """Statistics as rows of text; values that are dictionaries are splits, with a column each."""
     splits = {name: values for name, values in statistics.items() if isinstance(values, dict)}
     names = dict.fromkeys(name for values in splits.values() for name in values if name not in REPEATED)
     return Table(
@@ -77,7 +77,7 @@ def _title(name: str) -> str:
 
 
 def _value(name: str, values: Mapping[str, Any]) -> str:
-    """The value of a name, as a count with its share of the whole, a share, or a size."""
+    """Formats a named value: a count with its share of the whole, a share, or a size."""
     value = values.get(name)
     if not is_number(value):
         return value_text(value)
@@ -94,7 +94,7 @@ def _value(name: str, values: Mapping[str, Any]) -> str:
 
 
 def histograms(statistics: Mapping[str, Any]) -> list[Histogram]:
-    """The lengths of the texts of each split; bars of all splits are as wide, and have one scale, if they can."""
+    """The text lengths of each split; bars of all splits have the same width and scale, if possible."""
     known = {}
     for split, values in statistics.items():
         lengths = values.get("lengths") if isinstance(values, dict) else None
@@ -135,9 +135,9 @@ def _histogram(split: str, counts: Sequence[float], width: int, tallest: float, 
 
 
 def verdict(scores: Mapping[str, Any], classes: Sequence[Mapping[str, Any]]) -> str:
-    """A sentence or two on the final scores: next to those of a model that has learned nothing. "" if unknown.
+    """A sentence or two comparing the final scores with a model that has learned nothing. "" if unknown.
 
-    classes: as `scoreboard.class_details` returns them; the first split counts.
+    classes: the result of `scoreboard.class_details`; only the first split is used.
     """
     loss, unigram, accuracy = (
         scores.get(name) for name in ("masked_lm_loss", "unigram_masked_lm_loss", "masked_lm_accuracy")

@@ -1,4 +1,4 @@
-"""The use of a run's model: commands and calls of the Python API, by what its files say of it."""
+"""How to use a run's model: commands and calls of the Python API, derived from its files."""
 
 import os
 import shlex
@@ -9,7 +9,7 @@ from bert_tf.reports import report
 from bert_tf.runtime import run_files
 from bert_tf.runtime.json_files import read_json
 
-# Options of `bert-tf predict` for the inputs of an export.
+# Options of `bert-tf predict` for an export's inputs.
 EXAMPLES = {
     "text": '--text="A text."',
     "text_a": '--text="A text."',
@@ -18,11 +18,11 @@ EXAMPLES = {
     "question": '--question="Where does Ann sing?"',
     "choices": '--choice="A choice."',
 }
-PAIR = '("A text.")', '(("A text.", "Another text."))'  # what a task of two texts is called with
+PAIR = '("A text.")', '(("A text.", "Another text."))'  # arguments for a task with two texts
 
 
 def commands_of(folder: str, name: str) -> list[tuple[str, str]]:
-    """[(command, its purpose)] for the model of a run that is called by `name`; [] if the run has no export."""
+    """[(command, its purpose)] for a run's model, referred to by `name`; [] if the run has no export."""
     about = report.dictionary(read_json(os.path.join(folder, "export", "about.json")))
     if not about:
         return []
@@ -41,12 +41,12 @@ def commands_of(folder: str, name: str) -> list[tuple[str, str]]:
 
 
 def call_of(folder: str) -> str:
-    """The call of the Python API for the model of a run, such as 'predict("A text.").label'."""
+    """The call of the Python API for a run's model, such as 'predict("A text.").label'."""
     about = report.dictionary(read_json(os.path.join(folder, "export", "about.json")))
     call = heads.shown(kind_of(folder)).wording().call
     return call.replace(*PAIR) if "text_b" in report.dictionary(about.get("inputs")) else call
 
 
 def kind_of(folder: str) -> str | None:
-    """The kind of the head of a run, as in task.json; None if it has only those of pre-training."""
+    """The head kind of a run, as in task.json; None if it has only pre-training heads."""
     return run_files.read_task(folder).get("kind")

@@ -1,4 +1,4 @@
-"""Names, numbers, times and commands as people read them, on pages and in model cards."""
+"""Readable names, numbers, times and commands, for pages and model cards."""
 
 import html
 import re
@@ -10,15 +10,15 @@ from bert_tf.errors import count_text
 from bert_tf.reports.curves import PERCENTAGES, SHARES, is_number, number_text, percent_text
 from bert_tf.runtime.terminal import printable
 
-SUBSET_ACCURACY = "Subset accuracy: all labels of a text right"  # of several labels
+SUBSET_ACCURACY = "Subset accuracy: all labels of a text right"  # for multi-label models
 IN_WORDS = {
     **{"lm": "LM", "id": "ID", "nsp": "NSP", "mlm": "MLM", "f1": "F1"},
-    **{"HasAns": "answerable", "NoAns": "unanswerable", "thresh": "threshold"},  # of SQuAD's scores
+    **{"HasAns": "answerable", "NoAns": "unanswerable", "thresh": "threshold"},  # in SQuAD's scores
 }
 
 
 def command(arguments: Any) -> str:
-    """The recorded command line, quoted for a shell, one flag per line; of a program the command that does the same."""
+    """The recorded command line, quoted for a shell, one flag per line; for a program the equivalent command."""
     if not isinstance(arguments, list) or not arguments:
         return ""
     if arguments[0] == "bert_tf":
@@ -54,18 +54,18 @@ def value_text(value: Any) -> str:
 
 
 def exact_text(value: Any) -> str:
-    """Formats a setting with all its digits."""
+    """Formats a setting with all digits."""
     return "–" if value in (None, "") else str(value)
 
 
 def refitted(run: Mapping[str, Any]) -> str:
-    """A sentence on a model that was trained again on all rows, by its run.json; "" for another."""
+    """A sentence on a model retrained on all rows, from its run.json; "" for others."""
     how = rows_of_refit(run)
     return f"The model is {how}; the scores are of the model before that, on rows held out." if how else ""
 
 
 def rows_of_refit(run: Mapping[str, Any]) -> str:
-    """How a model was trained again: "trained on all 64 rows, 4 epochs"; "" if it was not."""
+    """How a model was retrained: "trained on all 64 rows, 4 epochs"; "" if it was not."""
     again = run.get("refit")
     if not isinstance(again, dict):
         return ""
@@ -84,7 +84,7 @@ def duration(seconds: float) -> str:
 
 
 def prose(text: object) -> str:
-    """Text for Markdown, in which no HTML, link, image, code or cell of a table begins, on one line."""
+    """Text for Markdown on one line, escaped so that it starts no HTML, link, image, code or table cell."""
     return re.sub(r"([\[\]`|])", r"\\\1", html.escape(printable(" ".join(str(text).split())), quote=False))
 
 
@@ -95,14 +95,14 @@ def code(text: object) -> str:
 
 
 def deviation_text(name: str, value: Any, scores: Iterable[str] = ()) -> str:
-    """The standard deviation of a score after its mean: " ± 1.2%"; "" if it is not known."""
+    """The standard deviation of a score after its mean: " ± 1.2%"; "" if unknown."""
     return f" ± {score_text(name, value, scores)}" if is_number(value) else ""
 
 
 def score_text(name: str, value: Any, scores: Iterable[str] = ()) -> str:
     """Formats a score: shares in percent, others as numbers.
 
-    scores: the names of all scores of the run; with SQuAD's among them F1 is in percent already.
+    scores: the names of all scores of the run; if they include SQuAD's, F1 is already in percent.
     """
     if not (is_number(value) and name.endswith(SHARES)):
         return value_text(value)

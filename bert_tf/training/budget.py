@@ -1,4 +1,4 @@
-"""A budget of time: training ends after so many minutes, and its schedule follows the share of them that is used.
+"""A time budget: training ends after that many minutes, and the schedule follows the share used.
 
 As in Izsak et al. 2021 ("How to Train BERT with an Academic Budget", section 3.1): the learning rate reaches 0 when the
 time is over, however fast the machine is.
@@ -13,12 +13,12 @@ clock = time.monotonic
 
 
 class Budget:
-    """The time that training has taken, over all starts of a run.
+    """Training time, summed over all starts of a run.
 
-    Steps count. The first of each start, which compiles, does not, nor do evaluations, checkpoints, and steps that were
-    lost because a process was killed. A resumed run goes on with the time of its checkpoint.
+    Only steps count, except the first of each start, which compiles, and steps lost to a killed process. Evaluations
+    and checkpoints do not count. A resumed run continues with the time in its checkpoint.
 
-    minutes: 0 for no budget.
+    minutes: the budget; 0 for none.
     """
 
     def __init__(self, minutes: float) -> None:
@@ -27,21 +27,21 @@ class Budget:
         self._since: float | None = None
 
     def state(self) -> dict[str, Any]:
-        """Variables that a checkpoint must contain."""
+        """The variables to checkpoint."""
         return {"budget": self.used} if self.minutes else {}
 
     def share(self) -> tf.Tensor:
-        """The share that is used, float32, at most 1; what a training step reads."""
+        """The share of the budget used so far, float32, at most 1; read by the training step."""
         return tf.cast(tf.minimum(self.used / (60 * self.minutes), 1), tf.float32)
 
     def count(self) -> None:
-        """Counts the time since the last call, or since `restart_clock`; to be called after each step."""
+        """Adds the time since the last call, or since `restart_clock`; call it after each step."""
         if self.minutes and self._since is not None:
             self.used.assign_add(clock() - self._since)
         self.restart_clock()
 
     def restart_clock(self) -> None:
-        """Begins to measure: what was before is not a training."""
+        """Restarts the measurement: time before this call is not training."""
         self._since = clock()
 
     @property

@@ -19,10 +19,10 @@ class TrainState:
     """Weights, optimizer, step and data position as one `tf.train.Checkpoint` in `folder`, saved by step.
 
     Args:
-        folder: of the checkpoints.
+        folder: the checkpoint folder.
         parts: {name: variables, dictionaries of them, or an iterator}.
-        writes: whether this process writes into the folder. One that is not the chief must take part in saving; it
-            writes into a temporary folder.
+        writes: whether this process writes into the folder. A process other than the chief must take part in saving,
+            but writes into a temporary folder.
         max_to_keep: number of newest checkpoints to keep; 0: all.
     """
 
@@ -33,17 +33,17 @@ class TrainState:
         self.manager = tf.train.CheckpointManager(
             self.checkpoint, self.scratch or folder, max_to_keep=1 if self.scratch else max_to_keep or None
         )
-        self._damaged: set[str] = set()  # the checkpoints that could not be restored
+        self._damaged: set[str] = set()  # checkpoints that could not be restored
 
     def save(self, step: int) -> None:
         """Saves under the number of the step; earlier checkpoints stay if that fails."""
         folder = self.scratch or self.folder
         path = checkpoint_paths.path_of(folder, step)
-        if path in self._damaged:  # an index that is gone cannot be taken with new data
+        if path in self._damaged:  # its old index must not be combined with new data
             files.remove(f"{path}.index")
             self._damaged.remove(path)
         before = checkpoint_paths.files_of(folder, step)
-        self.checkpoint.save_counter.assign(step - 1)  # it is counted up; the same however often a run was stopped
+        self.checkpoint.save_counter.assign(step - 1)  # saving adds 1; independent of how often a run was stopped
         try:
             self.manager.save(checkpoint_number=step)
         except tf.errors.OpError as error:
@@ -54,16 +54,16 @@ class TrainState:
                 f"The checkpoint of step {step} could not be written to {folder} ({reason_of(error)}). "
                 f"Kept: {', '.join(names) or 'none'}. {what_to_do(error)} and run the same command again."
             ) from None
-        if not self.scratch:  # positions of streams beside checkpoints that are no longer kept
+        if not self.scratch:  # stream positions of checkpoints no longer kept
             for remains in checkpoint_paths.remains_of(folder):
                 files.remove(remains)
 
     def restore(self) -> int:
         """Restores the newest complete checkpoint and returns its step; 0 if there is none.
 
-        What an interrupted save has left is removed first.
+        Leftovers of an interrupted save are removed first.
 
-        Raises UserError if there are checkpoints and none can be read.
+        Raises UserError if there are checkpoints but none can be read.
         """
         if not self.scratch:
             for remains in checkpoint_paths.remains_of(self.folder):
@@ -85,7 +85,7 @@ class TrainState:
         return 0
 
     def rewind(self, **parts: Any) -> int:
-        """Restores some new parts alone, such as an iterator, from the newest checkpoint; returns its step, or 0."""
+        """Restores only some new parts, such as an iterator, from the newest checkpoint; returns its step, or 0."""
         for path in checkpoint_paths.newest_first(self.folder):
             with contextlib.suppress(Exception):  # a damaged file raises anything
                 tf.train.Checkpoint(**parts).restore(path).expect_partial().assert_existing_objects_matched()

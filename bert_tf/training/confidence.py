@@ -1,6 +1,6 @@
 """Calibration of predicted probabilities: expected calibration error, and the temperature that lowers it.
 
-Guo et al. 2017, "On Calibration of Modern Neural Networks". n examples, C classes or answers. Free of TensorFlow.
+Guo et al. 2017, "On Calibration of Modern Neural Networks". n examples, C classes or answers. No TensorFlow.
 """
 
 from collections.abc import Sequence
@@ -14,23 +14,23 @@ from bert_tf.runtime.lazy import module
 
 optimize = module("scipy.optimize")
 BINS = 15  # of equal width, as in the paper
-BOUNDS = 0.05, 20.0  # of temperatures
+BOUNDS = 0.05, 20.0  # for temperatures
 END = 0.01  # a temperature is at the end of BOUNDS if their logarithms are this close
-FEWEST = 50  # examples that a temperature is proposed from
-BLOCK = 1 << 22  # logits that are computed with at once
+FEWEST = 50  # examples needed to propose a temperature
+BLOCK = 1 << 22  # logits per computation
 Rows = Sequence[np.ndarray] | np.ndarray
 
 
 class Prior(NamedTuple):
-    """What a temperature is expected to be before any example is seen: a normal distribution of its logarithm."""
+    """Prior of a temperature before any example is seen: a normal distribution of its logarithm."""
 
     temperature: float
     deviation: float
 
 
-# After training on few rows until all of them are right: 2.6 to 5.0 were found with 64 and 300 rows (docs/results.md).
+# After training on few rows until all are right: measured 2.6 to 5.0 with 64 and 300 rows (docs/results.md).
 FEW_ROWS = Prior(4.0, 0.5)
-BEST = "best"  # the value of the flag temperature that stands for the fitted one
+BEST = "best"  # the value of --temperature that selects the fitted one
 
 
 def parse_temperature(text: str) -> float | None:
@@ -54,7 +54,7 @@ def softmax(logits: ArrayLike, temperature: ArrayLike = 1.0) -> np.ndarray:
 
 
 def expected_calibration_error(confidences: ArrayLike, is_right: ArrayLike) -> float:
-    """The mean difference between confidence and accuracy over BINS, weighted by their numbers of examples.
+    """The mean difference between confidence and accuracy over BINS, weighted by bin size.
 
     confidences: probability of each prediction [n]. is_right: whether it is correct [n].
     """
@@ -64,7 +64,7 @@ def expected_calibration_error(confidences: ArrayLike, is_right: ArrayLike) -> f
 
 
 def reliability(confidences: ArrayLike, is_right: ArrayLike) -> list[dict[str, Any]]:
-    """[{"from", "to", "count", "confidence", "accuracy"}] of the bins (from, to] that hold examples."""
+    """[{"from", "to", "count", "confidence", "accuracy"}] for the non-empty bins (from, to]."""
     confidences, is_right = np.asarray(confidences, np.float64), np.asarray(is_right, np.float64)
     numbers = np.clip(np.ceil(confidences * BINS).astype(int) - 1, 0, BINS - 1)
     rows = []
@@ -79,12 +79,12 @@ def reliability(confidences: ArrayLike, is_right: ArrayLike) -> list[dict[str, A
 def fit_temperature(logits: Rows, right: Rows, prior: Prior | None = None) -> float:
     """The temperature with the smallest mean negative log-likelihood; 1 if it is not within BOUNDS.
 
-    Predictions that are all right, for example, have no best temperature: the lower, the likelier they are. With a
-    prior they have one, the most probable, which is near the prior's if there are few examples.
+    If all predictions are right, for example, there is no best temperature: lower is always more likely. With a prior
+    there is a most probable one; for few examples it is close to the prior's.
 
-    logits: of each example [C], C may differ. right: the numbers of the outputs of each that are right; their summed
-    probability counts. An example without a right output teaches that all of its outputs are unlikely: the likelihood
-    is then that its first output, the prediction, is wrong.
+    logits: one array [C] per example; C may differ. right: indices of each example's correct outputs; their
+    probabilities are summed. An example without a correct output teaches that all its outputs are unlikely: its
+    likelihood is the probability that its first output, the prediction, is wrong.
     """
     blocks = [_block(logits[rows], right[rows]) for rows in _slices(logits)]
     if not blocks:
@@ -104,13 +104,13 @@ def fit_temperature(logits: Rows, right: Rows, prior: Prior | None = None) -> fl
 
 
 def _slices(logits: Rows) -> list[slice]:
-    """Slices of examples with at most BLOCK logits, for the memory of 10,000 classes, but at least one example."""
+    """Slices of examples with at most BLOCK logits, to save memory with 10,000 classes; at least one example each."""
     count = max(1, BLOCK // max(map(len, logits), default=1))
     return [slice(begin, begin + count) for begin in range(0, len(logits), count)]
 
 
 def _block(logits: Rows, right: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Logits [n, C], filled up with -inf, and the rows and columns of the outputs that are right."""
+    """Logits [n, C], padded with -inf, and the rows and columns of the correct outputs."""
     if isinstance(logits, np.ndarray):
         table = logits
     else:
@@ -122,7 +122,7 @@ def _block(logits: Rows, right: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def _likelihoods(table: np.ndarray, rows: np.ndarray, columns: np.ndarray, *, temperature: float) -> np.ndarray:
-    """Of the examples of a block, [n]: see `fit_temperature`."""
+    """Likelihoods of a block's examples, [n]: see `fit_temperature`."""
     shares = softmax(table, temperature)
     sums = np.bincount(rows, shares[rows, columns], minlength=len(table))
     return np.where(np.bincount(rows, minlength=len(table)) > 0, sums, 1 - shares[:, 0])
@@ -131,17 +131,17 @@ def _likelihoods(table: np.ndarray, rows: np.ndarray, columns: np.ndarray, *, te
 def report(logits: Rows, right: Rows, prior: Prior | None = None) -> dict[str, Any]:
     """Calibration of the probabilities of predictions, without and with a temperature.
 
-    Args as for `fit_temperature`; the prediction of an example is its largest logit, of questions the first.
+    Args as for `fit_temperature`; an example's prediction is its largest logit, for questions the first.
 
     Returns:
         "expected_calibration_error" and "bins" of softmax(logits); "temperature", fitted on all examples; and
-        "with_temperature", the error with temperatures that were each fitted on the other half of the examples; None
-        with fewer than FEWEST examples, and if no temperature fits best. "is_used": whether there is a prior, as for
-        temperatures that answers get.
+        "with_temperature", the error with each half of the examples scaled by the temperature fitted on the other;
+        None with fewer than FEWEST examples, and if no temperature fits best. "is_used": whether there is a prior, as
+        for temperatures applied to answers.
     """
     temperature = fit_temperature(logits, right, prior)
     is_proposed = len(logits) >= FEWEST and temperature != 1
-    halves = [fit_temperature(logits[1 - half :: 2], right[1 - half :: 2], prior) for half in (0, 1)]  # of other rows
+    halves = [fit_temperature(logits[1 - half :: 2], right[1 - half :: 2], prior) for half in (0, 1)]  # the other half
     others = np.resize(halves, len(logits))
     columns = [_predicted(logits[rows], right[rows], others[rows]) for rows in _slices(logits)]
     is_right, plain, scaled = np.concatenate([np.zeros((3, 0)), *columns], 1)
@@ -155,9 +155,9 @@ def report(logits: Rows, right: Rows, prior: Prior | None = None) -> dict[str, A
 
 
 def _predicted(logits: Rows, right: Rows, temperatures: np.ndarray) -> np.ndarray:
-    """Of the largest logit of each example: whether it is right, its probability, and that with a temperature, [3, n].
+    """For each example's largest logit: is it right, its probability, and its probability with temperature, [3, n].
 
-    temperatures: of each example, [n].
+    temperatures: one per example, [n].
     """
     table, rows, columns = _block(logits, right)
     best, every = table.argmax(1), np.arange(len(table))
@@ -166,7 +166,7 @@ def _predicted(logits: Rows, right: Rows, temperatures: np.ndarray) -> np.ndarra
 
 
 def log_losses(logits: np.ndarray, labels: np.ndarray, temperature: float = 1.0) -> np.ndarray:
-    """Minus the logarithm of the probability of each label, at most that of 1e-12; logits [n, C], labels [n]."""
+    """Negative log-probability of each label, clipped at a probability of 1e-12; logits [n, C], labels [n]."""
     blocks = (_block(logits[rows], labels[rows, None]) for rows in _slices(logits))
     likelihoods = [_likelihoods(*block, temperature=temperature) for block in blocks]
     return -np.log(np.clip(np.concatenate([np.zeros(0), *likelihoods]), 1e-12, 1))

@@ -1,10 +1,10 @@
-"""Knowledge distillation: a student learns from what a trained model, its teacher, makes of the same rows.
+"""Knowledge distillation: a student learns from the outputs of a trained teacher model on the same rows.
 
-Teacher and student read the same batch in the same rows, the teacher without dropout. Each loss is a row of LOSSES, a
-mean over rows or tokens of the global batch like every objective; a method is a row of RECIPES, losses and their
+Teacher and student read the same batch in the same rows, the teacher without dropout. Each loss is an entry of LOSSES,
+a mean over rows or tokens of the global batch like every objective; a method is an entry of RECIPES, losses and their
 factors.
 
-B rows, N tokens in all rows (padding included), T positions in a row, H heads, K size of a head, D hidden size, L
+B rows, N tokens in all rows (padding included), T positions in a row, H heads, K head size, D hidden size, L
 layers.
 """
 
@@ -26,14 +26,14 @@ from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.training.task import Batch, Objective, Task
 
 SOFT_TARGETS = "soft_targets"
-TASK = "task"  # in place of a loss: the factor of the task's own objectives
-LOGITS = {"span_loss": ("start_logits", "end_logits")}  # of an objective, where its name does not say
-UNLIKELY = -1e4  # the logit of padding
+TASK = "task"  # used like a loss: the factor of the task's own objectives
+LOGITS = {"span_loss": ("start_logits", "end_logits")}  # of an objective, if its name does not imply them
+UNLIKELY = -1e4  # logit of padding
 Metrics = dict[str, tuple[tf.Tensor, tf.Tensor]]
 
 # DistilBERT: Sanh et al. 2019, and the weights of huggingface/transformers `examples/distillation`. TinyBERT: Jiao et
-# al. 2020, equations 7 to 10, all at once, the task's own loss among them, as no second stage follows. MiniLM: Wang et
-# al. 2020, equations 4 to 7, with the task's own loss, which trains the head.
+# al. 2020, equations 7 to 10, all at once and with the task's own loss, because no second stage follows. MiniLM: Wang
+# et al. 2020, equations 4 to 7, with the task's own loss, which trains the head.
 RECIPES: dict[str, dict[str, float]] = {
     "distilbert": {SOFT_TARGETS: 5.0, TASK: 2.0, "hidden_cosine": 1.0},
     "tinybert": {SOFT_TARGETS: 1.0, TASK: 1.0, "hidden_error": 1.0, "attention_error": 1.0},
@@ -63,7 +63,7 @@ class View:
 class Pair:
     """Student and teacher on a batch.
 
-    layers: number of the teacher's layer for each of the student's, from 0. weights: of the task's objectives.
+    layers: the teacher's layer for each student layer, from 0. weights: weights of the task's objectives.
     widen: maps the student's hidden states to the width of the teacher's.
     """
 
@@ -81,12 +81,12 @@ class Pair:
         return tf.cast(tf.sign(self.student.probe.texts), tf.float32)
 
     def over_keys(self, values: tf.Tensor) -> tf.Tensor:  # [B, H, T, T] -> [N]
-        """The sum over the keys that a query may see, and the mean over heads."""
+        """The sum over the keys visible to a query, averaged over heads."""
         seen = tf.cast(self.student.probe.mask == 0, tf.float32)  # [B, 1, 1 or T, T]
         return tf.reshape(tf.reduce_mean(tf.reduce_sum(values * seen, -1), 1), [-1])
 
     def keys(self) -> tf.Tensor:
-        """Number of keys that each query may see, at least 1: float32 [N]."""
+        """Number of keys visible to each query, at least 1: float32 [N]."""
         rows, width = tf.shape(self.student.scores(0))[0], tf.shape(self.student.scores(0))[2]
         seen = tf.broadcast_to(tf.cast(self.student.probe.mask == 0, tf.float32), [rows, 1, width, width])
         return tf.maximum(self.over_keys(seen), 1.0)
@@ -98,7 +98,7 @@ class Pair:
 
 
 def soft_targets(pair: Pair) -> Metrics:
-    """T^2 KL(teacher || student) of the logits, both over the temperature T (Hinton et al. 2015, section 2)."""
+    """T^2 KL(teacher || student) of the logits, both divided by the temperature T (Hinton et al. 2015, section 2)."""
     found: Metrics = {}
     for objective, given in pair.weights.items():
         own = (f"{objective.removesuffix('_loss')}_logits",)
@@ -117,7 +117,7 @@ def soft_targets(pair: Pair) -> Metrics:
 
 
 def hidden_cosine(pair: Pair) -> Metrics:
-    """1 - the cosine of the last hidden states, per token."""
+    """1 minus the cosine similarity of the last hidden states, per token."""
     student, teacher = (tf.cast(view.probe.hidden_states[-1], tf.float32) for view in (pair.student, pair.teacher))
     cosine = tf.reduce_sum(tf.math.l2_normalize(student, -1) * tf.math.l2_normalize(teacher, -1), -1)
     return {"hidden_cosine": (1 - cosine, pair.is_token)}
@@ -126,8 +126,8 @@ def hidden_cosine(pair: Pair) -> Metrics:
 def hidden_error(pair: Pair) -> Metrics:
     """Mean squared differences of embeddings and hidden states, summed over layers, per token.
 
-    A narrower or wider student's are mapped to the teacher's width first, by one layer for all, which is trained too
-    (Jiao et al. 2020, equation 8; `fit_dense` of their code).
+    If the widths differ, one trained dense layer, shared by all layers, first maps the student's states to the
+    teacher's width (Jiao et al. 2020, equation 8; `fit_dense` of their code).
     """
     student = [pair.widen(tf.cast(x, tf.float32)) for x in pair.student.probe.hidden_states]
     teacher = pair.teacher.probe.hidden_states
@@ -160,9 +160,9 @@ def value_divergence(pair: Pair) -> Metrics:
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """A row of LOSSES.
+    """An entry of LOSSES.
 
-    equal: the entries of a BertConfig that student and teacher must share.
+    equal: the BertConfig entries that student and teacher must share.
     """
 
     function: Callable[[Pair], Metrics]
@@ -180,7 +180,7 @@ LOSSES = {
 
 
 def parse_losses(text: str) -> dict[str, float]:
-    """{loss: factor} of a recipe's name, or of a list such as "soft_targets=1,task=0.5"; UserError for others."""
+    """{loss: factor} for a recipe's name or a list such as "soft_targets=1,task=0.5"; otherwise UserError."""
     if text in RECIPES:
         return RECIPES[text]
     factors = {}
@@ -200,18 +200,18 @@ def parse_losses(text: str) -> dict[str, float]:
 
 
 class DistilledTask:
-    """A task whose loss has the terms of a teacher too; in everything else it is that task.
+    """A task with a teacher's terms added to its loss; otherwise it behaves like that task.
 
-    Created in the scope of a strategy, as it may have variables of its own.
+    Create it in the strategy's scope, because it may have variables of its own.
 
     Args:
-        task: what is learned.
-        teacher: a trained model of it.
+        task: the task to learn.
+        teacher: a model trained for it.
         student: the model to train.
         config: the losses.
 
     Raises:
-        UserError: for a teacher or losses that do not fit the student or the task.
+        UserError: the teacher or the losses do not fit the student or the task.
     """
 
     needs_probe = True
@@ -240,7 +240,7 @@ class DistilledTask:
 
     @property
     def variables(self) -> dict[str, tf.Variable]:
-        """{name: variable} of what is trained beside the student."""
+        """{name: variable} trained in addition to the student."""
         own = weights.variables(self.projection) if self.projection else {}
         return {weights.TEACHER_PROJECTION + name: variable for name, variable in own.items()}
 
@@ -264,7 +264,7 @@ class DistilledTask:
         return getattr(self.task, name)
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Of the task's objectives; of soft targets the same; of what is compared token by token the lengths."""
+        """Weights of the task's objectives, the same for soft targets, and lengths for losses per token."""
         given = dict(self.task.loss_weights(batch))
         given |= {f"soft_{name}": values for name, values in given.items()}
         tokens = tf.cast(batch["lengths"], tf.float32)
@@ -275,7 +275,7 @@ class DistilledTask:
     ) -> Metrics:
         """{metric: (values, weights)} of the task, and of the losses if there is a probe: float32.
 
-        outputs, probe: of the student's pass, which showed all tokens. packing: as it had.
+        outputs, probe, packing: of the student's pass, which showed all tokens.
         """
         own = self.task.metrics(outputs, batch)
         return own | self._taught_metrics(outputs, batch, probe, packing) if probe else own
@@ -298,7 +298,7 @@ class DistilledTask:
 
 
 def _divergences(student: tf.Tensor, teacher: tf.Tensor) -> tf.Tensor:
-    """P (log p - log q) of the softmax p of the teacher's logits and q of the student's, of their shape."""
+    """P (log p - log q) per element, for the softmax p of the teacher's logits and q of the student's."""
     logs = tf.nn.log_softmax(tf.cast(teacher, tf.float32))
     return tf.exp(logs) * (logs - tf.nn.log_softmax(tf.cast(student, tf.float32)))
 

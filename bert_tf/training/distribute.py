@@ -1,7 +1,7 @@
-"""From a flag to a tf.distribute strategy, and the slice of a batch for each replica.
+"""Creates a tf.distribute strategy from flags, and splits batches among replicas.
 
-Every process reads the same stream of global batches, and a replica takes its slice: the data do not depend on the
-number of replicas, and a checkpoint can contain one plain iterator (a distributed iterator cannot be saved).
+Every process reads the same stream of global batches, and a replica takes its slice: the data does not depend on the
+number of replicas, and a checkpoint needs only one plain iterator (a distributed iterator cannot be saved).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
 
 def strategy_of(devices: DeviceOptions) -> tf.distribute.Strategy:
-    """Creates the strategy that the flags of a recipe name, on the devices they name."""
+    """Creates the strategy specified by a recipe's flags, on the devices they name."""
     backend.select_device(devices.device)
     if devices.deterministic:
         tf.config.experimental.enable_op_determinism()
@@ -39,9 +39,9 @@ def create_strategy(
 ) -> tf.distribute.Strategy:
     """Creates a strategy; call it before anything else uses TensorFlow's devices.
 
-    kind: one of STRATEGIES. auto: multi_worker if TF_CONFIG names several, else every GPU there is, else one device.
-    num_logical_devices: split the CPU (or each GPU) into that many devices, to test data parallelism on one machine.
-    gpu_memory_limit: MiB of each part of a GPU.
+    kind: one of STRATEGIES. auto: multi_worker if TF_CONFIG names several workers, else all GPUs, else one device.
+    num_logical_devices: devices to split the CPU (or each GPU) into, to test data parallelism on one machine.
+    gpu_memory_limit: MiB per part of a GPU.
     """
     if kind not in STRATEGIES:
         raise UserError(f"There is no distribution strategy {kind!r}. Known: {', '.join(STRATEGIES)}.")
@@ -60,9 +60,9 @@ def create_strategy(
 
 @functools.cache
 def _mirrored(shares_gpu: bool, *devices: str) -> tf.distribute.Strategy:
-    """One strategy per set of devices and process: the collectives of two would have equal keys and collide.
+    """One strategy per process and set of devices: the collectives of two strategies would have colliding keys.
 
-    shares_gpu: several of the devices are parts of one GPU, among which NCCL cannot sum.
+    shares_gpu: some devices are parts of one GPU, where NCCL cannot sum.
     """
     operations = tf.distribute.ReductionToOneDevice() if shares_gpu else None
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=operations)
@@ -99,7 +99,7 @@ def _multi_worker() -> tf.distribute.Strategy:
     )
     try:
         return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-    except RuntimeError as error:  # its runtime has started
+    except RuntimeError as error:  # TensorFlow's runtime has started
         raise UserError(
             f"The workers of TF_CONFIG cannot be connected any more ({reason_of(error)}): train before this process "
             "uses TensorFlow for anything else."
@@ -126,7 +126,7 @@ def _tpu(tpu_name: str) -> tf.distribute.Strategy:
 
 
 def rows_of_process(strategy: tf.distribute.Strategy, size: int) -> range:
-    """The rows of a global batch of `size` that the replicas of this process get."""
+    """The rows of a global batch of `size` for the replicas of this process."""
     if not spans_processes(strategy):
         return range(size)
     processes, number = number_of_workers(), worker_number()
@@ -134,7 +134,7 @@ def rows_of_process(strategy: tf.distribute.Strategy, size: int) -> range:
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether this process is the one that writes the run folder."""
+    """Returns whether this process writes the run folder."""
     resolver = strategy.cluster_resolver
     if resolver is None or not getattr(resolver, "task_type", None):
         return True
@@ -142,7 +142,7 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 
 
 def needs_static_shapes(strategy: tf.distribute.Strategy, jit_compile: str) -> bool:
-    """Returns whether XLA compiles what the replicas compute: on TPUs always, elsewhere by the flag jit_compile."""
+    """Returns whether XLA compiles the replicas' computation: always on TPUs, elsewhere if jit_compile selects it."""
     return isinstance(strategy, tf.distribute.TPUStrategy) or backend.should_jit(jit_compile)
 
 
@@ -152,7 +152,7 @@ def spans_processes(strategy: tf.distribute.Strategy) -> bool:
 
 
 def shard_batch(strategy: tf.distribute.Strategy, batch: Any, *, axis: int = 0) -> Any:
-    """Gives each replica its slice of every tensor [B, ...] in a nested structure. axis: that of B, 0 or 1.
+    """Gives each replica its slice of every tensor [B, ...] in a nested structure. axis: the axis of B, 0 or 1.
 
     Raises UserError if B is not a multiple of the number of replicas: no row is ever dropped.
     """
@@ -176,12 +176,12 @@ def shard_batch(strategy: tf.distribute.Strategy, batch: Any, *, axis: int = 0) 
 
 
 def on_replicas(strategy: tf.distribute.Strategy, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A tf.function that calls a function on every replica and returns what the first returns."""
+    """A tf.function that runs a function on every replica and returns the first replica's result."""
     return tf.function(lambda *args: on_first_replica(strategy, strategy.run(function, args=args)), autograph=False)
 
 
 def on_first_replica(strategy: tf.distribute.Strategy, values: Any) -> Any:
-    """Returns the values of one replica, for results that are equal on all."""
+    """Returns one replica's values, for results that are equal on all replicas."""
     return tf.nest.map_structure(lambda value: strategy.experimental_local_results(value)[0], values)
 
 
@@ -199,7 +199,7 @@ def all_gather(values: Any) -> Any:
 
 
 def _of_this_replica(values: Any) -> Any:
-    """The same tensors with the device of the replica, without which workers cannot send one: arguments have none."""
+    """Copies of the tensors on the replica's device: arguments have no device, so workers could not send them."""
     return tf.nest.map_structure(tf.identity, values)
 
 
@@ -209,17 +209,17 @@ def number_of_replicas() -> int:
 
 
 def replica_id() -> tf.Tensor:
-    """Returns the number of this replica, an int32 scalar; inside `strategy.run`."""
+    """Returns the index of this replica, an int32 scalar; inside `strategy.run`."""
     return tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)
 
 
 def barrier(strategy: tf.distribute.Strategy) -> None:
-    """Waits for every replica; a worker that ended earlier would close the connections of the others."""
+    """Waits for every replica; a worker that exits early would close the connections of the others."""
     any_process(strategy, False)
 
 
 def any_process(strategy: tf.distribute.Strategy, value: bool) -> bool:
-    """Returns whether the value is true in one of the processes that train together; waits for every replica."""
+    """Returns whether the value is true in any of the processes training together; waits for every replica."""
     if strategy.num_replicas_in_sync == 1:
         return value
     count = strategy.run(tf.function(all_reduce_sum, autograph=False), args=(tf.constant(float(value)),))

@@ -1,4 +1,4 @@
-"""Early stopping and the best weights: when to evaluate during training, when to stop, which weights to keep."""
+"""Early stopping and best weights: when to evaluate during training, when to stop, which weights to keep."""
 
 import json
 import math
@@ -18,7 +18,7 @@ from bert_tf.training.task import Task
 
 
 def is_due(config: TrainConfig, step: int) -> bool:
-    """Returns whether to evaluate after a step: every `eval_steps`, or else at every checkpoint and end of an epoch."""
+    """Returns whether to evaluate after a step: every `eval_steps`, else at every checkpoint and end of epoch."""
     if config.eval_steps:
         return step % config.eval_steps == 0
     return step % config.save_checkpoints_steps == 0 or ends_epoch(config, step)
@@ -33,10 +33,10 @@ def ends_epoch(config: TrainConfig, step: int) -> bool:
 
 
 class EarlyStopping:
-    """Decides by the task's criterion whether to stop and which weights to keep.
+    """Uses the task's criterion to decide when to stop and which weights to keep.
 
-    It is active with early_stop_patience, or with keep_best if there is a criterion to decide by. Its state is then
-    part of the checkpoint, so that a run that was killed stops where it would have stopped. Raises UserError for
+    Active with early_stop_patience, or with keep_best if there is a criterion. Its state is then part of the
+    checkpoint, so that a killed run stops at the same step as an uninterrupted one. Raises UserError for
     early_stop_patience without a criterion.
     """
 
@@ -61,18 +61,18 @@ class EarlyStopping:
         self.is_active = bool(config.early_stop_patience or keeps)
 
     def state(self) -> dict[str, Any]:
-        """Returns what a checkpoint must contain."""
+        """Returns the state to checkpoint."""
         return {"evaluations": self.evaluations} if self.is_active else {}
 
     def is_due(self, step: int) -> bool:
-        """Returns whether to evaluate after a step; after the last one only to compare its weights with the best."""
+        """Returns whether to evaluate after a step; after the last step only to compare with the best weights."""
         if not self.config.evaluates:
             return False
         is_last = step == self.config.num_train_steps
         return bool(self.best) if is_last else is_due(self.config, step)
 
     def was_interrupted(self, step: int) -> bool:
-        """Returns whether a run resumed after this step was stopped before or in an evaluation, which must follow."""
+        """Returns whether a run resumed after this step was stopped before or during its evaluation, now to be run."""
         if not (step and self.is_due(step)):
             return False
         return self.evaluations.last_step != step if self.is_active else not self.folder.was_evaluated(step)
@@ -93,23 +93,23 @@ class EarlyStopping:
         return 0 < self.config.early_stop_patience <= self.evaluations.num_without_improvement
 
     def remove_outdated(self) -> None:
-        """Removes weights that are no longer the best; to be called after a checkpoint was saved, which knows that."""
+        """Removes weights that are no longer the best; call it after saving a checkpoint that records this."""
         if self.best and self.evaluations.values:
             self.best.remove_others(self.evaluations.best_step)
 
     def best_step(self, step: int) -> int:
-        """The step of the weights that training ends with, if `step` is the last one."""
+        """The step of the final weights if training ends after `step`."""
         return self.evaluations.best_step if self.best else step
 
     def restore_best(self, step: int) -> None:
-        """Ends training after `step`: loads the best weights into the model, with keep_best."""
+        """Ends training after `step`: with keep_best, loads the best weights into the model."""
         best_step = self.best_step(step)
         if self.best and best_step != step:
             barrier(self.strategy)  # the chief has written them
             self.best.load(best_step)
 
     def summary(self, step: int) -> tuple[list[str], dict[str, Any]]:
-        """Decisions in a run that ended after `step`: sentences, and a dictionary for run.json."""
+        """Decisions of a run that ended after `step`: sentences, and a dictionary for run.json."""
         if not self.is_active or not self.evaluations.values:
             return [], {}
         best_step, criterion, sentences = self.best_step(step), self.task.criterion, []
@@ -144,7 +144,7 @@ class Evaluations(tf.train.experimental.PythonState):
     """The criterion at every evaluation so far, part of the checkpoint."""
 
     def __init__(self) -> None:
-        self.values: list[list[Any]] = []  # [step, criterion, loss], a higher criterion is better; once without loss
+        self.values: list[list[Any]] = []  # [step, criterion, loss], higher is better; no loss in older versions
 
     def serialize(self) -> str:
         """Returns the state as a string."""
@@ -155,16 +155,16 @@ class Evaluations(tf.train.experimental.PythonState):
         self.values = json.loads(string)
 
     def add(self, step: int, value: float, loss: float) -> bool:
-        """Records an evaluation; returns whether it is better than all before. NaN is the worst."""
+        """Records an evaluation; returns whether it is the best so far. NaN is the worst."""
         criterion = value if math.isfinite(value) else -math.inf
         self.values.append([step, criterion, loss if math.isfinite(loss) else math.inf])
         return self.best_step == step
 
     @property
     def best(self) -> int:
-        """The index of the best evaluation; of those with the best criterion that with the lowest loss, or the first.
+        """The index of the best evaluation; ties are broken by lower loss, then by order.
 
-        The loss of an evaluation by an earlier version is unknown: it counts as the lowest, so that the first is kept.
+        Evaluations of an earlier version have no loss; it counts as the lowest, so that the first of them is kept.
         """
 
         def rank(index: int) -> tuple[float, float]:
@@ -190,9 +190,9 @@ class Evaluations(tf.train.experimental.PythonState):
 
     @property
     def num_without_improvement(self) -> int:
-        """The number of evaluations after the first with the best criterion; one before training does not count.
+        """The number of evaluations after the first with the best criterion, not counting one before training.
 
-        If all have the same, as long as a model predicts one class, those after the one with the lowest loss.
+        If all have the same criterion, as when a model always predicts one class, those after the lowest loss.
         """
         criteria = [evaluation[1] for evaluation in self.values if evaluation[0]]
         if len(set(criteria)) == 1 < len(criteria):
@@ -201,7 +201,7 @@ class Evaluations(tf.train.experimental.PythonState):
 
 
 class BestWeights:
-    """The weights of the best evaluation, in a folder of their own, independent of the checkpoints."""
+    """The weights of the best evaluation, in a separate folder, independent of the checkpoints."""
 
     def __init__(self, variables: Mapping[str, tf.Variable], folder: str, *, writes: bool = True) -> None:
         self.variables, self.folder = variables, folder
@@ -209,7 +209,7 @@ class BestWeights:
         self.scratch = None if writes else tempfile.mkdtemp()
 
     def save(self, step: int) -> None:
-        """Saves the weights as those of this step; earlier ones stay until `remove_others`."""
+        """Saves the weights under this step; earlier ones stay until `remove_others`."""
         path = checkpoint_paths.path_of(self.scratch or self.folder, step)
         try:
             self.checkpoint.write(path)

@@ -1,4 +1,4 @@
-"""Evaluation on held-out examples, during training and after it."""
+"""Evaluation on held-out examples, during and after training."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Evaluator:
 
     Attributes:
         predictions: {split: {name: array [n, ...]}} of the last call.
-        packing: how texts share rows; None: they do not.
+        packing: how texts share rows; None if they do not.
     """
 
     def __init__(self, task: Task, model: keras.Model, config: TrainConfig, strategy: tf.distribute.Strategy) -> None:
@@ -65,16 +65,16 @@ class Evaluator:
         return results
 
     def batches(self, split: str) -> tf.data.Dataset:
-        """One pass over a split, in the batches in which it is evaluated; its pipeline is built once."""
+        """One pass over a split in evaluation batches; its pipeline is built once."""
         if split not in self._batches:
             self._batches[split] = self.task.eval_batches(self.batch_size, split)
         return self._batches[split]
 
     def evaluate_split(self, split: str, max_batches: int = -1) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Passes over a split once, or over at most `max_batches` batches of it.
+        """Makes one pass over a split, or over at most `max_batches` batches of it.
 
         Returns {metric: [sum, sum of weights]} and the task's predictions for n examples, {name: array [n, ...]}.
-        Raises Interrupted for a signal that is deferred, as it is here where several processes work together.
+        Raises Interrupted after a signal; signals are deferred here if several processes train together.
         """
         with stop_signals.deferred() if spans_processes(self.strategy) else contextlib.nullcontext():
             return self._evaluate_split(split, max_batches)
@@ -95,7 +95,7 @@ class Evaluator:
                 chunks[name].append(value.numpy()[predictions["row_numbers"].numpy() > 0])
 
     def _batch_or_stop(self, batch: Batch) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-        """The results of a batch; raises Interrupted for a signal, in all processes if one of them has received it."""
+        """The results of a batch; raises Interrupted after a signal, in all processes if one has received it."""
         signals = list(stop_signals.requested())
         stop = [tf.constant(float(bool(signals)))] if spans_processes(self.strategy) else []
         if signals and not stop:

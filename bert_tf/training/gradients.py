@@ -1,4 +1,4 @@
-"""Gradients of a step: sums of micro-batches, adversarial perturbations, loss scale and the update of the weights."""
+"""Gradients of a step: sums of micro-batches, adversarial perturbations, loss scaling and the weight update."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,12 +15,12 @@ Gradients = list[tf.Tensor | None]  # None if the loss does not depend on a weig
 
 
 def to_dense(gradient: Any) -> tf.Tensor | None:
-    """A gradient that may be sparse, or missing, as a tensor."""
+    """Returns a possibly sparse gradient as a dense tensor, None as None."""
     return None if gradient is None else tf.convert_to_tensor(gradient)
 
 
 def split_batch(batch: Batch, seed: tf.Tensor, parts: int) -> Callable[[Any], tuple[Batch, tf.Tensor]]:
-    """A function from the number of a micro-batch to its rows and its seed of dropout."""
+    """A function from the index of a micro-batch to its rows and its dropout seed."""
     if parts == 1:
         return lambda number: (batch, seed)
     split = {name: tf.reshape(x, [parts, x.shape[0] // parts, *x.shape[1:]]) for name, x in batch.items()}
@@ -29,7 +29,7 @@ def split_batch(batch: Batch, seed: tf.Tensor, parts: int) -> Callable[[Any], tu
 
 
 def sum_over_parts(parts: int, on_part: Callable[[Any], tuple[Sums, Gradients]]) -> tuple[Sums, Gradients]:
-    """The sums of what micro-batches give, one after the other."""
+    """The summed results of all micro-batches, computed one after the other."""
     metrics, gradients = on_part(0)
     dense = [gradient for gradient in gradients if gradient is not None]
 
@@ -44,18 +44,18 @@ def sum_over_parts(parts: int, on_part: Callable[[Any], tuple[Sums, Gradients]])
 
 
 def fill_in(dense: Sequence[tf.Tensor], gradients: Gradients) -> Gradients:
-    """The dense gradients, with None if `gradients` has None."""
+    """The dense gradients, with None inserted where `gradients` has None."""
     remaining = iter(dense)
     return [None if gradient is None else next(remaining) for gradient in gradients]
 
 
 def perturbation(gradient: tf.Tensor, texts: tf.Tensor, epsilon: float) -> tf.Tensor:
-    """The gradient of each text scaled to norm epsilon: float32 [N, E], 0 on padding and where the gradient is 0.
+    """The gradient of each text scaled to norm epsilon: float32 [N, E], 0 for padding and for zero gradients.
 
-    A text's perturbation does not depend on others, nor therefore on micro-batches and replicas.
+    A text's perturbation does not depend on others, so neither on micro-batches nor on replicas.
 
     Args:
-        gradient: [N, E] of the loss.
+        gradient: gradient of the loss, [N, E].
         texts: int32 [N], the number of each token's text, at most N; 0 on padding.
         epsilon: the norm of a text's perturbation.
     """
@@ -65,12 +65,12 @@ def perturbation(gradient: tf.Tensor, texts: tf.Tensor, epsilon: float) -> tf.Te
     return epsilon * tf.math.divide_no_nan(gradient, norms)
 
 
-FLOAT16_SCALE = 2.0**15  # the factor at the start
-FLOAT16_PATIENCE = 2000  # steps without an overflow after which it doubles
+FLOAT16_SCALE = 2.0**15  # initial factor
+FLOAT16_PATIENCE = 2000  # steps without overflow before it doubles
 
 
 class LossScale(tf.Module):
-    """Dynamic loss scaling for float16 (Micikevicius et al. 2018): the factor halves at overflows and doubles later."""
+    """Dynamic loss scaling for float16 (Micikevicius et al. 2018): the factor halves on overflow and doubles later."""
 
     def __init__(self, *, enabled: bool) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class LossScale(tf.Module):
         self.good_steps = tf.Variable(0, dtype=tf.int64, trainable=False)
 
     def state(self) -> dict[str, tf.Variable]:
-        """Returns what a checkpoint must contain."""
+        """Returns the variables to checkpoint."""
         return {"factor": self.factor, "good_steps": self.good_steps}
 
     def scale(self, loss: tf.Tensor) -> tf.Tensor:
@@ -95,7 +95,7 @@ class LossScale(tf.Module):
     def update(self, norm: tf.Tensor) -> tf.Tensor:
         """Adapts the factor to the norm of a step's gradients.
 
-        Returns whether training has diverged: the norm is not finite, and no smaller factor will help.
+        Returns whether training has diverged: the norm is not finite, and a smaller factor will not help.
         """
         is_finite = tf.math.is_finite(norm)
         if not self.enabled:
@@ -109,16 +109,16 @@ class LossScale(tf.Module):
 
 
 class WeightUpdate:
-    """Updates weights where the gradients are finite. After training has diverged it leaves all as it is.
+    """Updates weights if the gradients are finite. After training has diverged, nothing changes any more.
 
     Attributes:
-        diverged: bool variable, from then on nothing is updated.
+        diverged: bool variable; once true, nothing is updated.
 
     Args:
         trainable: {canonical name: variable}, the weights in the order of the gradients.
-        optimizer: of these weights.
-        loss_scale: by which the loss was multiplied.
-        average: of the weights.
+        optimizer: the optimizer of these weights.
+        loss_scale: the scale applied to the loss.
+        average: the average of the weights.
         is_compiled: whether XLA compiles the call.
     """
 
@@ -151,9 +151,9 @@ class WeightUpdate:
         return norm, diverged
 
     def _select(self, gradients: Gradients, norm: tf.Tensor) -> None:
-        """Updates without a branch: keeps the numbers from before the update where the norm is not finite.
+        """Updates without a branch: keeps the values from before the update if the norm is not finite.
 
-        XLA computes and selects a number in the same pass. At a branch the host would have to wait for the norm.
+        XLA computes and selects a value in the same pass. For a branch the host would have to wait for the norm.
         """
         variables = [*self.trainable.values(), *tf.nest.flatten(self.optimizer.state())]
         before = [variable.read_value() for variable in variables]

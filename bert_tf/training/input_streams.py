@@ -1,8 +1,8 @@
-"""The batches of training from many shards: a batch consists of streams, each of which reads shards of its own.
+"""Training batches from many shards: a batch consists of streams, each reading its own shards.
 
-S streams, B rows of a batch: stream s fills the rows from s * B / S on. A process reads only the streams and shards of
-its replicas' rows; what a stream reads depends on its number alone. The batches are hence the same for any number of
-processes, and one can resume what several began. If a stream has read all its shards, it begins again on its own.
+S streams, B rows per batch: stream s fills the rows from s * B / S on. A process reads only the streams and shards of
+its replicas' rows; the content of a stream depends only on its number. Batches are therefore the same for any number
+of processes, and one process can resume a run started by several. A stream that has read all its shards starts over.
 """
 
 import math
@@ -19,14 +19,14 @@ from bert_tf.runtime import files
 from bert_tf.training import checkpoint_paths
 from bert_tf.training.task import Batch, Task
 
-SHARDS_PER_STREAM = 16  # at least, if nobody gives a number
-MAX_STREAMS = 64  # if nobody gives a number: a process that reads all of them has 2 files of each open
+SHARDS_PER_STREAM = 16  # minimum, if no number is specified
+MAX_STREAMS = 64  # if no number is specified: a process reading all of them has 2 files of each open
 
 
 def number_of_streams(task: Task, config: TrainConfig, folder: str) -> int:
-    """Those of the newest checkpoint in a folder, else `config.input_streams`, else what suits the number of shards.
+    """Returns the count in a folder's newest checkpoint, else `config.input_streams`, else one derived from the shards.
 
-    Raises UserError for a number that does not divide the batch, or above that of the shards.
+    Raises UserError if the number does not divide the batch or exceeds the number of shards.
     """
     newest = checkpoint_paths.newest_first(folder)
     if newest:
@@ -44,7 +44,7 @@ def number_of_streams(task: Task, config: TrainConfig, folder: str) -> int:
 
 
 class WholeInput:
-    """The batches of a task as one stream, which every process reads; its position is in the checkpoint."""
+    """A task's batches as one stream, read by every process; its position is in the checkpoint."""
 
     def __init__(self, batches: Iterator[Batch]) -> None:
         self.batches = batches
@@ -53,23 +53,23 @@ class WholeInput:
         return next(self.batches)
 
     def parts(self) -> dict[str, Any]:
-        """Objects that the checkpoint of the run must contain."""
+        """The objects to include in the run's checkpoint."""
         return {"data": self.batches}
 
     def save(self, prefix: str) -> None:
-        """Nothing: see `parts`."""
+        """Does nothing: see `parts`."""
 
     def restore(self, prefix: str) -> None:
-        """Nothing: see `parts`."""
+        """Does nothing: see `parts`."""
 
 
 class StreamInput:
-    """The streams that the rows of a process come from; rows of other processes are zeros.
+    """The streams of a process's rows; rows of other processes are zeros.
 
     Args:
-        streams: {number of the stream: its batches}, of those that this process reads.
+        streams: {stream number: batches} of the streams this process reads.
         count: S.
-        writes: the numbers of those whose position this process saves.
+        writes: the numbers of the streams whose positions this process saves.
     """
 
     def __init__(self, streams: Mapping[int, Iterator[Batch]], count: int, writes: range) -> None:
@@ -83,11 +83,11 @@ class StreamInput:
         return {name: tf.concat([part[name] for part in rows], 0) for name in some}
 
     def parts(self) -> dict[str, Any]:
-        """Nothing: the positions of streams are in files of their own."""
+        """Nothing: stream positions are in separate files."""
         return {}
 
     def save(self, prefix: str) -> None:
-        """Saves the positions of streams beside the checkpoint of this prefix, before its index, which completes it."""
+        """Saves stream positions with the checkpoint of this prefix, before its index, which completes it."""
         files.make_folder(os.path.dirname(prefix))
         for stream in self.writes:
             tf.train.Checkpoint(data=self.streams[stream]).write(checkpoint_paths.stream_path(prefix, stream))
@@ -106,7 +106,7 @@ class StreamInput:
 
 
 def open_input(task: Task, config: TrainConfig, streams: int, rows: range) -> WholeInput | StreamInput:
-    """The batches of training from the beginning, for a process that needs the given rows of each."""
+    """The training batches from the beginning, for a process that needs the given rows of each."""
     size, seed = config.train_batch_size, config.random_seed
     if streams == 1:
         return WholeInput(iterate(task.train_batches(size, seed)))

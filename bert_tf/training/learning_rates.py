@@ -1,4 +1,4 @@
-"""Learning rates: the schedule over steps, the factor of each layer, and which layers are trained at all."""
+"""Learning rates: the schedule over steps, the factor of each layer, and the selection of trained layers."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -10,7 +10,7 @@ from bert_tf.model.weights import HEADS
 
 LAYER = re.compile(r"encoder/layers/(\d+)/")
 ADAPTER = "/lora/"
-# Potentials of a CRF begin at 0 and are few; at the rate of the encoder Adam would hardly move them in a fine-tuning.
+# CRF potentials start at 0 and are few; at the encoder's rate Adam would hardly move them during fine-tuning.
 CRF_RATE_FACTOR = 100.0
 EMBEDDINGS = ("encoder/embeddings/", "encoder/token_embeddings")
 
@@ -27,10 +27,10 @@ def polynomial_schedule(
 ) -> Schedule:
     """Returns a function from a step (counted from 0) to its learning rate: linear warm-up and polynomial decay.
 
-    As in google-research/bert `optimization.py` the decay runs from step 0 to `num_train_steps`, and warm-up replaces
-    it while step < `num_warmup_steps`, so that the rate drops where warm-up ends.
-    power: of the share of steps that remain; NVIDIA's `PolyWarmUpScheduler` has 0.5.
-    continuous: decay from the end of warm-up instead, so that the rate reaches `learning_rate` and does not jump.
+    As in google-research/bert `optimization.py`, the decay runs from step 0 to `num_train_steps`, and warm-up replaces
+    it while step < `num_warmup_steps`, so the rate drops when warm-up ends.
+    power: exponent of the remaining share of steps; 0.5 in NVIDIA's `PolyWarmUpScheduler`.
+    continuous: start the decay after warm-up instead, so that the rate reaches `learning_rate` and does not jump.
     """
 
     def rate(step: tf.Tensor) -> tf.Tensor:
@@ -46,15 +46,15 @@ def polynomial_schedule(
 
 
 def by_progress(schedule: Schedule, share: Callable[[], tf.Tensor], num_train_steps: int) -> Schedule:
-    """Returns a schedule that is where `schedule` is after that share of its steps, whatever the step."""
+    """Returns a schedule that follows `schedule` by the share of progress, whatever the step."""
     return lambda step: schedule(share() * num_train_steps)
 
 
 def layer_factors(names: Iterable[str], decay: float, head: float = 1.0) -> dict[str, float]:
     """Returns {canonical name: factor of the learning rate}, smaller for layers closer to the input.
 
-    With L layers, counted from 0, layer i has decay^(L - i), the embeddings decay^(L + 1), the pooler and heads of
-    pre-training 1, those of tasks `head`.
+    With L layers, counted from 0, layer i has decay^(L - i), the embeddings decay^(L + 1), the pooler and pre-training
+    heads 1, task heads `head`.
     This is the discriminative fine-tuning of ULMFiT (Howard and Ruder 2018, section 3.1); google-research/electra
     (`model/optimization.py: _get_layer_lrs`) uses one power more for layers and embeddings. A CRF has its own factor.
     """
@@ -68,22 +68,22 @@ def layer_factors(names: Iterable[str], decay: float, head: float = 1.0) -> dict
 def trainable(
     variables: Mapping[str, tf.Variable], num_frozen_layers: int = 0, freeze: str = "none"
 ) -> dict[str, tf.Variable]:
-    """Returns {canonical name: variable} of those that are trained.
+    """Returns {canonical name: variable} of the trained variables.
 
-    num_frozen_layers: above 0 without the embeddings and the first N layers. freeze: "embeddings" leaves these out,
+    num_frozen_layers: if above 0, the embeddings and the first N layers are frozen. freeze: "embeddings" freezes these,
     "encoder" all but the pooler, the head and adapters (`model.lora`). Raises UserError if the model has fewer layers.
     """
     top = number_of_layers(variables)
     check_layers(num_frozen_layers, top)
     lowest = num_frozen_layers + 1 if num_frozen_layers or freeze == "embeddings" else 0
-    least = {True: lowest, False: top + 1 if freeze == "encoder" else lowest}  # by whether it is an adapter
+    least = {True: lowest, False: top + 1 if freeze == "encoder" else lowest}  # keyed by whether it is an adapter
     return {name: variable for name, variable in variables.items() if _depth(name, top) >= least[ADAPTER in name]}
 
 
 def unfrozen(variables: Mapping[str, tf.Variable], phase: int) -> dict[str, tf.Variable]:
-    """Returns those that gradual unfreezing (Howard and Ruder 2018, section 3.3) trains in a phase.
+    """Returns the variables trained in a phase of gradual unfreezing (Howard and Ruder 2018, section 3.3).
 
-    In phase 0 pooler and heads; in each further phase one more layer from the top, the embeddings last.
+    Phase 0 trains pooler and heads; each later phase adds one layer from the top, and finally the embeddings.
     """
     top = number_of_layers(variables)
     return {name: variable for name, variable in variables.items() if _depth(name, top) > top - phase}
@@ -92,13 +92,13 @@ def unfrozen(variables: Mapping[str, tf.Variable], phase: int) -> dict[str, tf.V
 def without_biases(variables: Mapping[str, tf.Variable]) -> dict[str, tf.Variable]:
     """Returns {canonical name: variable} without the biases of the encoder's dense layers; heads keep theirs.
 
-    After Geiping and Goldstein 2022, section 4.2.
+    See Geiping and Goldstein 2022, section 4.2.
     """
     return {name: x for name, x in variables.items() if not (name.startswith("encoder/") and name.endswith("/bias"))}
 
 
 def number_of_layers(names: Iterable[str]) -> int:
-    """Returns the number of layers of the encoder that has these canonical names."""
+    """Returns the number of layers of the encoder with these canonical names."""
     return max((int(match[1]) + 1 for name in names if (match := LAYER.match(name))), default=0)
 
 

@@ -1,4 +1,4 @@
-"""The training loop: steps, evaluations, checkpoints; resumes, stops on signals, reports progress."""
+"""The training loop: steps, evaluations, checkpoints; resumes, stops on signals and reports progress."""
 
 import contextlib
 import math
@@ -25,8 +25,8 @@ from bert_tf.training.run_directory import RunFolder
 from bert_tf.training.task import Batch, Task
 from bert_tf.training.train_step import TrainStep
 
-FIRST_SAVE_SECONDS, SAVE_SECONDS = 120.0, 1800.0  # after which a checkpoint is due whatever the step
-EARLY_STEPS = 5  # after which the time that training takes is estimated for the first time
+FIRST_SAVE_SECONDS, SAVE_SECONDS = 120.0, 1800.0  # a checkpoint is due by then, whatever the step
+EARLY_STEPS = 5  # before the first estimate of the training time
 
 
 def train(
@@ -41,12 +41,12 @@ def train(
 ) -> int:
     """Trains the model up to `config.num_train_steps`, or for `config.budget_minutes`.
 
-    Resumes from the newest complete checkpoint of the run folder: the same command gives bitwise the same weights
-    however often it was killed and started again, but for a budget of time. Saves every `save_checkpoints_steps`, and
-    a single process also after its first two minutes and after half an hour without a checkpoint. Evaluates when
+    Resumes from the newest complete checkpoint of the run folder: the same command produces bitwise the same weights
+    however often it was killed and restarted, except with a time budget. Saves every `save_checkpoints_steps`; a single
+    process also saves after its first two minutes and after half an hour without a checkpoint. Evaluates when
     `EarlyStopping.is_due`; may stop early with `early_stop_patience`; with `keep_best` the model and the last
-    checkpoint end with the weights of the best evaluation. An `evaluator` that the caller goes on to use is traced once
-    for both. evaluates_start: evaluate before the first step, too, as step 0; its weights are kept if none are better.
+    checkpoint end with the weights of the best evaluation. Pass an `evaluator` to trace it only once if you use it
+    again. evaluates_start: evaluate before the first step, too, as step 0; its weights are kept if none are better.
     warns_half_way: called with the results of the first evaluation in the second half of training.
     Returns the step of the final weights. Raises TrainingError (Diverged if the loss is not finite), and Interrupted
     after SIGTERM or Ctrl-C, with everything saved.
@@ -74,7 +74,7 @@ class TrainingLoop:
 
     Attributes:
         evaluates_start, warns_half_way: see `train`.
-        saves_at: on the clock, when a checkpoint is due whatever the step.
+        saves_at: clock time when a checkpoint is due, whatever the step.
         saved: the step of the last checkpoint, 0 before the first.
     """
 
@@ -108,11 +108,11 @@ class TrainingLoop:
         self.log, self.evaluate = MetricsLog(task, folder, self._explain), evaluator
 
     def run(self, signals: Sequence[int], report: Callable[..., None]) -> int:
-        """Trains to the last step and returns it; `signals` receives the signals to stop for."""
+        """Trains to the last step and returns it; `signals` receives the stop signals."""
         step = self.saved = self.state.restore()
         if step:
             self.batches.restore(checkpoint_paths.path_of(self.folder.checkpoints, step))
-        while self.train_step.micro_batches < self.folder.run.get("micro_batches", 1):  # as before it was stopped
+        while self.train_step.micro_batches < self.folder.run.get("micro_batches", 1):  # as before the stop
             if not self.train_step.halve_micro_batch_size():
                 break
         self.folder.forget_metrics_after(step)
@@ -143,12 +143,12 @@ class TrainingLoop:
             stops = _agree_to_stop(signals, results[-1])
             try:
                 is_saved = self._after(step, before, report, is_stopping=bool(stops))
-            except Interrupted as stop:  # in an evaluation
+            except Interrupted as stop:  # during an evaluation
                 if step != self.saved:
                     self._save(step, awaits_evaluation=True)
                 stops = [stop.exit_code - 128]
             else:
-                if signals and not stops and not spans_processes(self.train_step.strategy):  # it came since
+                if signals and not stops and not spans_processes(self.train_step.strategy):  # arrived since then
                     stops = list(signals)
                     if not is_saved:
                         self._save(step)
@@ -158,7 +158,7 @@ class TrainingLoop:
         return step
 
     def _compiles(self, step: int, *form: Any) -> bool:
-        """Returns whether something of this form comes for the first time; saves, as to compile it may take minutes."""
+        """Returns whether something of this form is new; saves first, because compiling it may take minutes."""
         if form in self._compiled or spans_processes(self.train_step.strategy):
             return False
         self._compiled |= {form}
@@ -168,7 +168,7 @@ class TrainingLoop:
 
     @contextlib.contextmanager
     def _interruptible(self, step: int) -> Iterator[None]:
-        """Stops for a signal at once, as nothing is lost: `step` is saved."""
+        """Lets a signal stop the block at once: nothing is lost, because `step` is saved."""
         try:
             with stop_signals.undeferred():
                 yield
@@ -192,19 +192,19 @@ class TrainingLoop:
         return next((number for number in range(1, most) if self._is_due(step + number)), most)
 
     def _is_due(self, step: int) -> bool:
-        """Returns whether something comes after a step: it is evaluated or saved, or layers are unfrozen."""
+        """Returns whether something follows a step: an evaluation, a checkpoint or unfreezing."""
         unfreezes = self.config.unfreeze_steps and step % self.config.unfreeze_steps == 0
         return unfreezes or self.early_stopping.is_due(step) or step % self.config.save_checkpoints_steps == 0
 
     def _steps(self, step: int, count: int, *, stop_requested: bool) -> Sequence[Mapping[str, Any]]:
-        """Takes steps after `step`, with smaller micro-batches if memory runs out and they may be."""
+        """Takes steps after `step`; if memory runs out, with smaller micro-batches if allowed."""
         with self.task.reading():
             batches = [next(self.batches) for _ in range(count)]
         while True:
             try:
                 return self.train_step.steps(batches, stop_requested=stop_requested)
             except (tf.errors.ResourceExhaustedError, MemoryError) as error:
-                # the gradients of all rows come before the first weight is changed: nothing has happened yet
+                # all gradients are computed before the first weight changes: nothing has happened yet
                 if not self.train_step.halve_micro_batch_size():
                     raise _out_of_memory(self.train_step, step + 1, error) from None
                 self._report_micro_batches(step + 1)
@@ -220,8 +220,8 @@ class TrainingLoop:
         return is_over or self.early_stopping.should_stop
 
     def _after(self, step: int, before: int, report: Callable[..., None], *, is_stopping: bool) -> bool:
-        """Logs metrics, evaluates and saves what is due since the step `before`; returns whether it saved."""
-        interval = max(1, min(100, self.config.num_train_steps // 100))  # of lines of the log
+        """Logs metrics and runs evaluations and saves due since the step `before`; returns whether it saved."""
+        interval = max(1, min(100, self.config.num_train_steps // 100))  # between log lines
         is_due = self.early_stopping.is_due(step)
         evaluates = is_due and not is_stopping
         saves = is_stopping or step % self.config.save_checkpoints_steps == 0 or self._has_lasted()
@@ -232,7 +232,7 @@ class TrainingLoop:
             report(step)
         if evaluates:
             self._evaluate(step)
-        saves |= self._is_last(step) or self.saved == step  # without the results of the evaluation
+        saves |= self._is_last(step) or self.saved == step  # saved without the evaluation's results
         if saves:
             self._save(step, awaits_evaluation=is_due and is_stopping)
         if evaluates or saves:
@@ -241,7 +241,7 @@ class TrainingLoop:
         return saves
 
     def _has_lasted(self) -> bool:
-        """Returns whether a checkpoint is due by the clock; never of several processes, whose clocks differ."""
+        """Returns whether a checkpoint is due by the clock; never with several processes, whose clocks differ."""
         return time.monotonic() > self.saves_at and not spans_processes(self.train_step.strategy)
 
     def _evaluate(self, step: int) -> None:
@@ -262,11 +262,11 @@ class TrainingLoop:
                 self.warns_half_way = None
 
     def _save(self, step: int, *, awaits_evaluation: bool = False) -> None:
-        """Saves; the last checkpoint with the weights that training ends with, but one that is yet to be evaluated."""
+        """Saves; the last checkpoint has the final weights, unless its evaluation is still to come."""
         if self._is_last(step) and not awaits_evaluation:
             self.train_step.average.put_into_model()
             self.early_stopping.restore_best(step)
-        if self.streams > 1:  # all processes, before the index of the checkpoint
+        if self.streams > 1:  # in all processes, before the checkpoint's index
             self.batches.save(checkpoint_paths.path_of(self.folder.checkpoints, step))
             barrier(self.train_step.strategy)
         self.state.save(step)
@@ -287,7 +287,7 @@ class TrainingLoop:
         return f"Training stopped in step {step}, as {cause} ({files}): {cause.remedy}."
 
     def _batch_of(self, step: int) -> Batch:
-        """The batch of an earlier step, from the data position of the newest checkpoint on, or from the start."""
+        """The batch of an earlier step, read from the newest checkpoint's data position, or from the start."""
         rows = range(self.config.train_batch_size)
         batches = input_streams.open_input(self.task, self.config, self.streams, rows)
         start = self.state.rewind(**batches.parts())
@@ -304,7 +304,7 @@ class TrainingLoop:
 
 
 def _agree_to_stop(signals: Sequence[int], result: Mapping[str, Any]) -> list[int]:
-    """The signals to stop for after a step; all workers stop if one of them had received a signal before it."""
+    """The signals to stop for after a step; all workers stop if one had received a signal before it."""
     if "stop_requests" not in result:
         return list(signals)
     return (list(signals) or [signal.SIGTERM]) if result["stop_requests"].numpy() > 0 else []

@@ -1,4 +1,4 @@
-"""Metrics as sums, which micro-batches, replicas and batches add up before dividing; the results of several steps."""
+"""Metrics as sums, added over micro-batches, replicas and batches before dividing; results of several steps."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def loss_of(task: Learnable, metrics: Sums, weight_sums: Sums) -> tf.Tensor:
 
 
 def averages(task: Task, metrics: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Returns {metric: mean} and "loss" of metrics summed over a whole global batch, or over many."""
+    """Returns {metric: mean} and "loss" from metrics summed over one global batch or several."""
     values = {name: float(total / max(weight, 1e-12)) for name, (total, weight) in metrics.items()}
     loss = sum(objective.factor * values[name] for name, objective in task.objectives.items())
     return {"loss": loss, **values}
 
 
 def flatten_result(result: Any) -> tuple[Any, tf.Tensor]:
-    """A nested structure of tensors -> the same of their TensorSpecs, and all numbers of it, float32 [any].
+    """Returns a nested structure's TensorSpecs, and all its numbers as one tensor, float32 [any].
 
-    They must be float32 or truth values, as float32 holds no others exactly.
+    The tensors must be float32 or bool, the only types float32 represents exactly.
     """
     specs = tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), result)
     return specs, tf.concat([tf.reshape(tf.cast(x, tf.float32), [-1]) for x in tf.nest.flatten(result)], 0)
 
 
 def split_results(numbers: tf.Tensor, specs: Any, count: int) -> list[Any]:
-    """The results of S steps, from `flatten_result` of each, [S, any]; `numpy()` of a part waits for it."""
+    """The results of S steps, from their `flatten_result` numbers [S, any]; `numpy()` of a part waits for it."""
     fetched = functools.cache(numbers.numpy)
     parts, first = [], 0
     for spec in tf.nest.flatten(specs):
@@ -59,7 +59,7 @@ def split_results(numbers: tf.Tensor, specs: Any, count: int) -> list[Any]:
 
 
 class Part:
-    """A tensor of a step's result that lies in a tensor of several."""
+    """A tensor of one step's result, stored in a tensor of several steps."""
 
     def __init__(self, fetched: Any, step: int, first: int, spec: tf.TensorSpec) -> None:
         self._fetched, self._step, self._first, self._spec = fetched, step, first, spec

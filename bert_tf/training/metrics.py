@@ -1,6 +1,6 @@
-"""Scores of a whole evaluation split, from labels and predictions; scikit-learn and scipy are imported when called.
+"""Scores of a whole evaluation split, from labels and predictions; scikit-learn and scipy are imported on first use.
 
-n examples, C classes. Free of TensorFlow.
+n examples, C classes. No TensorFlow.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,8 +15,8 @@ from bert_tf.runtime.lazy import module
 
 sklearn_metrics, stats = module("sklearn.metrics"), module("scipy.stats")
 Score = Callable[[Any, Any], float]
-NO_CORRELATION = 0.05  # below it predicted numbers say nothing about the labels
-MAX_MATRIX, MAX_CONFUSED = 500, 1000  # classes of a confusion matrix; pairs of classes in its place
+NO_CORRELATION = 0.05  # below it predicted numbers are unrelated to the labels
+MAX_MATRIX, MAX_CONFUSED = 500, 1000  # classes in a confusion matrix; class pairs listed instead
 
 
 def accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
@@ -26,7 +26,7 @@ def accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
 
 
 def f1(labels: ArrayLike, predictions: ArrayLike) -> float:
-    """F1 of class 1 of two, as GLUE scores MRPC and QQP; 0 if undefined."""
+    """F1 of class 1 of two, as in GLUE's MRPC and QQP; 0 if undefined."""
     return _f1(labels, predictions, "binary")
 
 
@@ -36,7 +36,7 @@ def macro_f1(labels: ArrayLike, predictions: ArrayLike) -> float:
 
 
 def micro_f1(labels: ArrayLike, predictions: ArrayLike) -> float:
-    """F1 over all labels of all examples together, for multi-label examples ([n, C])."""
+    """F1 over all labels of all examples pooled, for multi-label examples ([n, C])."""
     return _f1(labels, predictions, "micro")
 
 
@@ -45,7 +45,7 @@ def _f1(labels: ArrayLike, predictions: ArrayLike, average: str) -> float:
 
 
 def best_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """Finds for each label the threshold with the best F1; a label is predicted above its threshold.
+    """Finds the threshold with the best F1 for each label; a label is predicted above its threshold.
 
     labels, probabilities: [n, C] -> float32 [C], halfway between two probabilities; 0.5 for a label without positives.
     """
@@ -60,11 +60,11 @@ def _best_threshold(labels: np.ndarray, probabilities: np.ndarray) -> float:  # 
     best = np.argmax(precision[:-1] * recall[:-1] / np.maximum(precision + recall, 1e-12)[:-1])
     above, below = thresholds[best], thresholds[best - 1] if best else 0.0
     middle = np.float32((np.float64(above) + below) / 2)
-    return float(middle if middle < above else below)  # neighbouring floating point numbers have no middle
+    return float(middle if middle < above else below)  # adjacent floating point numbers have no midpoint
 
 
 def matthews(labels: ArrayLike, predictions: ArrayLike) -> float:
-    """Matthews correlation, GLUE's score of CoLA and AX; 0 if all predictions are equal."""
+    """Matthews correlation, GLUE's score for CoLA and AX; 0 if all predictions are equal."""
     return float(sklearn_metrics.matthews_corrcoef(labels, predictions))
 
 
@@ -99,7 +99,7 @@ SCORES: dict[str, Score] = {
 
 
 def score_of(name: str) -> Score:
-    """Returns a score of SCORES, or a function (labels, predictions) -> number from outside: "my_lab.scores:kappa".
+    """Returns a score of SCORES, or a function (labels, predictions) -> number such as "my_lab.scores:kappa".
 
     Raises UserError for an unknown name.
     """
@@ -118,7 +118,7 @@ def score_of(name: str) -> Score:
 def per_class(labels: ArrayLike, predictions: ArrayLike, names: Sequence[str]) -> list[dict[str, Any]]:
     """Returns [{"label", "precision", "recall", "f1", "count"}], one per class; `count` is its number of examples.
 
-    labels, predictions: class indices [n], or 0 and 1 for each label [n, C]. names: of the C classes.
+    labels, predictions: class indices [n], or 0 and 1 for each label [n, C]. names: the C class names.
     """
     columns = sklearn_metrics.precision_recall_fscore_support(
         labels, predictions, labels=range(len(names)), zero_division=0
@@ -131,10 +131,10 @@ def per_class(labels: ArrayLike, predictions: ArrayLike, names: Sequence[str]) -
 
 
 def confusions(labels: ArrayLike, predictions: ArrayLike, names: Sequence[str]) -> dict[str, Any]:
-    """Returns {"confusion": the matrix [C][C], rows are labels, columns predictions}.
+    """Returns {"confusion": matrix [C][C]}; rows are labels, columns predictions.
 
-    Above MAX_MATRIX classes it is {"most_confused": [{"label", "predicted", "count"}]}, the most frequent first, at
-    most MAX_CONFUSED: memory and file are then bounded by the number of examples.
+    With more than MAX_MATRIX classes, {"most_confused": [{"label", "predicted", "count"}]}, most frequent first, at
+    most MAX_CONFUSED: the number of examples then bounds memory and file size.
     """
     pairs = np.stack([np.asarray(labels), np.asarray(predictions)], 1)  # [n, 2]
     if len(names) <= MAX_MATRIX:
@@ -148,10 +148,10 @@ def confusions(labels: ArrayLike, predictions: ArrayLike, names: Sequence[str]) 
 
 
 def collapse_reason(labels: ArrayLike, predictions: ArrayLike) -> str | None:
-    """Reason why predictions are worthless, in words, or None: one class for all examples, numbers that do not vary.
+    """Returns why predictions are worthless, in words, or None: one class for all, or numbers that do not vary.
 
-    labels, predictions: arrays [n] of classes, [n, C] of 0 and 1, or float [n]. Labels that do not vary themselves
-    show nothing. Fine-tuning on few examples ends so now and then (Mosbach et al. 2020).
+    labels, predictions: arrays [n] of classes, [n, C] of 0 and 1, or float [n]. Constant labels prove nothing.
+    Fine-tuning on few examples sometimes ends this way (Mosbach et al. 2020).
     """
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     if len(labels) < 2 or np.all(labels == labels[:1]):

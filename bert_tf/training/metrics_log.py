@@ -1,4 +1,4 @@
-"""Log of training metrics: the means of the steps since the line before."""
+"""Log of training metrics: means over the steps since the previous line."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from bert_tf.training.task import Task
 
 
 class Diverged(TrainingError):
-    """The loss or its gradient is not finite: the settings do not work for this model and these data."""
+    """The loss or its gradient is not finite: the settings do not work for this model and data."""
 
 
 class MetricsLog:
-    """Collects the results of steps and logs their means, so that not every step has to be waited for."""
+    """Collects the results of steps and logs their means, without waiting for every step."""
 
     def __init__(self, task: Task, folder: RunFolder, explain: Callable[[int], str]) -> None:
-        self.task, self.folder, self.explain = task, folder, explain  # why the loss of a step is not finite
+        self.task, self.folder, self.explain = task, folder, explain  # explains why a step's loss is not finite
         self.pending: list[tuple[int, Mapping[str, Any]]] = []
         self.restart_clock()
 
     def restart_clock(self) -> None:
-        """Measures seconds from now on: evaluating and saving are not training."""
+        """Restarts the clock: evaluating and saving do not count as training."""
         self.start = time.monotonic()
 
     def add(self, step: int, result: Mapping[str, Any]) -> None:
@@ -36,11 +36,11 @@ class MetricsLog:
         self.pending.append((step, result))
 
     def wait(self) -> None:
-        """Waits for the last step that was added."""
+        """Waits for the step added last."""
         self.pending[-1][1]["gradient_norm"].numpy()
 
     def write(self, step: int) -> str:
-        """Logs the metrics of the steps since the last call; returns them in short. Raises Diverged."""
+        """Logs the metrics of the steps since the last call; returns a short summary. Raises Diverged."""
         results = [(number, tf.nest.map_structure(lambda x: x.numpy(), result)) for number, result in self.pending]
         self._check_finite(results)
         sums = {

@@ -1,6 +1,6 @@
-"""Diagnosis of a loss or gradient that is not finite: the step is computed again, eagerly and layer by layer.
+"""Diagnosis of a loss or gradient that is not finite: the step is recomputed eagerly, layer by layer.
 
-Training itself only stops updating (`WeightUpdate.diverged`), so the weights are still those before the step.
+Training itself only stops updating (`WeightUpdate.diverged`), so the weights are still those from before the step.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from bert_tf.training.task import Batch
 from bert_tf.training.train_step import TrainStep
 
 REPORT, ROWS = "not_finite.json", "not_finite_batch.npz"
-MAX_ROWS = 5  # that are looked for
+MAX_ROWS = 5  # reported at most
 LOWER = "start again in another output_dir with a lower learning_rate, more num_warmup_steps or precision=float32"
 
 
@@ -33,10 +33,10 @@ class Cause:
 
     Attributes:
         kind: "batch" (an input or label), "weight" (before the step), "layer" (the output of one whose inputs are
-            finite), "loss", "gradient" (of a weight), or "unknown" if the step is finite when it is computed again.
-        name: of the input, the weight, the layer (the path of its attributes in the model) or the metric.
-        rows: the first of the batch, from 0, that are not finite even alone; [] where it is not known which.
-        largest_input: largest absolute value of what the layer was given.
+            finite), "loss", "gradient" (of a weight), or "unknown" if the recomputed step is finite.
+        name: the input, weight, layer (its attribute path in the model) or metric.
+        rows: the first rows of the batch, from 0, that are not finite even on their own; [] if unknown.
+        largest_input: largest absolute value among the layer's inputs.
     """
 
     kind: str = "unknown"
@@ -58,7 +58,7 @@ class Cause:
 
     @property
     def remedy(self) -> str:
-        """Remedy."""
+        """The remedy in words."""
         return "correct or remove these rows of the data and start again" if self.kind == "batch" else LOWER
 
 
@@ -66,14 +66,14 @@ def explain(train_step: TrainStep, batch: Batch, step: int, folder: RunFolder) -
     """Finds the cause, writes it and the batch into the run folder, and returns it.
 
     Args:
-        train_step: with the weights before the step.
+        train_step: the training step, with the weights from before the step.
         batch: the global batch of the step.
-        step: from 1.
-        folder: receives REPORT (a Cause, the step, numbers and texts of its rows) and ROWS (the arrays of the batch).
+        step: the step number, from 1.
+        folder: receives REPORT (the Cause, the step, row numbers and texts) and ROWS (the arrays of the batch).
     """
     try:
         cause = find(train_step, batch, step)
-    except (tf.errors.OpError, MemoryError) as error:  # such as memory, of which eager execution needs more
+    except (tf.errors.OpError, MemoryError) as error:  # out of memory, for example: eager execution needs more
         cause = Cause(name=reason_of(error))
     texts, numbers = train_step.task.row_texts(batch), batch.get("row_numbers")
     report: dict[str, Any] = {"step": step, **dataclasses.asdict(cause), "sentence": str(cause)}
@@ -88,14 +88,14 @@ def explain(train_step: TrainStep, batch: Batch, step: int, folder: RunFolder) -
 
 
 def forget(folder: RunFolder) -> None:
-    """Removes what an earlier start of the run has written."""
+    """Removes the files of an earlier start of the run."""
     for name in (REPORT, ROWS):
         if folder.is_chief and files.exists(folder.file(name)):
             files.remove(folder.file(name))
 
 
 def find(train_step: TrainStep, batch: Batch, step: int) -> Cause:
-    """Computes a step again as `TrainStep.replay` does and returns the first thing that is not finite."""
+    """Recomputes a step with `TrainStep.replay` and returns the first thing that is not finite."""
     for name, tensor in batch.items():
         if not _is_finite(tensor):
             is_faulty = tf.reduce_any(~tf.math.is_finite(tf.reshape(tensor, [tensor.shape[0], -1])), 1)
@@ -116,7 +116,7 @@ def find(train_step: TrainStep, batch: Batch, step: int) -> Cause:
 
 
 def _cause_among(gradients: Mapping[str, tf.Tensor | None]) -> Cause:
-    """The gradient that is not finite and is computed first, which is that of the last layer; or the largest."""
+    """The first non-finite gradient in order of computation, hence the last layer's; if there is none, the largest."""
     computed = {name: gradient for name, gradient in gradients.items() if gradient is not None}
     if np.isfinite(float(tf.linalg.global_norm(list(computed.values())))):
         return Cause()
@@ -127,15 +127,15 @@ def _cause_among(gradients: Mapping[str, tf.Tensor | None]) -> Cause:
 
 @contextlib.contextmanager
 def watching(model: keras.Model) -> Iterator[Cause]:
-    """Yields a Cause that becomes the first layer whose output is not finite while its inputs are.
+    """Yields a Cause that is set to the first layer with finite inputs and a non-finite output.
 
-    Functions run eagerly meanwhile.
+    Functions run eagerly in the block.
     """
     cause, is_eager, watched = Cause(), tf.config.functions_run_eagerly(), []
     tf.config.run_functions_eagerly(True)
     try:
         for name, layer in weights.layers_by_name(model).items():
-            object.__setattr__(layer, "call", _watched(layer.call, name, cause))  # past Keras, which tracks attributes
+            object.__setattr__(layer, "call", _watched(layer.call, name, cause))  # bypasses Keras's attribute tracking
             watched.append(layer)
         yield cause
     finally:
@@ -157,7 +157,7 @@ def _watched(call: Callable[..., Any], name: str, cause: Cause) -> Callable[...,
 
 
 def _numbers(values: Any) -> list[tf.Tensor]:
-    """The tensors of floating point numbers in a nested structure."""
+    """The floating point tensors in a nested structure."""
     return [x for x in tf.nest.flatten(values) if isinstance(x, tf.Tensor | tf.Variable) and x.dtype.is_floating]
 
 
@@ -166,9 +166,9 @@ def _is_finite(values: Any) -> bool:
 
 
 def faulty_rows(model: keras.Model, batch: Batch, rows: range) -> Iterator[int]:
-    """Yields those of the rows whose outputs are not finite when computed without the others.
+    """Yields the rows whose outputs are not finite when computed without the others.
 
-    By bisection: rows that are computed together may share a packed row, and with it what is not finite.
+    By bisection: rows computed together may share a packed row, and with it the non-finite values.
     """
     part = {name: x[rows.start : rows.stop] for name, x in batch.items()}
     if _is_finite(model(part, packing=PackingSpec.dynamic(local_costs()))):

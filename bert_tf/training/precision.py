@@ -1,4 +1,4 @@
-"""From a flag to a Keras dtype policy, and to TensorFlow's setting for products of float32."""
+"""Maps the precision flag to a Keras dtype policy and to TensorFlow's setting for float32 products."""
 
 import logging
 
@@ -10,10 +10,10 @@ POLICIES = {"float32": "float32", "tf32": "float32", "bfloat16": "mixed_bfloat16
 
 
 def policy(precision: str = "auto", *, is_trained: bool = True) -> str:
-    """Returns the name of the dtype policy; "auto" is bfloat16 where the hardware supports it, else float32.
+    """Returns the name of the dtype policy; "auto" is bfloat16 if the hardware supports it, else float32.
 
-    Trained weights, LayerNorm, softmax and losses are float32 in any case. The weights of a model for inference have
-    the compute precision too: casting all of them in every call takes a large part of the time of a short one.
+    Trained weights, LayerNorm, softmax and losses are always float32. For inference, weights have the compute
+    precision, too: casting all of them in every call takes much of the time of a short one.
 
     Raises:
         UserError: the precision is unknown, or the GPU has no instructions for bfloat16.
@@ -30,10 +30,10 @@ def policy(precision: str = "auto", *, is_trained: bool = True) -> str:
 def configure(precision: str) -> str:
     """Sets up the process for training in a precision and returns the name of its dtype policy.
 
-    On GPUs, products of float32 are computed in float32, and in TF32 (10 bits of precision) for "tf32" only. Logs what
-    "auto" means there.
+    On GPUs, float32 products are computed in float32, or in TF32 (10 bits of precision) for "tf32" only. Logs the
+    choice for "auto".
 
-    Raises UserError as `policy` does.
+    Raises UserError like `policy`.
     """
     chosen = policy(precision)
     if backend.gpu_count():

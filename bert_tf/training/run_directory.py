@@ -1,4 +1,4 @@
-"""The folder of a run: run.json, metrics.jsonl, TensorBoard events, checkpoints/, results and a report."""
+"""The run folder: run.json, metrics.jsonl, TensorBoard events, checkpoints/, results and a report."""
 
 import contextlib
 import contextvars
@@ -20,21 +20,21 @@ from bert_tf.runtime.json_files import parse
 from bert_tf.runtime.lazy import tf
 from bert_tf.training import checkpoint_paths
 
-FORBIDDEN_IN_PATHS = set("[]*?\\") - {os.sep}  # TensorFlow takes the path of a checkpoint for a glob pattern
-KEPT = ("micro_batches", "budget_seconds", "refit")  # what a resumed run goes on with
+FORBIDDEN_IN_PATHS = set("[]*?\\") - {os.sep}  # TensorFlow treats a checkpoint path as a glob pattern
+KEPT = ("micro_batches", "budget_seconds", "refit")  # kept by a resumed run
 PACKAGES = ("bert-tf", "tensorflow", "tensorflow-text", "keras", "numpy", "tokenizers", "sentencex")
 
 
-PRETRAINING = "pretraining"  # name of a run of run_pretraining.py
+PRETRAINING = "pretraining"  # name of runs of run_pretraining.py
 
 
 def is_pretraining(path: str) -> bool:
-    """Returns whether a folder is that of a run of pre-training."""
+    """Returns whether a folder is a pre-training run."""
     return run_files.read_run(path).get("name") == PRETRAINING
 
 
 def recorded_flags(path: str, names: Iterable[str] | None = None) -> dict[str, Any]:
-    """The flags that the run in a folder was last started with, or some of them; {} if there is none."""
+    """The flags of the last start of a folder's run, or some of them; {} if there is no run."""
     flags = run_files.read_run(path).get("flags") or {}
     return dict(flags) if names is None else {name: flags[name] for name in names if name in flags}
 
@@ -45,7 +45,7 @@ _callbacks: contextvars.ContextVar[Sequence[Callback]] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def calling(callbacks: Sequence[Callback]) -> Iterator[None]:
-    """Calls each of these with the step and {name: value} whenever metrics of a run are logged."""
+    """Calls each callback with the step and {name: value} whenever a run's metrics are logged."""
     token = _callbacks.set(tuple(callbacks))
     try:
         yield
@@ -60,26 +60,26 @@ def next_free(path: str) -> str:
 
 
 class RunFolder:
-    """The folder of a run, which records how it was made. Only the chief of several workers writes into it.
+    """A run folder, which records how it was made. With several workers, only the chief writes into it.
 
     Attributes:
-        run: the content of run.json.
+        run: the contents of run.json.
     """
 
     def __init__(self, path: str, *, is_chief: bool = True) -> None:
         self.path, self.is_chief = path, is_chief
         self.run: dict[str, Any] = {}
-        self.events: Any = None  # the writer of TensorBoard events
+        self.events: Any = None  # TensorBoard event writer
         self._lock: folder_lock.FolderLock | folder_lock.RemoteLock | None = None
-        self._last_step, self._last_lines = -1, set[str]()  # the lines of metrics.jsonl of the last step
+        self._last_step, self._last_lines = -1, set[str]()  # the last step's lines in metrics.jsonl
 
     def file(self, *parts: str) -> str:
-        """Returns the path of something in the folder."""
+        """Returns the path of a file in the folder."""
         return os.path.join(self.path, *parts)
 
     @property
     def checkpoints(self) -> str:
-        """The folder of the checkpoints."""
+        """The checkpoint folder."""
         return self.file("checkpoints")
 
     def open(
@@ -92,13 +92,13 @@ class RunFolder:
         command: Sequence[str] = (),
         trains: bool = True,
     ) -> None:
-        """Begins a run, or resumes one with the same configuration.
+        """Starts a run, or resumes one with the same configuration.
 
-        decisive: the flags that determine what is learned. compared: those that must not have changed since the earlier
-        start, by default all decisive ones. command: the command line, for the record. trains: False keeps the
-        record of the training.
-        Raises UserError for flags that have changed, a folder that cannot be written to, a path with characters of glob
-        patterns, and a folder that another process is using.
+        decisive: the flags that determine the result. compared: flags that must not have changed since the earlier
+        start, by default all decisive ones. command: the command line, for the record. trains: if False, the record
+        of the training is kept.
+        Raises UserError for changed flags, a folder that is not writable, a path with glob characters, and a folder
+        in use by another process.
         """
         self._check_path()
         before = run_files.read_run(self.path)
@@ -153,13 +153,13 @@ class RunFolder:
             raise of_os_error(error, sentence) from None
 
     def claim(self) -> None:
-        """Locks the folder of an earlier start, which `open` does for any; UserError if another process is using it."""
+        """Locks the folder of an earlier start, as `open` does for any; UserError if another process is using it."""
         self._check_path()
         if self.is_chief and files.exists(self.file("run.json")):
             self._acquire_lock()
 
     def _acquire_lock(self) -> None:
-        """Locks the folder until `close` or the end of this process, on file systems that support it."""
+        """Locks the folder until `close` or process exit, on file systems that support it."""
         if self._lock is not None:
             return
         try:
@@ -170,7 +170,7 @@ class RunFolder:
             raise UserError(f"{user} is using {self.path}: wait for its end, or choose another folder.") from None
 
     def close(self) -> None:
-        """Releases the lock and closes the file of events; nothing may be written into the folder any more."""
+        """Releases the lock and closes the events file; nothing may be written into the folder afterwards."""
         if self.events is not None:
             self.events.close()
         if self._lock is not None:
@@ -182,7 +182,7 @@ class RunFolder:
         return max(map(checkpoint_paths.step_of, checkpoint_paths.newest_first(self.checkpoints)), default=0)
 
     def update(self, **values: Any) -> None:
-        """Writes run.json with some values changed."""
+        """Updates values in run.json."""
         self.run.update(values)
         self.write_json("run.json", self.run)
 
@@ -192,7 +192,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Adds the seconds that the block takes to run.json, where those of several starts are summed."""
+        """Adds the seconds spent in the block to run.json, summed over several starts."""
         start = time.monotonic()
         try:
             yield
@@ -207,9 +207,9 @@ class RunFolder:
             atomic_files.write_json(self.file(name), value)
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Adds a line to metrics.jsonl and to the TensorBoard events, and calls the callbacks of `calling`.
+        """Adds a line to metrics.jsonl, writes TensorBoard events, and calls the callbacks of `calling`.
 
-        A line that the file has for this step already is not repeated.
+        A line already in the file for this step is not repeated.
         """
         if not self.is_chief:
             return
@@ -233,7 +233,7 @@ class RunFolder:
         self.events.flush()
 
     def was_evaluated(self, step: int) -> bool:
-        """Returns whether metrics.jsonl has the results of an evaluation after a step."""
+        """Returns whether metrics.jsonl contains the results of an evaluation after a step."""
         path = self.file("metrics.jsonl")
         if not files.exists(path):
             return False
@@ -241,7 +241,7 @@ class RunFolder:
             return any('"eval_' in line and line.startswith(f'{{"step": {step}, ') for line in file)
 
     def forget_metrics_after(self, step: int) -> None:
-        """Removes the lines of steps that a resumed run will repeat, and lines that are cut off."""
+        """Removes the lines of steps that a resumed run will repeat, and truncated lines."""
         path = self.file("metrics.jsonl")
         if not self.is_chief or not files.exists(path):
             return
@@ -252,7 +252,7 @@ class RunFolder:
                 try:
                     of_step = parse(line)["step"]
                     if of_step <= step:
-                        lines.append(line.rstrip("\n") + "\n")  # the last line may lack its end
+                        lines.append(line.rstrip("\n") + "\n")  # the last line may lack its newline
                         last_lines |= {lines[-1]} if of_step == step else set()
                 except (ValueError, KeyError, TypeError):
                     continue
@@ -261,7 +261,7 @@ class RunFolder:
 
 
 def _json_number(value: float) -> float | None:
-    """None for NaN and infinities, which are not JSON."""
+    """None for NaN and infinities, which JSON lacks."""
     value = float(value)
     return value if value - value == 0 else None
 

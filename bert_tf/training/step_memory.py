@@ -1,4 +1,4 @@
-"""A lower bound of the memory of a training step, compared with that of the device before the work begins.
+"""A lower bound of a training step's memory, compared with the device's memory before the work starts.
 
 V vocabulary, D hidden size, H heads, T tokens per row.
 """
@@ -13,19 +13,19 @@ from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.runtime import accelerators, machine_memory
 
-# Bytes per weight: itself, its gradient and the two moments of Adam, in float32.
+# Bytes per weight: the weight, its gradient and Adam's two moments, in float32.
 BYTES_PER_WEIGHT, BYTES_PER_FROZEN_WEIGHT = 16, 4
-# Numbers per token and layer that are stored for the backward pass: measured 25 D + 2 H T, on a CPU.
+# Numbers stored per token and layer for the backward pass: measured 25 D + 2 H T, on a CPU.
 STORED_PER_WIDTH, STORED_PER_TOKEN = 20, 2
 STORED_LOGITS = 2  # the logits and their gradient
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Step:
-    """Parameters that decide how much memory a training step needs.
+    """Parameters that determine how much memory a training step needs.
 
-    predicted: tokens of a row that are predicted. has_adapters: adapters are trained instead of the encoder. processes:
-    the number of machines that share a batch. rows_per_example: the choices of a multiple choice.
+    predicted: predicted tokens per row. has_adapters: adapters are trained instead of the encoder. processes: number
+    of machines that share a batch. rows_per_example: choices per multiple-choice example.
     """
 
     config: BertConfig
@@ -38,7 +38,7 @@ class Step:
 
     @property
     def minimum_bytes(self) -> float:
-        """The bytes that a step needs in one process: a lower bound, as a false warning is worse than none."""
+        """Bytes that a step needs in one process: a lower bound, because a false warning is worse than none."""
         config, training = self.config, self.training
         required: float = config.num_weights * BYTES_PER_FROZEN_WEIGHT
         if training.freeze == "encoder":
@@ -47,7 +47,7 @@ class Step:
         layer = STORED_PER_WIDTH * config.hidden_size
         layer += STORED_PER_TOKEN * config.num_attention_heads * self.max_seq_length
         stored = layers * layer
-        if training.gradient_checkpointing:  # the input of each layer, and all of one
+        if training.gradient_checkpointing:  # each layer's input, and one whole layer
             stored = min(layers, 1) * layer + layers * config.hidden_size
         parts = training.num_accumulation_steps or training.train_batch_size / self.processes
         rows = training.train_batch_size * self.rows_per_example / parts / self.processes
@@ -61,7 +61,7 @@ class Step:
 
 
 class Room(NamedTuple):
-    """Memory of a device, and how many such devices share a batch in this process. total, free: bytes."""
+    """A device's memory, and how many such devices share a batch in this process. total, free: bytes."""
 
     owner: str
     total: int
@@ -70,7 +70,7 @@ class Room(NamedTuple):
 
 
 def described(step: Step, devices: DeviceOptions) -> str:
-    """The memory that a step needs, and that the device has, as text."""
+    """A step's memory requirement and the device's memory, as text."""
     room, gib = _room(devices), 2**30
     if room is None:
         return f"at least {step.minimum_bytes / gib:,.1f} GiB for a step"
@@ -83,9 +83,9 @@ def _required(step: Step, room: "Room") -> float:
 
 
 def check(step: Step, devices: DeviceOptions) -> None:
-    """Raises UserError if a step cannot fit into the memory of a GPU, or of this machine; warns if it is not free.
+    """Raises UserError if a step cannot fit into the memory of a GPU or of this machine; warns if too little is free.
 
-    Does nothing if an accelerator does not tell its memory, as TPUs.
+    Does nothing if an accelerator, such as a TPU, does not report its memory.
     """
     room = _room(devices)
     if room is None:
@@ -107,7 +107,7 @@ def check(step: Step, devices: DeviceOptions) -> None:
 
 
 def _room(devices: DeviceOptions) -> Room | None:
-    """Device that computes a step: the smallest GPU, or on this machine; None if that is unknown."""
+    """The device that computes a step: the smallest GPU, or this machine; None if its memory is unknown."""
     if devices.device == "cpu" or not accelerators.are_there():
         return Room("this machine", *machine_memory.machine_memory())
     gpus = accelerators.gpus()

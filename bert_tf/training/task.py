@@ -19,7 +19,7 @@ Predictions = Mapping[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Objective:
-    """A metric that training minimises: its mean over the global batch, times `factor`.
+    """A metric minimized by training: its mean over the global batch, times `factor`.
 
     The mean is the sum of values * weights over all replicas and micro-batches, divided by the sum of weights over
     all of them plus `epsilon`.
@@ -31,13 +31,13 @@ class Objective:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Says that a loss compares the rows of the global batch with each other, as in-batch negatives do.
+    """Marks a loss that compares the rows of the global batch with each other, as in-batch negatives do.
 
-    Micro-batches and replicas do not change such a loss: `training.train_step` brings these of all rows together.
+    Micro-batches and replicas do not change such a loss: `training.train_step` combines the rows of all of them.
 
     Attributes:
-        output: the output of the model that `metrics` reads, float32 [B, ...].
-        columns: the entries of a batch that `metrics` reads.
+        output: the model output read by `metrics`, float32 [B, ...].
+        columns: the batch entries read by `metrics`.
     """
 
     output: str
@@ -45,13 +45,13 @@ class Comparison:
 
 
 class Learnable(abc.ABC):
-    """The part of a task that a training step needs. B rows of a batch.
+    """The part of a task that a training step needs. B rows per batch.
 
     Attributes:
         objectives: {metric: Objective}, the terms of the loss.
-        comparison: the comparison of the rows of a batch with each other; None if the loss is a mean over rows.
+        comparison: how the loss compares the rows of a batch; None if it is a mean over rows.
         variables: {name: variable} to train in addition to the model.
-        needs_probe: whether `training_metrics` reads the activations of a pass that shows all tokens.
+        needs_probe: whether `training_metrics` reads the activations of a pass with all tokens visible.
     """
 
     objectives: Mapping[str, Objective]
@@ -61,35 +61,34 @@ class Learnable(abc.ABC):
 
     @abc.abstractmethod
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """{metric: weights} for each metric of `objectives`, from the batch alone."""
+        """{metric: weights} for each metric of `objectives`, from the batch only."""
 
     @abc.abstractmethod
     def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
-        """{metric: (values, weights)}, float32 tensors of one shape: losses, and scores that are means."""
+        """{metric: (values, weights)}, float32 tensors of one shape: losses, and scores defined as means."""
 
     def training_metrics(
         self, outputs: Any, batch: Batch, probe: Any, packing: Any
     ) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
-        """`metrics` of a training step, and further terms of the loss.
+        """`metrics` of a training step, plus additional loss terms.
 
-        probe: an `activation_probe.Probe` if `needs_probe`. packing: of the pass, a `PackingSpec` or None.
+        probe: an `activation_probe.Probe` if `needs_probe`. packing: the pass's `PackingSpec` or None.
         """
         return self.metrics(outputs, batch)
 
     def row_texts(self, batch: Batch) -> list[str]:
-        """Each row of a batch as one text, to show rows to people; [] if it contains no texts."""
+        """Each row of a batch as one text, for display; [] if it contains no texts."""
         return []
 
 
 class Task(Learnable):
-    """A model to learn, its data and its scores. B rows of a batch.
+    """A model to learn, its data and its scores. B rows per batch.
 
     Attributes:
         name: the task in `tasks.catalog`.
-        eval_splits: {prefix: split} of the splits with known labels; the prefix is put before the names of their
-            scores.
-        criterion: the result of an evaluation, with its prefix, that decides which checkpoint or run is the best;
-            higher is better. Empty if nothing can decide, as without evaluation splits.
+        eval_splits: {prefix: split} of the splits with known labels; the prefix is prepended to score names.
+        criterion: the evaluation result, with its prefix, that decides which checkpoint or run is best; higher is
+            better. Empty if there is none, as without evaluation splits.
         head: the `TunedHead` of a fine-tuned model.
     """
 
@@ -100,19 +99,19 @@ class Task(Learnable):
 
     @abc.abstractmethod
     def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
-        """An endless dataset of batches, dictionaries of tensors with static shapes [B, ...]."""
+        """An infinite dataset of batches: dictionaries of tensors with static shapes [B, ...]."""
 
     def reading(self) -> contextlib.AbstractContextManager[None]:
-        """The context for reading batches: turns errors of damaged files into a UserError."""
+        """A context for reading batches that turns errors from damaged files into a UserError."""
         return contextlib.nullcontext()
 
     @property
     def train_shards(self) -> int:
-        """The number of files to divide among streams (`training.input_streams`); 1: there is one stream."""
+        """The number of files to divide among streams (`training.input_streams`); 1 for a single stream."""
         return 1
 
     def stream_batches(self, stream: int, streams: int, size: int, seed: int) -> tf.data.Dataset:
-        """The `size` rows that a stream gives to each batch, endless, if there are several train_shards."""
+        """A stream's `size` rows of each batch, infinite, if there are several train_shards."""
         raise NotImplementedError
 
     @abc.abstractmethod
@@ -120,15 +119,15 @@ class Task(Learnable):
         """One pass over a split in its order, the last batch padded with rows of weight 0."""
 
     def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
-        """{name: float32 [B, ...]}; {} for a task whose scores are means alone.
+        """{name: float32 [B, ...]}; {} for a task whose scores are only means.
 
-        "row_numbers" is among them: 1, 2, ... in the order of the split, 0 for a row that pads the batch.
+        Includes "row_numbers": 1, 2, ... in the order of the split, 0 for padding rows.
         """
         return {}
 
     def scores(self, predictions: Predictions, split: str) -> dict[str, float]:
-        """{score: number} that are not means over examples (F1, correlations), of the predictions for a whole split.
+        """{score: number} for scores that are not means over examples (F1, correlations), over a whole split.
 
-        predictions: arrays [n, ...] of what `predictions` returned for all batches, without padding.
+        predictions: arrays [n, ...] returned by `predictions`, all batches concatenated, without padding.
         """
         return {}

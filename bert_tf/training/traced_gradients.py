@@ -1,4 +1,4 @@
-"""Lets the weights of a run be freed when it ends, as the next run of the same process needs the memory."""
+"""Frees a run's weights when it ends, because the next run in the same process needs the memory."""
 
 import contextlib
 import sys
@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from bert_tf.runtime.lazy import module
 
 ops = module("tensorflow.python.framework.ops")
-CUSTOM = "CustomGradient-"  # how the names of what `tf.custom_gradient` registers begin
+CUSTOM = "CustomGradient-"  # prefix of the names registered by `tf.custom_gradient`
 
 
 @contextlib.contextmanager
 def forgotten() -> Iterator[None]:
-    """Forgets the custom gradients that functions are traced with in the block; these cannot be differentiated later.
+    """Forgets custom gradients traced in the block; its functions cannot be differentiated later.
 
-    TensorFlow registers each under a new name for good, and with it the graph that it is of, and the weights and
-    moments of the optimizer that this captures: 450 MB for each fine-tuning of all-MiniLM-L6-v2.
+    TensorFlow registers each permanently under a new name, with its graph and the weights and optimizer moments
+    captured there: 450 MB for each fine-tuning of all-MiniLM-L6-v2.
     """
-    known = set(ops.gradient_registry.list()) if "tensorflow" in sys.modules else set()  # the block starts it
+    known = set(ops.gradient_registry.list()) if "tensorflow" in sys.modules else set()  # the block imports it
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
-"""One training step, with the exact gradient of the global batch on one device, on replicas and with micro-batches.
+"""One training step: the exact gradient of the global batch on one device, on replicas and with micro-batches.
 
-Every metric is divided by its global sum of weights, gradients are summed over micro-batches and replicas, and only
-then clipped. B rows of the global batch.
+Each metric is divided by its global sum of weights; gradients are summed over micro-batches and replicas before they
+are clipped. B rows of the global batch.
 """
 
 import functools
@@ -48,7 +48,7 @@ from bert_tf.training.weight_average import WeightAverage
 
 
 class TrainStep:
-    """A model, its optimizer and the function that trains it for one step. Create it inside `strategy.scope()`."""
+    """A model, its optimizer and the function for one training step. Create it inside `strategy.scope()`."""
 
     def __init__(
         self, task: Learnable, model: keras.Model, config: TrainConfig, strategy: tf.distribute.Strategy
@@ -88,33 +88,33 @@ class TrainStep:
         parts = self.trainable, self.optimizer, self.loss_scale, self.average
         self.update = WeightUpdate(*parts, is_compiled=self.is_static)
         self.iterations_per_loop = 1
-        if config.num_accumulation_steps:  # else a step that fails for want of memory is taken again
+        if config.num_accumulation_steps:  # else a step that runs out of memory is repeated
             self.iterations_per_loop = config.iterations_per_loop or backend.steps_per_call()
         self._create_functions()
 
     def _create_functions(self) -> None:
-        """The functions that are traced; what XLA compiles is called as `self._compiled(self.method)(...)`."""
+        """Creates the traced functions; XLA-compiled ones are called as `self._compiled(self.method)(...)`."""
         self._step = on_replicas(self.strategy, self._on_replica)
-        self._loop = tf.function(self._several_on_replicas, autograph=False, reduce_retracing=True)  # of any number
+        self._loop = tf.function(self._several_on_replicas, autograph=False, reduce_retracing=True)  # any step count
         compiles = backend.should_jit(self.config.jit_compile)
         compile_: Callable = functools.partial(tf.function, jit_compile=True, autograph=False)
         self._compiled = functools.cache(compile_ if compiles else lambda function: function)
 
     def _active_after(self, step: int) -> dict[str, tf.Variable]:
-        """The variables that the step after `step` trains, {canonical name: variable}."""
+        """The variables trained by the step after `step`, {canonical name: variable}."""
         if not self.config.unfreeze_steps:
             return self.trainable
         return learning_rates.unfrozen(self.trainable, step // self.config.unfreeze_steps)
 
     def unfreeze(self, step: int) -> None:
-        """Prepares the steps after `step`: with gradual unfreezing they may train more layers, which is traced anew."""
+        """Prepares the steps after `step`: gradual unfreezing may add layers, which requires retracing."""
         active = self._active_after(step)
         if active.keys() != self.active.keys():
             self.active = active
             self._create_functions()
 
     def halve_micro_batch_size(self) -> bool:
-        """Takes half as many rows at once from now on; False where num_accumulation_steps or the batch forbid it."""
+        """Halves the rows per pass from now on; False if num_accumulation_steps or the batch prevent it."""
         rows = self.config.train_batch_size // self.strategy.num_replicas_in_sync
         if self.config.num_accumulation_steps or rows % (2 * self.micro_batches):
             return False
@@ -123,25 +123,25 @@ class TrainStep:
         return True
 
     def state(self) -> dict[str, Any]:
-        """Returns what a checkpoint must contain besides the data position; frozen weights too, to be a whole model."""
+        """Returns the state to checkpoint, except the data position; with frozen weights, so the model is complete."""
         parts = {"optimizer": self.optimizer.state(), "loss_scale": self.loss_scale.state()}
         return {"weights": self.variables, **parts, **self.budget.state(), **self.average.state()}
 
     def step(self, batch: Batch, *, stop_requested: bool = False) -> dict[str, Any]:
         """Trains on one global batch, {name: [B, ...]}.
 
-        Returns tensors that have not been waited for: "metrics", {name: [sum of values * weights, sum of weights]};
-        "gradient_norm" (before clipping); "diverged" (the norm is not finite, and will not be again); "learning_rate";
-        "tokens"; and where several processes train together "stop_requests", the number of replicas with
-        `stop_requested`.
+        Returns tensors without waiting for them: "metrics", {name: [sum of values * weights, sum of weights]};
+        "gradient_norm" (before clipping); "diverged" (the norm is not finite, and never will be again);
+        "learning_rate"; "tokens"; and, if several processes train together, "stop_requests", the number of replicas
+        with `stop_requested`.
         """
         stop = [tf.constant(float(stop_requested))] if spans_processes(self.strategy) else []
         return self._step(shard_batch(self.strategy, self.with_rows(batch)), *stop)
 
     def with_rows(self, batch: Batch) -> Batch:
-        """A global batch with the tables of packed rows (`static_shapes.pack_batch`), if `packed_rows` asks for them.
+        """A global batch with the tables of packed rows (`static_shapes.pack_batch`), if `packed_rows` is set.
 
-        They are made here, on the host: on a device every step of the loop would be several tiny kernels.
+        They are built here, on the host: on a device, every step of the loop would be several tiny kernels.
         """
         rows = self.config.packed_rows
         if not (self.is_static and rows and "lengths" in batch):
@@ -152,7 +152,7 @@ class TrainStep:
         return {**batch, **{name: tf.constant(x) for name, x in tables.items()}}
 
     def steps(self, batches: Sequence[Batch], *, stop_requested: bool = False) -> list[Mapping[str, Any]]:
-        """Trains on several batches in one call, and returns what `step` returns for each: the same bit for bit."""
+        """Trains on several batches in one call; returns the same as `step` for each, bit for bit."""
         if len(batches) == 1:
             return [self.step(batches[0], stop_requested=stop_requested)]
         stop = [tf.constant(float(stop_requested))] if spans_processes(self.strategy) else []
@@ -183,13 +183,13 @@ class TrainStep:
         learning_rate = self.optimizer.learning_rate()
         norm, diverged = self._compiled(self.update)(self._sum_over_replicas(gradients))
         counts = {"tokens": tf.reduce_sum(tf.cast(batch["lengths"], tf.float32))}
-        for requested in stop:  # one where processes train together, else none
+        for requested in stop:  # one tensor if processes train together, else none
             counts["stop_requests"] = requested
         numbers = {"gradient_norm": norm, "diverged": diverged, "learning_rate": learning_rate}
         return {"metrics": all_reduce_sum(metrics), **numbers, **all_reduce_sum(counts)}
 
     def _sum_over_replicas(self, gradients: Gradients) -> Gradients:
-        """All that replicas send each other in a step but for some numbers: gradients of all their micro-batches."""
+        """Sums the gradients of all micro-batches: replicas exchange nothing else but a few scalars."""
         dense = [gradient for gradient in gradients if gradient is not None]
         if not self.all_reduced_bytes():
             return gradients
@@ -198,7 +198,7 @@ class TrainStep:
         return fill_in(reduced, gradients)
 
     def all_reduced_bytes(self) -> int:
-        """The bytes of the gradients that replicas sum in every step; 0 for one replica."""
+        """The bytes of gradients summed over replicas in every step; 0 for one replica."""
         numbers = sum(variable.shape.num_elements() for variable in self.trainable.values())
         several = self.strategy.num_replicas_in_sync > 1
         return numbers * tf.as_dtype(self.config.all_reduce_precision).size if several else 0
@@ -206,8 +206,8 @@ class TrainStep:
     def replay(self, batch: Batch, step: int) -> tuple[Sums, Gradients]:
         """Computes metrics and gradients of a global batch as in training step `step` (from 1), without an update.
 
-        Eagerly, replica after replica, for `training.nonfinite`. The weights must be those before that step: after a
-        step that has diverged they are.
+        Eager, replica after replica, for `training.nonfinite`. The weights must be those from before that step, which
+        they are after a step that has diverged.
         """
         self.unfreeze(step - 1)
         weight_sums = {name: tf.reduce_sum(w) for name, w in self.task.loss_weights(batch).items()}
@@ -221,7 +221,7 @@ class TrainStep:
         return tf.nest.map_structure(lambda *each: tf.add_n(each), *metrics), self.loss_scale.unscale(summed)
 
     def _seed(self, updates: Any, replica: Any) -> tf.Tensor:
-        """The seed of dropout on a replica after that many updates."""
+        """The dropout seed of a replica after that many updates."""
         seed = tf.constant([self.config.random_seed, 0], tf.int32)
         for number in (updates, replica):
             seed = tf.random.experimental.stateless_fold_in(seed, number)
@@ -241,10 +241,11 @@ class TrainStep:
         return sum_over_parts(parts, on_part)
 
     def _over_compared_rows(self, comparison: Comparison, batch: Batch, seed: tf.Tensor) -> tuple[Sums, Gradients]:
-        """The same for a loss that compares all rows of the global batch (Gao et al. 2021, arXiv:2101.06983).
+        """`_gradients` for a loss that compares all rows of the global batch (Gao et al. 2021, arXiv:2101.06983).
 
-        First the outputs of all micro-batches and replicas, without gradients; then the loss and its gradient by these
-        outputs, on every replica; then each micro-batch once more, with the same dropout, to pull that gradient back.
+        First the outputs of all micro-batches and replicas, without gradients; then the loss and its gradient with
+        respect to these outputs, on every replica; then each micro-batch once more, with the same dropout, to
+        backpropagate that gradient.
         """
         if self.config.fgm_epsilon:
             raise UserError(
@@ -278,7 +279,7 @@ class TrainStep:
         return {name: sums / replicas for name, sums in metrics.items()}, gradients  # summed over replicas later
 
     def _forward(self, batch: Batch, seed: tf.Tensor) -> tf.Tensor:
-        """The output of the model that rows are compared by."""
+        """The model output compared between rows."""
         output = self.task.comparison.output  # type: ignore[union-attr]
         return self._in_rows(batch, lambda rows, packing: self.model(rows, seed=seed, packing=packing)[output])
 
@@ -290,9 +291,9 @@ class TrainStep:
         return [to_dense(gradients.get(name)) for name in self.trainable]
 
     def _pass(self, batch: Batch, weight_sums: Sums, seed: tf.Tensor) -> tuple[Sums, Gradients]:
-        """One forward and backward pass, or with fgm_epsilon two: sums of the metrics, and dense gradients.
+        """One forward and backward pass (two with fgm_epsilon): sums of the metrics, and dense gradients.
 
-        A gradient is None if the loss does not depend on that weight.
+        A gradient is None if the loss does not depend on its weight.
         """
 
         def compute(rows: Batch, packing: PackingSpec | None) -> tuple[Sums, Gradients]:
@@ -303,7 +304,7 @@ class TrainStep:
             metrics, gradients = differentiate(clean)
             again.perturbation = perturbation(gradients.pop(), clean.texts, self.config.fgm_epsilon)
             _, others = differentiate(again)
-            pairs = zip(gradients, others, strict=False)  # the others end with one for the vectors of the tokens
+            pairs = zip(gradients, others, strict=False)  # the others end with the token vectors' gradient
             return metrics, [a if b is None else b if a is None else a + b for a, b in pairs]
 
         return self._in_rows(batch, compute)
@@ -311,7 +312,7 @@ class TrainStep:
     def _differentiate(
         self, rows: Batch, packing: PackingSpec | None, weight_sums: Sums, seed: tf.Tensor, probe: Probe | None
     ) -> tuple[Sums, Gradients]:
-        """The loss of rows and its gradient; with fgm_epsilon the last is that of the vectors of the tokens."""
+        """The metrics of rows and the loss gradients; with fgm_epsilon the token vectors' gradient comes last."""
         with tf.GradientTape(watch_accessed_variables=False) as tape:  # nothing is stored for frozen layers
             tape.watch(list(self.active.values()))
             if probe and self.config.fgm_epsilon:
@@ -325,7 +326,7 @@ class TrainStep:
         return metrics, [to_dense(gradient) for gradient in in_order]
 
     def _in_rows(self, batch: Batch, compute: Callable[[Batch, PackingSpec | None], Any]) -> Any:
-        """compute(batch, packing), with the texts packed into rows as this device needs it."""
+        """compute(batch, packing), with texts packed into rows as this device requires."""
         if not self.is_static:
             return compute(batch, PackingSpec.dynamic(local_costs()))
         if FITS not in batch:

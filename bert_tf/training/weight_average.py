@@ -8,14 +8,14 @@ import tensorflow as tf
 
 
 class WeightAverage:
-    """average = d * average + (1 - d) * weight after each update, from the weights before the first.
+    """After each update, average = d * average + (1 - d) * weight, starting from the initial weights.
 
-    d is min(decay, (1 + n) / (10 + n)) after n updates, as `num_updates` of tf.train.ExponentialMovingAverage makes it,
-    so that an average over more steps than there were does not hold on to the start.
+    d is min(decay, (1 + n) / (10 + n)) after n updates, like `num_updates` of tf.train.ExponentialMovingAverage, so
+    that an average over more steps than taken so far is not dominated by the start.
 
     Args:
-        variables: {canonical name: variable} of those that are trained.
-        decay: below 1; 0: there is no average, and nothing happens.
+        variables: {canonical name: variable} of the trained variables.
+        decay: below 1; 0 disables the average.
     """
 
     def __init__(self, variables: Mapping[str, tf.Variable], decay: float) -> None:
@@ -25,11 +25,11 @@ class WeightAverage:
         }
 
     def state(self) -> dict[str, Any]:
-        """Returns what a checkpoint must contain."""
+        """Returns the variables to checkpoint."""
         return {"average": self.averages} if self.averages else {}
 
     def update(self, updates: tf.Tensor) -> None:
-        """Takes the weights after so many updates, an integer scalar, into the average."""
+        """Adds the weights after that many updates, an integer scalar, to the average."""
         count = tf.cast(updates, tf.float32)
         rest = 1 - tf.minimum(self.decay, (1 + count) / (10 + count))
         for name, variable in self.variables.items():
@@ -43,7 +43,7 @@ class WeightAverage:
 
     @contextlib.contextmanager
     def in_model(self) -> Iterator[None]:
-        """The model has the averages within, and the same weights as before afterwards."""
+        """Puts the averages into the model within the block, and restores its weights afterwards."""
         before = {name: tf.identity(variable) for name, variable in self.variables.items()}
         self.put_into_model()
         try:

@@ -1,4 +1,4 @@
-"""Quick models that fine-tuning is compared with, before and after it, or that it may end with."""
+"""Quick models to compare fine-tuning with, before and after it, or for it to end with."""
 
 import logging
 import statistics
@@ -20,7 +20,7 @@ from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder
 
-BEST, FROZEN = "best", "frozen"  # of the flag `start`
+BEST, FROZEN = "best", "frozen"  # choices of the flag `start`
 log = logging.getLogger("bert_tf")
 
 
@@ -29,7 +29,7 @@ def score(
 ) -> baseline.LinearHead | None:
     """Prints and records the scores of the task's baselines, which the model should beat.
 
-    Returns the linear head on frozen vectors, if it is one of them.
+    Returns the linear head on frozen embeddings, if it is one of them.
     """
     if not (options.baseline and starting_point.is_scored(options, task)):
         return None
@@ -39,7 +39,7 @@ def score(
 
 
 def of_folds(folders: Sequence[str], folder: RunFolder) -> None:
-    """Prints and records the mean scores of the baselines over runs that each hold out another part of the rows."""
+    """Prints and records the mean baseline scores over cross-validation runs."""
     runs = [run_files.read_run(each).get("baselines") or [] for each in folders]
     scores: dict[str, dict[str, list[float]]] = {}
     for each in (each for run in runs for each in run):
@@ -56,9 +56,9 @@ def _record(scores: Mapping[str, Mapping[str, float]], folder: RunFolder, where:
 
 
 def _frozen_vectors(evaluator: "Evaluator") -> Callable[[str, int], np.ndarray] | None:
-    """A function of split and number: the vectors [n, D] that the head reads of its first examples; None without one.
+    """A function (split, number) -> the inputs [n, D] of the head for the first examples; None if it has none.
 
-    None for several processes, too, which would have to wait for each other.
+    Also None with several processes, which would have to wait for each other.
     """
     from bert_tf.model.base_encoder import Pass
 
@@ -86,7 +86,7 @@ def _frozen_vectors(evaluator: "Evaluator") -> Callable[[str, int], np.ndarray] 
 
 
 def fit_head(task: FineTuningTask, evaluator: "Evaluator") -> None:
-    """Gives the model the linear head on frozen vectors; UserError for a task without one, or in several processes."""
+    """Sets the model's head to the linear head on frozen embeddings; UserError without one, or in several processes."""
     vectors = _frozen_vectors(evaluator)
     head = baseline.linear_head(task, vectors) if vectors else None
     if head is None:
@@ -95,9 +95,9 @@ def fit_head(task: FineTuningTask, evaluator: "Evaluator") -> None:
 
 
 def begin_linear(task: FineTuningTask, evaluator: "Evaluator", head: baseline.LinearHead | None) -> None:
-    """Gives the model the linear head on frozen vectors if there can be one; head: if it is known already.
+    """Sets the model's head to the linear head on frozen embeddings, if possible; head: that head, if already known.
 
-    Training then changes the encoder less than a random head would make it (Kumar et al. 2022, arXiv:2202.10054).
+    Training then changes the encoder less than from a random head (Kumar et al. 2022, arXiv:2202.10054).
     """
     vectors = None if head else _frozen_vectors(evaluator)
     head = baseline.linear_head(task, vectors) if vectors else head
@@ -107,7 +107,7 @@ def begin_linear(task: FineTuningTask, evaluator: "Evaluator", head: baseline.Li
 
 
 def begin_at_mean(task: FineTuningTask, model: Any) -> None:
-    """Lets a new head for numbers answer the mean of the training data, which takes many steps to reach from 0."""
+    """Initializes a new regression head to the mean of the training data, which takes many steps to reach from 0."""
     if isinstance(task.head, Regression):
         model.classifier.bias.assign([task.split("train").labels.mean()])
 
@@ -124,7 +124,7 @@ def _table(scores: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
 
 
 def compare(options: FineTuningFlags, task: FineTuningTask, results: Mapping[str, float], folder: RunFolder) -> None:
-    """Notes and says which baselines the model does not beat by the criterion, with flags that may help."""
+    """Records and reports the baselines that the model does not beat by the criterion, with flags that may help."""
     run = run_files.read_run(folder.path)
     recorded = [
         each for each in run.get("baselines") or () if each["name"] != baseline.FROZEN or not is_frozen(options, run)
@@ -142,12 +142,12 @@ def compare(options: FineTuningFlags, task: FineTuningTask, results: Mapping[str
 
 
 def is_frozen(options: FineTuningFlags, run: Mapping[str, Any]) -> bool:
-    """Returns whether a run, by its run.json, ended with the linear head on frozen vectors itself."""
+    """Returns whether a run, according to its run.json, ended with the linear head on frozen embeddings itself."""
     return options.start == FROZEN or (run.get("selection") or {}).get("taken_step") == 0
 
 
 def advice(options: FineTuningFlags, task: FineTuningTask) -> str:
-    """Advice if fine-tuning does not beat a simpler model."""
+    """Advice for when fine-tuning does not beat a simpler model."""
     flags, balancing = [], task.head.wording().balancing_beyond(options.values())
     if balancing:
         flags.append(f"{balancing} (labels of uneven size)")

@@ -1,4 +1,4 @@
-"""Length of training on few examples: several hundred steps, evaluations on the way, and an early end."""
+"""Length of training on few examples: several hundred steps, intermediate evaluations, and early stopping."""
 
 import math
 from collections.abc import Mapping
@@ -11,15 +11,15 @@ from bert_tf.runtime import terminal
 from bert_tf.tasks.task import FineTuningTask
 
 STEPS, MAX_EPOCHS, MIN_EPOCHS = 400, 60, 3
-BATCH_SIZES = ((200, 8), (2000, 16))  # (examples below which, rows of a step); else the default
-EVALUATIONS, PATIENCE, FEWEST_STEPS = 12, 4, 10  # in all, without improvement, and steps between two
-REASONS = {  # for the flags that `length` chooses
+BATCH_SIZES = ((200, 8), (2000, 16))  # (below this many examples, rows per step); else the default
+EVALUATIONS, PATIENCE, FEWEST_STEPS = 12, 4, 10  # in total, without improvement, and fewest steps between two
+REASONS = {  # for the flags chosen by `length`
     "train_batch_size": "number of training examples",
     "num_train_epochs": f"about {STEPS} steps, {MAX_EPOCHS} epochs at most",
     "eval_steps": f"{EVALUATIONS} evaluations at most",
     "early_stop_patience": "training ends when it no longer improves",
 }
-TRAINED_PER_EVALUATED = 3  # examples that can be evaluated in the time of a training step on one
+TRAINED_PER_EVALUATED = 3  # examples evaluated in the time of training on one
 
 
 def length(
@@ -31,15 +31,15 @@ def length(
     evaluated: int = 0,
     has_own_batch: bool = True,
 ) -> tuple[dict[str, Any], int]:
-    """({flag: value} that the user did not give, the number of steps) for training on `count` labelled examples.
+    """({flag: value} not set by the user, the number of steps) for training on `count` labeled examples.
 
     Args:
         count: examples, below FEW_EXAMPLES.
         given: {flag: value} from the user.
         is_scored: whether there are evaluations during training.
-        held_out: share of these examples that is evaluated on instead.
-        evaluated: other examples that are evaluated on; evaluations take no longer than training.
-        has_own_batch: whether the size of a batch may follow from the number of examples.
+        held_out: share of these examples held out for evaluation.
+        evaluated: number of separate evaluation examples; evaluations take no longer than training.
+        has_own_batch: whether the batch size may depend on the number of examples.
     """
     by_count = next((size for most, size in BATCH_SIZES if count < most), 32) if has_own_batch else 32
     batch_size = given.get("train_batch_size") or by_count
@@ -57,9 +57,9 @@ def length(
 
 
 def defaults(options: FineTuningFlags, task: FineTuningTask) -> dict[str, Any]:
-    """{flag: value} of the length of training that few tagged sentences or questions need, which is printed.
+    """{flag: value} for the length of training on few tagged sentences or questions, which is printed.
 
-    Flags with a reason were chosen before the data was read, and stay as they are.
+    Flags with a reason were chosen before the data was read, and do not change.
     """
     if not (options.do_train and task.head.learns_in_steps) or options.parity:
         return {}
@@ -68,7 +68,7 @@ def defaults(options: FineTuningFlags, task: FineTuningTask) -> dict[str, Any]:
         return {}
     values = options.values()
     fixed = {name: values[name] for name in (*options.reasons, *options.given) if name in values}
-    fixed |= {name.removesuffix("_grid"): None for name in options.given}  # each run has its own
+    fixed |= {name.removesuffix("_grid"): None for name in options.given}  # each run has its own value
     is_scored = starting_point.is_scored(options, task)
     evaluated = sum(task.split(split).count for split in task.eval_splits.values()) if is_scored else 0
     has_own_batch = task.comparison is None  # a loss that compares rows needs many of them

@@ -1,6 +1,6 @@
-"""Few labels: the vectors of texts of one class are brought together, before a linear head is fitted to them.
+"""Few labels: embeddings of texts of one class are pulled together before a linear head is fitted to them.
 
-As SetFit (Tunstall et al. 2022, arXiv:2209.11055), but a step compares all pairs of the texts of its batch.
+Like SetFit (Tunstall et al. 2022, arXiv:2209.11055), but a step compares all pairs of the texts in its batch.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from bert_tf.runtime.progress import progress
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.task import Batch, Comparison, Learnable, Objective
 
-CONTRASTIVE = "contrastive"  # of the flag `start`
-NAME = "few_shot"  # of the task
-DEFAULTS: Mapping[str, Any] = {  # of its flags
+CONTRASTIVE = "contrastive"  # choice of the flag `start`
+NAME = "few_shot"  # name of the task
+DEFAULTS: Mapping[str, Any] = {  # values of its flags
     "start": CONTRASTIVE,
     "train_batch_size": 32,
     "num_train_epochs": 40.0,
     "learning_rate": 2e-5,
 }
 LOSS = "pair_loss"
-FEW = 60  # labelled rows below which all are trained on
-EVALUATES = frozenset(  # flags with which a part is held out nevertheless
+FEW = 60  # with fewer labeled rows, all are trained on
+EVALUATES = frozenset(  # with any of these flags, a part is held out nevertheless
     "do_eval do_train eval_file eval_fraction folds fold num_seeds keep_best early_stop_patience criterion temperature "
     "learning_rate_grid train_batch_size_grid num_train_epochs_grid".split()
 )
 
 
 def defaults(table: str, given: Collection[str]) -> dict[str, Any]:
-    """Default flags of the task; below FEW rows all are trained on, which is printed.
+    """Default flags of the task; with fewer than FEW rows, all are used for training, which is printed.
 
-    given: names of the flags that the user gave.
+    given: names of the flags set by the user.
     """
     if not tables.is_table(table) or EVALUATES & {*given}:
         return dict(DEFAULTS)
@@ -53,7 +53,7 @@ def defaults(table: str, given: Collection[str]) -> dict[str, Any]:
 
 
 class Contrast(Learnable):
-    """A loss that brings the vectors of texts of one class together."""
+    """A loss that pulls embeddings of texts of one class together."""
 
     objectives: Mapping[str, Objective] = types.MappingProxyType({LOSS: Objective()})
     comparison = Comparison("vectors", ("labels", "row_weights"))
@@ -71,7 +71,7 @@ class Contrast(Learnable):
 
 
 def train(task: FineTuningTask, model: keras.Model, config: TrainConfig, strategy: tf.distribute.Strategy) -> None:
-    """Trains the encoder on pairs for all steps of a TrainConfig; UserError for labels that are not classes."""
+    """Trains the encoder on pairs for all steps of a TrainConfig; UserError if labels are not classes."""
     from bert_tf.model.sentence_encoder import InputOfHead
     from bert_tf.training.train_step import TrainStep
 

@@ -1,4 +1,4 @@
-"""The flags that all scripts that fine-tune share; a script adds its own."""
+"""The flags shared by all fine-tuning scripts; a script adds its own."""
 
 import dataclasses
 import math
@@ -11,8 +11,8 @@ from bert_tf.config.train_config import AUTO, LongTraining, LoraConfig, Optimiza
 from bert_tf.errors import UserError
 from bert_tf.heads.base.table_options import TaskOptions
 
-# Examples below which the corrected optimizer is the default, as fine-tuning on few fails now and then without it
-# (Mosbach et al. 2020; Zhang et al. 2020), and below which a table is trained for a number of steps.
+# With fewer examples, the corrected optimizer is the default, because fine-tuning on few sometimes fails without it
+# (Mosbach et al. 2020; Zhang et al. 2020), and training on a table is measured in steps.
 FEW_EXAMPLES = 10_000
 
 
@@ -46,7 +46,7 @@ class Training(TrainConfig):
 class FineTuningFlags(TaskOptions):
     """Data, recipe and sweeps.
 
-    MODEL: flags that a trained model must be used with.
+    MODEL: flags that must be the same whenever a trained model is used.
     """
 
     MODEL: ClassVar[frozenset[str]] = frozenset()
@@ -86,17 +86,17 @@ class FineTuningFlags(TaskOptions):
         raise NotImplementedError
 
     def computed_defaults(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Returns {flag: value} that depend on other flags or the data, and {flag: reason}."""
+        """Returns {flag: value} for flags that depend on other flags or the data, and {flag: reason}."""
         return {}, {}
 
     def check(self) -> None:
-        """Raises UserError for values that no run could work with."""
+        """Raises UserError for values that cannot work in any run."""
         self.training.check()
         if self.max_seq_length < 4:
             raise UserError(f"max_seq_length is {self.max_seq_length}; expected 4 or more.")
 
     def free_flags(self) -> frozenset[str]:
-        """Those of all scripts, without the steps between checkpoints if these decide as steps between evaluations."""
+        """Those of all scripts, without save_checkpoints_steps if it determines the steps between evaluations."""
         training = self.training
         selects = (training.keep_best or training.early_stop_patience) and not training.eval_steps
         return super().free_flags() - ({"save_checkpoints_steps"} if selects else set())

@@ -1,6 +1,6 @@
-"""Cross-validation of a table: a run for each part, which is held out of it, and a model trained on all rows.
+"""Cross-validation of a table: a run for each held-out part, and a model trained on all rows.
 
-`refit` holds out one part only, which gives the scores and the number of epochs of a model trained on all rows.
+`refit` holds out only one part, which determines the scores and the number of epochs of a model trained on all rows.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ ALL_ROWS = "all_rows"  # name of the run on all rows
 
 
 def number_of(options: FineTuningFlags) -> int:
-    """The folds that flags ask for, of a run that is not one of them; 0: there are none."""
+    """The number of folds requested by flags, for a run that is not itself a fold; 0 for none."""
     values = options.values()
     return int(values.get("folds") or 0) if options.do_train and not values.get("fold") else 0
 
 
 def plan(options: FineTuningFlags) -> dict[str, FineTuningFlags]:
-    """{name: options of a run} of every fold; UserError with flags that make several runs themselves."""
+    """{name: options of a run} of every fold; UserError with flags that already make several runs."""
     count, values = number_of(options), options.values()
     if count < 2:
         raise UserError(f"folds is {count}; expected 2 or more, such as 5.")
@@ -59,7 +59,7 @@ def run_all(
 
 
 def is_refitted(options: FineTuningFlags) -> bool:
-    """Returns whether flags ask for a run that is followed by one on all rows; UserError if they make several."""
+    """Returns whether flags request another run, on all rows; UserError if they make several runs."""
     values = options.values()
     if not (options.do_train and values.get("refit")):
         return False
@@ -72,13 +72,13 @@ def is_refitted(options: FineTuningFlags) -> bool:
 def refit(
     options: FineTuningFlags, folder: RunFolder, run: Callable[[FineTuningFlags, RunFolder], None], task: FineTuningTask
 ) -> None:
-    """Calls `run(options, folder)` with rows held out, then for all rows, whose model is then that of the folder."""
+    """Calls `run(options, folder)` with rows held out, then for all rows, whose model becomes the folder's."""
     run(options.replace(do_predict=False, do_export=False), folder)
     with folder.phase("all rows"):
         last = train_on_all_rows(options, [folder.path], folder, run, is_calibrated=True)
     if folder.is_chief:
         rows = run_files.read_run(last.output_dir)["training"]["num_train_examples"]
-        # Recorded before the model is there: no start may score it on rows that it was trained on
+        # Recorded before the model exists, so that no start scores it on its training rows
         folder.update(refit={"rows": rows, "epochs": _epochs(last)})
         sweep.promote_best_run(folder, ALL_ROWS, without={"metrics.jsonl"})
         print(wording.refitted(folder.run), flush=True)
@@ -92,9 +92,9 @@ def train_on_all_rows(
     *,
     is_calibrated: bool = False,
 ) -> FineTuningFlags:
-    """Calls `run(options, RunFolder)` on all rows, for as many epochs as were best in other runs; returns the options.
+    """Calls `run(options, RunFolder)` on all rows, with the best number of epochs in other runs; returns the options.
 
-    folders: those of these runs. is_calibrated: whether the run answers with the thresholds that `folder` records.
+    folders: these runs. is_calibrated: whether the run uses the thresholds recorded in `folder`.
     """
     last = final(options, folders)
     epochs = _epochs(last)
@@ -109,7 +109,7 @@ def train_on_all_rows(
 
 
 def final(options: FineTuningFlags, folders: Sequence[str]) -> FineTuningFlags:
-    """The options of the run on all rows: for as many epochs as the runs in folders, on average, were best after."""
+    """The options of the run on all rows, with the best number of epochs, on average, of the runs in `folders`."""
     recorded = [run_files.read_run(each) for each in folders]
     evaluations: list[Any] = [(run.get("selection") or {}).get("evaluations") for run in recorded]
     changes: dict[str, Any] = {
@@ -134,7 +134,7 @@ def _epochs(options: FineTuningFlags) -> float:
 
 
 def best_step(evaluations: Sequence[Sequence[tuple[int, float]]]) -> int:
-    """The step with the best mean criterion over runs, of each its [(step, criterion)]; the last of equals.
+    """The step with the best mean criterion over runs, each given as [(step, criterion)]; the last one of equals.
 
     A run that ended earlier counts with its last evaluation.
     """
@@ -149,7 +149,7 @@ def best_step(evaluations: Sequence[Sequence[tuple[int, float]]]) -> int:
 
 
 def pooled(details: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The tables of eval_details.json over all folds, of which each has its own."""
+    """The tables of eval_details.json combined over all folds, each of which has its own."""
     tables: list[Mapping[str, Any]] = [next(iter(each.values()), {}) for each in details]
     names = [[row["label"] for row in table.get("per_class", ())] for table in tables]
     pairs = [pair for table in tables for pair in table.get("values", ())]
@@ -169,7 +169,7 @@ def report(
     task: FineTuningTask,
     last: FineTuningFlags,
 ) -> None:
-    """Prints the scores of all folds and their mean, writes both, and copies the model of all rows into the folder.
+    """Prints the scores of all folds and their mean, writes both, and copies the all-rows model into the folder.
 
     last: the options of the run on all rows.
     """

@@ -1,7 +1,7 @@
 """The plan of fine-tuning: every decision, made before anything is written.
 
-Defaults that depend on the data come first, since they name the run folder. Then checkpoint and data are read, and the
-rest is decided: the length of training, the runs, and whether memory suffices.
+Defaults that depend on the data come first, because they determine the run folder. Then checkpoint and data are read,
+and the rest is decided: the length of training, the runs, and whether memory suffices.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ ONE, REFIT, FOLDS, SWEEP = "one", "refit", "folds", "sweep"  # series of runs
 
 
 class Setup(NamedTuple):
-    """Values that all runs of a plan share: checkpoint, task with its tokenizer, devices, and the teacher if any.
+    """Values shared by all runs of a plan: checkpoint, task with its tokenizer, devices, and the teacher if any.
 
     data: {"splits": a summary of each, "notes": warnings from reading them}, for the report.
     rows: {"max_seq_length": value} if the model has fewer positions than the default.
@@ -63,7 +63,7 @@ class Plan:
         plan_text.show(self.lines(), self.options)
 
     def lines(self) -> dict[str, str]:
-        """{topic: sentence}; what differs between runs is joined by "or"."""
+        """{topic: sentence}; values that differ between runs are joined by "or"."""
         options, (start, task, *_), config = self.options, self.setup, self.setup.start.config
         lines = {"checkpoint": plan_text.model(config, options.model.init_checkpoint), "run folder": options.output_dir}
         if not options.do_train:
@@ -85,7 +85,7 @@ class Plan:
 
 
 def _training_text(options: FineTuningFlags, training: TrainConfig) -> str:
-    """The length of the training of a run."""
+    """The length of a run's training."""
     examples = count_text(training.num_train_examples, "example")
     steps = f"{count_text(training.num_train_steps, 'step')}, {count_text(options.training.num_train_epochs, 'epoch')}"
     if options.start == baselines.FROZEN:
@@ -110,7 +110,7 @@ def _runs_text(series: str, names: list[str]) -> str:
 
 
 def with_chosen_defaults(options: FineTuningFlags) -> FineTuningFlags:
-    """The flags with the defaults that depend on the data; a resumed run keeps its own."""
+    """The flags with defaults that depend on the data; a resumed run keeps its own."""
     computed, reasons = options.computed_defaults()
     options = options.with_defaults(computed, reasons)
     recorded = recorded_flags(options.output_dir, computed)
@@ -118,11 +118,11 @@ def with_chosen_defaults(options: FineTuningFlags) -> FineTuningFlags:
 
 
 def make(options: FineTuningFlags, folder: RunFolder) -> Plan:
-    """The plan for flags of `with_chosen_defaults`; reads checkpoint and data, and writes nothing.
+    """The plan for flags from `with_chosen_defaults`; reads checkpoint and data, and writes nothing.
 
-    Raises UserError for everything that can be known to be wrong.
+    Raises UserError for every error that can be detected now.
     """
-    # Flags and files, before anything is fetched
+    # Flags and files, before anything is downloaded
     series, runs = _runs(options)
     for each in runs.values():
         each.check()
@@ -147,7 +147,7 @@ def make(options: FineTuningFlags, folder: RunFolder) -> Plan:
 
 
 def _runs(options: FineTuningFlags) -> tuple[str, dict[str, FineTuningFlags]]:
-    """The series that flags ask for, and {name: flags of a run}."""
+    """The series requested by flags, and {name: flags of a run}."""
     if folds.number_of(options):
         return FOLDS, folds.plan(options)
     runs = sweep.plan(options)
@@ -158,7 +158,7 @@ def _runs(options: FineTuningFlags) -> tuple[str, dict[str, FineTuningFlags]]:
 def _read(options: FineTuningFlags, folder: RunFolder, *, several: bool) -> Setup:
     """Reads checkpoint and data; errors in them are raised here, before anything is written."""
     # Checkpoint and devices
-    opening.names_of(options.export_engines)  # raises for one that cannot be written
+    opening.names_of(options.export_engines)  # raises for an engine that cannot be written
     start = initialization.resolve(options)
     rows = initialization.fitting_rows(options, start.config, may_be_shorter=True)
     options = options.with_defaults(rows, "")
@@ -183,7 +183,7 @@ def _read(options: FineTuningFlags, folder: RunFolder, *, several: bool) -> Setu
 
 
 def read_data(options: FineTuningFlags, setup: Setup, folder: RunFolder, *, several: bool) -> Setup:
-    """A setup with the task that the flags name; prints a summary of its splits."""
+    """A setup with the task named by the flags; prints a summary of its splits."""
     with log_notes.kept() as notes:
         start, task = _create_task(options, setup.start, folder)
         starting_point.check_evaluation(starting_point.with_selection(options, task), task, several=several)
@@ -194,7 +194,7 @@ def read_data(options: FineTuningFlags, setup: Setup, folder: RunFolder, *, seve
 
 
 def _create_task(options: FineTuningFlags, start: Checkpoint, folder: RunFolder) -> tuple[Checkpoint, FineTuningTask]:
-    """The task that the flags name, and the starting point with the size of the vocabulary that it may have learned."""
+    """The task named by the flags, and the starting point with the size of its vocabulary, which may be learned."""
     task = starting_point.create_task(options, start, folder)
     start = starting_point.with_pooling(options, start, task)
     task = preprocessed.attach(task, options, start).replaced(groups_by_length=options.group_by_length)
@@ -203,10 +203,10 @@ def _create_task(options: FineTuningFlags, start: Checkpoint, folder: RunFolder)
 
 
 def number_of_steps(options: FineTuningFlags, task: FineTuningTask) -> int:
-    """Steps of training: examples / batch size * epochs; 0 without training.
+    """The number of training steps: examples / batch size * epochs; 0 without training.
 
-    For questions the windows count, so that an epoch has each of them once; the original's run_squad.py counts the
-    questions, and stops a little before its epochs are over.
+    For questions, windows are counted, so that an epoch covers each of them once; run_squad.py in google-research/bert
+    counts questions, and stops slightly before the end of its epochs.
     """
     if not options.do_train:
         return 0
@@ -217,6 +217,6 @@ def number_of_steps(options: FineTuningFlags, task: FineTuningTask) -> int:
 
 
 def train_config(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> TrainConfig:
-    """The settings of the training of a run."""
+    """The settings of a run's training."""
     steps, examples = number_of_steps(options, task), task.split("train").count if options.do_train else 0
     return options.train_config(examples, max(1, steps), new_head_rate=starting_point.new_head_rate(start, task))

@@ -14,17 +14,17 @@ from bert_tf.runtime import files
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text import vocabulary
 
-# Flags that say what a row is: those of a file must be those of the run that reads it.
+# Flags that define a row: a file and the run that reads it must agree on them.
 DECISIVE = (
     *("label_type", "max_seq_length", "doc_stride", "max_query_length", "version_2_with_negative"),
     *("long_texts", "max_windows", "truncation", "document_context", "tag_scheme"),
 )
-# Further ones, which are the defaults of that run.
+# More flags, used as defaults of that run.
 RECORDED = (*DECISIVE, "task_name", "text_columns", "label_column", "label_separator", "special_tokens_in_strings")
 
 
 def default_flags(path: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Returns {flag: value} that the rows of a file were made with, and its labels, and {flag: reason}."""
+    """Returns {flag: value} used to make the rows of a file, and its labels, and {flag: reason}."""
     about = preprocessed_examples.about_of(path)
     values = dict(about.get("flags") or {})
     if about.get("names_labels"):
@@ -39,9 +39,9 @@ def check_vocabulary(options: FineTuningFlags, start: Checkpoint) -> None:
 
 
 def attach(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) -> FineTuningTask:
-    """The task with the files of preprocessed examples that flags name as its source, if what is next to them fits.
+    """The task with the preprocessed examples named by flags as its source, if their metadata matches.
 
-    Raises UserError for a file of another task, vocabulary or length, and where the task needs more than rows.
+    Raises UserError for a file of a different task, vocabulary or length, and if the task needs more than rows.
     """
     evaluated = next(iter(task.eval_splits.values()), "dev")
     splits = {"train_file": "train", "eval_file": evaluated, "predict_file": next(iter(task.test_splits), "test")}
@@ -80,7 +80,7 @@ def _check(path: str, task: FineTuningTask, options: FineTuningFlags, start: Che
 
 
 def _about(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) -> dict[str, Any]:
-    """Settings that the rows of a task are made with."""
+    """The settings used to make a task's rows."""
     values = options.values() | {"task_name": options.task_name}
     return {
         "task": task.name,

@@ -43,7 +43,7 @@ def evaluate(
 def calibrate(
     options: FineTuningFlags, task: FineTuningTask, predictions: dict[str, Any], folder: RunFolder
 ) -> FineTuningTask:
-    """The task with the thresholds that are best on {split: predictions}, which are stored, or with stored ones."""
+    """The task with the thresholds that are best on {split: predictions}, which are saved, or with saved ones."""
     calibrated, sentence = task.calibrated(predictions)
     if calibrated is task:
         return load_calibration(task, folder)
@@ -54,13 +54,13 @@ def calibrate(
 
 
 def load_calibration(task: FineTuningTask, folder: RunFolder) -> FineTuningTask:
-    """The task with the thresholds that an earlier evaluation left in the folder, if any."""
+    """The task with the thresholds saved in the folder by an earlier evaluation, if any."""
     stored = run_files.read_task(folder.path).get("calibration")
     return task.replaced(head=task.head.with_calibration(stored)) if stored else task
 
 
 def record_head(options: FineTuningFlags, task: FineTuningTask, folder: RunFolder) -> None:
-    """Writes how the model answers: content of about.json, the settings of its rows, and the thresholds it found.
+    """Writes how the model answers: contents of about.json, the settings of its rows, and its fitted thresholds.
 
     Without training, only the thresholds of a model change.
     """
@@ -77,7 +77,7 @@ def record_head(options: FineTuningFlags, task: FineTuningTask, folder: RunFolde
 
 
 def report_details(task: FineTuningTask, predictions: dict[str, Any], folder: RunFolder) -> None:
-    """Prints and writes the details of {split: predictions}, and warns if these are worthless."""
+    """Prints and writes the details of {split: predictions}, and warns if the predictions are worthless."""
     details = {split: task.head.details(values, task.split(split)) for split, values in predictions.items()}
     folder.write_json("eval_details.json", details)
     for table in details.values():
@@ -89,9 +89,9 @@ def report_details(task: FineTuningTask, predictions: dict[str, Any], folder: Ru
 
 
 def warn_of_collapse(reason: str | None, folder: RunFolder, balancing: str) -> None:
-    """Notes why the predictions of a run are worthless (None: they are not), and warns of it.
+    """Records why the predictions of a run are worthless (None: they are not), and warns about it.
 
-    balancing: flags that help where labels are of uneven size.
+    balancing: flags that help with labels of uneven size.
     """
     folder.update(collapsed=reason)
     if reason:
@@ -105,13 +105,13 @@ def warn_of_collapse(reason: str | None, folder: RunFolder, balancing: str) -> N
 
 
 def print_scores(scores: dict[str, float]) -> None:
-    """Prints {score: number}, one in a line."""
+    """Prints {score: number}, one per line."""
     for name, value in scores.items():
         print(f"  {name:26} {value:.4f}", flush=True)
 
 
 def predict(options: FineTuningFlags, task: FineTuningTask, evaluator: "Evaluator", folder: RunFolder) -> None:
-    """Writes predictions for each test split; those of a labelled development set are scored for the report."""
+    """Writes predictions for each test split; those on a labeled development set are scored for the report."""
     for split in task.test_splits:
         predictions = evaluator.predictions.get(split) or evaluator.evaluate_split(split)[1]
         if not folder.is_chief:
@@ -125,7 +125,7 @@ def predict(options: FineTuningFlags, task: FineTuningTask, evaluator: "Evaluato
 def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, folder: RunFolder) -> None:
     """Exports the model, compares the export with it, and prints predictions of the export for a few examples.
 
-    The examples are written too: the page of the server shows them.
+    The examples are also written to a file for the server's page.
     """
     from bert_tf.export.saved_model import export
 
@@ -158,7 +158,7 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
 
 
 def about_export(options: FineTuningFlags, task: FineTuningTask) -> dict[str, Any]:
-    """Content of about.json besides the name of the task: about its head, and how a labelled file is read."""
+    """Contents of about.json except the task's name: the head, and how to read a labeled file."""
     values = options.values()
     reads = {name: values[name] for name in task.head.file_flags if name in values}
     return {**({"attention": True} if options.export_attention else {}), **task.about(), "reads": reads}

@@ -1,4 +1,4 @@
-"""The scores of an export on labelled examples: those of training, as its head computes them from the answers."""
+"""The scores of an export on labeled examples: the same as in training, computed by its head from the answers."""
 
 import contextlib
 import dataclasses
@@ -26,13 +26,13 @@ from bert_tf.tasks.catalog import glue, swag
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import recorded_flags
 
-WINDOW = 4096  # examples among which those of similar length share batches
+WINDOW = 4096  # examples in which those of similar length share batches
 Report = Callable[[Iterable], Iterable]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Scored:
-    """The result. details: as `scoreboard` shows them, as far as they apply."""
+    """The result. details: as shown by `scoreboard`, if available."""
 
     task: str
     kind: str
@@ -42,7 +42,7 @@ class Scored:
 
 
 def about(folder: str) -> dict[str, Any]:
-    """The about.json of an export, with "kind" and "reads"; UserError if it is not one that can be scored."""
+    """The about.json of an export, with "kind" and "reads"; UserError if the export cannot be scored."""
     values = loaded_model.about(folder)
     if str(values.get("task")).startswith("pretraining/"):
         raise UserError(f"{folder} fills masks, and no file says what is right: pass an export that was fine-tuned.")
@@ -56,7 +56,7 @@ def about(folder: str) -> dict[str, Any]:
 
 
 def check_file(path: str, kind: str) -> None:
-    """Raises UserError, before TensorFlow is loaded, for a file that does not exist or is of another kind."""
+    """Raises UserError, before TensorFlow is loaded, for a file that does not exist or is of the wrong type."""
     contents = heads.get(kind).wording().labelled_file
     if not contents and not tables.is_table(path):
         raise UserError(f"{path} is not a table with labels; expected a name ending in {', '.join(tables.EXTENSIONS)}.")
@@ -65,7 +65,7 @@ def check_file(path: str, kind: str) -> None:
 
 
 def number_of_texts(path: str, about: Mapping[str, Any]) -> int | None:
-    """Number of texts of an example of a table; None if nothing says it, or for other files."""
+    """Number of texts per example of a table; None if unspecified, or for other files."""
     if heads.get(about["kind"]).wording().labelled_file:
         return None
     return prediction_inputs.number_of_texts(path, about["reads"].get("text_columns"))
@@ -84,11 +84,11 @@ def score(
 ) -> Scored:
     """Scores the export in a folder on a file; starts TensorFlow.
 
-    about: of `about`. batch_size: None for what suits the device. report(rows): yields them, and may show progress.
+    about: the result of `about`. batch_size: None for the device's default. report(rows): yields them, and may show
+    progress.
     jit_compile, texts, engine: see `opening.open_model`.
 
-    Raises UserError for a file without labels, for one that cannot be read, and for a label that the export does not
-    know.
+    Raises UserError for a file without labels, for one that cannot be read, and for a label unknown to the export.
     """
     kind = heads.get(about["kind"])
     export = opening.open_model(folder, engine, jit_compile=jit_compile, texts=texts)
@@ -99,9 +99,9 @@ def score(
     head: TunedHead = kind.tuned({**about, "labels": about.get("labels") or outputs}).scored_by(
         layout.scores if layout else ()
     )
-    for package in head.scored_with:  # an error now, not after the last prediction
+    for package in head.scored_with:  # fails now, not after the last prediction
         importlib.import_module(package)
-    is_own = kind.wording().labelled_file or issubclass(kind, Vectors)  # of other tables the export says what it reads
+    is_own = kind.wording().labelled_file or issubclass(kind, Vectors)  # other tables are read by the export's inputs
     items = head.labelled(path, about["reads"]) if is_own else _labelled(path, export, about)
     trained = trained_texts.read(folder) if is_own else _trained_on(folder, export, about)
     hashes: list[int] = []
@@ -140,29 +140,29 @@ def _evaluate(
 
 
 def _noted(items: Iterable[Any], head: TunedHead, hashes: list[int]) -> Iterator[Any]:
-    """The same items; adds the hashes of their texts to a list."""
+    """Yields the items; adds the hashes of their texts to a list."""
     for item in items:
         hashes.append(trained_texts.fingerprint(head.texts_of(item)))
         yield item
 
 
 def _trained_on(folder: str, export: TextFunction, about: Mapping[str, Any]) -> np.ndarray | None:
-    """The hashes of the texts of a training table; of a run that did not record them those of its table."""
+    """The hashes of the training texts; for a run that did not record them, computed from its table."""
     recorded = trained_texts.read(folder)
     flags = next(filter(None, map(recorded_flags, trained_texts.folders(folder))), {})
     path, columns = flags.get("train_file") or "", comma_separated(flags.get("text_columns") or "")
     if recorded is not None or not (tables.is_table(path) and files.is_file(path)):
         return recorded
-    with contextlib.suppress(UserError):  # it has changed since
+    with contextlib.suppress(UserError):  # the table has changed since
         rows = prediction_inputs.read(path, export.inputs, columns=columns, malformed=[])
         return trained_texts.hashes(row.texts for row in rows)
     return None
 
 
 def _labelled(path: str, export: TextFunction, about: Mapping[str, Any]) -> Iterator[Example]:
-    """Yields the examples of a table: of the columns that are given, as GLUE and SWAG write them, or by inputs' names.
+    """Yields the examples of a table: from the specified columns, in the layout of GLUE or SWAG, or by input names.
 
-    Raises UserError, with its place, for an example with more or fewer texts than the export takes.
+    Raises UserError, with the place, for an example with more or fewer texts than the export takes.
     """
     reads, layout = about["reads"], _glue_layout(about)
     columns = comma_separated(reads.get("text_columns"))
@@ -185,9 +185,9 @@ def _labelled(path: str, export: TextFunction, about: Mapping[str, Any]) -> Iter
 
 
 def _table_rows(path: str, export: TextFunction, about: Mapping[str, Any], columns: Sequence[str]) -> Iterator[Example]:
-    """The rows of a table that training would read: without those that have no label or text, labels as it spells them.
+    """The rows of a table that training would use: those with label and text; labels are spelled as in training.
 
-    UserError if none is left.
+    Raises UserError if there are none.
     """
     label, malformed, reasons, kept = about["reads"].get("label_column") or "label", list[str](), list[str](), 0
     head, labels = heads.of_texts(about["kind"]), list(map(str, about["labels"]))

@@ -1,4 +1,4 @@
-"""Starting point of fine-tuning: the task with its tokenizer, the weights, and whether head and memory fit."""
+"""Starting point of fine-tuning: the task with its tokenizer, the weights, and checks that head and memory fit."""
 
 import dataclasses
 import functools
@@ -29,11 +29,11 @@ from bert_tf.text import tokenizer_kinds, vocabulary, vocabulary_learning
 from bert_tf.training import step_memory
 from bert_tf.training.run_directory import RunFolder
 
-UNNAMED = re.compile(r"label_\d+")  # what Hugging Face calls labels without a name
+UNNAMED = re.compile(r"label_\d+")  # Hugging Face's default label names
 
 
 def use_trained_model(options: FineTuningFlags, folder: RunFolder) -> FineTuningFlags:
-    """Without training: the flags with the model of the run folder, or else init_checkpoint, and its labels."""
+    """Without training: the flags with the model of the run folder, else init_checkpoint, and its labels."""
     if options.do_train:
         return options
     if is_trained(folder):
@@ -53,21 +53,21 @@ def use_trained_model(options: FineTuningFlags, folder: RunFolder) -> FineTuning
 
 
 def is_trained(folder: RunFolder) -> bool:
-    """Returns whether a folder holds a model that was trained: that of a run, or the best of several."""
+    """Returns whether a folder contains a trained model, from one run or the best of several."""
     return bool(folder.last_step()) or files.exists(folder.file(sweep.WEIGHTS))
 
 
 def create_task(options: FineTuningFlags, start: Checkpoint, folder: RunFolder) -> FineTuningTask:
-    """The task that the flags name, with its tokenizer."""
+    """The task named by the flags, with its tokenizer."""
     tokenizer_for = functools.partial(_create_tokenizer, options, start, folder)
     options = _with_recorded_pooling(options, start)
     return catalog.get(catalog.full_name(options.task_name))(options, tokenizer_for)
 
 
 def _with_recorded_pooling(options: FineTuningFlags, start: Checkpoint) -> FineTuningFlags:
-    """The flags with the pooling of the checkpoint, where they choose vectors of texts and none is given.
+    """The flags with the checkpoint's pooling, if the task trains text embeddings and no pooling is specified.
 
-    Raises UserError if the checkpoint makes vectors in a way that training does not have.
+    Raises UserError if the checkpoint produces embeddings in a way that training does not support.
     """
     recorded, name = start.sentence_vectors, catalog.full_name(options.task_name)
     if recorded is None or not isinstance(options, VectorOptions) or not (name.startswith("vectors/") or "." in name):
@@ -94,10 +94,10 @@ def _with_recorded_pooling(options: FineTuningFlags, start: Checkpoint) -> FineT
 
 
 def with_pooling(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> Checkpoint:
-    """The starting point with the pooling that a head on whole texts reads: that of the flag, else its own.
+    """The starting point with the pooling for a head on whole texts: from the flag, else its own.
 
-    A checkpoint of sentence-transformers has an untrained pooler, and often vectors that are means of the tokens; a
-    classifier reads these too. Adapters are written as PEFT's files, which have the pooler.
+    A sentence-transformers checkpoint has an untrained pooler, and often its embeddings are means of the tokens; a
+    classifier then reads these, too. Adapters are written in PEFT's format, which includes the pooler.
     """
     config, recorded = start.config, start.sentence_vectors
     if not isinstance(task.head, TextHead) or task.head.kernel is None:
@@ -119,13 +119,13 @@ def with_pooling(options: FineTuningFlags, start: Checkpoint, task: FineTuningTa
 def _create_tokenizer(
     options: FineTuningFlags, start: Checkpoint, folder: RunFolder, texts: Callable[[], Iterable[str]]
 ) -> Any:
-    """With the vocabulary of the checkpoint, of the run folder, or else one learned from the texts."""
+    """A tokenizer with the vocabulary of the checkpoint or run folder, else one learned from the texts."""
     tokens = start.vocabulary
     if tokens is None and folder.last_step():
         tokens = vocabulary.read(folder.file("vocab.txt"))
     if tokens is None:
         iterator = iter(texts())
-        first = list(itertools.islice(iterator, 1))  # a file that cannot be read is an error before the line below
+        first = list(itertools.islice(iterator, 1))  # an unreadable file fails before the line below
         print(f"Learning a vocabulary of {options.model.vocab_size:,} tokens", flush=True)
         tokens = vocabulary_learning.learn(
             itertools.chain(first, iterator),
@@ -138,10 +138,10 @@ def _create_tokenizer(
 
 
 def match_head(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> Checkpoint:
-    """The starting point with the columns of its head in the order of the task's labels, by their names.
+    """The starting point with the columns of its head in the order of the task's labels, matched by name.
 
-    Raises UserError, before anything is written, if no training follows and the head does not fit the task: there
-    is none, it has another size, or its labels have other names. LABEL_0, LABEL_1, ... are not names.
+    Raises UserError, before anything is written, if no training follows and the head does not fit the task: it is
+    missing, has a different size, or different label names. LABEL_0, LABEL_1, ... do not count as names.
     """
     if task.head.kernel is None:
         return start
@@ -175,7 +175,7 @@ def _wrong_task(options: FineTuningFlags, reason: str) -> UserError:
 
 
 def new_head_rate(start: Checkpoint, task: FineTuningTask) -> float:
-    """The task's learning rate of a new head; 0 if the checkpoint has the head already, or there is none."""
+    """The task's learning rate for a new head; 0 if the checkpoint already has the head, or the task has none."""
     return task.head.new_head_rate if start.weights and has_new_head(start, task) else 0.0
 
 
@@ -188,14 +188,14 @@ def has_new_head(start: Checkpoint, task: FineTuningTask) -> bool:
 
 
 def check_memory(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> None:
-    """Raises UserError if layers or memory do not suffice for a step of training."""
+    """Raises UserError if layers or memory do not suffice for a training step."""
     check_layers(options.training.num_frozen_layers, start.config.layers_with_weights)
     if options.do_train:
         step_memory.check(step_of(options, start, task), options.devices)
 
 
 def step_of(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> step_memory.Step:
-    """A step of training, which needs memory."""
+    """A training step, for estimating its memory."""
     return step_memory.Step(
         config=start.config,
         training=options.training,
@@ -207,9 +207,9 @@ def step_of(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -
 
 
 def assign_weights(model: Any, start: Checkpoint, options: FineTuningFlags) -> None:
-    """Puts the weights of the starting point into the model and prints what became of them.
+    """Loads the weights of the starting point into the model and prints a report.
 
-    Raises UserError if no training follows and the head of the task is not among them, or has another shape.
+    Raises UserError if no training follows and the task head is missing or has a different shape.
     """
     if not start.weights:
         return
@@ -229,20 +229,20 @@ def assign_weights(model: Any, start: Checkpoint, options: FineTuningFlags) -> N
 
 
 def requested_splits(options: FineTuningFlags, task: FineTuningTask) -> list[str]:
-    """The splits that the flags ask for."""
+    """The splits requested by the flags."""
     evaluated = list(task.eval_splits.values()) if options.do_eval else []
     splits = ["train"] * options.do_train + evaluated + list(task.test_splits) * options.do_predict
     return list(dict.fromkeys(splits))
 
 
 def is_scored(options: FineTuningFlags, task: FineTuningTask) -> bool:
-    """Returns whether the run has a development set with labels, and a score that decides."""
+    """Returns whether the run has a development set with labels, and a criterion."""
     splits = task.eval_splits.values()
     return bool(options.do_eval and task.criterion and splits and all(task.split(split).is_known for split in splits))
 
 
 def with_selection(options: FineTuningFlags, task: FineTuningTask) -> FineTuningFlags:
-    """The flags without keep_best where it is only the default and there is nothing to select by."""
+    """The flags without keep_best if it is only the default and there is nothing to select by."""
     if is_scored(options, task):
         return options
     if "keep_best" in options.given:
@@ -251,7 +251,7 @@ def with_selection(options: FineTuningFlags, task: FineTuningTask) -> FineTuning
 
 
 def check_files(options: FineTuningFlags) -> None:
-    """Raises UserError for a file that a flag names and that is not there, or a table without the columns."""
+    """Raises UserError if a file named by a flag does not exist, or a table lacks the columns."""
     values = options.values()
     for flag, is_read in (
         ("train_file", options.do_train),
@@ -271,7 +271,7 @@ def check_files(options: FineTuningFlags) -> None:
 
 
 def check_evaluation(options: FineTuningFlags, task: FineTuningTask, *, several: bool) -> None:
-    """Raises UserError if flags need evaluations during training, or runs to compare, without data for it."""
+    """Raises UserError if flags require evaluations during training, or runs to compare, without data for it."""
     training = options.training
     reasons = ["eval_steps"] * bool(training.eval_steps) + ["early_stop_patience"] * bool(training.early_stop_patience)
     reasons += ["keep_best"] * training.keep_best

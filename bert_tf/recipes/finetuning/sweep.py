@@ -1,6 +1,6 @@
-"""Several runs of one script: seeds and grids of hyper-parameters, a folder for each, and a summary of their results.
+"""Several runs of one script: seeds and grids of hyperparameters, a folder for each, and a summary of their results.
 
-`options` are the flags of a script that fine-tunes, a frozen dataclass. Free of TensorFlow.
+`options` are the flags of a fine-tuning script, a frozen dataclass. No TensorFlow.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ GRIDS: dict[str, Callable[[str], Any]] = {
     "train_batch_size": int,
     "num_train_epochs": flag_parsers.finite,
 }
-ONE_RUN = {"num_seeds": 1, **{f"{name}_grid": "" for name in GRIDS}}  # the flags of a sweep, if there is none
+ONE_RUN = {"num_seeds": 1, **{f"{name}_grid": "" for name in GRIDS}}  # the values of the sweep flags in a single run
 FILE = "sweep.json"
 RUN_FILES = {"run.json", "checkpoints", "best", "events", "report.html"}  # not copied from the best run
 WEIGHTS = "model.safetensors"
@@ -41,10 +41,10 @@ Outcome = dict[str, Any]
 
 
 def plan(options: FineTuningFlags) -> dict[str, FineTuningFlags]:
-    """{name: options of a run} of every seed with every combination of the grids; {"": options} if that is one.
+    """{name: options of a run} for every seed and combination of the grids; {"": options} if there is only one.
 
-    A name has what varies, "seed=12345,learning_rate=3e-05", and is the folder of the run in `output_dir`. Seeds are
-    random_seed and the numbers after it. Raises UserError for a grid that is not a list of numbers.
+    A name contains the varying values, "seed=12345,learning_rate=3e-05", and is the run folder in `output_dir`. Seeds
+    are random_seed and the numbers after it. Raises UserError for a grid that is not a list of numbers.
     """
     if options.num_seeds < 1:
         raise UserError(f"num_seeds is {options.num_seeds}; expected 1 or more.")
@@ -82,7 +82,7 @@ def _seed_first(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def check_free(folder: RunFolder, *, several: bool) -> None:
-    """Raises UserError for several runs in the folder of a single one, or the other way round."""
+    """Raises UserError for several runs in the folder of a single one, or vice versa."""
     if several and folder.last_step():
         raise UserError(
             f"{folder.path} holds a single run: choose another output_dir for several runs, such as "
@@ -96,12 +96,12 @@ def check_free(folder: RunFolder, *, several: bool) -> None:
 
 
 def is_in(folder: RunFolder) -> bool:
-    """Returns whether a folder is that of several runs."""
+    """Returns whether a folder contains several runs."""
     return files.exists(folder.file(FILE))
 
 
 def begin(folder: RunFolder, runs: Iterable[str]) -> None:
-    """Marks a folder as that of several runs: nothing else may be trained in it."""
+    """Marks a folder as containing several runs: nothing else may be trained in it."""
     if not is_in(folder):
         folder.write_json(FILE, {"planned": list(runs)})
 
@@ -118,12 +118,12 @@ def is_finished(options: FineTuningFlags) -> bool:
 def run_all(
     runs: Mapping[str, FineTuningFlags], folder: RunFolder, run: Callable[[Any, RunFolder], None]
 ) -> dict[str, Outcome]:
-    """Calls `run(options, RunFolder)` for each of {name: options} that is not finished, then frees its memory.
+    """Calls `run(options, RunFolder)` for each of {name: options} that has not finished, then frees its memory.
 
-    Returns {name: outcome}, see `outcome_of`. A run whose loss is not a number any more has "failed" instead, and is
+    Returns {name: outcome}, see `outcome_of`. A run whose loss becomes NaN or infinite has "failed" instead, and is
     skipped with a warning. Raises TrainingError if all failed.
     """
-    finished = [name for name, options in runs.items() if is_finished(options)]  # as every worker sees it at the start
+    finished = [name for name, options in runs.items() if is_finished(options)]  # the same on every worker
     outcomes: dict[str, Outcome] = {}
     registered = set(_gradient_registry())
     for number, (name, options) in enumerate(runs.items(), 1):
@@ -144,7 +144,7 @@ def run_all(
 
 
 def error_of(outcomes: Mapping[str, Outcome]) -> str:
-    """The error of the last run that failed."""
+    """The error of the last failed run."""
     return [outcome["failed"] for outcome in outcomes.values() if "failed" in outcome][-1]
 
 
@@ -153,10 +153,10 @@ def _gradient_registry() -> dict[str, Any]:
 
 
 def _release(registered: Collection[str]) -> None:
-    """Frees the memory of a run: Keras and TensorFlow keep functions and variables that refer to one another.
+    """Frees the memory of a run: Keras and TensorFlow keep functions and variables that refer to each other.
 
-    TensorFlow never forgets a custom gradient, such as that of every sum over replicas, nor its graph and variables:
-    those are removed that are not among the names that were `registered` before the run.
+    TensorFlow never forgets a custom gradient, such as one for every sum over replicas, nor its graph and variables:
+    all are removed except those `registered` before the run.
     """
     registry = _gradient_registry()
     for name in registry.keys() - set(registered):
@@ -173,12 +173,12 @@ def outcome_of(folder: str) -> Outcome:
 
 
 def summary(runs: Mapping[str, FineTuningFlags], outcomes: Mapping[str, Outcome], criterion: str) -> dict[str, Any]:
-    """Content of sweep.json, from {name: options}, {name: outcome} and the result that decides.
+    """Contents of sweep.json, from {name: options}, {name: outcome} and the deciding result.
 
-    "runs" as they were planned, with their outcomes; "combinations", one for each combination of the grids: of every
-    result the mean and the sample standard deviation over its seeds (None for one), of all that did not fail and, if
-    some collapsed, without these; "best_combination", by the mean over all of its runs, and "best_run", both by number
-    or name; the first of equals.
+    "runs" in planned order, with their outcomes; "combinations", one for each combination of the grids: for every
+    result the mean and the sample standard deviation over seeds (None for one seed), of all that did not fail and, if
+    some collapsed, also without these; "best_combination", by the mean over all of its runs, and "best_run", as index
+    and name; the first of equals.
     """
     settings = {name: {key: options.values()[key] for key in GRIDS} for name, options in runs.items()}
     kinds = list({tuple(each.values()): each for each in settings.values()}.values())
@@ -218,7 +218,7 @@ def _statistics(outcomes: Sequence[Outcome]) -> dict[str, dict[str, float | None
 
 
 def table(results: Mapping[str, Any], scores: Sequence[str]) -> list[str]:
-    """A summary as lines: a row for each combination, mean ± standard deviation of each of the `scores`."""
+    """A summary as lines: a row for each combination, with mean ± standard deviation of each of the `scores`."""
     varying = _varying(results["combinations"])
     rows = [[*varying, "runs", *scores]]
     for each in results["combinations"]:
@@ -250,7 +250,7 @@ def _shown(statistics: Mapping[str, Any], scores: Sequence[str]) -> list[str]:
 def report_results(
     folder: RunFolder, runs: Mapping[str, FineTuningFlags], outcomes: Mapping[str, Outcome], task: FineTuningTask
 ) -> None:
-    """Prints the results of all runs, writes sweep.json, and copies the best run into the folder of the sweep."""
+    """Prints the results of all runs, writes sweep.json, and copies the best run into the sweep folder."""
     results = summary(runs, outcomes, task.criterion)
     promote_best_run(folder, results["best_run"])
     folder.write_json(FILE, results)
@@ -270,17 +270,17 @@ def report_results(
 
 
 def promote_best_run(folder: RunFolder, name: str, *, without: Collection[str] = ()) -> None:
-    """Copies the results of a run in a sweep's folder up into that folder, so that it can be used like the run's.
+    """Copies the results of a run in a sweep's folder up into that folder, so that it can be used like a run folder.
 
-    Weights are copied as model.safetensors, without the optimizer: the folder is then a checkpoint. without: names of
-    files that stay as they are.
+    Weights are copied as model.safetensors, without the optimizer, which makes the folder a checkpoint. without: names
+    of files not to copy.
     """
     source = folder.file(name)
     with atomic_files.atomic_write(folder.file(WEIGHTS)) as partial:
         checkpoint_files.write_safetensors(partial, formats.read(source).weights, framework="bert_tf")
     for entry in sorted(set(files.names(source)) - RUN_FILES - set(without)):
         path, target = os.path.join(source, entry), folder.file(entry)
-        if entry.endswith(".partial"):  # left by a process that was killed
+        if entry.endswith(".partial"):  # left by a killed process
             continue
         if files.is_folder(path):
             with atomic_files.atomic_folder(target, overwrite=True) as partial:

@@ -1,4 +1,4 @@
-"""Defaults for fine-tuning on a table that is given alone: columns, run folder, checkpoint, and for how long."""
+"""Defaults for fine-tuning on just a table: columns, run folder, checkpoint, and length of training."""
 
 import collections
 import itertools
@@ -26,7 +26,7 @@ from bert_tf.tasks import labelled_rows
 from bert_tf.training import confidence
 
 CHOSEN = ("text_columns", "label_column", "label_type", "output_dir", "init_checkpoint", "max_seq_length")  # flags
-RECIPE = (  # flags that a small table has defaults of its own for
+RECIPE = (  # flags with separate defaults for a small table
     "eval_fraction",
     "train_batch_size",
     "num_train_epochs",
@@ -38,7 +38,7 @@ RECIPE = (  # flags that a small table has defaults of its own for
     "refit",
     "temperature",
 )
-REASONS = {  # for the flags that `defaults` chooses
+REASONS = {  # for the flags chosen by `defaults`
     **few_examples.REASONS,
     "task_name": "train_file is a table",
     "text_columns": "the column of the longest texts",
@@ -55,31 +55,30 @@ REASONS = {  # for the flags that `defaults` chooses
     "refit": "few rows: the held-out ones are worth another training",
     "temperature": "so that probabilities are calibrated",
 }
-HELD_OUT = ((1000, 0.2),)  # (examples below which, part of them to evaluate on); else the default
-REFIT_BELOW = 1000  # examples of which the held-out ones are worth another training, on all
-UNEVEN = 0.5  # part of its even share below which a class is rare
-MAX_MISTYPED = 2  # rows of a class that may be a mistake, and that nothing is learned from
-FOLDS_BELOW = 500  # rows for which cross-validation is suggested
-ROWS = 1000  # read to tell texts from labels
-MAX_LABELS, MAX_LABELS_PER_ROW, MAX_LENGTH = 50, 0.3, 40  # different values in a column of labels; their characters
-FEW_NUMBERS = 10  # different ones, up to which numbers with fractions are classes
-SEPARATORS = (";", "|", ",")  # of labels in a cell
-START = "MiniLM-L12-H384-uncased"  # quick on a CPU, and nearly as good as BERT-base
+HELD_OUT = ((1000, 0.2),)  # (below this many examples, share to evaluate on); else the default
+REFIT_BELOW = 1000  # with fewer examples, training again on all of them pays off
+UNEVEN = 0.5  # a class is rare below this part of its even share
+MAX_MISTYPED = 2  # a class with this few rows may be a typo; nothing is learned from it
+FOLDS_BELOW = 500  # with fewer rows, cross-validation is suggested
+ROWS = 1000  # rows read to distinguish texts from labels
+MAX_LABELS, MAX_LABELS_PER_ROW, MAX_LENGTH = 50, 0.3, 40  # distinct values in a label column; their characters
+FEW_NUMBERS = 10  # up to this many distinct numbers with fractions are classes
+SEPARATORS = (";", "|", ",")  # between labels in a cell
+START = "MiniLM-L12-H384-uncased"  # quick on a CPU, with scores close to BERT-base
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 LENGTHS = (128, 256, 512)
-FITTING = 0.95  # of the texts, in the length that is chosen
-CHARACTERS_PER_TOKEN = 4  # of English; less elsewhere, where a longer row is chosen too late
+FITTING = 0.95  # share of the texts that fit into the chosen length
+CHARACTERS_PER_TOKEN = 4  # in English; fewer in other languages, whose length is underestimated
 
 
 def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Default flags for a table, and lines that say what was chosen, which are printed.
+    """Default flags for a table; prints the choices.
 
-    path: the table, or a folder that holds it as train. options: {name: value} of those of CHOSEN that the
-    user gave.
+    path: the table, or a folder with a train table. options: {name: value} of those of CHOSEN set by the user.
 
     Raises:
-        UserError: the table cannot be read, lacks a column that the user named, or it is not clear which columns hold
-            texts and labels.
+        UserError: the table cannot be read, lacks a column named by the user, or it is not clear which columns
+            contain texts and labels.
     """
     table = path if tables.is_table(path) else tables.find_table(path, "train") or path
     each_row = (row for _, row in tables.read(table, malformed=[]))  # bad rows are reported later
@@ -119,7 +118,7 @@ def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def _tag_defaults(
     table: str, path: str, rows: Iterable[Mapping[str, Any]], options: Mapping[str, Any], *, is_alone: bool
 ) -> dict[str, Any]:
-    """As `defaults`, for a table with tagged words."""
+    """Like `defaults`, for a table with tagged words."""
     chosen = {"task_name": "ner/table", "output_dir": run_folder(path), "init_checkpoint": START, **options}
     sentences = conll_files.sentences((("", dict(row)) for row in rows), table)
     count = len(list(itertools.islice(sentences, FEW_EXAMPLES)))
@@ -131,7 +130,7 @@ def _tag_defaults(
 
 
 def _used_labels(rows: Iterable[Mapping[str, Any]], chosen: Mapping[str, Any]) -> list[str]:
-    """The labels of the rows with text and label, which training reads; FEW_EXAMPLES at most."""
+    """The labels of the rows with text and label, which training reads; at most FEW_EXAMPLES."""
     head, given = heads.of_texts(chosen["label_type"]), chosen.get("labels") or ()
     named = comma_separated(given) if isinstance(given, str) else given
     names = [name.strip() for name in chosen["text_columns"].split(",")]
@@ -147,7 +146,7 @@ def _used_labels(rows: Iterable[Mapping[str, Any]], chosen: Mapping[str, Any]) -
 
 
 def run_folder(path: str) -> str:
-    """The folder of the run on a table, unless the user names one."""
+    """The default run folder for a table."""
     return os.path.join("runs", os.path.splitext(os.path.basename(path.rstrip("/")))[0])
 
 
@@ -159,10 +158,10 @@ def recipe(
     is_alone: bool = True,
     row: str = "labelled row",
 ) -> dict[str, Any]:
-    """{flag: value} of RECIPE with which a small table learns: several hundred steps; prints what was chosen.
+    """{flag: value} of RECIPE suited to a small table: several hundred steps; prints the choices.
 
-    labels: those of the rows, FEW_EXAMPLES at most; with so many, the defaults for large tables do. given: flags that
-    the user gave, which are left out; do_train and do_eval among them. is_alone: a part is held out to evaluate on.
+    labels: one per row, at most FEW_EXAMPLES; with that many, the defaults for large tables are used. given: flags set
+    by the user, which are omitted; includes do_train and do_eval. is_alone: a part is held out to evaluate on.
     row: the word for a row.
     """
     count = len(labels)
@@ -176,7 +175,7 @@ def recipe(
     chosen, steps = few_examples.length(count, given, held_out=fraction, is_scored=is_scored)
     if fraction and not folds:
         chosen["eval_fraction"] = fraction
-    sizes = collections.Counter(" ".join(label.split()).lower() for label in labels)  # spellings of one are joined
+    sizes = collections.Counter(" ".join(label.split()).lower() for label in labels)  # merges spellings of one label
     learned = {label: size for label, size in sizes.items() if size > MAX_MISTYPED} or sizes
     rarest, rare = min(learned.items(), key=lambda each: each[1])
     is_uneven = label_type == Classes.kind and rare * len(learned) < UNEVEN * count
@@ -194,14 +193,14 @@ def recipe(
         named = " ".join(f"--{name}={value}".removesuffix(".0").removesuffix("=True") for name, value in chosen.items())
         reason = f"; only {100 * rare / count:.1f}% are {rarest.strip()!r}" if is_uneven else ""
         terminal.say(f"For {count_text(count, row)}, about {count_text(steps, 'step')}{reason}: {named}.")
-        if is_one:  # folds and seeds do not go together
+        if is_one:  # folds and seeds cannot be combined
             hint = "" if count >= FOLDS_BELOW or "folds" in given else "--folds=5 scores every row; "
             terminal.say(f"{hint}--num_seeds=3 shows how much depends on chance.")
     return chosen
 
 
 def _makes_vectors(checkpoint: str) -> bool:
-    """Returns whether this is a model of sentence-transformers, whose vectors a linear model can tell apart."""
+    """Returns whether this is a sentence-transformers model, with embeddings suited to a linear model."""
     name = published.handle(checkpoint) or checkpoint
     return "sentence-transformers/" in name or files.exists(os.path.join(name, MODULES))
 
@@ -215,7 +214,7 @@ def _text_choice(chosen: Mapping[str, Any], given: Mapping[str, Any]) -> str:
 
 
 def _label_choice(chosen: Mapping[str, Any], given: Mapping[str, Any], values: Sequence[str]) -> str:
-    """Kind of the labels, and the flag that takes them otherwise if they may be something else."""
+    """The kind of labels, and the flag for a different interpretation if they are ambiguous."""
     kind, name = chosen["label_type"], chosen["label_column"]
     separator = f", separated by {chosen['label_separator']!r}" if "label_separator" in chosen else ""
     what = {Regression.kind: "numbers", MultiLabel.kind: "several labels"}.get(kind, "labels")
@@ -230,7 +229,7 @@ def _label_choice(chosen: Mapping[str, Any], given: Mapping[str, Any], values: S
 
 
 def length(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> int:
-    """The shortest of LENGTHS that nearly all texts fit in, by their characters."""
+    """The shortest of LENGTHS that nearly all texts fit into, estimated from their characters."""
     names = [name.strip() for name in columns]
     tokens = sorted(sum(len(str(row.get(name) or "")) for name in names) / CHARACTERS_PER_TOKEN for row in rows)
     most = tokens[int(FITTING * (len(tokens) - 1))]
@@ -238,9 +237,9 @@ def length(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> int:
 
 
 def label_column(path: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """The column called label, the only one with few different short values or with numbers, or columns of 0 and 1.
+    """The column named label, the only one with few different short values or with numbers, or columns of 0 and 1.
 
-    Several columns of 0 and 1 (or true and false, yes and no) are one label each, of which any number may hold; their
+    Several columns of 0 and 1 (or true and false, yes and no) are one label each, and more than one may apply; their
     names are joined by commas.
     """
     if "label" in rows[0]:
@@ -256,7 +255,7 @@ def label_column(path: str, rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def label_kind(labels: Sequence[Any]) -> tuple[str, str]:
-    """The kind of the head for the cells of a label column, and the separator of cells with several labels."""
+    """The head kind for the cells of a label column, and the separator of cells with several labels."""
     if any(isinstance(label, list) for label in labels):
         return MultiLabel.kind, ""
     cells = [str(label) for label in labels if not labelled_rows.is_blank(label)]
@@ -268,9 +267,9 @@ def label_kind(labels: Sequence[Any]) -> tuple[str, str]:
 
 
 def separator_of(cells: Sequence[str]) -> str:
-    """Separator of the labels in cells such as "acting;humor"; "" if each holds one.
+    """Separator of the labels in cells such as "acting;humor"; "" for one label per cell.
 
-    The parts between separators are few and short, and in more combinations than there are parts.
+    The parts between separators are few and short, and occur in more combinations than there are parts.
     """
     for separator in SEPARATORS:
         parts = [tuple(part.strip() for part in cell.split(separator)) for cell in cells]
@@ -284,7 +283,7 @@ def separator_of(cells: Sequence[str]) -> str:
 
 
 def text_column(path: str, rows: Sequence[Mapping[str, Any]], labels: Collection[str]) -> str:
-    """The column called text, or the one with by far the longest values; if two have such, both as a pair."""
+    """The column named text, or the one with by far the longest values; if there are two, both as a pair."""
     if "text" in rows[0]:
         return "text"
     lengths = {name: sum(map(len, _values(rows, name))) for name in rows[0] if name not in labels}
@@ -300,14 +299,14 @@ def _values(rows: Sequence[Mapping[str, Any]], name: str) -> list[str]:
 
 
 def _is_label(values: Sequence[str]) -> bool:
-    """Returns whether there are several values, each of them often enough, and all short."""
+    """Returns whether there are several values, each frequent enough, and all short."""
     different = set(values)
     few = min(MAX_LABELS, max(2, MAX_LABELS_PER_ROW * len(values)))
     return 2 <= len(different) <= few and max(map(len, different)) <= MAX_LENGTH
 
 
 def _are_numbers(values: Sequence[str]) -> bool:
-    """Returns whether these are numbers, too many to be names of classes; all different whole ones are ids."""
+    """Returns whether these are numbers, too many to be class names; integers that all differ are ids."""
     count, has_fractions = len(set(values)), any("." in value for value in values)
     if not _are_all_numbers(values) or (len(values) == count and not has_fractions):
         return False

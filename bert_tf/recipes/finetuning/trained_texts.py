@@ -1,4 +1,4 @@
-"""Which texts a model was trained on, by their hashes, so that an evaluation on them is noticed."""
+"""Hashes of a model's training texts, to detect an evaluation on the same texts."""
 
 import hashlib
 import logging
@@ -15,30 +15,30 @@ from bert_tf.training.run_directory import RunFolder
 
 FILE = "trained_texts.u64"  # in a run folder
 STORED = "<u8"
-MOST = 1 << 20  # hashes in it, the smallest ones: a sample of more texts
-FEWEST = 0.01  # part of the texts of a file that is worth a warning
+MOST = 1 << 20  # maximum hashes stored, the smallest ones: a sample of larger data
+FEWEST = 0.01  # share of a file's texts that is worth a warning
 log = logging.getLogger("bert_tf")
 
 
 def fingerprint(texts: Sequence[str]) -> int:
-    """A hash of the texts of an example, whatever their case and white space."""
+    """A hash of an example's texts, ignoring case and whitespace."""
     text = "\n".join(map(normalized, texts))
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest())
 
 
 def of_split(task: FineTuningTask, name: str) -> np.ndarray:
-    """The hashes of the texts of a split, uint64 [n]; none of preprocessed examples."""
+    """The hashes of a split's texts, uint64 [n]; empty for preprocessed examples."""
     split, head = task.split(name), task.head
     return hashes(() if split.stored else map(head.texts_of, head.items(split)))
 
 
 def hashes(examples: Iterable[Sequence[str]]) -> np.ndarray:
-    """The hashes of the texts of examples, uint64 [n]."""
+    """The hashes of the examples' texts, uint64 [n]."""
     return np.array(list(map(fingerprint, examples)), np.uint64)
 
 
 def record(folder: RunFolder, task: FineTuningTask, evaluated: Iterable[str]) -> None:
-    """Writes the hashes of the training texts into a run folder, and warns of texts of other splits among them.
+    """Writes the hashes of the training texts into a run folder, and warns if they include texts of other splits.
 
     evaluated: the names of these splits.
     """
@@ -68,7 +68,7 @@ def folders(folder: str) -> tuple[str, str]:
 
 
 def warn(model: str, source: str, trained: np.ndarray, found: np.ndarray) -> None:
-    """Warns if evaluation texts were trained on, by the hashes of both."""
+    """Warns if evaluation texts occur in the training data, by comparing hashes."""
     found = found[found <= trained[-1]] if len(trained) == MOST else found
     count = int(np.isin(found, trained).sum())
     if count and count >= FEWEST * len(found):

@@ -1,1 +1,1 @@
-"""Pre-training: its flags, named recipes, and vocabulary and records before the first step."""
+"""Pre-training: flags, named recipes, and vocabulary and records before the first step."""

@@ -1,7 +1,7 @@
-"""Named recipes of pre-training: defaults of flags, in one phase or in several that one command runs in turn.
+"""Named pre-training recipes: default flags, in one phase or in several that one command runs in turn.
 
-A recipe is a row of RECIPES. Flags on the command line override it in every phase; num_train_steps is then the sum of
-the phases, and records_dir a folder for each, with commas.
+A recipe is an entry of RECIPES. Flags on the command line override it in every phase; num_train_steps is then the sum
+over the phases, and records_dir a comma-separated list with a folder for each.
 """
 
 import dataclasses
@@ -18,8 +18,8 @@ class Recipe:
     """Settings that belong together.
 
     Attributes:
-        summary: what it is and where it is from.
-        phases: {flag: value} for each; each starts from the weights of the one before.
+        summary: description and source.
+        phases: {flag: value} for each; each starts from the weights of the previous one.
     """
 
     summary: str
@@ -27,7 +27,7 @@ class Recipe:
 
 
 def _lamb(**settings: Any) -> dict[str, Any]:
-    """A phase with NVIDIA's schedule: the decay runs from step 0, with the power 0.5."""
+    """A phase with NVIDIA's schedule: decay from step 0, with power 0.5."""
     return {"optimizer": "lamb", "continuous_schedule": False, "decay_power": 0.5, "weight_decay": 0.01, **settings}
 
 
@@ -75,7 +75,7 @@ RECIPES = {
                 "next_sentence_weight": 0.0,
                 "keep_pairs": True,
                 "dropout_prob": 0.0,
-                "token_dropping": 0.5,  # from three layers on
+                "token_dropping": 0.5,  # for three layers or more
                 "train_batch_size": 16,
                 "learning_rate": 1e-3,
                 "warmup_proportion": 0.1,
@@ -89,7 +89,7 @@ RECIPES = {
 def settings(name: str, scale: float) -> list[dict[str, Any]]:
     """{flag: value} of each phase of a recipe; [{}] without one.
 
-    scale: of the batches; the learning rate changes with its square root (You et al. 2020, section 4).
+    scale: factor of the batch sizes; the learning rate changes with its square root (You et al. 2020, section 4).
     """
     if not 0 < scale < math.inf:
         raise UserError(f"recipe_scale is {scale}; expected a number above 0.")
@@ -106,10 +106,10 @@ def settings(name: str, scale: float) -> list[dict[str, Any]]:
 
 
 def in_turn(phases: Sequence[Any]) -> list[Any]:
-    """The flags of the phases of a run, each with its own folders and steps, and the checkpoint of the one before.
+    """The flags of a run's phases, each with its own folders and steps, and the checkpoint of the previous one.
 
-    phases: the flags of each as they are read. The last phase is the run in output_dir, the others are in folders of
-    it: phase_1 and so on.
+    phases: the flags of each phase as parsed. The last phase is the run in output_dir, the others are in subfolders
+    phase_1 and so on.
     """
     if len(phases) == 1:
         return list(phases)
@@ -137,7 +137,7 @@ def _records_folders(given: str, count: int) -> list[str]:
 
 
 def _steps(phases: Sequence[Any]) -> list[int]:
-    """The steps of each phase, which share num_train_steps in their proportions if it is given."""
+    """The steps of each phase; if num_train_steps is specified, it is divided in their proportions."""
     own = [phase["num_train_steps"] for phase in RECIPES[phases[0].recipe].phases]
     if "num_train_steps" not in phases[0].given:
         return own

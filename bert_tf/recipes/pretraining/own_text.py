@@ -1,6 +1,6 @@
-"""Defaults for pre-training on your own text if nothing but the text is given: size, recipe and time.
+"""Defaults for pre-training on your own text if only the text is specified: size, recipe and time.
 
-BERT's recipe (AdamW, learning rate 5e-5, a million steps) is for a model of 100 million weights and days of training. A
+BERT's recipe (AdamW, learning rate 5e-5, a million steps) suits a model of 100 million weights and days of training. A
 small model that trains for minutes needs far larger updates.
 """
 
@@ -15,7 +15,7 @@ MODEL_FLAGS = frozenset("model_size bert_config_file init_checkpoint recipe pari
 LENGTH_FLAGS = frozenset(("num_train_steps", "num_warmup_steps"))
 COFFEE_BREAK = 10.0  # minutes of training, unless the user has a different time
 FEWEST_MINUTES = 0.5
-VOCABULARIES = ((2_000_000, 8_000), (20_000_000, 16_000))  # (tokens of text below which, size); else the default
+VOCABULARIES = ((2_000_000, 8_000), (20_000_000, 16_000))  # (below this many tokens of text, size); else the default
 RECIPE = {
     "optimizer": "muon",
     "learning_rate": 1e-2,
@@ -25,13 +25,13 @@ RECIPE = {
     "save_checkpoints_steps": 250,  # each is followed by an evaluation
 }
 ROWS = {"next_sentence_weight": 0.0, "keep_pairs": True}  # these determine the records
-FLAGS = ("model_size", "vocab_size", "budget_minutes", *RECIPE, *ROWS)  # that `defaults` may choose
+FLAGS = ("model_size", "vocab_size", "budget_minutes", *RECIPE, *ROWS)  # possible choices of `defaults`
 
 
 def defaults(tokens: int, given: Mapping[str, Any], *, gpus: int = 0, processes: int = 1) -> dict[str, Any]:
     """{flag: value} of FLAGS for a text of about this many tokens; {} if the user chose a model or a recipe.
 
-    given: {flag: value} from the user. gpus, processes: that training runs on; several processes cannot share a clock.
+    given: {flag: value} from the user. gpus, processes: used for training; several processes cannot share a clock.
     """
     if MODEL_FLAGS & given.keys():
         return {}
@@ -49,7 +49,7 @@ def defaults(tokens: int, given: Mapping[str, Any], *, gpus: int = 0, processes:
 
 
 def lines(tokens: int, chosen: Mapping[str, Any]) -> list[str]:
-    """What was chosen, as flags, and the flags that choose differently."""
+    """The choices as flags, and flags to choose differently."""
     named = " ".join(f"--{name}={value}".removesuffix(".0").removesuffix("=True") for name, value in chosen.items())
     longer = "--budget_minutes=480 trains overnight; " if "budget_minutes" in chosen else ""
     return [f"For about {tokens:,} tokens of text: {named}.", f"{longer}--recipe=google takes BERT's own values."]

@@ -18,7 +18,7 @@ from bert_tf.runtime import accelerators, xla_options
 from bert_tf.training import step_memory
 from bert_tf.training.run_directory import RunFolder, recorded_flags
 
-# From the text, the time and the machine: a resumed run keeps them.
+# Derived from the text, the time and the machine; a resumed run keeps them.
 COMPUTED = ("num_train_steps", "save_checkpoints_steps", *own_text.FLAGS)
 
 
@@ -28,8 +28,8 @@ class Plan:
 
     Attributes:
         options: the flags with all decided values and the reasons.
-        training: the settings of the training; run.json records those in `options`, with the token dropping of a recipe
-            even if the model has too few layers for it.
+        training: the training settings; run.json records those in `options`, which keep a recipe's token dropping even
+            if the model has too few layers for it.
         start: the starting point of the model; its vocabulary is None if one is to be learned.
         teacher: a trained model to learn from, if any.
     """
@@ -77,7 +77,7 @@ class Plan:
 def make(options: Flags) -> Plan:
     """The plan of a phase; reads headers of files and writes nothing.
 
-    Raises UserError for everything that can be known to be wrong.
+    Raises UserError for every error that can be detected now.
     """
     options = _with_recorded(options)
     options = preparation.with_computed_defaults(options)
@@ -101,12 +101,12 @@ def _with_recorded(options: Flags) -> Flags:
 
 
 def phases_of(given: Flags) -> list[Flags]:
-    """The flags of each phase: one, except for recipes that have several."""
+    """The flags of each phase: just one, except for recipes with several."""
     settings = named_recipes.settings(given.recipe, given.recipe_scale)
     return named_recipes.in_turn([with_computed_settings(given, phase) for phase in settings])
 
 
 def before_training(phases: list[Flags]) -> list[Plan]:
-    """The plans of all phases, before the checkpoint that one leaves for the next is there."""
+    """The plans of all phases, before one has saved the checkpoint for the next."""
     first = phases[0].model.init_checkpoint
     return [make(options.replace(init_checkpoint=first)) for options in phases]

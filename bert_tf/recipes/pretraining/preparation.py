@@ -1,4 +1,4 @@
-"""Inputs of pre-training, made before TensorFlow starts: a vocabulary, a configuration, records."""
+"""Inputs of pre-training, created before TensorFlow starts: a vocabulary, a configuration, records."""
 
 import dataclasses
 import itertools
@@ -29,18 +29,18 @@ from bert_tf.text.sources import Source, text_size
 from bert_tf.training import step_memory
 from bert_tf.training.run_directory import RunFolder
 
-LITTLE_TEXT = 2_000_000  # bytes that this process turns into records sooner than a worker loads TensorFlow
-BYTES_PER_TOKEN = 5  # of English text, about
-EVALUATIONS = 10  # of a run that chooses its steps, at least
-MASKED_BYTES_PER_BYTE = 2  # of text, in records that another program masked, about
-WAIT = 3600  # seconds for the records of the first of several workers
-MAX_VOCABULARY_TEXT = 100_000_000  # characters that a vocabulary is learned from; more hardly changes it
+LITTLE_TEXT = 2_000_000  # bytes processed here in less time than a worker needs to load TensorFlow
+BYTES_PER_TOKEN = 5  # in English text, approximately
+EVALUATIONS = 10  # minimum in a run that chooses its number of steps
+MASKED_BYTES_PER_BYTE = 2  # of text, in records masked by another program, approximately
+WAIT = 3600  # seconds to wait for the first worker's records
+MAX_VOCABULARY_TEXT = 100_000_000  # characters to learn a vocabulary from; more hardly changes it
 
 
 def resolve(options: Flags) -> Checkpoint:
-    """Checks the flags against the files they name and resolves what the model starts from.
+    """Checks the flags against the files they name and resolves the starting point of the model.
 
-    Raises UserError for everything that can be known to be wrong before the work begins.
+    Raises UserError for every error that can be detected before the work starts.
     """
     _check_numbers(options)
     for name, patterns in (("input_file", options.input_file), ("eval_file", options.eval_file)):
@@ -70,7 +70,7 @@ def resolve(options: Flags) -> Checkpoint:
 
 
 def step_of(options: Flags, start: Checkpoint) -> step_memory.Step:
-    """A step of training, which needs memory."""
+    """A training step, for estimating its memory."""
     return step_memory.Step(
         config=start.config,
         training=options.training,
@@ -81,7 +81,7 @@ def step_of(options: Flags, start: Checkpoint) -> step_memory.Step:
 
 
 def with_computed_defaults(options: Flags) -> Flags:
-    """The flags with the numbers of steps and the size of the model, where these follow from others or the text."""
+    """The flags with the numbers of steps and the model size, if these depend on other flags or the text."""
     if "input_file" in options.given and options.model.model_size == "auto":
         options = _for_own_text(options)
     if options.training.budget_minutes:
@@ -92,7 +92,7 @@ def with_computed_defaults(options: Flags) -> Flags:
         options = options.decided({"num_train_steps": steps}, f"about {advice.PASSES} passes over the text")
         between = min(options.training.save_checkpoints_steps, -(-steps // EVALUATIONS))
         options = options.with_defaults({"save_checkpoints_steps": between}, f"{EVALUATIONS} evaluations or more")
-    if options.training.num_warmup_steps == BY_PROPORTION:  # run.json records the number
+    if options.training.num_warmup_steps == BY_PROPORTION:  # run.json must contain the number
         steps = options.training.warmup_steps
         options = options.decided({"num_warmup_steps": steps}, "warmup_proportion of the steps")
     if options.model.model_size == "auto":
@@ -112,7 +112,7 @@ def _for_own_text(options: Flags) -> Flags:
 
 
 def _check_budget(options: Flags) -> None:
-    """Raises UserError for a budget of time next to a number of steps, and for several processes with a clock each."""
+    """Raises UserError for a time budget with a number of steps, and for several processes, each with its own clock."""
     for name in ("num_train_steps", "num_warmup_steps"):
         if name in options.given:
             raise UserError(
@@ -124,12 +124,12 @@ def _check_budget(options: Flags) -> None:
 
 
 def text_tokens(options: Flags) -> int:
-    """The tokens of the training text, about; 0 for Python's manual."""
+    """The approximate number of tokens of the training text; 0 for Python's manual."""
     return _text_bytes(options) // BYTES_PER_TOKEN
 
 
 def _text_bytes(options: Flags) -> int:
-    """The size of the training text, about."""
+    """The approximate size of the training text."""
     if masked := masked_records.find(options.records_dir):
         return sum(map(files.size, masked)) // MASKED_BYTES_PER_BYTE
     if not options.input_file:
@@ -138,7 +138,7 @@ def _text_bytes(options: Flags) -> int:
 
 
 def _check_numbers(options: Flags) -> None:
-    """Raises UserError for a number that no run could work with."""
+    """Raises UserError for a number that cannot work in any run."""
     record_options(options, "", None)
     masking = options.masking
     if options.chinese_word_segmentation and not masking.do_whole_word_mask and masking.max_span_words == 1:
@@ -161,7 +161,7 @@ def _check_numbers(options: Flags) -> None:
 
 
 def check_has_text(name: str, patterns: str, options: TextOptions) -> None:
-    """Raises UserError unless a flag names files of which at least one holds text."""
+    """Raises UserError unless at least one of the files named by a flag contains text."""
     if not any(next(read_documents(source), None) for source in _sources(patterns, options)):
         raise UserError(f"{name}={patterns} holds no text at all; pass files with sentences in them.")
 
@@ -173,7 +173,7 @@ def _sources(patterns: str, options: TextOptions) -> list[Source]:
 
 
 def prepare(start: Checkpoint, options: Flags, folder: RunFolder) -> tuple[BertConfig, dict[str, Any]]:
-    """Writes vocab.txt, bert_config.json and the records of a run, or finds them there.
+    """Writes vocab.txt, bert_config.json and the records of a run, unless they exist already.
 
     Returns the configuration, with the size of the vocabulary, and the manifest of the records.
     """
@@ -212,7 +212,7 @@ def prepare(start: Checkpoint, options: Flags, folder: RunFolder) -> tuple[BertC
 
 
 def _open_masked(paths: list[str], config: BertConfig, options: Flags) -> dict[str, Any]:
-    """The manifest of records that another program made; raises UserError if these flags do not fit them."""
+    """The manifest of records made by another program; raises UserError if these flags do not match them."""
     for name, is_valid, expected in (
         ("input_file", not options.input_file, "leave it out, as records_dir holds records with masks"),
         ("left_to_right", not options.left_to_right, "leave it out"),
@@ -230,10 +230,10 @@ def _open_masked(paths: list[str], config: BertConfig, options: Flags) -> dict[s
 
 
 def _number_of_workers(options: Flags) -> int:
-    """One for each core; for little text none, as a worker takes seconds to load TensorFlow, which this process needs.
+    """One per core; none for little text, because a worker takes seconds to load TensorFlow, needed here anyway.
 
-    The chief of several processes writes records while the others wait for them, not yet connected with it: then
-    workers do it, too, as TensorFlow's operations would start its runtime before the connections are configured.
+    With several processes, the chief writes records while the others wait, not yet connected with it: it then uses
+    workers, too, because TensorFlow operations would start its runtime before the connections are configured.
     """
     if number_of_workers() > 1 or _text_bytes(options) > LITTLE_TEXT:
         return os.cpu_count() or 1
@@ -242,7 +242,7 @@ def _number_of_workers(options: Flags) -> int:
 
 
 def _pairs(config: BertConfig, options: Flags) -> str:
-    """Kind of the rows, see `data.pretraining.pairs.KINDS`."""
+    """The kind of rows, see `data.pretraining.pairs.KINDS`."""
     traits = config.encoder_traits
     if traits.full_sentences and not options.keep_pairs:
         return pair_kinds.FULL_SENTENCES
@@ -250,7 +250,7 @@ def _pairs(config: BertConfig, options: Flags) -> str:
 
 
 def record_options(options: Flags, vocab_file: str, start: Checkpoint | None) -> records.RecordOptions:
-    """The flags that determine the bytes of the records; UserError for a value out of range."""
+    """The flags that determine the contents of the records; UserError for a value out of range."""
     return records.RecordOptions(
         vocab_file=vocab_file,
         lower_case=start is None or start.lowers_case,
@@ -279,7 +279,7 @@ def learn_vocabulary(
     kind: str = vocabulary.WORDPIECE,
     recognized: Sequence[str] = (),
 ) -> list[str]:
-    """Learns a vocabulary from files, or without from Python's manual; from the first 100 million characters."""
+    """Learns a vocabulary from files, else from Python's manual; uses the first 100 million characters."""
     texts = itertools.chain.from_iterable(_documents(patterns, options))
     some = _take_characters(texts, MAX_VOCABULARY_TEXT)
     return vocabulary_learning.learn(some, size, lower_case=lower_case, kind=kind, special_tokens=recognized)
@@ -302,12 +302,12 @@ def _take_characters(texts: Iterable[str], limit: int) -> Iterator[str]:
 
 
 def records_folder(options: Flags, folder: RunFolder) -> str:
-    """Folder of the records of a run: in its own, or one that several runs share."""
+    """The folder of a run's records: in the run folder, or one shared by several runs."""
     return options.records_dir or folder.file("records")
 
 
 def wait_for_chief(options: Flags, folder: RunFolder) -> tuple[BertConfig, dict[str, Any]]:
-    """Waits for the configuration and the records that the first of several workers writes to a shared folder."""
+    """Waits for the configuration and the records written by the first of several workers to a shared folder."""
     end, path = time.monotonic() + WAIT, records_folder(options, folder)
     while time.monotonic() < end:
         if (masked := masked_records.find(path)) and files.exists(folder.file("bert_config.json")):

@@ -12,18 +12,18 @@ from bert_tf.data.pretraining import masked_records
 from bert_tf.errors import leave_out
 from bert_tf.recipes.pretraining import named_recipes
 
-AUTO_STEPS = 0  # the number of steps that depends on the text
+AUTO_STEPS = 0  # the number of steps depends on the text
 # Defaults without --input_file: a small model, a few minutes on two cores.
 DEMO_SETTINGS = {
     "model_size": "tiny",
-    "dropout_prob": 0.0,  # in this few steps it only slows the training down
+    "dropout_prob": 0.0,  # with this few steps it only slows training down
     "vocab_size": 4000,
     "max_seq_length": 32,
     "max_predictions_per_seq": 6,
     "train_batch_size": 64,
     "eval_batch_size": 32,
-    "precision": "float32",  # on such a narrow model faster than bfloat16, on CPUs without AMX by 30%
-    "optimizer": "muon",  # lamb needs more than twice the steps, adamw still more
+    "precision": "float32",  # faster than bfloat16 for such a narrow model, by 30% on CPUs without AMX
+    "optimizer": "muon",  # lamb needs more than twice the steps, adamw even more
     "learning_rate": 1.5e-2,
     "num_train_steps": 900,
     "warmup_proportion": 0.1,
@@ -158,7 +158,7 @@ class Flags(RunOptions):
     training: Training = group(Training)
 
 
-# Flags that determine the vocabulary and the records: all that matters before the first checkpoint.
+# Flags that determine the vocabulary and the records: only these matter before the first checkpoint.
 TEXT_FLAGS = frozenset(
     "input_file eval_file text_layout text_field language vocab_file vocab_size do_lower_case init_checkpoint "
     "special_tokens_in_strings max_seq_length short_seq_prob short_seq_per_document dupe_factor compress_records "
@@ -167,7 +167,7 @@ TEXT_FLAGS = frozenset(
 
 
 def with_computed_settings(options: Flags, settings: Mapping[str, Any] | None = None) -> Flags:
-    """The flags with the settings of a recipe, and of a demonstration if there is no text to train on.
+    """The flags with the settings of a recipe, and of the demonstration if there is no text to train on.
 
     settings: defaults of a recipe.
     """
@@ -180,9 +180,9 @@ def with_computed_settings(options: Flags, settings: Mapping[str, Any] | None = 
 
 
 def without_pairs(options: Flags, config: BertConfig) -> Flags:
-    """The flags without next sentence prediction, if the encoder is not pre-trained on pairs.
+    """The flags without next-sentence prediction, if the encoder is not pre-trained on pairs.
 
-    Raises UserError if a flag asks for it.
+    Raises UserError if a flag requests it.
     """
     if config.encoder_traits.sentence_pairs:
         return options
@@ -197,9 +197,9 @@ def without_pairs(options: Flags, config: BertConfig) -> Flags:
 
 
 def without_dropping(options: Flags, config: BertConfig) -> Flags:
-    """The flags without the token dropping of a recipe, if there are no layers in the middle, or a teacher sees all.
+    """The flags without a recipe's token dropping, if there are no middle layers, or with a teacher, which sees all.
 
-    Raises UserError if a flag asks for it.
+    Raises UserError if a flag requests it.
     """
     if not options.training.token_dropping or (config.middle_layers and not options.distillation.teacher):
         return options
@@ -215,7 +215,7 @@ def without_dropping(options: Flags, config: BertConfig) -> Flags:
 
 
 def _with_passes(options: Flags) -> Flags:
-    """The flags with one pass over the text where all passes would have the same texts."""
+    """The flags with a single pass over the text if all passes would have the same texts."""
     has_pairs = options.next_sentence_weight or options.keep_pairs
     if has_pairs or options.masking.static_masking or "dupe_factor" in options.given:
         return options

@@ -1,4 +1,4 @@
-"""The scores of a pre-trained run on text, as its own training computes them."""
+"""The scores of a pre-trained run on text, computed as in its training."""
 
 import dataclasses
 import math
@@ -18,8 +18,8 @@ ALL = 10**9  # batches
 def score(path: str, file: str, *, batch_size: int | None, jit_compile: str = "auto") -> Scored:
     """Masks the text as the run masked its held-out text, and predicts it; starts TensorFlow.
 
-    file: as the flag eval_file; with the one of the run the scores are those in its eval_results.json, if its
-    max_eval_steps did not cut them off. batch_size: None for eval_batch_size.
+    file: like the flag eval_file; with the run's own file, the scores equal those in its eval_results.json, unless
+    max_eval_steps cut them off. batch_size: None for eval_batch_size.
 
     Raises UserError for a file without text, and for a run without a checkpoint.
     """

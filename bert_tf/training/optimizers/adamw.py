@@ -10,8 +10,8 @@ import tensorflow as tf
 from bert_tf.model import xla_rowwise
 from bert_tf.training.learning_rates import Schedule
 
-EPSILON = 1e-6  # the original's, outside the root
-NO_DECAY = re.compile(r"norm/|bias")  # the original's "LayerNorm|layer_norm|bias", in canonical names
+EPSILON = 1e-6  # as in google-research/bert, outside the root
+NO_DECAY = re.compile(r"norm/|bias")  # "LayerNorm|layer_norm|bias" there, in canonical names
 
 
 class Slot(NamedTuple):
@@ -30,13 +30,13 @@ class Rates:
     Attributes:
         scale_m: bias correction of m.
         scale_v: bias correction of v.
-        epsilon: epsilon for the root of v without its correction.
+        epsilon: epsilon for the root of the uncorrected v.
         learning: {factor: learning rate}.
         adam: {factor: learning rate with both corrections}.
         decay: {factor: learning rate times weight decay}.
         betas: decay rates of m and v.
-        complements: 1 minus each of them.
-        zero: given to TensorFlow's kernel as the powers of the betas, so that it applies no bias correction.
+        complements: 1 - beta for each.
+        zero: passed to TensorFlow's kernel as the powers of the betas, so that it applies no bias correction.
     """
 
     scale_m: tf.Tensor
@@ -51,19 +51,19 @@ class Rates:
 
 
 class AdamWeightDecay(tf.Module):
-    """The original's Adam: epsilon outside the root, decoupled weight decay, bias correction only on request.
+    """Adam of google-research/bert: epsilon outside the root, decoupled weight decay, optional bias correction.
 
     Weight decay excludes LayerNorm and biases, by name. Gradients are clipped by their global norm. The moments m and v
-    start at 0; `step` counts the updates.
+    start at 0; `step` counts updates.
 
     Args:
         variables: {canonical name: variable}.
-        schedule: from the step to the learning rate.
-        weight_decay: times the learning rate and the weight.
+        schedule: function from the step to the learning rate.
+        weight_decay: multiplied by the learning rate and the weight.
         bias_correction: whether m and v are divided by 1 - beta^(step + 1) (Kingma and Ba 2015, section 3).
         clip_norm: largest global norm of the gradients.
-        beta_1: decay of m.
-        beta_2: decay of v.
+        beta_1: decay rate of m.
+        beta_2: decay rate of v.
         factors: {canonical name: factor of the learning rate}.
     """
 
@@ -91,11 +91,11 @@ class AdamWeightDecay(tf.Module):
         ]
 
     def _uses_v(self, name: str, weight: tf.Variable) -> bool:
-        """Returns whether the second moment of a weight is needed; otherwise its v is a scalar, 0."""
+        """Returns whether a weight needs the second moment; if not, its v is a scalar, 0."""
         return True
 
     def state(self) -> dict[str, Any]:
-        """Returns the variables that a checkpoint must contain."""
+        """Returns the variables to checkpoint."""
         return {"step": self.step, "m": self.m, "v": self.v}
 
     def learning_rate(self) -> tf.Tensor:
@@ -111,7 +111,7 @@ class AdamWeightDecay(tf.Module):
                 self._update(slot, gradient, scale, rates)
 
     def _rates(self) -> Rates:
-        """The scalars that all weights share, so that they are computed once."""
+        """The scalars shared by all weights, computed once."""
         rate, scale_m, scale_v = self.learning_rate(), tf.constant(1.0), tf.constant(1.0)
         if self.bias_correction:
             count = tf.cast(self.step + 1, tf.float32)
@@ -134,8 +134,8 @@ class AdamWeightDecay(tf.Module):
         """W - rate * (m / (sqrt(v) + epsilon) + decay * w), for the gradient times `scale`.
 
         Large matrices are updated in one compiled pass, small ones by TensorFlow's kernel. The kernel corrects the bias
-        by `beta_power`s and adds epsilon to the root of the corrected v; for equal results, rate and epsilon carry the
-        correction here.
+        by `beta_power`s and adds epsilon to the root of the corrected v; for equal results, rate and epsilon include
+        the correction here.
         """
         name, weight, m, v = slot
         factor = self.factors.get(name, 1.0)
@@ -162,7 +162,7 @@ class AdamWeightDecay(tf.Module):
 
 
 def _adam(handles: Sequence[tf.Tensor], gradient: tf.Tensor, numbers: Sequence[tf.Tensor]) -> None:
-    """Adam's update of a weight, its m and its v, in place: `handles` are their resources."""
+    """Adam's in-place update of a weight, its m and its v, whose resources are `handles`."""
     weight, m, v = (tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32) for handle in handles)
     scale, rate, decay, epsilon, beta_1, beta_2 = numbers
     gradient = gradient * scale

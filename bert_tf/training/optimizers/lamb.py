@@ -6,11 +6,11 @@ import tensorflow as tf
 
 from bert_tf.training.optimizers.adamw import EPSILON, NO_DECAY, AdamWeightDecay, Rates, Slot
 
-FUSED = "query_key_value/kernel"  # three matrices side by side; each has its own trust ratio, as in the original
+FUSED = "query_key_value/kernel"  # three matrices side by side, each with its own trust ratio, as in BERT
 
 
 class Lamb(AdamWeightDecay):
-    """AdamWeightDecay whose updates are multiplied by a trust ratio, norm of the weights / norm of the update."""
+    """AdamWeightDecay whose updates are multiplied by a trust ratio: weight norm / update norm."""
 
     def _update(self, slot: Slot, gradient: tf.Tensor, scale: tf.Tensor, rates: Rates) -> None:
         name, weight, m, v = slot

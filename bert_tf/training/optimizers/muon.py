@@ -1,6 +1,6 @@
-"""Muon (Jordan et al. 2024): the momentum of each hidden matrix is made orthogonal; the other weights by LAMB.
+"""Muon (Jordan et al. 2024): orthogonalizes the momentum of each hidden matrix; other weights use LAMB.
 
-From scratch it needs less than half of LAMB's steps, which take a fifth longer on a small model: see
+From scratch it needs less than half of LAMB's steps, each a fifth slower on a small model: see
 docs/results_history.md.
 """
 
@@ -12,14 +12,14 @@ import tensorflow as tf
 from bert_tf.training.optimizers.adamw import Rates, Slot
 from bert_tf.training.optimizers.lamb import FUSED, Lamb
 
-HIDDEN = re.compile(r"(layers/\d+/.*|pooler|pooler/dense|transform)/kernel$")  # not tables, nor the kernels of heads
-RMS = 0.2  # root mean square of an update, about that of Adam's (Liu et al. 2025, section 2.2)
-COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the polynomial that takes singular values towards 1
+HIDDEN = re.compile(r"(layers/\d+/.*|pooler|pooler/dense|transform)/kernel$")  # neither tables nor head kernels
+RMS = 0.2  # root mean square of an update, similar to Adam's (Liu et al. 2025, section 2.2)
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the polynomial that moves singular values towards 1
 ITERATIONS = 5
 
 
 class Muon(Lamb):
-    """Lamb whose updates of hidden matrices are orthogonal, scaled to a root mean square of RMS."""
+    """Lamb with orthogonal updates of hidden matrices, scaled to a root mean square of RMS."""
 
     def _uses_v(self, name: str, weight: tf.Variable) -> bool:
         return len(weight.shape) != 2 or not HIDDEN.search(name)
@@ -41,9 +41,9 @@ class Muon(Lamb):
 
 
 def orthogonal(matrix: tf.Tensor) -> tf.Tensor:
-    """The nearest orthogonal matrix, roughly: the same singular vectors, singular values from 0.7 to 1.2.
+    """The nearest orthogonal matrix, approximately: same singular vectors, singular values from 0.7 to 1.2.
 
-    By Newton and Schulz's iteration with Jordan's coefficients. A matrix of zeros stays zero.
+    Newton-Schulz iteration with Jordan's coefficients. A zero matrix stays zero.
     """
     rows, columns = matrix.shape
     x = tf.transpose(matrix) if rows > columns else matrix
