@@ -35,7 +35,7 @@ def task_of(
         settings["crf"] = loaded.model.crf is not None
     plugins.check_trusted(kind or Classes.kind, path)
     with host_settings.refusing_damage(path):
-        head = heads.get(kind or Classes.kind).tuned({**loaded.answers, **about}, settings)
+        head = heads.get(kind or Classes.kind).recorded({**loaded.answers, **about}, settings)
     return FineTuningTask(str(about["task"]), splits or {}, head, tokenizer, test_splits=())
 
 

@@ -46,8 +46,18 @@ def of_texts(kind: str) -> type[TextHead]:
     """The head of that kind, which reads the vectors of texts; UserError for another one."""
     head = get(kind)
     if not issubclass(head, TextHead):
-        raise UserError(f"{kind} is not a head for labels of texts; expected one of {', '.join(kinds('is_pooled'))}.")
+        raise UserError(f"{kind} is not a head for labels of texts; expected one of {', '.join(text_kinds())}.")
     return head
+
+
+def text_kinds() -> tuple[str, ...]:
+    """The kinds whose heads read the vectors of texts."""
+    return tuple(kind for kind, head in known().items() if issubclass(head, TextHead))
+
+
+def text_counts(kind: str | None) -> tuple[int, ...]:
+    """The numbers of texts that an example of a kind of this package may have; () for choices and other inputs."""
+    return getattr(known().get(kind or ""), "text_counts", ())
 
 
 @functools.cache

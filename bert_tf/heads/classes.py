@@ -16,9 +16,9 @@ from bert_tf.heads.base.head import Outputs, as_text
 from bert_tf.heads.base.label_texts import shortened, single_label
 from bert_tf.heads.base.loss_settings import BALANCED, cross_entropy, parse_weights
 from bert_tf.heads.base.text_head import TRAINING_LOSS, TextHead
-from bert_tf.heads.base.tuned_head import Batch
 from bert_tf.runtime.lazy import tf
 from bert_tf.training import confidence, metrics
+from bert_tf.training.task import Batch
 
 if TYPE_CHECKING:
     from bert_tf.heads.base.table_options import TableOptions
@@ -29,7 +29,7 @@ class Classes(TextHead):
 
     kind = "classes"
     model_class = "Classifier"
-    is_labelled = takes_any_number = True
+    is_labelled = True
     signature_inputs: ClassVar[tuple[frozenset[str], ...]] = frozenset({"text_a"}), frozenset({"text_a", "text_b"})
     signature_outputs = frozenset({"probabilities"})
     loss_name = "cross_entropy"

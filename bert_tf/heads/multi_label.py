@@ -19,10 +19,10 @@ from bert_tf.errors import UserError
 from bert_tf.heads.base.label_texts import label_text, shortened
 from bert_tf.heads.base.loss_settings import BALANCED, cross_entropy, parse_weights
 from bert_tf.heads.base.text_head import TRAINING_LOSS
-from bert_tf.heads.base.tuned_head import Batch
 from bert_tf.heads.classes import Classes
 from bert_tf.runtime.lazy import tf
 from bert_tf.training import metrics
+from bert_tf.training.task import Batch
 
 if TYPE_CHECKING:
     from bert_tf.heads.base.table_options import TableOptions

@@ -12,13 +12,12 @@ import numpy as np
 from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.base.head import Metrics
 from bert_tf.heads.base.text_head import INPUTS, TextHead
-from bert_tf.heads.base.text_rows import TextRows
-from bert_tf.heads.base.tuned_head import Batch, Metrics
 from bert_tf.heads.multi_label import sigmoid
 from bert_tf.heads.regression import Regression
 from bert_tf.runtime.lazy import tf
-from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.training.task import Batch
 
 if TYPE_CHECKING:
     from bert_tf.heads.base.table_options import TableOptions
@@ -28,8 +27,7 @@ class Relevance(Regression):
     """A number from 0 to 1 for a pair, learned by binary cross entropy; labels are from 0 to 1 too."""
 
     kind = "relevance"
-    takes_any_number = False
-    is_of_pairs = True
+    text_counts = (2,)
     signature_inputs = (frozenset(INPUTS),)
     signature_outputs = frozenset({"values", "logits"})
     loss_name: ClassVar[str] = "binary_cross_entropy"
@@ -74,20 +72,6 @@ class Relevance(Regression):
         head = copy.copy(super().with_loss(plain))
         head.loss_settings = settings
         return head
-
-    def rows_of(self, content: Sequence[Example], tokenizer: Tokenizer, *, is_trained: bool) -> TextRows:
-        """See `TextHead`; UserError, with its place, for a labelled list of several queries."""
-        size = self.loss_settings.list_size
-        for first in range(0, len(content), size) if size > 1 and content[0].label not in self.missing else ():
-            block = content[first : first + size]
-            other = next((each for each in block if each.texts[0] != block[0].texts[0]), None)
-            if other or len(block) < size:
-                place = f"{other.location} is of another query" if other else f"{block[-1].location} is the last"
-                raise UserError(
-                    f"The list that begins in {block[0].location} has fewer than list_size={size} rows, {place}. Pass "
-                    "a table with so many rows for each query, and as eval_file another."
-                )
-        return super().rows_of(content, tokenizer, is_trained=is_trained)
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
         """See `TextHead`; those of lists."""

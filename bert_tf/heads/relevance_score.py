@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bert_tf.data.examples import Example
-from bert_tf.heads.base.tuned_head import Batch
 from bert_tf.heads.regression import Regression, numbers
 from bert_tf.heads.relevance import Relevance
 from bert_tf.runtime.lazy import tf
+from bert_tf.training.task import Batch
 
 
 class RelevanceScore(Relevance):

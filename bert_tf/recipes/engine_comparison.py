@@ -87,13 +87,13 @@ class Held:
     def count(self) -> int:
         """The number of them."""
         if isinstance(self.task, FineTuningTask):
-            return len(self.task.head.items(self.task.split(self.split))[: self.most])
+            return len(self.task.split(self.split).items[: self.most])
         return sum(len(batch["lengths"]) for batch in self._batches())
 
     def example(self) -> Example:
         """The example to time."""
         if isinstance(self.task, FineTuningTask):
-            return self.task.head.demo_examples(self.task.split(self.split), 1)[0]
+            return self.task.head.training.demo_examples(self.task.split(self.split), 1)[0]
         return Example("0", tuple(self.task.row_texts({k: x[:1] for k, x in next(iter(self._batches())).items()})))
 
     def scores_of(self, model: Any) -> dict[str, float]:

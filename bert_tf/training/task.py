@@ -90,7 +90,7 @@ class Task(Learnable):
             scores.
         criterion: the result of an evaluation, with its prefix, that decides which checkpoint or run is the best;
             higher is better. Empty if nothing can decide, as without evaluation splits.
-        head: the `TunedHead` of a fine-tuned model.
+        head: the `Head` of a fine-tuned model.
     """
 
     name: str

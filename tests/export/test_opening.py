@@ -22,7 +22,7 @@ from bert_tf.errors import NoEngine, UserError
 from bert_tf.export import engine_network, engines, loaded_model, opening, row_blocks, saved_model
 from bert_tf.export.predictor import Predictor
 from bert_tf.export.saved_model import export
-from bert_tf.heads.base.text_windows import Windows
+from bert_tf.heads.base.text_head import Windows
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel

@@ -22,7 +22,7 @@ CONFIG = dataclasses.replace(tiny.CONFIG, num_hidden_layers=4)
 TASK = types.SimpleNamespace(
     name="t",
     head=types.SimpleNamespace(
-        kind="classes", labels=("no", "yes"), kernel=("classifier/kernel", 2), is_exclusive=True
+        kind="classes", labels=("no", "yes"), weights="classifier", size=2, is_exclusive=True
     ),
     comparison=None,
     objectives={"cross_entropy": types.SimpleNamespace(factor=1.0, epsilon=0.0)},

@@ -154,14 +154,13 @@ def _notes(arguments: argparse.Namespace, checkpoint: Checkpoint, *, has_head: b
             f"{vectors.unsupported} is not supported" if vectors.unsupported else f"{arguments.format} cannot hold it"
         )
         yield f"How {arguments.source} makes vectors of texts was left out, as {what}: embeddings will differ."
-    kinds = (*heads.kinds("takes_any_number"), *heads.kinds("is_of_pairs"), "choice")
     settings, format_name = vocabulary.settings_of(checkpoint.vocabulary or ()), arguments.format
     if format_name in ("huggingface", "google_tf"):
         of_huggingface = format_name == "huggingface"
         whose, longer, sigma = (
             ("transformers", "longer", "σ") if of_huggingface else ("google-research/bert", "first", "ς")
         )
-        if has_head and checkpoint.kind in kinds and settings.odd_to_longer != of_huggingface:
+        if has_head and checkpoint.kind in heads.text_kinds() and settings.odd_to_longer != of_huggingface:
             yield f"{whose} keeps one token more of the {longer} of two long texts, if their number is odd."
         has_finals = any("ς" in token for token in checkpoint.vocabulary or ())
         if checkpoint.lower_case and has_finals and settings.no_final_sigma != of_huggingface:

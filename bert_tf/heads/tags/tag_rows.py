@@ -142,6 +142,12 @@ class TagRows(Rows):
             examples.append(Example(str(number), (text,), label, self.file.place(sentence)))
         return examples
 
+    @property
+    def items(self) -> list[tuple[Sentence, Sequence[int]]]:
+        """Sentences with the labels of their words."""
+        labels: list[Any] = self.by_sentence(self.word_labels)
+        return list(zip(self.sentences, labels, strict=True))
+
     def spans_of(self, sentence: Sentence) -> list[Span]:
         """The true spans of a sentence that has tags, in words."""
         numbers = self.tag_set.numbers(sentence.tags or (), str(self.file.scheme))

@@ -6,7 +6,7 @@ B rows of a batch, T positions in a row, C labels, N words of a split, R rows of
 import collections
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -19,7 +19,7 @@ from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base.prediction_files import json_line
-from bert_tf.heads.base.tuned_head import Batch, Predictions, TunedHead
+from bert_tf.heads.base.training import Training, new_model
 from bert_tf.heads.tags import Tags, entity_scores, tag_serving
 from bert_tf.heads.tags.decoding import decode
 from bert_tf.heads.tags.tag_rows import UNKNOWN, TagRows, entities_in_text, format_entities, label_numbers
@@ -27,14 +27,14 @@ from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.model import crf
 from bert_tf.runtime.atomic_files import write_lines
 from bert_tf.text.tokenizer import Tokenizer
-from bert_tf.training.task import Objective
+from bert_tf.training.task import Batch, Objective, Predictions
 
 Item = tuple[Sentence, Sequence[int]]
 FEWEST_TAGGED = 0.02  # share of the words of entities; a model that tags fewer has learned nothing but O
 HARDEST = 12  # sentences that are shown with their errors
 
 
-class Tagging(Tags, TunedHead):
+class Tagging(Tags):
     """A dense layer on the first token of each word (Devlin et al. 2018, section 5.3), with or without a CRF.
 
     Args:
@@ -52,24 +52,6 @@ class Tagging(Tags, TunedHead):
     def __init__(self, tag_set: TagSet, windows: TagWindows, *, crf: bool = False) -> None:
         self.tag_set, self.windows, self.crf = tag_set, windows, crf
         self.labels, self.size, self.max_seq_length = tag_set.labels, len(tag_set.labels), windows.max_seq_length
-
-    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        return self.model(config, self.size, {}, crf=self.crf, dtype=dtype)
-
-    # Rows
-
-    def rows_of(self, content: ConllFile, tokenizer: Tokenizer, *, is_trained: bool) -> TagRows:
-        return TagRows(content, self.tag_set, tokenizer, self.windows, crf=self.crf)
-
-    @property
-    def label_bounds(self) -> tuple[int, int]:
-        return UNKNOWN, self.size - 1
-
-    def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
-        """The inputs of the model, and "labels"; for a CRF also whether a row begins and ends a sentence."""
-        row, number = tf.TensorSpec([self.max_seq_length], tf.int32), tf.TensorSpec([], tf.int32)
-        edges = {"begins": number, "ends": number} if self.crf else {}
-        return {"token_ids": row, "segment_ids": row, "lengths": number, "labels": row, **edges}
 
     # Training and scores
 
@@ -134,17 +116,7 @@ class Tagging(Tags, TunedHead):
 
     # Scores of an export
 
-    signature = "words"
     scored_with: ClassVar[tuple[str, ...]] = ("seqeval",)
-
-    @classmethod
-    def recorded(cls, about: Mapping[str, Any], settings: Mapping[str, Any] | None) -> Self:
-        """See `tuned`."""
-        if settings is not None:
-            tag_set = TagSet(tuple(about["labels"]), settings["scheme"])
-            return cls(tag_set, TagWindows(**settings["windows"]), crf=settings.get("crf", False))
-        scheme = about.get("reads", {}).get("tag_scheme", "auto")
-        return cls(TagSet.of(about["labels"], scheme), TagWindows(max_seq_length=128, stride=64))
 
     def content(self, path: str, reads: Mapping[str, Any]) -> ConllFile:
         fields = {"tag_scheme": "scheme"}
@@ -157,16 +129,8 @@ class Tagging(Tags, TunedHead):
         file = self.content(path, reads)
         return list(zip(file.sentences, label_numbers(file, self.tag_set), strict=True))
 
-    def items(self, split: TagRows) -> list[Item]:
-        labels: list[Any] = split.by_sentence(split.word_labels)
-        return list(zip(split.sentences, labels, strict=True))
-
     def texts_of(self, item: Item) -> Sequence[str]:
         return item[0].words
-
-    def answered(self, predictions: Predictions, split: TagRows) -> int:
-        """See `TunedHead`: sentences."""
-        return len(self.word_predictions(predictions, split)[0])
 
     def asked(self, item: Item, inputs: Mapping[str, int | None]) -> Iterator[Example]:
         yield Example("", item[0].words, None, "")
@@ -190,7 +154,7 @@ class Tagging(Tags, TunedHead):
         return split.word_labels[: len(predicted)], predicted
 
     def collapse(self, predictions: Predictions, split: TagRows) -> str | None:
-        """See `TunedHead`; also if hardly any word of an entity is tagged."""
+        """See `Head`; also if hardly any word of an entity is tagged."""
         labels, predicted = self.compare(predictions, split)
         if self.tag_set.scheme == "plain":
             return super().collapse(predictions, split)
@@ -283,7 +247,7 @@ class Tagging(Tags, TunedHead):
     def write_predictions(
         self, folder: str, name: str, predictions: Predictions, split: TagRows, *, submission: str = ""
     ) -> list[str]:
-        """See `TunedHead`; says the scores too where labels are known.
+        """See `Head`; says the scores too where labels are known.
 
         NAME.jsonl has the entities of each sentence, and NAME.txt is the file with one more column: tags in the file's
         own scheme.
@@ -298,16 +262,49 @@ class Tagging(Tags, TunedHead):
             *(f"  {score:26} {value:.4f}" for score, value in scores.items()),
         ]
 
-    def serving_examples(self, split: TagRows) -> dict[str, dict[str, list]]:
-        return tag_serving.serving_examples(split.sentences)
-
-    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        return tag_serving.TagServing(model, tokenizer, self.tag_set, self.windows).signatures()
-
     @property
     def host_settings(self) -> dict[str, Any] | None:
         windows = {"max_seq_length": self.windows.max_seq_length, "stride": self.windows.stride}
         return {"stages": "tags", "windows": windows, "scheme": self.tag_set.scheme}
+
+
+class TagTraining(Training):
+    """What trains and exports a Tagging."""
+
+    head: Tagging
+
+    @classmethod
+    def recorded(cls, kind: type[Tags], about: Mapping[str, Any], settings: Mapping[str, Any] | None) -> Tagging:
+        if settings is not None:
+            tag_set = TagSet(tuple(about["labels"]), settings["scheme"])
+            return Tagging(tag_set, TagWindows(**settings["windows"]), crf=settings.get("crf", False))
+        scheme = about.get("reads", {}).get("tag_scheme", "auto")
+        return Tagging(TagSet.of(about["labels"], scheme), TagWindows(max_seq_length=128, stride=64))
+
+    def rows_of(self, content: ConllFile, tokenizer: Tokenizer, *, is_trained: bool) -> TagRows:
+        return TagRows(content, self.head.tag_set, tokenizer, self.head.windows, crf=self.head.crf)
+
+    @property
+    def label_bounds(self) -> tuple[int, int]:
+        return UNKNOWN, self.head.size - 1
+
+    def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
+        """The inputs of the model, and "labels"; for a CRF also whether a row begins and ends a sentence."""
+        row, number = tf.TensorSpec([self.head.max_seq_length], tf.int32), tf.TensorSpec([], tf.int32)
+        edges = {"begins": number, "ends": number} if self.head.crf else {}
+        return {"token_ids": row, "segment_ids": row, "lengths": number, "labels": row, **edges}
+
+    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
+        return new_model(self.head, config, self.head.size, crf=self.head.crf, dtype=dtype)
+
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        return tag_serving.TagServing(model, tokenizer, self.head.tag_set, self.head.windows).signatures()
+
+    def serving_examples(self, split: TagRows) -> dict[str, dict[str, list]]:
+        return tag_serving.serving_examples(split.sentences)
+
+
+TRAINING = TagTraining
 
 
 def _words(split: TagRows) -> Iterator[str]:

@@ -22,22 +22,22 @@ from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import Answered
 from bert_tf.heads.base.answers import Similarity
+from bert_tf.heads.base.head import Metrics
 from bert_tf.heads.base.table_options import TableOptions
-from bert_tf.heads.base.text_head import MAX_COMPARED, TextHead
+from bert_tf.heads.base.text_head import TextHead, stacked
 from bert_tf.heads.base.text_rows import TextRows
-from bert_tf.heads.base.tuned_head import Batch, Predictions, stacked
+from bert_tf.heads.base.text_training import MAX_COMPARED, TextTraining
 from bert_tf.heads.regression import numbers
 from bert_tf.heads.vectors import Vectors, vector_losses
 from bert_tf.heads.vectors.extraction import Extractor
 from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
 from bert_tf.model.sentence_encoder import SentenceEncoder
 from bert_tf.text.tokenizer import Tokenizer, pack
-from bert_tf.training.task import Comparison
+from bert_tf.training.task import Batch, Comparison, Predictions
 
 SPREAD = 1e-4  # standard deviation of the vectors of different texts below which they are all the same
 VECTORS = "vectors"  # kind of the models, and the name of their output
 KEYS = 2**62  # numbers that texts are hashed to
-Metrics = dict[str, tuple[tf.Tensor, tf.Tensor]]
 
 
 def mrr(labels: np.ndarray, predicted: np.ndarray) -> float:
@@ -58,8 +58,8 @@ def recall_at_10(labels: np.ndarray, predicted: np.ndarray) -> float:
 RANK_SCORES: tuple[Callable[[np.ndarray, np.ndarray], float], ...] = (mrr, accuracy_at_1, recall_at_10)
 
 
-class VectorGoal(Vectors, TextHead):
-    """Every text of an example is a row of its own.
+class VectorGoal(TextHead):
+    """A head of the kind `Vectors` on examples of which every text is a row of its own.
 
     Args:
         vectors: how tokens become the vector of a text.
@@ -71,6 +71,8 @@ class VectorGoal(Vectors, TextHead):
             arXiv:2205.13147; sentence-transformers' MatryoshkaLoss); () for whole vectors.
     """
 
+    kind, model_class, weights, trained_by = Vectors.kind, Vectors.model_class, Vectors.weights, Vectors.trained_by
+    signature_inputs, signature_outputs, answer = Vectors.signature_inputs, Vectors.signature_outputs, Vectors.answer
     size = 0
     reads_windows = False
     file_flags = ("text_columns", "label_column")
@@ -95,23 +97,6 @@ class VectorGoal(Vectors, TextHead):
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
         return cls(SentenceVectors(str(about["pooling"]), bool(about["normalize"])))
-
-    def create_model(self, config: Any, dtype: Any = None) -> Any:
-        """The Keras model; UserError for the first token of a model in which it sees no other."""
-        config.check_pooling(self.vectors.pooling)
-        if max(self.sizes, default=0) > config.hidden_size:
-            raise UserError(f"matryoshka_dims has {self.sizes[0]}, but vectors have {config.hidden_size} numbers.")
-        return SentenceEncoder(config, self.vectors.pooling, self.vectors.normalize, dtype=dtype)
-
-    def inputs(self, tokenizer: Tokenizer, texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """String [B, F] -> rows [B, F, T], "lengths" and "text_keys", which are equal for equal texts, [B, F]."""
-        packed = pack(tokenizer, [tf.reshape(texts, [-1])], self.max_seq_length)
-        rows = {name: tf.reshape(x, [-1, self.rows_per_example, *x.shape[1:]]) for name, x in packed.items()}
-        return {**rows, "text_keys": tf.strings.to_hash_bucket_fast(texts, KEYS)}
-
-    def token_counts(self, counts: np.ndarray) -> np.ndarray:
-        """Tokens of the longest text of an example, int32 [n, 1]."""
-        return counts.max(1, keepdims=True)
 
     def unknown(self, count: int) -> np.ndarray:
         """Zeros."""
@@ -206,18 +191,11 @@ class VectorGoal(Vectors, TextHead):
 
     # The export
 
-    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        """Vectors of texts and of their tokens: see `extraction.Extractor.signatures`."""
-        return Extractor(model, tokenizer, self.vector_choice(model.config)).signatures()
-
-    def vector_choice(self, config: BertConfig) -> VectorChoice:
-        return self._choice(config.layers_with_states)
-
     @property
     def host_settings(self) -> dict[str, Any] | None:
-        return self._choice(1).host_settings()
+        return self.choice(1).host_settings()
 
-    def _choice(self, layers: int) -> VectorChoice:
+    def choice(self, layers: int) -> VectorChoice:
         """Which vectors an export of a model with so many layers returns."""
         return VectorChoice(
             layers=choose_layers("last", layers),
@@ -227,6 +205,52 @@ class VectorGoal(Vectors, TextHead):
             max_seq_length=self.max_seq_length,
             stride=self.stride,
         )
+
+    def about(self) -> dict[str, Any]:
+        """Settings of the vectors, as `bert-tf extract --export` says it."""
+        return {
+            "layers": ["last"],
+            "pooling": self.vectors.pooling,
+            "normalize": self.vectors.normalize,
+            "max_seq_length": self.max_seq_length,
+        }
+
+
+class VectorTraining(TextTraining):
+    """What trains and exports a VectorGoal."""
+
+    head: VectorGoal  # type: ignore[assignment]
+
+    @classmethod
+    def recorded(cls, kind: Any, about: Mapping[str, Any], settings: Mapping[str, Any] | None) -> VectorGoal:
+        """What scores an export: of scored pairs, or of texts that belong together."""
+        goal = Similarities if about.get("task") == "vectors/sts" else Positives
+        return goal(SentenceVectors(str(about.get("pooling", "mean")), bool(about.get("normalize", True))))
+
+    def inputs(self, tokenizer: Tokenizer, texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """String [B, F] -> rows [B, F, T], "lengths" and "text_keys", which are equal for equal texts, [B, F]."""
+        packed = pack(tokenizer, [tf.reshape(texts, [-1])], self.head.max_seq_length)
+        rows = {name: tf.reshape(x, [-1, self.head.rows_per_example, *x.shape[1:]]) for name, x in packed.items()}
+        return {**rows, "text_keys": tf.strings.to_hash_bucket_fast(texts, KEYS)}
+
+    def token_counts(self, counts: np.ndarray) -> np.ndarray:
+        """Tokens of the longest text of an example, int32 [n, 1]."""
+        return counts.max(1, keepdims=True)
+
+    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
+        """The Keras model; UserError for the first token of a model in which it sees no other."""
+        vectors, sizes = self.head.vectors, self.head.sizes
+        config.check_pooling(vectors.pooling)
+        if max(sizes, default=0) > config.hidden_size:
+            raise UserError(f"matryoshka_dims has {sizes[0]}, but vectors have {config.hidden_size} numbers.")
+        return SentenceEncoder(config, vectors.pooling, vectors.normalize, dtype=dtype)
+
+    def vector_choice(self, config: BertConfig) -> VectorChoice:
+        return self.head.choice(config.layers_with_states)
+
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        """Vectors of texts and of their tokens: see `extraction.Extractor.signatures`."""
+        return Extractor(model, tokenizer, self.vector_choice(model.config)).signatures()
 
     def serving_examples(self, split: TextRows) -> dict[str, dict[str, list]]:
         texts = split.texts[:MAX_COMPARED].reshape(-1)[:MAX_COMPARED].tolist()
@@ -238,14 +262,8 @@ class VectorGoal(Vectors, TextHead):
     def demo_line(self, example: Example, row: Answered) -> str:
         return f"{example.texts[0][:90]}  ->  a vector of {len(row.answer.fields()[VECTORS]):,} numbers"
 
-    def about(self) -> dict[str, Any]:
-        """Settings of the vectors, as `bert-tf extract --export` says it."""
-        return {
-            "layers": ["last"],
-            "pooling": self.vectors.pooling,
-            "normalize": self.vectors.normalize,
-            "max_seq_length": self.max_seq_length,
-        }
+
+TRAINING = VectorTraining
 
 
 class Positives(VectorGoal):

@@ -139,7 +139,7 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
         model,
         task.tokenizer,
         path,
-        examples=task.head.serving_examples(task.split(split)),
+        examples=task.head.training.serving_examples(task.split(split)),
         about=about,
         with_attention=options.export_attention,
         engine_names=opening.names_of(options.export_engines),
@@ -148,13 +148,13 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
     added = f", with a model for {listed(engines)}" if engines else ""
     print(f"Export {path} verified against the model{added}. Examples:")
     exported = Signature(loaded.signatures["serving_default"], path, declared_inputs(path))
-    examples = task.head.demo_examples(task.split(split))
+    examples = task.head.training.demo_examples(task.split(split))
     outputs = exported.predict(examples)
     for number, example in enumerate(examples):
         values = {name: array[number] for name, array in outputs.items()}
         labels = tuple(about.get("labels") or ())
         row = answered(example, values, head=type(task.head), labels=labels, inputs=exported.inputs)
-        print(f"  {task.head.demo_line(example, row)}", flush=True)
+        print(f"  {task.head.training.demo_line(example, row)}", flush=True)
     inputs = [{"inputs": texts_by_input(example, exported.inputs)} for example in examples]
     folder.write_json("examples.json", {"export": inputs})
 

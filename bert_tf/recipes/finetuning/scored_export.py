@@ -14,10 +14,11 @@ from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import bad_rows, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import about_file, loaded_model, opening, prediction_inputs, tagged_words, text_function
+from bert_tf.export import about_file, loaded_model, opening, prediction_inputs, text_function
 from bert_tf.export.batches import predict_in_order
 from bert_tf.export.text_function import TextFunction
-from bert_tf.heads.base.tuned_head import TunedHead
+from bert_tf.heads.base.head import Head
+from bert_tf.heads.tags import Tags
 from bert_tf.heads.vectors import Vectors
 from bert_tf.recipes.finetuning import trained_texts
 from bert_tf.runtime import files, plugins
@@ -96,7 +97,7 @@ def score(
         raise UserError(f"{folder} was trained on single texts, which nothing scores: evaluate it in training.")
     layout = _glue_layout(about)
     outputs = [str(number) for number in range(sum(count or 0 for count in export.inputs.values()))]
-    head: TunedHead = kind.tuned({**about, "labels": about.get("labels") or outputs}).scored_by(
+    head: Head = kind.recorded({**about, "labels": about.get("labels") or outputs}).scored_by(
         layout.scores if layout else ()
     )
     for package in head.scored_with:  # an error now, not after the last prediction
@@ -116,14 +117,14 @@ def score_split(
     export: TextFunction, task: FineTuningTask, split: str, count: int, *, batch_size: int
 ) -> dict[str, float]:
     """The scores of an export on the first `count` texts, questions or sentences of a split of its task."""
-    items = task.head.items(task.split(split))[:count]
+    items = task.split(split).items[:count]
     return _evaluate(task.head, export, items, batch_size, iter)[1]
 
 
 def _evaluate(
-    head: TunedHead, export: TextFunction, items: Iterable[Any], batch_size: int | None, report: Report
+    head: Head, export: TextFunction, items: Iterable[Any], batch_size: int | None, report: Report
 ) -> tuple[int, dict[str, Any], dict[str, Any]]:
-    is_of_words = head.signature == tagged_words.SIGNATURE
+    is_of_words = head.kind == Tags.kind
     predictor = (is_of_words and export.word_tagger) or export
     kept: list[Any] = []
 
@@ -139,7 +140,7 @@ def _evaluate(
     return len(kept), scores, details
 
 
-def _noted(items: Iterable[Any], head: TunedHead, hashes: list[int]) -> Iterator[Any]:
+def _noted(items: Iterable[Any], head: Head, hashes: list[int]) -> Iterator[Any]:
     """The same items; adds the hashes of their texts to a list."""
     for item in items:
         hashes.append(trained_texts.fingerprint(head.texts_of(item)))

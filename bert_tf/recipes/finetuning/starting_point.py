@@ -100,7 +100,7 @@ def with_pooling(options: FineTuningFlags, start: Checkpoint, task: FineTuningTa
     classifier reads these too. Adapters are written as PEFT's files, which have the pooler.
     """
     config, recorded = start.config, start.sentence_vectors
-    if not isinstance(task.head, TextHead) or task.head.kernel is None:
+    if not isinstance(task.head, TextHead) or not task.head.size:
         return start
     given = options.values().get("pooling")
     has_means = recorded is not None and recorded.pooling == "mean" and not recorded.unsupported
@@ -143,9 +143,9 @@ def match_head(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask
     Raises UserError, before anything is written, if no training follows and the head does not fit the task: there
     is none, it has another size, or its labels have other names. LABEL_0, LABEL_1, ... are not names.
     """
-    if task.head.kernel is None:
+    name, size = f"{task.head.weights}/kernel", task.head.size
+    if not size:
         return start
-    name, size = task.head.kernel
     weights, names = start.weights, start.labels or []
     kernel, expected = weights.get(name), (start.config.hidden_size, size)
     if kernel is not None and kernel.shape[-1] == size:  # the model checks its width
@@ -181,10 +181,8 @@ def new_head_rate(start: Checkpoint, task: FineTuningTask) -> float:
 
 def has_new_head(start: Checkpoint, task: FineTuningTask) -> bool:
     """Returns whether the task has a head that the checkpoint lacks."""
-    if task.head.kernel is None:
-        return False
-    name, size = task.head.kernel
-    return name not in start.weights or start.weights[name].shape[-1] != size
+    name, size = f"{task.head.weights}/kernel", task.head.size
+    return bool(size) and (name not in start.weights or start.weights[name].shape[-1] != size)
 
 
 def check_memory(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> None:
