@@ -13,12 +13,11 @@ from bert_tf.checkpoints.checkpoint import Checkpoint, check_rows_for_tokens
 from bert_tf.checkpoints.formats import native
 from bert_tf.checkpoints.new_heads import Labels, with_head
 from bert_tf.errors import UserError
-from bert_tf.heads.base.training import new_model
 from bert_tf.heads.replaced_tokens import ReplacedTokens
 from bert_tf.heads.tags import Tags
 from bert_tf.heads.vectors import Vectors
 from bert_tf.model import weights
-from bert_tf.model.heads import BertModel, Pretrainer
+from bert_tf.model.heads import BertModel, Pretrainer, of_head
 from bert_tf.model.replaced_tokens import Discriminator, ReplacedTokenModel, is_generator
 from bert_tf.text import special_tokens
 
@@ -138,4 +137,4 @@ def model_of(checkpoint: Checkpoint) -> BertModel:
     if head is Tags:
         options["crf"] = any(name.startswith("crf/") for name in weights)
     size = checkpoint.new_head or len(weights.get("classifier/bias", ()))
-    return new_model(head, checkpoint.config, size, **options)
+    return of_head(head, checkpoint.config, size, **options)

@@ -109,18 +109,8 @@ def head_of(folder: str, outputs: Collection[str], inputs: Collection[str] | Non
     return heads.of_signature(inputs, outputs)
 
 
-def signatures(folder: str, texts: int | None = None) -> dict[str, Any]:
-    """{name: signature} of the SavedModel in a folder, or of a checkpoint; starts TensorFlow.
-
-    texts: the number per example, for a checkpoint that does not specify it: see `live_model.answers_of`. Raises
-    UserError as `load` does.
-    """
-    if not is_export(folder) and _is_checkpoint(folder):
-        ensure_started()
-        from bert_tf.export import live_task
-
-        functions = live_task.signatures(folder, texts)
-        return {name: function.get_concrete_function() for name, function in functions.items()}
+def signatures(folder: str) -> dict[str, Any]:
+    """{name: signature} of the SavedModel in a folder; starts TensorFlow. Raises UserError as `load` does."""
     return dict(load(folder).signatures)
 
 

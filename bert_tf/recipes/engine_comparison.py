@@ -216,11 +216,11 @@ def _score(found: Deployment, model: TextFunction, held: Held) -> None:
 
 def _live(run: TrainedModel, path: str) -> TextFunction:
     """The model in this process."""
-    from bert_tf.export import keras_network, live_task
+    from bert_tf.export import keras_network, live_predictor
 
     task, model = run.task, run.model
     if task.host_settings is None:
-        return live_task.by_signatures(path, task.signatures(model, run.tokenizer), task.head.kind, _about(run))
+        return live_predictor.by_signatures(path, task.signatures(model, run.tokenizer), task.head.kind, _about(run))
     choice = task.vector_choice(model.config)
     return _predictor(run, path, lambda settings: keras_network.KerasNetwork(model, path, settings, choice=choice))
 
@@ -277,7 +277,7 @@ def _engines(
 
     known: those that the export has.
     """
-    from bert_tf.export import engine_models
+    from bert_tf.export import engine_folders, engine_models
 
     checkpoint, settings = formats.read(path), run.task.host_settings
     for name in names or engines.names():
@@ -290,7 +290,7 @@ def _engines(
                 try:
                     if settings:
                         engine_models.form_of(checkpoint.kind, checkpoint.weights, settings)
-                    found.bytes = engines.write(checkpoint, target, name, quantize=quantize).size
+                    found.bytes = engine_folders.write(checkpoint, target, name, quantize=quantize).size
                     function = engines.load(target)
                     make = functools.partial(FunctionNetwork, name, function, path)
                     _score(found, _predictor(run, path, make), held)

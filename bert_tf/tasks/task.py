@@ -12,7 +12,6 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.base import text_windows
 from bert_tf.heads.base.head import Head
-from bert_tf.heads.base.rows import Rows
 from bert_tf.heads.base.text_head import Score, TextHead, Windows
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.tasks.task_options import SentenceOptions
@@ -58,7 +57,7 @@ class FineTuningTask(TextTask):
         self.sentence_vectors = head.sentence_vectors
         # MNLI: matched_accuracy
         self.criterion = next((f"{prefix}{head.criterion}" for prefix in self.eval_splits if head.criterion), "")
-        self._rows: dict[str, Rows] = {}
+        self._rows: dict[str, Any] = {}
 
     def replaced(self, **changes: Any) -> Self:
         """The task with another head, source or groups_by_length."""

@@ -104,13 +104,17 @@ def _write_for_engine(arguments: argparse.Namespace) -> None:
     texts = () if arguments.calibration_file is None else _read_texts(arguments.calibration_file)
     engines.engine_of(arguments.format, arguments.quantize)  # report a missing package before reading anything
     checkpoint = _read(arguments)
-    written = engines.write(checkpoint, arguments.target, arguments.format, quantize=arguments.quantize, texts=texts)
+    from bert_tf.export import engine_folders
+
+    written = engine_folders.write(
+        checkpoint, arguments.target, arguments.format, quantize=arguments.quantize, texts=texts
+    )
     model_card.write_of_conversion(checkpoint, arguments.source, arguments.target, arguments.format)
     if arguments.json:
         paths = {"source": arguments.source, "target": arguments.target, "format": arguments.format}
         print(json.dumps({**paths, **dataclasses.asdict(written)}))
         return
-    print(f"{arguments.source}: {written.report}", *engines.table([written]), sep="\n")
+    print(f"{arguments.source}: {written.report}", *engine_folders.table([written]), sep="\n")
     print(f"Wrote {arguments.target} for {arguments.format}.", *_notes(arguments, checkpoint), sep="\n")
 
 

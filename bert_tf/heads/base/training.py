@@ -17,17 +17,9 @@ from bert_tf.errors import UserError
 from bert_tf.heads.base.answering import Answered
 from bert_tf.heads.base.rows import Rows, StoredRows
 from bert_tf.heads.vectors.vector_choice import VectorChoice
-from bert_tf.model import heads as models
+from bert_tf.model.heads import of_head
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.text.tokenizer import Tokenizer
-
-
-def new_model(head: Any, config: BertConfig, size: int, **options: Any) -> keras.Model:
-    """The Keras model of a Head or of its class, newly initialized. size: of its bias, if its outputs have names."""
-    model_class = getattr(models, head.model_class)
-    if model_class.kind not in ("", head.kind):
-        options = {"kind": head.kind, **options}
-    return model_class(config, *([size] if head.is_labelled else []), **options)
 
 
 class Training(abc.ABC):
@@ -71,7 +63,7 @@ class Training(abc.ABC):
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         """The Keras model; dtype is a dtype policy, or the name of one."""
-        return new_model(self.head, config, self.head.size, dtype=dtype)
+        return of_head(self.head, config, self.head.size, dtype=dtype)
 
     def vector_choice(self, config: BertConfig) -> VectorChoice | None:
         """See `heads.base.servable`."""

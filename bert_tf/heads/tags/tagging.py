@@ -14,17 +14,19 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import tag_schemes
-from bert_tf.data.conll_files import ColumnLayout, ConllFile, Sentence, join_words
+from bert_tf.data.conll_files import ColumnLayout, ConllFile, Sentence
 from bert_tf.data.examples import Example
+from bert_tf.data.joined_words import join_words
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base.prediction_files import json_line
-from bert_tf.heads.base.training import Training, new_model
+from bert_tf.heads.base.training import Training
 from bert_tf.heads.tags import Tags, entity_scores, tag_serving
 from bert_tf.heads.tags.decoding import decode
 from bert_tf.heads.tags.tag_rows import UNKNOWN, TagRows, entities_in_text, format_entities, label_numbers
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.model import crf
+from bert_tf.model.heads import of_head
 from bert_tf.runtime.atomic_files import write_lines
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training.task import Batch, Objective, Predictions
@@ -295,7 +297,7 @@ class TagTraining(Training):
         return {"token_ids": row, "segment_ids": row, "lengths": number, "labels": row, **edges}
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        return new_model(self.head, config, self.head.size, crf=self.head.crf, dtype=dtype)
+        return of_head(self.head, config, self.head.size, crf=self.head.crf, dtype=dtype)
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         return tag_serving.TagServing(model, tokenizer, self.head.tag_set, self.head.windows).signatures()
