@@ -28,7 +28,6 @@ class Regression(TextHead):
 
     kind = "regression"
     model_class = "Regressor"
-    signature_inputs: ClassVar[tuple[frozenset[str], ...]] = frozenset({"text_a"}), frozenset({"text_a", "text_b"})
     signature_outputs = frozenset({"values"})
     loss_name = "squared_error"
     score_names = ("pearson", "spearman", "mean_squared_error")

@@ -278,7 +278,7 @@ def test_each_of_several_labels_is_a_choice_that_the_temperature_is_fitted_on():
     predictions = {"logits": logits, "probabilities": 1 / (1 + np.exp(-logits)), "row_numbers": np.arange(2000)}
     fitted, sentence = plain.with_temperature(None).calibrated(predictions, split)
     assert fitted.temperature == pytest.approx(5 / np.log(3), rel=3e-3)
-    np.testing.assert_allclose(fitted.probabilities(predictions), np.where(logits > 0, 0.75, 0.25), atol=1e-3)
+    np.testing.assert_allclose(fitted.shares(predictions["logits"]), np.where(logits > 0, 0.75, 0.25), atol=1e-3)
     graph = fitted.predictions({"logits": tf.constant(logits)})["probabilities"]
     np.testing.assert_allclose(graph, fitted.from_logits(logits)["probabilities"], rtol=1e-6)
     assert (fitted.predicted(predictions) == (logits > 0)).all() and "\nThresholds: a 0.5" in sentence

@@ -53,24 +53,21 @@ class TextHead(Head):
     """A head on the vector of a text, of windows of it, or of choices, and what it is trained and scored by.
 
     Attributes, besides those of `Head`:
-        text_counts: how many texts an example may have, () for a text and any number of choices.
         loss_name: of the loss. loss_settings: what training changes about it.
         score_names: of `metrics.SCORES`, by default those of a task.
         criteria: the scores that can decide which model is the best.
-        missing: values of a label column that stand for no label. has_names: whether labels are named by the data.
+        missing: values of a label column that stand for no label.
         compares_lists: whether a loss may compare the rows of a list, `list_size` consecutive ones.
         texts, windows, truncation, weighting, score_functions: see `configured`.
     """
 
+    signature_inputs: ClassVar[tuple[frozenset[str], ...]] = (frozenset(INPUTS[:1]), frozenset(INPUTS))
     trained_by = "bert_tf.heads.base.text_training"
-    text_counts: ClassVar[tuple[int, ...]] = (1, 2)
     loss_name: ClassVar[str]
     loss_settings = LossSettings()
     score_names: ClassVar[tuple[str, ...]]
     missing: ClassVar[tuple[str | None, ...]] = (None, "")
-    has_names: ClassVar[bool] = False
     compares_lists: ClassVar[bool] = False
-    reads_windows: ClassVar[bool] = True
     file_flags: ClassVar[tuple[str, ...]] = ("text_columns", "label_column", "label_separator")
     stored_splits: ClassVar[tuple[str, ...] | None] = None
     texts: int = 1
@@ -111,7 +108,7 @@ class TextHead(Head):
             windows: how texts longer than max_seq_length are read; None: they are truncated.
             truncation: which text of a pair is truncated, see `tokenizer.pack`.
         """
-        if windows and not self.reads_windows:
+        if windows and self.rows_per_example > 1:
             raise UserError("long_texts=windows needs texts or pairs; leave it out for choices, which are truncated.")
         if truncation != LONGEST_FIRST and (windows or texts == 1):
             raise leave_out(f"truncation={truncation} is for pairs that are truncated")
@@ -137,13 +134,13 @@ class TextHead(Head):
 
     @classmethod
     def names_in(cls, examples: Sequence[Example], options: TableOptions) -> Collection[str | None]:
-        """The names of the labels of a table, where `has_names`: a set, or a list in the order of the outputs."""
+        """The names of the labels of a table, if outputs have names: a set, or a list in the order of the outputs."""
         return {single_label(example) for example in examples}
 
     @classmethod
     @abc.abstractmethod
     def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: TableOptions) -> Self:
-        """The head of a table with these columns; labels: names in the order of the outputs, where `has_names`."""
+        """The head of a table with these columns; labels: names in the order of the outputs, if these have names."""
 
     @classmethod
     @abc.abstractmethod

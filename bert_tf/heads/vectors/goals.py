@@ -74,7 +74,6 @@ class VectorGoal(TextHead):
     kind, model_class, weights, trained_by = Vectors.kind, Vectors.model_class, Vectors.weights, Vectors.trained_by
     signature_inputs, signature_outputs, answer = Vectors.signature_inputs, Vectors.signature_outputs, Vectors.answer
     size = 0
-    reads_windows = False
     file_flags = ("text_columns", "label_column")
     stored_splits = ("train",)
     comparison = Comparison(VECTORS, ("labels", "row_weights", "text_keys"))

@@ -199,7 +199,7 @@ def _table_rows(path: str, export: TextFunction, about: Mapping[str, Any], colum
             reasons.append(f"{row.location} has no {lacks}")
         else:
             kept += 1
-            yield spelled(row) if head.has_names else row
+            yield spelled(row) if head.is_labelled else row
     reasons = [f"{place} has too many or too few fields" for place in malformed] + reasons
     if not kept:
         raise UserError(f"No row of {path} has a text and a label in its column {label!r}.")
