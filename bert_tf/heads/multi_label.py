@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import logging
 import math
 import re
@@ -142,19 +141,17 @@ class MultiLabel(LabelHead):
         return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs["logits"]), -1)
 
     def with_loss(self, settings: LossSettings) -> Self:
-        head = copy.copy(self)
-        head.loss_settings = settings
-        if settings.pos_weight not in ("", BALANCED):
-            head.pos_weights = parse_weights("pos_weight", settings.pos_weight, self.labels)
-        return head
+        head = self.replaced(loss_settings=settings)
+        if settings.pos_weight in ("", BALANCED):
+            return head
+        return head.replaced(pos_weights=parse_weights("pos_weight", settings.pos_weight, self.labels))
 
     def fitted_to(self, rows: Any) -> Self:
         """With balanced weights: texts without a label for each text with it, at least 1 of each."""
         if self.loss_settings.pos_weight != BALANCED:
             return self
-        head, counts = copy.copy(self), rows.labels.sum(0)
-        head.pos_weights = np.maximum(rows.count - counts, 1) / np.maximum(counts, 1)
-        return head
+        counts = rows.labels.sum(0)
+        return self.replaced(pos_weights=np.maximum(rows.count - counts, 1) / np.maximum(counts, 1))
 
     def training_losses(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> dict[str, tf.Tensor]:
         """Smoothed labels are (1 - s) * label + s / 2; terms of labels that hold are times their pos_weight."""
@@ -231,9 +228,7 @@ class MultiLabel(LabelHead):
         return head._with_thresholds([thresholds[label] for label in self.labels])
 
     def _with_thresholds(self, thresholds: npt.ArrayLike) -> Self:
-        head = copy.copy(self)
-        head.thresholds = np.asarray(thresholds, np.float32)
-        return head
+        return self.replaced(thresholds=np.asarray(thresholds, np.float32))
 
 
 def split_labels(label: Any, separator: str) -> list[str | None]:

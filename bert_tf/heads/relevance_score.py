@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Self
@@ -49,9 +48,7 @@ class RelevanceScore(Regression):
                 f"ranking_loss is {settings.ranking_loss!r} and list_size is {settings.list_size}; expected both, and "
                 "two or more rows of a list."
             )
-        head = copy.copy(super().with_loss(plain))
-        head.loss_settings = settings
-        return head
+        return super().with_loss(plain).replaced(loss_settings=settings)
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
         """See `TextHead`; those of lists."""

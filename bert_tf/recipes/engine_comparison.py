@@ -186,7 +186,7 @@ def _with_rows_of(file: str, path: str, reads: Mapping[str, Any]) -> TrainedMode
 
 def _labelled(file: str, task: Any, reads: Mapping[str, Any]) -> Any:
     if task.head.wording().labelled_file:
-        return task.head.content(file, reads)
+        return task.head.training.content(file, reads)
     shapes = task.head.input_shapes(task.head.texts)
     inputs, _ = text_function.inputs_in_order(shapes, list(shapes))
     columns = comma_separated(reads.get("text_columns"))

@@ -7,13 +7,13 @@ of examples, the Keras model and functions on strings, is its `Training`. B rows
 from __future__ import annotations
 
 import abc
+import copy
 import importlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.base.answers import BaseAnswer
 from bert_tf.heads.base.format_names import FORMATS, FormatNames
@@ -40,14 +40,7 @@ class Head(abc.ABC):
         is_labelled: whether its outputs have names.
         is_exclusive: whether one output of all holds.
         signature_inputs, signature_outputs: of the default signature of its exports; the latter at least.
-        perfect: the highest value of its criterion.
-        learns_in_steps: whether training on few examples takes a number of steps by default, not of epochs.
-        new_head_rate: learning rate of a head that begins with random weights, where examples are few; 0: that of the
-            encoder, at which a head on every token hardly moves in some hundred steps.
-        file_flags: flags that say how files are read; the export records them for `bert-tf evaluate`.
-        rescores: whether an evaluation reports the scores with these thresholds, not those before.
-        stored_splits: the splits that may be preprocessed examples; None: all.
-        scored_with: modules of other packages that `evaluate` needs.
+        scored_with: modules of other packages that its scores need.
 
     Attributes of an instance:
         labels: names of the outputs, () if they have none.
@@ -69,12 +62,6 @@ class Head(abc.ABC):
     is_exclusive: ClassVar[bool] = True
     signature_inputs: ClassVar[tuple[frozenset[str], ...]] = ()
     signature_outputs: ClassVar[frozenset[str]] = frozenset()
-    perfect: ClassVar[float] = 1.0
-    learns_in_steps: ClassVar[bool] = False
-    new_head_rate: ClassVar[float] = 0.0
-    file_flags: ClassVar[tuple[str, ...]] = ()
-    rescores: ClassVar[bool] = True
-    stored_splits: ClassVar[tuple[str, ...] | None] = ("train",)
     scored_with: ClassVar[tuple[str, ...]] = ()
     labels: tuple[str, ...] = ()
     size: int = 1
@@ -84,6 +71,12 @@ class Head(abc.ABC):
     criterion: str
     sentence_vectors: Any = None
     rows_per_example: int = 1
+
+    def replaced(self, **changes: Any) -> Self:
+        """The head with other attributes."""
+        head = copy.copy(self)
+        vars(head).update(changes)
+        return head
 
     # The kind
 
@@ -178,39 +171,6 @@ class Head(abc.ABC):
     def quick_scores(self, train: Any, held_out: Any) -> dict[str, dict[str, float]]:
         """{name of a model without an encoder: its scores on the split held_out}, that training should beat."""
         return {}
-
-    # Scores of an export; items are labelled examples, questions or sentences
-
-    def content(self, path: str, reads: Mapping[str, Any]) -> Any:
-        """The content of a `labelled_file` for `rows`; reads: its columns, by the flags that name them."""
-        raise NotImplementedError
-
-    def labelled(self, path: str, reads: Mapping[str, Any]) -> Sequence[Any]:
-        """The items of such a file."""
-        return self.content(path, reads)
-
-    def texts_of(self, item: Any) -> Sequence[str]:
-        """The texts of an item."""
-        return item.texts
-
-    def asked(self, item: Any, inputs: Mapping[str, int | None]) -> Iterator[Example]:
-        """Yields what an export with these inputs is asked about an item."""
-        yield item
-
-    def kept(self, item: Any) -> Any:
-        """The part of an item that `evaluate` needs."""
-        return item
-
-    def scored_by(self, names: Sequence[str]) -> Self:
-        """The head with other scores, where it can have such."""
-        return self
-
-    @abc.abstractmethod
-    def evaluate(self, kept: list[Any], outputs: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """{score: number}, and details as far as they apply.
-
-        kept: of every item, filled while the outputs are read. outputs: of the export for each example `asked`.
-        """
 
     # Files and exports
 

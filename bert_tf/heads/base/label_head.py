@@ -6,7 +6,6 @@ B rows of a batch, C labels, n examples.
 from __future__ import annotations
 
 import abc
-import copy
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
@@ -77,9 +76,7 @@ class LabelHead(TextHead):
         return {} if self.temperature == 1 else {"temperature": self.temperature}
 
     def with_temperature(self, temperature: float | None) -> Self:
-        head = copy.copy(self)
-        head.temperature, head.fits_temperature = temperature or 1.0, temperature is None
-        return head
+        return self.replaced(temperature=temperature or 1.0, fits_temperature=temperature is None)
 
     def confidence(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, Any]:
         prior = confidence.FEW_ROWS if self.fits_temperature else None
@@ -101,9 +98,7 @@ class LabelHead(TextHead):
         """With the stored temperature, if it is to be found."""
         if not self.fits_temperature or "temperature" not in stored:
             return self
-        head = copy.copy(self)
-        head.temperature = float(stored["temperature"])
-        return head
+        return self.replaced(temperature=float(stored["temperature"]))
 
 
 class SoftmaxHead(LabelHead):
@@ -148,9 +143,7 @@ class SoftmaxHead(LabelHead):
     def with_loss(self, settings: LossSettings) -> Self:
         if settings.pos_weight:
             raise UserError("pos_weight needs label_type=multi_label; for classes pass class_weights.")
-        head = copy.copy(self)
-        head.loss_settings = settings
-        return head
+        return self.replaced(loss_settings=settings)
 
     def training_losses(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> dict[str, tf.Tensor]:
         """Smoothed labels are (1 - s) * one-hot + s / C."""

@@ -6,11 +6,9 @@ B rows of a batch, C classes or choices, F texts of an example, n examples.
 from __future__ import annotations
 
 import abc
-import collections
-import copy
 import dataclasses
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -68,8 +66,6 @@ class TextHead(Head):
     score_names: ClassVar[tuple[str, ...]]
     missing: ClassVar[tuple[str | None, ...]] = (None, "")
     compares_lists: ClassVar[bool] = False
-    file_flags: ClassVar[tuple[str, ...]] = ("text_columns", "label_column", "label_separator")
-    stored_splits: ClassVar[tuple[str, ...] | None] = None
     texts: int = 1
     windows: Windows | None = None
     truncation: str = LONGEST_FIRST
@@ -114,13 +110,17 @@ class TextHead(Head):
             raise leave_out(f"truncation={truncation} is for pairs that are truncated")
         if loss and (loss.ranking_loss or loss.list_size > 1) and not self.compares_lists:
             raise UserError("ranking_loss and list_size need label_type=relevance or relevance_score; leave them out.")
-        head = copy.copy(self).with_temperature(confidence.parse_temperature(temperature))
-        head = head.with_loss(loss or LossSettings())
-        head.max_seq_length, head.texts, head.windows, head.truncation = max_seq_length, texts, windows, truncation
-        head.weighting = class_weights
-        head.score_functions = _criterion_first(scores or self.score_names, criterion, self)
-        head.criterion = next(iter(head.score_functions), "")
-        return head
+        head = self.with_temperature(confidence.parse_temperature(temperature)).with_loss(loss or LossSettings())
+        functions = _criterion_first(scores or self.score_names, criterion, self)
+        return head.replaced(
+            max_seq_length=max_seq_length,
+            texts=texts,
+            windows=windows,
+            truncation=truncation,
+            weighting=class_weights,
+            score_functions=functions,
+            criterion=next(iter(functions), ""),
+        )
 
     # From a table's flags, from an export
 
@@ -235,21 +235,8 @@ class TextHead(Head):
         return {name: function(labels, predicted) for name, function in self.score_functions.items()}
 
     def scored_by(self, names: Sequence[str]) -> Self:
-        head = copy.copy(self)
-        head.score_functions = _criterion_first(names or self.score_names, "", self)
-        return head
-
-    def kept(self, item: Example) -> Any:
-        """The label; UserError, with its place, without one."""
-        if item.label in self.missing:
-            raise UserError(f"There is no label in {item.location}: pass a file with a label in every row.")
-        return self.encode([item])[0]
-
-    def evaluate(self, kept: list[Any], outputs: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """See `Head`; only predictions are held, [n, C]."""
-        predicted = self.predicted(stacked(outputs))
-        labels = np.stack(kept)
-        return self.score(labels, predicted), self.tables(labels, predicted)
+        """The head with other scores, by default those of its kind."""
+        return self.replaced(score_functions=_criterion_first(names or self.score_names, "", self))
 
     @abc.abstractmethod
     def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
@@ -321,16 +308,6 @@ class TextHead(Head):
     def confidence(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, Any]:
         """See `training.confidence.report`; {} if there is no softmax."""
         return {}
-
-
-def stacked(outputs: Iterable[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """The floating point outputs for n examples, {name: [n, ...]}."""
-    columns: dict[str, list[Any]] = collections.defaultdict(list)
-    for values in outputs:
-        for name, value in values.items():
-            if np.asarray(value).dtype.kind == "f":
-                columns[name].append(value)
-    return {name: np.stack(values) for name, values in columns.items()}
 
 
 def _criterion_first(scores: Sequence[Score], criterion: str, head: TextHead) -> dict[str, Callable]:

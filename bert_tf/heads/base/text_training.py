@@ -5,14 +5,16 @@ B texts, C choices, F texts of an example, T positions in a row, n examples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import collections
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data.examples import Example
 from bert_tf.data.preprocessed_examples import ReadyRows
+from bert_tf.errors import UserError
 from bert_tf.heads.base.string_signature import string_signature
 from bert_tf.heads.base.text_head import TextHead, Windows
 from bert_tf.heads.base.text_rows import TextRows, empty_row
@@ -32,6 +34,8 @@ class TextTraining(Training):
     """What trains and exports a TextHead."""
 
     head: TextHead
+    file_flags: ClassVar[tuple[str, ...]] = ("text_columns", "label_column", "label_separator")
+    stored_splits: ClassVar[tuple[str, ...] | None] = None
 
     @classmethod
     def recorded(cls, kind: type[TextHead], about: Mapping[str, Any], settings: Mapping[str, Any] | None) -> TextHead:
@@ -90,6 +94,20 @@ class TextTraining(Training):
     def _weighting(self, is_trained: bool) -> str:
         return self.head.weighting if is_trained else "none"
 
+    # Scores of an export
+
+    def kept(self, item: Example) -> Any:
+        """The label; UserError, with its place, without one."""
+        if item.label in self.head.missing:
+            raise UserError(f"There is no label in {item.location}: pass a file with a label in every row.")
+        return self.head.encode([item])[0]
+
+    def evaluate(self, kept: list[Any], outputs: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """See `Training`; only predictions are held, [n, C]."""
+        predicted = self.head.predicted(stacked(outputs))
+        labels = np.stack(kept)
+        return self.head.score(labels, predicted), self.head.tables(labels, predicted)
+
     # The model and its export
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
@@ -124,6 +142,16 @@ class TextTraining(Training):
             values[name] = (columns if shape else columns[:, 0]).tolist()
             first += columns.shape[1]
         return {"serving_default": values}
+
+
+def stacked(outputs: Iterable[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """The floating point outputs for n examples, {name: [n, ...]}."""
+    columns: dict[str, list[Any]] = collections.defaultdict(list)
+    for values in outputs:
+        for name, value in values.items():
+            if np.asarray(value).dtype.kind == "f":
+                columns[name].append(value)
+    return {name: np.stack(values) for name, values in columns.items()}
 
 
 TRAINING = TextTraining

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import abc
 import textwrap
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data.examples import Example
@@ -23,7 +23,24 @@ from bert_tf.text.tokenizer import Tokenizer
 
 
 class Training(abc.ABC):
-    """What trains and exports a head."""
+    """What trains, scores and exports a head.
+
+    Attributes:
+        perfect: the highest value of its criterion.
+        learns_in_steps: whether training on few examples takes a number of steps by default, not of epochs.
+        new_head_rate: learning rate of a head that begins with random weights, where examples are few; 0: that of the
+            encoder, at which a head on every token hardly moves in some hundred steps.
+        file_flags: flags that say how files are read; the export records them for `bert-tf evaluate`.
+        rescores: whether an evaluation reports the scores with these thresholds, not those before.
+        stored_splits: the splits that may be preprocessed examples; None: all.
+    """
+
+    perfect: ClassVar[float] = 1.0
+    learns_in_steps: bool = False
+    new_head_rate: ClassVar[float] = 0.0
+    file_flags: ClassVar[tuple[str, ...]] = ()
+    rescores: ClassVar[bool] = True
+    stored_splits: ClassVar[tuple[str, ...] | None] = ("train",)
 
     def __init__(self, head: Any) -> None:
         self.head = head
@@ -31,7 +48,7 @@ class Training(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def recorded(cls, kind: Any, about: Mapping[str, Any], settings: Mapping[str, Any] | None) -> Any:
-        """The Head of an export or a run, see `heads.recorded`; kind: its class."""
+        """The Head of an export or a run, see `Head.recorded`; kind: its class."""
 
     # Rows
 
@@ -72,6 +89,37 @@ class Training(abc.ABC):
     @abc.abstractmethod
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """The signatures of the export: {name: tf.function on strings}."""
+
+    # Scores of an export; items are labelled examples, questions or sentences
+
+    def content(self, path: str, reads: Mapping[str, Any]) -> Any:
+        """The content of a `labelled_file` for `rows`; reads: its columns, by the flags that name them."""
+        raise NotImplementedError
+
+    def labelled(self, path: str, reads: Mapping[str, Any]) -> Sequence[Any]:
+        """The items of such a file."""
+        return self.content(path, reads)
+
+    def texts_of(self, item: Any) -> Sequence[str]:
+        """The texts of an item."""
+        return item.texts
+
+    def asked(self, item: Any, inputs: Mapping[str, int | None]) -> Iterator[Example]:
+        """Yields what an export with these inputs is asked about an item."""
+        yield item
+
+    def kept(self, item: Any) -> Any:
+        """The part of an item that `evaluate` needs."""
+        return item
+
+    @abc.abstractmethod
+    def evaluate(self, kept: list[Any], outputs: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """{score: number}, and details as far as they apply.
+
+        kept: of every item, filled while the outputs are read. outputs: of the export for each example `asked`.
+        """
+
+    # Examples
 
     @abc.abstractmethod
     def serving_examples(self, split: Any) -> dict[str, dict[str, list]]:

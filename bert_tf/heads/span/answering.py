@@ -4,7 +4,6 @@ B rows of a batch (each a window of a question's context), T positions in a row,
 n answers of a question.
 """
 
-import copy
 import dataclasses
 import re
 import textwrap
@@ -55,12 +54,7 @@ class Answering(SpanHead):
     """
 
     size = 2
-    perfect = 100.0
-    learns_in_steps = True
-    new_head_rate = 1e-3
     objectives = {"span_loss": Objective()}
-    file_flags = ("version_2_with_negative",)
-    rescores = False  # best_f1 is the score with the best threshold
 
     def __init__(
         self,
@@ -76,9 +70,6 @@ class Answering(SpanHead):
         self.is_threshold_fixed, self.word_alignment = is_threshold_fixed, word_alignment
         self._is_aligned, self.fits_temperature = False, fits_temperature
         self._calibration: dict[str, float] = {}
-        self._search_by(search)
-
-    def _search_by(self, search: Search) -> None:
         self.search = search
         self._last: tuple[Predictions, list[Prediction]] | None = None
 
@@ -149,27 +140,6 @@ class Answering(SpanHead):
         kept = {name: value for name, value in scores.items() if "total" not in name}
         return {"the sentence that shares most words with the question": kept}
 
-    # Scores of an export
-
-    def content(self, path: str, reads: Mapping[str, Any]) -> list[Question]:
-        known = [question for question in questions.read(path) if question.is_answerable is not None]
-        if not known:
-            raise UserError(f"The questions of {path} have no answers to compare with: pass a file with answers.")
-        return known
-
-    def texts_of(self, item: Question) -> Sequence[str]:
-        return item.question, item.context
-
-    def asked(self, item: Question, inputs: Mapping[str, int | None]) -> Iterator[Example]:
-        yield Example(item.id, tuple(getattr(item, name) for name in inputs), None, item.id)
-
-    def evaluate(
-        self, kept: list[Question], outputs: Iterable[Mapping[str, Any]]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        answers = [spans.from_outputs(each, has_null=self.search.has_null) for each in outputs]
-        scores = squad_files.scores_of(kept, answers, has_null=self.search.has_null)
-        return scores, {"questions": answer_highlights.details(kept, answers)}
-
     # Reports
 
     def compare(self, predictions: Predictions, split: QuestionRows) -> tuple[np.ndarray, np.ndarray]:
@@ -235,9 +205,7 @@ class Answering(SpanHead):
         """The head whose answers are cut out as they are written: as in the original, with `word_alignment`."""
         if not self.word_alignment or self._is_aligned:
             return self
-        head = self._with_search(self.search)
-        head._is_aligned = True
-        return head
+        return self.replaced(_is_aligned=True, _last=None)
 
     @property
     def host_settings(self) -> dict[str, Any] | None:
@@ -283,20 +251,18 @@ class Answering(SpanHead):
             threshold=found.get(THRESHOLD, self.search.threshold),
             temperature=found.get("temperature", self.search.temperature),
         )
-        head = self._with_search(search)
-        head._calibration = found
-        return head
-
-    def _with_search(self, search: Search) -> Self:
-        head = copy.copy(self)
-        head._search_by(search)
-        return head
+        return self.replaced(search=search, _calibration=found, _last=None)
 
 
 class SpanTraining(Training):
     """What trains and exports an Answering."""
 
     head: Answering
+    perfect = 100.0
+    learns_in_steps = True
+    new_head_rate = 1e-3
+    file_flags = ("version_2_with_negative",)
+    rescores = False  # best_f1 is the score with the best threshold
 
     @classmethod
     def recorded(cls, kind: type[SpanHead], about: Mapping[str, Any], settings: Mapping[str, Any] | None) -> Answering:
@@ -312,6 +278,25 @@ class SpanTraining(Training):
         row, number = (tf.TensorSpec(shape, tf.int32) for shape in ([self.head.max_seq_length], []))
         names = dict.fromkeys(("token_ids", "segment_ids"), row)
         return names | dict.fromkeys(("lengths", "start_positions", "end_positions"), number)
+
+    def content(self, path: str, reads: Mapping[str, Any]) -> list[Question]:
+        known = [question for question in questions.read(path) if question.is_answerable is not None]
+        if not known:
+            raise UserError(f"The questions of {path} have no answers to compare with: pass a file with answers.")
+        return known
+
+    def texts_of(self, item: Question) -> Sequence[str]:
+        return item.question, item.context
+
+    def asked(self, item: Question, inputs: Mapping[str, int | None]) -> Iterator[Example]:
+        yield Example(item.id, tuple(getattr(item, name) for name in inputs), None, item.id)
+
+    def evaluate(
+        self, kept: list[Question], outputs: Iterable[Mapping[str, Any]]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        answers = [spans.from_outputs(each, has_null=self.head.search.has_null) for each in outputs]
+        scores = squad_files.scores_of(kept, answers, has_null=self.head.search.has_null)
+        return scores, {"questions": answer_highlights.details(kept, answers)}
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         return {"serving_default": answer_serving.signature(model, tokenizer, self.head.windows, self.head.search)}

@@ -45,11 +45,9 @@ class Tagging(Tags):
         crf: whether the labels of a sentence are a chain, see `model.crf`. The words of a row are a part of it.
     """
 
-    new_head_rate = 1e-3
     criterion = "f1"
-    learns_in_steps = True
+    scored_with: ClassVar[tuple[str, ...]] = ("seqeval",)
     objectives = {"tag_loss": Objective()}
-    file_flags = ("word_column", "tag_column", "tag_scheme", "position_digits")
 
     def __init__(self, tag_set: TagSet, windows: TagWindows, *, crf: bool = False) -> None:
         self.tag_set, self.windows, self.crf = tag_set, windows, crf
@@ -115,38 +113,6 @@ class Tagging(Tags):
         }
         scores = entity_scores.scores(**tags, is_plain=self.tag_set.scheme == "plain")
         return {"the most frequent tag of each word": scores}
-
-    # Scores of an export
-
-    scored_with: ClassVar[tuple[str, ...]] = ("seqeval",)
-
-    def content(self, path: str, reads: Mapping[str, Any]) -> ConllFile:
-        fields = {"tag_scheme": "scheme"}
-        file = ConllFile(path, ColumnLayout(**{fields.get(name, name): value for name, value in reads.items()}))
-        if file.scheme is None:
-            raise UserError(f"{path} has words only; expected a column with their tags too.")
-        return file
-
-    def labelled(self, path: str, reads: Mapping[str, Any]) -> list[Item]:
-        file = self.content(path, reads)
-        return list(zip(file.sentences, label_numbers(file, self.tag_set), strict=True))
-
-    def texts_of(self, item: Item) -> Sequence[str]:
-        return item[0].words
-
-    def asked(self, item: Item, inputs: Mapping[str, int | None]) -> Iterator[Example]:
-        yield Example("", item[0].words, None, "")
-
-    def evaluate(self, kept: list[Item], outputs: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-        names, outside = dict(zip(self.labels, self.tag_set.tags, strict=True)), self.labels[self.tag_set.outside]
-        predictions = [[names[label or outside] for label in each["tags"]] for each in outputs]
-        labels = [[self.tag_set.tags[number] for number in numbers] for _, numbers in kept]
-        tags: dict[str, Any] = {
-            "labels": labels,
-            "predictions": predictions,
-            "is_plain": self.tag_set.scheme == "plain",
-        }
-        return entity_scores.scores(**tags), {"per_class": entity_scores.per_type(**tags)}
 
     # Reports
 
@@ -274,6 +240,9 @@ class TagTraining(Training):
     """What trains and exports a Tagging."""
 
     head: Tagging
+    new_head_rate = 1e-3
+    learns_in_steps = True
+    file_flags = ("word_column", "tag_column", "tag_scheme", "position_digits")
 
     @classmethod
     def recorded(cls, kind: type[Tags], about: Mapping[str, Any], settings: Mapping[str, Any] | None) -> Tagging:
@@ -298,6 +267,34 @@ class TagTraining(Training):
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         return of_head(self.head, config, self.head.size, crf=self.head.crf, dtype=dtype)
+
+    def content(self, path: str, reads: Mapping[str, Any]) -> ConllFile:
+        fields = {"tag_scheme": "scheme"}
+        file = ConllFile(path, ColumnLayout(**{fields.get(name, name): value for name, value in reads.items()}))
+        if file.scheme is None:
+            raise UserError(f"{path} has words only; expected a column with their tags too.")
+        return file
+
+    def labelled(self, path: str, reads: Mapping[str, Any]) -> list[Item]:
+        file = self.content(path, reads)
+        return list(zip(file.sentences, label_numbers(file, self.head.tag_set), strict=True))
+
+    def texts_of(self, item: Item) -> Sequence[str]:
+        return item[0].words
+
+    def asked(self, item: Item, inputs: Mapping[str, int | None]) -> Iterator[Example]:
+        yield Example("", item[0].words, None, "")
+
+    def evaluate(self, kept: list[Item], outputs: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+        tag_set, labels = self.head.tag_set, self.head.labels
+        names, outside = dict(zip(labels, tag_set.tags, strict=True)), labels[tag_set.outside]
+        predictions = [[names[label or outside] for label in each["tags"]] for each in outputs]  # which fill `kept`
+        tags: dict[str, Any] = {
+            "labels": [[tag_set.tags[number] for number in numbers] for _, numbers in kept],
+            "predictions": predictions,
+            "is_plain": tag_set.scheme == "plain",
+        }
+        return entity_scores.scores(**tags), {"per_class": entity_scores.per_type(**tags)}
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         return tag_serving.TagServing(model, tokenizer, self.head.tag_set, self.head.windows).signatures()

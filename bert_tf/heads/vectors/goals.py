@@ -24,9 +24,9 @@ from bert_tf.heads.base.answering import Answered
 from bert_tf.heads.base.answers import Similarity
 from bert_tf.heads.base.head import Metrics
 from bert_tf.heads.base.table_options import TableOptions
-from bert_tf.heads.base.text_head import TextHead, stacked
+from bert_tf.heads.base.text_head import TextHead
 from bert_tf.heads.base.text_rows import TextRows
-from bert_tf.heads.base.text_training import MAX_COMPARED, TextTraining
+from bert_tf.heads.base.text_training import MAX_COMPARED, TextTraining, stacked
 from bert_tf.heads.regression import numbers
 from bert_tf.heads.vectors import Vectors, vector_losses
 from bert_tf.heads.vectors.extraction import Extractor
@@ -74,10 +74,7 @@ class VectorGoal(TextHead):
     kind, model_class, weights, trained_by = Vectors.kind, Vectors.model_class, Vectors.weights, Vectors.trained_by
     signature_inputs, signature_outputs, answer = Vectors.signature_inputs, Vectors.signature_outputs, Vectors.answer
     size = 0
-    file_flags = ("text_columns", "label_column")
-    stored_splits = ("train",)
     comparison = Comparison(VECTORS, ("labels", "row_weights", "text_keys"))
-    learns_in_steps = True
     has_labels = True
     sizes: tuple[int, ...] = ()
     stride = 0  # of windows in which the export reads long texts; 0: they are truncated, as in training
@@ -165,29 +162,6 @@ class VectorGoal(TextHead):
             prediction_files.write_rows(each, rows)
         return [f"Wrote {count_text(len(rows), 'similarity', 'similarities')} to {path}."]
 
-    # Scores of an export
-
-    def content(self, path: str, reads: Mapping[str, Any]) -> list[Example]:
-        """The rows of a table with the columns that the model was trained on."""
-        label = reads.get("label_column") if self.has_labels else None
-        columns = comma_separated(reads["text_columns"])
-        return examples.read(path, texts=columns, label=label)
-
-    def asked(self, item: Example, inputs: Mapping[str, int | None]) -> Iterator[Example]:
-        return (Example(item.id, (text,), None, item.location) for text in item.texts)
-
-    def kept(self, item: Example) -> Any:
-        return item
-
-    def evaluate(
-        self, kept: list[Example], outputs: Iterable[Mapping[str, Any]]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        vectors = stacked(outputs)[VECTORS]
-        predictions = {VECTORS: vectors.reshape(len(kept), -1, vectors.shape[-1]), "row_numbers": np.arange(len(kept))}
-        texts = np.array([example.texts for example in kept], object)
-        split: Any = types.SimpleNamespace(labels=self.encode(kept), texts=texts)
-        return self.scores(predictions, split), {}
-
     # The export
 
     @property
@@ -219,6 +193,13 @@ class VectorTraining(TextTraining):
     """What trains and exports a VectorGoal."""
 
     head: VectorGoal  # type: ignore[assignment]
+    file_flags = ("text_columns", "label_column")
+    stored_splits = ("train",)
+
+    @property
+    def learns_in_steps(self) -> bool:  # type: ignore[override]
+        """Yes, but as in the paper SimCSE trains on each text once."""
+        return not isinstance(self.head, TwoDropouts)
 
     @classmethod
     def recorded(cls, kind: Any, about: Mapping[str, Any], settings: Mapping[str, Any] | None) -> VectorGoal:
@@ -243,6 +224,27 @@ class VectorTraining(TextTraining):
         if max(sizes, default=0) > config.hidden_size:
             raise UserError(f"matryoshka_dims has {sizes[0]}, but vectors have {config.hidden_size} numbers.")
         return SentenceEncoder(config, vectors.pooling, vectors.normalize, dtype=dtype)
+
+    def content(self, path: str, reads: Mapping[str, Any]) -> list[Example]:
+        """The rows of a table with the columns that the model was trained on."""
+        label = reads.get("label_column") if self.head.has_labels else None
+        columns = comma_separated(reads["text_columns"])
+        return examples.read(path, texts=columns, label=label)
+
+    def asked(self, item: Example, inputs: Mapping[str, int | None]) -> Iterator[Example]:
+        return (Example(item.id, (text,), None, item.location) for text in item.texts)
+
+    def kept(self, item: Example) -> Any:
+        return item
+
+    def evaluate(
+        self, kept: list[Example], outputs: Iterable[Mapping[str, Any]]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        vectors = stacked(outputs)[VECTORS]
+        predictions = {VECTORS: vectors.reshape(len(kept), -1, vectors.shape[-1]), "row_numbers": np.arange(len(kept))}
+        texts = np.array([example.texts for example in kept], object)
+        split: Any = types.SimpleNamespace(labels=self.head.encode(kept), texts=texts)
+        return self.head.scores(predictions, split), {}
 
     def vector_choice(self, config: BertConfig) -> VectorChoice:
         return self.head.choice(config.layers_with_states)
@@ -340,7 +342,6 @@ class TwoDropouts(Similarities):
     """
 
     missing = ()  # training texts have no labels
-    learns_in_steps = False  # each text is trained on once, as in the paper
     losses_of = Positives.losses_of
 
     def __init__(self, vectors: SentenceVectors, texts: int = 2, scale: float = 20.0) -> None:

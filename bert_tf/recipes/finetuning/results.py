@@ -28,7 +28,7 @@ def evaluate(
         return load_calibration(task, folder)
     results = evaluator()
     calibrated = calibrate(options, task, evaluator.predictions, folder)
-    if calibrated is not task and task.head.rescores:
+    if calibrated is not task and task.head.training.rescores:
         for prefix, split in splits.items():
             scores = calibrated.scores(evaluator.predictions[split], split)
             results |= {f"{prefix}{name}": value for name, value in scores.items()}
@@ -162,5 +162,5 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
 def about_export(options: FineTuningFlags, task: FineTuningTask) -> dict[str, Any]:
     """Content of about.json besides the name of the task: about its head, and how a labelled file is read."""
     values = options.values()
-    reads = {name: values[name] for name in task.head.file_flags if name in values}
+    reads = {name: values[name] for name in task.head.training.file_flags if name in values}
     return {**({"attention": True} if options.export_attention else {}), **task.about(), "reads": reads}

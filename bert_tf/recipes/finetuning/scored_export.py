@@ -18,6 +18,7 @@ from bert_tf.export import about_file, loaded_model, opening, prediction_inputs,
 from bert_tf.export.batches import predict_in_order
 from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base.head import Head
+from bert_tf.heads.base.text_head import TextHead
 from bert_tf.heads.tags import Tags
 from bert_tf.heads.vectors import Vectors
 from bert_tf.recipes.finetuning import trained_texts
@@ -97,13 +98,13 @@ def score(
         raise UserError(f"{folder} was trained on single texts, which nothing scores: evaluate it in training.")
     layout = _glue_layout(about)
     outputs = [str(number) for number in range(sum(count or 0 for count in export.inputs.values()))]
-    head: Head = kind.recorded({**about, "labels": about.get("labels") or outputs}).scored_by(
-        layout.scores if layout else ()
-    )
+    head: Head = kind.recorded({**about, "labels": about.get("labels") or outputs})
+    if isinstance(head, TextHead):
+        head = head.scored_by(layout.scores if layout else ())
     for package in head.scored_with:  # an error now, not after the last prediction
         importlib.import_module(package)
     is_own = kind.wording().labelled_file or issubclass(kind, Vectors)  # of other tables the export says what it reads
-    items = head.labelled(path, about["reads"]) if is_own else _labelled(path, export, about)
+    items = head.training.labelled(path, about["reads"]) if is_own else _labelled(path, export, about)
     trained = trained_texts.read(folder) if is_own else _trained_on(folder, export, about)
     hashes: list[int] = []
     count, scores, details = _evaluate(head, export, _noted(items, head, hashes), batch_size, report)
@@ -124,26 +125,26 @@ def score_split(
 def _evaluate(
     head: Head, export: TextFunction, items: Iterable[Any], batch_size: int | None, report: Report
 ) -> tuple[int, dict[str, Any], dict[str, Any]]:
-    is_of_words = head.kind == Tags.kind
+    training, is_of_words = head.training, head.kind == Tags.kind
     predictor = (is_of_words and export.word_tagger) or export
     kept: list[Any] = []
 
     def asked() -> Iterator[Example]:
         for item in items:
-            kept.append(head.kept(item))
-            yield from head.asked(item, export.inputs)
+            kept.append(training.kept(item))
+            yield from training.asked(item, export.inputs)
 
     size = batch_size or (text_function.BATCH_SIZE if is_of_words else export.batch_size)
     window = max(WINDOW // size, 1) * size
     rows = report(predict_in_order(predictor, asked(), batch_size=size, window=window))
-    scores, details = head.evaluate(kept, (outputs for _, outputs in rows))
+    scores, details = training.evaluate(kept, (outputs for _, outputs in rows))
     return len(kept), scores, details
 
 
 def _noted(items: Iterable[Any], head: Head, hashes: list[int]) -> Iterator[Any]:
     """The same items; adds the hashes of their texts to a list."""
     for item in items:
-        hashes.append(trained_texts.fingerprint(head.texts_of(item)))
+        hashes.append(trained_texts.fingerprint(head.training.texts_of(item)))
         yield item
 
 

@@ -176,7 +176,7 @@ def _wrong_task(options: FineTuningFlags, reason: str) -> UserError:
 
 def new_head_rate(start: Checkpoint, task: FineTuningTask) -> float:
     """The task's learning rate of a new head; 0 if the checkpoint has the head already, or there is none."""
-    return task.head.new_head_rate if start.weights and has_new_head(start, task) else 0.0
+    return task.head.training.new_head_rate if start.weights and has_new_head(start, task) else 0.0
 
 
 def has_new_head(start: Checkpoint, task: FineTuningTask) -> bool:

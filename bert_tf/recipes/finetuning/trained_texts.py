@@ -28,8 +28,8 @@ def fingerprint(texts: Sequence[str]) -> int:
 
 def of_split(task: FineTuningTask, name: str) -> np.ndarray:
     """The hashes of the texts of a split, uint64 [n]; none of preprocessed examples."""
-    split, head = task.split(name), task.head
-    return hashes(() if split.stored else map(head.texts_of, split.items))
+    split = task.split(name)
+    return hashes(() if split.stored else map(task.head.training.texts_of, split.items))
 
 
 def hashes(examples: Iterable[Sequence[str]]) -> np.ndarray:

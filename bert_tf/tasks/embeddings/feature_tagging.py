@@ -62,7 +62,6 @@ class FeatureTagging(Tagging):
     """
 
     trained_by = __name__
-    stored_splits = ()
 
     def __init__(
         self,
@@ -96,6 +95,7 @@ class FeatureTraining(TagTraining):
     """What trains and exports a FeatureTagging."""
 
     head: FeatureTagging
+    stored_splits = ()
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         head = self.head

@@ -116,7 +116,9 @@ def task_with(**attributes):
 def test_head_is_new_where_an_encoder_has_none_of_that_size():
     def is_new(arrays, size=2):
         start = Checkpoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays)
-        return starting_point.new_head_rate(start, task_with(weights="classifier", size=size, new_head_rate=0.5)) == 0.5
+        training = types.SimpleNamespace(new_head_rate=0.5)
+        task = task_with(weights="classifier", size=size, training=training)
+        return starting_point.new_head_rate(start, task) == 0.5
 
     encoder = {"encoder/pooler/kernel": np.zeros([4, 4])}
     assert is_new(encoder) and is_new(encoder | {"classifier/kernel": np.zeros([4, 3])})
