@@ -143,8 +143,9 @@ def _evaluate(
 
 def _noted(items: Iterable[Any], head: Head, hashes: list[int]) -> Iterator[Any]:
     """The same items; adds the hashes of their texts to a list."""
+    texts_of = head.training.texts_of
     for item in items:
-        hashes.append(trained_texts.fingerprint(head.training.texts_of(item)))
+        hashes.append(trained_texts.fingerprint(texts_of(item)))
         yield item
 
 
