@@ -45,7 +45,7 @@ def find(path: str) -> str:
                 return folder
         if files.is_file(os.path.join(path, "run.json")):
             raise UserError(f"The run in {path} has no export: `bert-tf export {path}` makes it.")
-    if _is_checkpoint(path):
+    if formats.is_checkpoint(path):
         return path
     if not files.is_folder(path):
         raise UserError(f"There is no folder {path}: pass that of an export, of a run that has one, or a checkpoint.")
@@ -64,10 +64,6 @@ def forget_checkpoints() -> None:
 def is_export(folder: str) -> bool:
     """Returns whether a folder has a SavedModel to run; encoders of others on token ids are checkpoints."""
     return files.is_file(os.path.join(folder, SAVED_MODEL)) and not tensorflow_weights.is_encoder(folder)
-
-
-def _is_checkpoint(path: str) -> bool:
-    return formats.is_checkpoint(path)
 
 
 class Export(Signature):
@@ -147,7 +143,7 @@ def declared_inputs(folder: str) -> list[str]:
 
 def about(folder: str) -> dict[str, Any]:
     """The content of about.json, or what it would be for a checkpoint; {} where neither is there or it is damaged."""
-    if not is_export(folder) and _is_checkpoint(folder):
+    if not is_export(folder) and formats.is_checkpoint(folder):
         from bert_tf.export import live_model
 
         return live_model.about(folder)

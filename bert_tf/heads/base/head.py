@@ -1,7 +1,7 @@
 """Head: what a model answers, and what everything outside the model needs to know of that.
 
-Its labels, loss, scores and answers are here, in NumPy but for formulas of training. What TensorFlow makes for it, rows
-of examples, the Keras model and functions on strings, is its `Training`. B rows of a batch, n examples of a split.
+Its labels, loss, scores and answers are here, in NumPy but for formulas of training. Its `Training` makes rows of
+examples, the Keras model and functions on strings, in TensorFlow. B rows of a batch, n examples of a split.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ Tensors = dict[str, "tf.Tensor"]
 
 
 class TextTraining(Training):
-    """What trains and exports a TextHead."""
+    """Trains and exports a TextHead."""
 
     head: TextHead
     file_flags: ClassVar[tuple[str, ...]] = ("text_columns", "label_column", "label_separator")

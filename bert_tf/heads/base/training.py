@@ -23,7 +23,7 @@ from bert_tf.text.tokenizer import Tokenizer
 
 
 class Training(abc.ABC):
-    """What trains, scores and exports a head.
+    """Trains, scores and exports a head.
 
     Attributes:
         perfect: the highest value of its criterion.

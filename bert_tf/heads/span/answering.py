@@ -255,7 +255,7 @@ class Answering(SpanHead):
 
 
 class SpanTraining(Training):
-    """What trains and exports an Answering."""
+    """Trains and exports an Answering."""
 
     head: Answering
     perfect = 100.0

@@ -237,7 +237,7 @@ class Tagging(Tags):
 
 
 class TagTraining(Training):
-    """What trains and exports a Tagging."""
+    """Trains and exports a Tagging."""
 
     head: Tagging
     new_head_rate = 1e-3

@@ -59,7 +59,7 @@ RANK_SCORES: tuple[Callable[[np.ndarray, np.ndarray], float], ...] = (mrr, accur
 
 
 class VectorGoal(TextHead):
-    """A head of the kind `Vectors` on examples of which every text is a row of its own.
+    """A head of the kind `Vectors`; every text of an example is a row of its own.
 
     Args:
         vectors: how tokens become the vector of a text.
@@ -75,7 +75,6 @@ class VectorGoal(TextHead):
     signature_inputs, signature_outputs, answer = Vectors.signature_inputs, Vectors.signature_outputs, Vectors.answer
     size = 0
     comparison = Comparison(VECTORS, ("labels", "row_weights", "text_keys"))
-    has_labels = True
     sizes: tuple[int, ...] = ()
     stride = 0  # of windows in which the export reads long texts; 0: they are truncated, as in training
 
@@ -190,7 +189,7 @@ class VectorGoal(TextHead):
 
 
 class VectorTraining(TextTraining):
-    """What trains and exports a VectorGoal."""
+    """Trains and exports a VectorGoal."""
 
     head: VectorGoal  # type: ignore[assignment]
     file_flags = ("text_columns", "label_column")
@@ -227,7 +226,7 @@ class VectorTraining(TextTraining):
 
     def content(self, path: str, reads: Mapping[str, Any]) -> list[Example]:
         """The rows of a table with the columns that the model was trained on."""
-        label = reads.get("label_column") if self.head.has_labels else None
+        label = reads.get("label_column") if not isinstance(self.head, Positives) else None
         columns = comma_separated(reads["text_columns"])
         return examples.read(path, texts=columns, label=label)
 
@@ -275,7 +274,6 @@ class Positives(VectorGoal):
 
     loss_name = "in_batch_loss"
     missing = ()  # there is no label column
-    has_labels = False
     score_names: ClassVar[Any] = RANK_SCORES
     criteria = ()
 

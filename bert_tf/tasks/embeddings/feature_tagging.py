@@ -92,7 +92,7 @@ class FeatureTagging(Tagging):
 
 
 class FeatureTraining(TagTraining):
-    """What trains and exports a FeatureTagging."""
+    """Trains and exports a FeatureTagging."""
 
     head: FeatureTagging
     stored_splits = ()
