@@ -158,8 +158,8 @@ class BaseBert:
     @functools.cached_property
     def _takes_any_number(self) -> bool:
         """Returns whether neither run nor export says how many texts an example has: the caller's number counts."""
-        kinds = (*heads.kinds("takes_any_number"), MultipleChoice.kind)
-        return not self._is_made_here and self._head_kind in kinds
+        kind = self._head_kind
+        return not self._is_made_here and (heads.text_counts(kind) == (1, 2) or kind == MultipleChoice.kind)
 
     @functools.cached_property
     def _names(self) -> list[str]:

@@ -13,9 +13,12 @@ from bert_tf.checkpoints.checkpoint import Checkpoint, check_rows_for_tokens
 from bert_tf.checkpoints.formats import native
 from bert_tf.checkpoints.new_heads import Labels, with_head
 from bert_tf.errors import UserError
+from bert_tf.heads.replaced_tokens import ReplacedTokens
+from bert_tf.heads.tags import Tags
 from bert_tf.heads.vectors import Vectors
 from bert_tf.model import weights
-from bert_tf.model.heads import BertModel, Pretrainer
+from bert_tf.model.heads import BertModel, Pretrainer, of_head
+from bert_tf.model.replaced_tokens import Discriminator, ReplacedTokenModel, is_generator
 from bert_tf.text import special_tokens
 
 POOLER = "encoder/pooler/"
@@ -126,7 +129,12 @@ def model_of(checkpoint: Checkpoint) -> BertModel:
         head = heads.get(checkpoint.kind or "")
     else:
         head = heads.of_checkpoint(checkpoint.kind, weights) or Vectors
+    if head is ReplacedTokens:
+        has_generator = is_generator(checkpoint.config, weights)
+        return (ReplacedTokenModel if has_generator else Discriminator)(checkpoint.config)
     windows = (checkpoint.answers.get("host") or {}).get("windows")
     options = {"window_pooling": windows["pooling"]} if isinstance(windows, dict) and "pooling" in windows else {}
+    if head is Tags:
+        options["crf"] = any(name.startswith("crf/") for name in weights)
     size = checkpoint.new_head or len(weights.get("classifier/bias", ()))
-    return head.model(checkpoint.config, size, weights, **options)
+    return of_head(head, checkpoint.config, size, **options)

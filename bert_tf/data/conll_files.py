@@ -20,7 +20,6 @@ from typing import Any, TypeGuard
 from bert_tf.data import tables, tag_notations, tag_schemes, text_lines
 from bert_tf.errors import UserError, listed
 from bert_tf.runtime import atomic_files
-from bert_tf.text.characters import is_cjk
 
 DOCUMENT, COMMENT = "-DOCSTART-", "#"
 FLAT = (".csv", ".tsv", ".xlsx")  # tables without list columns; .tsv only with a header
@@ -354,25 +353,3 @@ def _fields(line: str, separator: str) -> list[str]:
 
 def _column(fields: list[str], column: int) -> str:
     return fields[column - 1 if column > 0 else column]
-
-
-def join_words(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-    """The text of a sentence and the span of each word: (text, [(start, end)]) in characters.
-
-    Words are joined by a space, except ideographs, kana and their punctuation.
-
-    join_words(["我", "。", "I"])[0]  ->  "我。 I"
-    """
-    text = ""
-    spans: list[tuple[int, int]] = []
-    for word in words:
-        if spans and not (word and text and _is_unspaced(text[-1]) and _is_unspaced(word[0])):
-            text += " "
-        spans.append((len(text), len(text) + len(word)))
-        text += word
-    return text, spans
-
-
-def _is_unspaced(character: str) -> bool:
-    """Returns whether a character belongs to a script without spaces between words."""
-    return is_cjk(character) or "\u3000" <= character <= "\u30ff" or "\uff00" <= character <= "\uffef"

@@ -5,6 +5,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,18 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.errors import NoEngine
+from bert_tf.errors import NoEngine, UserError, reason_of
 from bert_tf.export import engine_network, engines, host, host_settings, opening, row_blocks, tf_examples
 from bert_tf.export.engine_network import FOLDER, SETTINGS, EngineNetwork, sample
 from bert_tf.export.host import Row
 from bert_tf.export.row_blocks import inputs_of
+from bert_tf.heads.vectors import Vectors
 from bert_tf.model import functional_bert, weights
+from bert_tf.model.weights import BETWEEN
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
 
+NETWORK = "network"  # the folder of a SavedModel, while an engine converts it
 TIMED_TOKENS, TIMED_CALLS = 64, 5
 TIMED_TEXTS, TIMED_LENGTHS = 24, (5, 60)  # of the choice between padded and shared rows
 
@@ -93,7 +97,8 @@ def write(
     for name in names:
         engine, _, quantize = name.partition("_")
         files.make_folder(os.path.join(path, name))
-        engines.write_network(engine, live, os.path.join(path, name), quantize=quantize or None, samples=samples)
+        module = engines.engine_of(engine, quantize or None)
+        convert(module, live, os.path.join(path, name), quantize=quantize or None, samples=samples)
         outputs[name] = opening.predictor_of(folder, name, exact=True).outputs(texts)
         network = EngineNetwork(folder, name)
         settings["seconds"][name] = _seconds(network, rows)
@@ -103,17 +108,54 @@ def write(
     return outputs
 
 
+def functional_form(kind: str | None, weights: Collection[str]) -> functional_bert.Head:
+    """The form of the head of a checkpoint with weights of these names; kind: what it says.
+
+    Raises UserError for a head that other engines do not have.
+    """
+    head = heads.of_checkpoint(kind, weights)
+    if head is None and any(name.startswith(BETWEEN) for name in weights):
+        raise UserError("Other engines have no layers between encoder and head, as this model has.")
+    form: functional_bert.Head = getattr(functional_bert, (head or Vectors).format_names().form)
+    return form
+
+
 def form_of(kind: str | None, names: Collection[str], settings: Mapping[str, Any]) -> functional_bert.Head:
     """The form in which engines compute a model whose rows and answers have these settings; names: of its weights.
 
-    Raises NoEngine for a model that fills masks with a generator of its own, and UserError as `heads.functional_form`.
+    Raises NoEngine for a model that fills masks with a generator of its own, and UserError as `functional_form`.
     """
-    form: functional_bert.Head = heads.functional_form(kind, names)
+    form = functional_form(kind, names)
     if settings["stages"] == "masks" and form is not functional_bert.MASKS:
         raise NoEngine("Other engines do not have the generator that fills the masks of this model")
     if (settings.get("windows") or {}).get("pooling") == "max":  # of vectors, before the last layer
         return functional_bert.VECTORS
     return form
+
+
+def name_of(engine: ModuleType) -> str:
+    """The name of an engine by its module."""
+    return engine.__name__.rpartition(".")[2]
+
+
+def convert(
+    engine: ModuleType,
+    live: functional_bert.CheckpointModel,
+    folder: str,
+    *,
+    quantize: str | None,
+    samples: list[dict[str, np.ndarray]],
+) -> None:
+    """Writes the files of an engine alone into an existing folder. samples: inputs to calibrate int8 with."""
+    network = os.path.join(folder, NETWORK)
+    try:
+        live.save(network)
+        engine.write(network, folder, quantize=quantize, samples=samples)
+    except (UserError, OSError, MemoryError):
+        raise
+    except Exception as error:  # converters raise many types
+        raise UserError(f"{name_of(engine)} cannot convert this model ({reason_of(error)}).") from error
+    files.remove(network)
 
 
 def _signature_defs(folder: str) -> dict[str, dict[str, Any]]:

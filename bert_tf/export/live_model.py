@@ -142,9 +142,9 @@ def _usual_settings(path: str, loaded: Checkpoint, kind: str | None, texts: int 
         return {"stages": "questions", "windows": windows, "search": dataclasses.asdict(Search())}
     recorded = sum(count or 1 for count in (loaded.answers.get("inputs") or {}).values())
     texts = recorded or texts or _usual_texts(path, kind, names)
-    if kind in heads.kinds("takes_any_number") and texts > 2:
+    if heads.text_counts(kind) == (1, 2) and texts > 2:
         raise UserError(f"{texts} texts were given for an example; {path} takes a text or a pair.")
-    if kind in heads.kinds("is_of_pairs") and texts != 2:
+    if heads.text_counts(kind) == (2,) and texts != 2:
         raise UserError(f"{path} takes pairs, a query and a text; {texts} texts were given for an example.")
     if kind == MultipleChoice.kind and texts < 3:
         raise UserError(f"{path} takes a text and its choices, two or more: pass them.")
@@ -171,4 +171,4 @@ def _usual_texts(path: StrPath, kind: str | None, labels: Sequence[str]) -> int:
         raise UserError(f"{path} takes a text and its choices: say how many texts that are, num_texts.")
     settings = read_settings(os.path.join(path, "config.json"))
     is_of_pairs = PAIR_LABEL in map(str.lower, labels) or any(name in settings for name in PAIR_SETTINGS)
-    return 2 if is_of_pairs or kind in heads.kinds("is_of_pairs") else 1
+    return 2 if is_of_pairs or heads.text_counts(kind) == (2,) else 1

@@ -5,14 +5,14 @@ from typing import Any
 
 from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.export import host_settings, live_model, live_task, text_function
+from bert_tf.export import host_settings, live_model, tagged_words, text_function
 from bert_tf.export.keras_network import KerasNetwork
 from bert_tf.export.predictor import Predictor, VectorExtractor
-from bert_tf.export.text_function import TextFunction
+from bert_tf.export.text_function import Signature, TextFunction
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.vectors import Vectors
 from bert_tf.heads.vectors.vector_choice import VectorChoice
-from bert_tf.runtime import backend
+from bert_tf.runtime import backend, plugins
 
 
 def predictor_at(path: str, texts: int | None = None, *, jit_compile: str = "auto") -> TextFunction:
@@ -30,8 +30,10 @@ def predictor_of(path: str, loaded: Checkpoint, texts: int | None = None, *, jit
     model, kind = loaded.model, live_model.kind_of(loaded) or ""
     about, own = live_model.answers_of(path, loaded, texts)
     if "." in kind:  # answers of heads from outside are TensorFlow's
-        task = live_task.task_of(path, loaded, texts)
-        return live_task.by_signatures(path, task.signatures(model, loaded.tokenizer), kind, about)
+        plugins.check_trusted(kind, path)
+        with host_settings.refusing_damage(path):
+            head = heads.get(kind).recorded({**loaded.answers, **about}, own)
+        return by_signatures(path, head.training.signatures(model, loaded.tokenizer), kind, about)
     choice = live_model.vector_choice_of(path, loaded) if kind == Vectors.kind else None
     batch_size = text_function.STATIC_BATCH_SIZE if backend.should_jit(jit_compile) else text_function.BATCH_SIZE
     with host_settings.refusing_damage(path):
@@ -40,6 +42,16 @@ def predictor_of(path: str, loaded: Checkpoint, texts: int | None = None, *, jit
         found = Predictor(path, network, settings, about, loaded.host_tokenizer, heads.get(kind), batch_size)
     if kind == MultipleChoice.kind:
         found.labels = ()  # choices have numbers
+    return found
+
+
+def by_signatures(path: str, functions: dict[str, Any], kind: str | None, about: Mapping[str, Any]) -> TextFunction:
+    """A model whose task has functions on strings only."""
+    found = Signature(functions["serving_default"], path)
+    if tagged_words.SIGNATURE in functions:
+        found.word_tagger = tagged_words.WordTagger(functions[tagged_words.SIGNATURE])
+    found.labels, found.task = tuple(about.get("labels") or ()), str(about["task"])
+    found.head = heads.get(kind) if kind else None
     return found
 
 

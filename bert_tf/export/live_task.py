@@ -6,8 +6,7 @@ from typing import Any
 from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.train_config import MaskingConfig
-from bert_tf.export import host_settings, live_model, tagged_words
-from bert_tf.export.text_function import Signature, TextFunction
+from bert_tf.export import host_settings, live_model
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.masked_lm import MaskedLm, mask_filling
 from bert_tf.heads.tags import Tags
@@ -35,7 +34,7 @@ def task_of(
         settings["crf"] = loaded.model.crf is not None
     plugins.check_trusted(kind or Classes.kind, path)
     with host_settings.refusing_damage(path):
-        head = heads.get(kind or Classes.kind).tuned({**loaded.answers, **about}, settings)
+        head = heads.get(kind or Classes.kind).recorded({**loaded.answers, **about}, settings)
     return FineTuningTask(str(about["task"]), splits or {}, head, tokenizer, test_splits=())
 
 
@@ -52,20 +51,7 @@ def _masked_lm_task(loaded: Checkpoint) -> Any:
 
 
 def signatures(path: str, texts: int | None = None) -> dict[str, Any]:
-    """{name: tf.function on strings} of the checkpoint at a path.
-
-    texts: see `live_model.answers_of`.
-    """
+    """{name: signature on strings} of the checkpoint at a path; texts: see `live_model.answers_of`."""
     loaded = live_model.load(path)
-    functions: dict[str, Any] = task_of(path, loaded, texts).signatures(loaded.model, loaded.tokenizer)
-    return functions
-
-
-def by_signatures(path: str, functions: dict[str, Any], kind: str | None, about: Mapping[str, Any]) -> TextFunction:
-    """A model whose task has functions on strings only."""
-    found = Signature(functions["serving_default"], path)
-    if tagged_words.SIGNATURE in functions:
-        found.word_tagger = tagged_words.WordTagger(functions[tagged_words.SIGNATURE])
-    found.labels, found.task = tuple(about.get("labels") or ()), str(about["task"])
-    found.head = heads.get(kind) if kind else None
-    return found
+    functions = task_of(path, loaded, texts).signatures(loaded.model, loaded.tokenizer)
+    return {name: function.get_concrete_function() for name, function in functions.items()}

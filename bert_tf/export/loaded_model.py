@@ -45,7 +45,7 @@ def find(path: str) -> str:
                 return folder
         if files.is_file(os.path.join(path, "run.json")):
             raise UserError(f"The run in {path} has no export: `bert-tf export {path}` makes it.")
-    if _is_checkpoint(path):
+    if formats.is_checkpoint(path):
         return path
     if not files.is_folder(path):
         raise UserError(f"There is no folder {path}: pass that of an export, of a run that has one, or a checkpoint.")
@@ -64,10 +64,6 @@ def forget_checkpoints() -> None:
 def is_export(folder: str) -> bool:
     """Returns whether a folder has a SavedModel to run; encoders of others on token ids are checkpoints."""
     return files.is_file(os.path.join(folder, SAVED_MODEL)) and not tensorflow_weights.is_encoder(folder)
-
-
-def _is_checkpoint(path: str) -> bool:
-    return formats.is_checkpoint(path)
 
 
 class Export(Signature):
@@ -109,18 +105,8 @@ def head_of(folder: str, outputs: Collection[str], inputs: Collection[str] | Non
     return heads.of_signature(inputs, outputs)
 
 
-def signatures(folder: str, texts: int | None = None) -> dict[str, Any]:
-    """{name: signature} of the SavedModel in a folder, or of a checkpoint; starts TensorFlow.
-
-    texts: the number per example, for a checkpoint that does not specify it: see `live_model.answers_of`. Raises
-    UserError as `load` does.
-    """
-    if not is_export(folder) and _is_checkpoint(folder):
-        ensure_started()
-        from bert_tf.export import live_task
-
-        functions = live_task.signatures(folder, texts)
-        return {name: function.get_concrete_function() for name, function in functions.items()}
+def signatures(folder: str) -> dict[str, Any]:
+    """{name: signature} of the SavedModel in a folder; starts TensorFlow. Raises UserError as `load` does."""
     return dict(load(folder).signatures)
 
 
@@ -157,7 +143,7 @@ def declared_inputs(folder: str) -> list[str]:
 
 def about(folder: str) -> dict[str, Any]:
     """The content of about.json, or what it would be for a checkpoint; {} where neither is there or it is damaged."""
-    if not is_export(folder) and _is_checkpoint(folder):
+    if not is_export(folder) and formats.is_checkpoint(folder):
         from bert_tf.export import live_model
 
         return live_model.about(folder)

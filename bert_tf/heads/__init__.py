@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.heads.base.head import Head
-from bert_tf.heads.base.text_head import TextHead
+from bert_tf.heads.base.text_head import INPUTS, TextHead
 from bert_tf.model.weights import BETWEEN
 from bert_tf.runtime import plugins
 
@@ -46,8 +45,19 @@ def of_texts(kind: str) -> type[TextHead]:
     """The head of that kind, which reads the vectors of texts; UserError for another one."""
     head = get(kind)
     if not issubclass(head, TextHead):
-        raise UserError(f"{kind} is not a head for labels of texts; expected one of {', '.join(kinds('is_pooled'))}.")
+        raise UserError(f"{kind} is not a head for labels of texts; expected one of {', '.join(text_kinds())}.")
     return head
+
+
+def text_kinds() -> tuple[str, ...]:
+    """The kinds whose heads read the vectors of texts."""
+    return tuple(kind for kind, head in known().items() if issubclass(head, TextHead))
+
+
+def text_counts(kind: str | None) -> tuple[int, ...]:
+    """The numbers of texts that an example of a kind of this package may have; () for choices and other inputs."""
+    inputs = known()[kind].signature_inputs if kind in text_kinds() else ()
+    return tuple(len(names) for names in inputs if names <= set(INPUTS))
 
 
 @functools.cache
@@ -77,16 +87,3 @@ def of_checkpoint(kind: str | None, weights: Collection[str]) -> type[Head] | No
     if part == "classifier":
         return None if any(name.startswith(BETWEEN) for name in weights) else get(kind or "classes")
     return next((head for head in known().values() if head.weights == part), None)
-
-
-def functional_form(kind: str | None, weights: Collection[str]) -> Any:
-    """The `functional_bert.Head` of a checkpoint with weights of these names; kind: what it says.
-
-    Raises UserError for a head that other engines do not have.
-    """
-    from bert_tf.model import functional_bert
-
-    head = of_checkpoint(kind, weights)
-    if head is None and any(name.startswith(BETWEEN) for name in weights):
-        raise UserError("Other engines have no layers between encoder and head, as this model has.")
-    return getattr(functional_bert, (head or get("vectors")).format_names().form)

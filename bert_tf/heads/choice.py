@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Self
 
 from bert_tf.errors import UserError
-from bert_tf.heads.classes import Classes
-from bert_tf.runtime.lazy import tf
-from bert_tf.text.tokenizer import Tokenizer, pack
+from bert_tf.heads.base.label_head import SoftmaxHead
 
 if TYPE_CHECKING:
     from bert_tf.heads.base.table_options import TableOptions
 
 
-class MultipleChoice(Classes):
+class MultipleChoice(SoftmaxHead):
     """Which of C texts follows the first: texts are (first, choice 0, choice 1, ...), the label is a number.
 
     Each row [CLS] first [SEP] choice [SEP] is encoded by itself.
@@ -24,20 +20,12 @@ class MultipleChoice(Classes):
 
     kind = "choice"
     model_class = "MultipleChoice"
-    is_labelled = takes_any_number = False
     signature_inputs = (frozenset({"text_a", "choices"}),)
     score_names = ("accuracy",)
-    scored_with: ClassVar[tuple[str, ...]] = ()
-    has_names = False
-    reads_windows = False
 
     def __init__(self, count: int) -> None:
         super().__init__([str(number) for number in range(count)])
         self.size, self.rows_per_example = 1, count
-
-    @property
-    def criteria(self) -> tuple[str, ...]:
-        return self.score_names
 
     @classmethod
     def check_columns(cls, columns: Sequence[str], options: TableOptions) -> None:
@@ -57,31 +45,8 @@ class MultipleChoice(Classes):
         count = (about.get("inputs") or {}).get("choices") or len(about["labels"])
         return cls(count).with_temperature(about.get("temperature", 1.0))
 
-    def label_counts(self, labels: np.ndarray) -> np.ndarray | None:
-        """None: choices have no names."""
-        return None
-
-    def inputs(self, tokenizer: Tokenizer, texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """String [B, 1 + C] -> rows [B, C, T], "lengths" [B, C]."""
-        count = len(self.labels)
-        first = tf.reshape(tf.repeat(texts[:, :1], count, axis=1), [-1])  # [B * C]
-        segments = [first, tf.reshape(texts[:, 1:], [-1])]
-        packed = pack(tokenizer, segments, self.max_seq_length, truncation=self.truncation)
-        return {name: tf.reshape(x, [-1, count, *x.shape[1:]]) for name, x in packed.items()}
-
-    def tables(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
-        """Nothing: choices have no names."""
-        return {}
-
     def input_shapes(self, texts: int) -> dict[str, list[int]]:
         return {"text_a": [], "choices": [len(self.labels)]}
-
-    def input_values(self, texts: np.ndarray) -> dict[str, list]:
-        return {"text_a": texts[:, 0].tolist(), "choices": texts[:, 1:].tolist()}
-
-    def token_counts(self, counts: np.ndarray) -> np.ndarray:
-        """Tokens of the first text and of the longest choice, int32 [n, 2]."""
-        return np.stack([counts[:, 0], counts[:, 1:].max(1)], 1)
 
 
 HEAD = MultipleChoice

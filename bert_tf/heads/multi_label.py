@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import copy
 import logging
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +15,13 @@ import numpy.typing as npt
 from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.heads.base.label_head import LabelHead
 from bert_tf.heads.base.label_texts import label_text, shortened
 from bert_tf.heads.base.loss_settings import BALANCED, cross_entropy, parse_weights
 from bert_tf.heads.base.text_head import TRAINING_LOSS
-from bert_tf.heads.base.tuned_head import Batch
-from bert_tf.heads.classes import Classes
 from bert_tf.runtime.lazy import tf
-from bert_tf.training import metrics
+from bert_tf.training import confidence, metrics
+from bert_tf.training.task import Batch
 
 if TYPE_CHECKING:
     from bert_tf.heads.base.table_options import TableOptions
@@ -35,7 +34,7 @@ BITS = {"0", "1"}
 log = logging.getLogger("bert_tf")
 
 
-class MultiLabel(Classes):
+class MultiLabel(LabelHead):
     """Any number of labels, which a cell holds with `separator` in between, or as a list: of names, or multi-hot.
 
     thresholds: the probability above which a label holds, one for all or one for each; None: stored ones, or THRESHOLD.
@@ -43,9 +42,12 @@ class MultiLabel(Classes):
     """
 
     kind = "multi_label"
+    model_class = "Classifier"
+    is_labelled = True
     is_exclusive = False
     loss_name = "binary_cross_entropy"
-    score_names = ("micro_f1", "macro_f1", "accuracy")
+    score_names: ClassVar[tuple[str, ...]] = ("micro_f1", "macro_f1", "accuracy")
+    scored_with: ClassVar[tuple[str, ...]] = ("sklearn",)
     missing = (None,)
     fewest_labels = 1
 
@@ -61,10 +63,6 @@ class MultiLabel(Classes):
         self.is_fixed = thresholds is not None
         self.thresholds = np.full(self.size, THRESHOLD if thresholds is None else thresholds, np.float32)
         self.pos_weights = np.ones(self.size, np.float32)
-
-    @property
-    def criteria(self) -> tuple[str, ...]:
-        return self.score_names
 
     @classmethod
     def check_columns(cls, columns: Sequence[str], options: TableOptions) -> None:
@@ -143,19 +141,17 @@ class MultiLabel(Classes):
         return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs["logits"]), -1)
 
     def with_loss(self, settings: LossSettings) -> Self:
-        head = copy.copy(self)
-        head.loss_settings = settings
-        if settings.pos_weight not in ("", BALANCED):
-            head.pos_weights = parse_weights("pos_weight", settings.pos_weight, self.labels)
-        return head
+        head = self.replaced(loss_settings=settings)
+        if settings.pos_weight in ("", BALANCED):
+            return head
+        return head.replaced(pos_weights=parse_weights("pos_weight", settings.pos_weight, self.labels))
 
     def fitted_to(self, rows: Any) -> Self:
         """With balanced weights: texts without a label for each text with it, at least 1 of each."""
         if self.loss_settings.pos_weight != BALANCED:
             return self
-        head, counts = copy.copy(self), rows.labels.sum(0)
-        head.pos_weights = np.maximum(rows.count - counts, 1) / np.maximum(counts, 1)
-        return head
+        counts = rows.labels.sum(0)
+        return self.replaced(pos_weights=np.maximum(rows.count - counts, 1) / np.maximum(counts, 1))
 
     def training_losses(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> dict[str, tf.Tensor]:
         """Smoothed labels are (1 - s) * label + s / 2; terms of labels that hold are times their pos_weight."""
@@ -179,15 +175,11 @@ class MultiLabel(Classes):
 
     def predicted(self, predictions: Mapping[str, np.ndarray]) -> np.ndarray:
         """1 where a label holds, int32 [n, C]."""
-        return (self._shares(predictions["logits"]) > self.thresholds).astype(np.int32)
-
-    def probabilities(self, predictions: Mapping[str, np.ndarray], rows: int | slice = slice(None)) -> np.ndarray:
-        """Of each label by itself, [n, C] or of one row [C]."""
-        return np.asarray(self._shares(predictions["logits"][rows]), np.float64)
+        return (self.shares(predictions["logits"]) > self.thresholds).astype(np.int32)
 
     def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
         """The mean over the labels."""
-        probabilities = np.clip(self.probabilities(predictions), 1e-12, 1)
+        probabilities = np.clip(self.shares(predictions["logits"]).astype(np.float64), 1e-12, 1)
         return -np.where(labels > 0, np.log(probabilities), np.log(np.clip(1 - probabilities, 1e-12, 1))).mean(1)
 
     def tables(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
@@ -202,10 +194,10 @@ class MultiLabel(Classes):
         ends = f"^{_escaped(self.separator)}|{_escaped(self.separator)}$"
         return {"label": tf.strings.regex_replace(repeated, ends, "")}
 
-    def _shares(self, logits: np.ndarray) -> np.ndarray:
-        return sigmoid(logits / self.temperature)
+    def shares(self, logits: np.ndarray) -> np.ndarray:
+        return confidence.sigmoid(logits / self.temperature)
 
-    def _choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Each label of each example is a choice of two outputs: it applies, whose logit is given, or not, with 0."""
         pairs = np.stack([logits, np.zeros_like(logits)], -1).reshape(-1, 2)
         return pairs, np.where(labels > 0, 0, 1).reshape(-1, 1)
@@ -216,7 +208,7 @@ class MultiLabel(Classes):
         if not self.finds_best:
             return head, sentence
         labels = self.compare(predictions, split)[0]
-        best = head._with_thresholds(metrics.best_thresholds(labels, head._shares(predictions["logits"])))
+        best = head._with_thresholds(metrics.best_thresholds(labels, head.shares(predictions["logits"])))
         thresholds = list(zip(self.labels, best.thresholds.tolist(), strict=True))
         shown = ", ".join(f"{label} {value:.2f}" for label, value in thresholds[:MAX_SHOWN])
         found = f"Thresholds: {shown}{' ...' * (self.size > MAX_SHOWN)}; with {THRESHOLD} for all of them"
@@ -236,14 +228,7 @@ class MultiLabel(Classes):
         return head._with_thresholds([thresholds[label] for label in self.labels])
 
     def _with_thresholds(self, thresholds: npt.ArrayLike) -> Self:
-        head = copy.copy(self)
-        head.thresholds = np.asarray(thresholds, np.float32)
-        return head
-
-
-def sigmoid(logits: np.ndarray) -> np.ndarray:
-    """The sigmoid, float32."""
-    return (0.5 * (1 + np.tanh(0.5 * np.asarray(logits, np.float64)))).astype(np.float32)
+        return self.replaced(thresholds=np.asarray(thresholds, np.float32))
 
 
 def split_labels(label: Any, separator: str) -> list[str | None]:

@@ -7,7 +7,6 @@ class NextSentence(MaskedLm):
     """A class of two on the pooled vector of a pair, in exports the signature `next_sentence`."""
 
     kind = weights = "next_sentence"
-    labels_name = "next_sentence_labels"
     signature_inputs = (frozenset({"text_a", "text_b"}),)
     signature_outputs = frozenset({"is_next"})
 

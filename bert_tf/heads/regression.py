@@ -13,8 +13,8 @@ from bert_tf.errors import UserError
 from bert_tf.heads.base.answers import Prediction
 from bert_tf.heads.base.head import Outputs
 from bert_tf.heads.base.text_head import TextHead
-from bert_tf.heads.base.tuned_head import Batch
 from bert_tf.runtime.lazy import tf
+from bert_tf.training.task import Batch
 
 if TYPE_CHECKING:
     from bert_tf.heads.base.table_options import TableOptions
@@ -28,8 +28,6 @@ class Regression(TextHead):
 
     kind = "regression"
     model_class = "Regressor"
-    takes_any_number = True
-    signature_inputs: ClassVar[tuple[frozenset[str], ...]] = frozenset({"text_a"}), frozenset({"text_a", "text_b"})
     signature_outputs = frozenset({"values"})
     loss_name = "squared_error"
     score_names = ("pearson", "spearman", "mean_squared_error")

@@ -2,47 +2,24 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
-from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.heads.base.text_head import INPUTS, TextHead
-from bert_tf.heads.base.text_rows import TextRows
-from bert_tf.heads.base.tuned_head import Batch, Metrics
-from bert_tf.heads.multi_label import sigmoid
-from bert_tf.heads.regression import Regression
+from bert_tf.heads.relevance_score import RelevanceScore
 from bert_tf.runtime.lazy import tf
-from bert_tf.text.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from bert_tf.heads.base.table_options import TableOptions
+from bert_tf.training import confidence
+from bert_tf.training.task import Batch
 
 
-class Relevance(Regression):
+class Relevance(RelevanceScore):
     """A number from 0 to 1 for a pair, learned by binary cross entropy; labels are from 0 to 1 too."""
 
     kind = "relevance"
-    takes_any_number = False
-    is_of_pairs = True
-    signature_inputs = (frozenset(INPUTS),)
-    signature_outputs = frozenset({"values", "logits"})
     loss_name: ClassVar[str] = "binary_cross_entropy"
-    compares_lists = True
-
-    @classmethod
-    def check_columns(cls, columns: Sequence[str], options: TableOptions) -> None:
-        """Raises UserError unless the columns of a table are a query and a text, and a label."""
-        if len(columns) != len(INPUTS) or not options.label_column:
-            raise UserError(
-                f"label_type={cls.kind} is for pairs: pass text_columns=QUERY,TEXT, and as label_column how well "
-                "the text answers the query."
-            )
 
     def encode(self, examples: Sequence[Example]) -> np.ndarray:
         """The numbers, float32 [n]; UserError with its place for one that is not from 0 to 1."""
@@ -61,64 +38,14 @@ class Relevance(Regression):
         return tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs["values"])
 
     def targets(self, labels: tf.Tensor) -> tf.Tensor:
-        """The parts that the texts of a list have in its loss: labels [N, K] -> [N, K]."""
         return tf.math.divide_no_nan(labels, tf.reduce_sum(labels, 1, keepdims=True))
-
-    def with_loss(self, settings: LossSettings) -> Self:
-        plain = dataclasses.replace(settings, ranking_loss="", list_size=1)
-        if bool(settings.ranking_loss) != (settings.list_size > 1):
-            raise UserError(
-                f"ranking_loss is {settings.ranking_loss!r} and list_size is {settings.list_size}; expected both, and "
-                "two or more rows of a list."
-            )
-        head = copy.copy(super().with_loss(plain))
-        head.loss_settings = settings
-        return head
-
-    def rows_of(self, content: Sequence[Example], tokenizer: Tokenizer, *, is_trained: bool) -> TextRows:
-        """See `TextHead`; UserError, with its place, for a labelled list of several queries."""
-        size = self.loss_settings.list_size
-        for first in range(0, len(content), size) if size > 1 and content[0].label not in self.missing else ():
-            block = content[first : first + size]
-            other = next((each for each in block if each.texts[0] != block[0].texts[0]), None)
-            if other or len(block) < size:
-                place = f"{other.location} is of another query" if other else f"{block[-1].location} is the last"
-                raise UserError(
-                    f"The list that begins in {block[0].location} has fewer than list_size={size} rows, {place}. Pass "
-                    "a table with so many rows for each query, and as eval_file another."
-                )
-        return super().rows_of(content, tokenizer, is_trained=is_trained)
-
-    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """See `TextHead`; those of lists."""
-        return {self.objective: batch["row_weights"][:: self.loss_settings.list_size]}
-
-    def metrics(self, outputs: Mapping[str, tf.Tensor], batch: Batch) -> Metrics:
-        """The losses, and those of lists if they are minimised.
-
-        listwise: cross entropy of the softmax over the K texts of a list (Cao et al. 2007, ListNet). margin_mse: mean
-        squared error of the differences between the first and each other score (Hofstätter et al. 2020,
-        arXiv:2010.02666).
-        """
-        found, size = super().metrics(outputs, batch), self.loss_settings.list_size
-        if size == 1:
-            return found
-        if batch["labels"].shape[0] % size:
-            raise UserError(f"A part of a batch has {batch['labels'].shape[0]} rows: choose a multiple of {size}.")
-        scores, labels = (tf.reshape(each, [-1, size]) for each in (outputs["values"], batch["labels"]))
-        if self.loss_settings.ranking_loss == "listwise":
-            losses = tf.nn.softmax_cross_entropy_with_logits(self.targets(labels), scores)
-        else:
-            errors = (scores[:, :1] - scores[:, 1:]) - (labels[:, :1] - labels[:, 1:])
-            losses = tf.reduce_mean(errors**2, 1)
-        return {**found, self.objective: (losses, self.loss_weights(batch)[self.objective])}
 
     def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Batch | None = None) -> dict[str, tf.Tensor]:
         """Values and logits, float32 [B]."""
         return {"values": tf.sigmoid(outputs["values"]), "logits": outputs["values"]}
 
     def from_logits(self, logits: np.ndarray) -> dict[str, np.ndarray]:
-        return {"values": sigmoid(logits[:, 0]), "logits": logits[:, 0]}
+        return {"values": confidence.sigmoid(logits[:, 0]), "logits": logits[:, 0]}
 
     def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
         """Binary cross entropies."""
@@ -126,4 +53,4 @@ class Relevance(Regression):
         return np.logaddexp(0, logits) - labels * logits
 
 
-HEAD: type[TextHead] = Relevance
+HEAD = Relevance

@@ -282,7 +282,7 @@ def _classes(arrays: Mapping[str, np.ndarray]) -> int:
     return len(arrays.get("classifier/bias", ()))
 
 
-# The values of `functional_form` in `bert_tf.heads`.
+# The forms that heads name, see `heads.base.format_names`.
 POOLER = "encoder/pooler/"
 TEXTS = Head(apply=_classifier_outputs, model=lambda config, arrays: heads.Classifier(config, _classes(arrays)))
 TOKENS = Head(

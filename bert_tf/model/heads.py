@@ -395,6 +395,15 @@ class TokenClassifier(BertModel):
         return {**super().get_config(), "size": self.classifier.bias.shape[0], "crf": self.crf is not None}
 
 
+def of_head(head: Any, config: BertConfig, size: int, **options: Any) -> BertModel:
+    """The model of a Head of `bert_tf.heads`, newly initialized; size: of its bias, if its outputs have names."""
+    model_class = globals()[head.model_class]
+    if model_class.kind not in ("", head.kind):
+        options = {"kind": head.kind, **options}
+    model: BertModel = model_class(config, *([size] if head.is_labelled else []), **options)
+    return model
+
+
 def without_padding(logits: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """Position scores [B, T], set to IMPOSSIBLE after the end of each text; lengths [B]."""
     return tf.where(tf.range(tf.shape(logits)[1])[None, :] < lengths[:, None], logits, IMPOSSIBLE)

@@ -87,13 +87,13 @@ class Held:
     def count(self) -> int:
         """The number of examples."""
         if isinstance(self.task, FineTuningTask):
-            return len(self.task.head.items(self.task.split(self.split))[: self.most])
+            return len(self.task.split(self.split).items[: self.most])
         return sum(len(batch["lengths"]) for batch in self._batches())
 
     def example(self) -> Example:
         """The example to time."""
         if isinstance(self.task, FineTuningTask):
-            return self.task.head.demo_examples(self.task.split(self.split), 1)[0]
+            return self.task.head.training.demo_examples(self.task.split(self.split), 1)[0]
         return Example("0", tuple(self.task.row_texts({k: x[:1] for k, x in next(iter(self._batches())).items()})))
 
     def scores_of(self, model: Any) -> dict[str, float]:
@@ -186,7 +186,7 @@ def _with_rows_of(file: str, path: str, reads: Mapping[str, Any]) -> TrainedMode
 
 def _labelled(file: str, task: Any, reads: Mapping[str, Any]) -> Any:
     if task.head.wording().labelled_file:
-        return task.head.content(file, reads)
+        return task.head.training.content(file, reads)
     shapes = task.head.input_shapes(task.head.texts)
     inputs, _ = text_function.inputs_in_order(shapes, list(shapes))
     columns = comma_separated(reads.get("text_columns"))
@@ -216,11 +216,11 @@ def _score(found: Deployment, model: TextFunction, held: Held) -> None:
 
 def _live(run: TrainedModel, path: str) -> TextFunction:
     """The model in this process."""
-    from bert_tf.export import keras_network, live_task
+    from bert_tf.export import keras_network, live_predictor
 
     task, model = run.task, run.model
     if task.host_settings is None:
-        return live_task.by_signatures(path, task.signatures(model, run.tokenizer), task.head.kind, _about(run))
+        return live_predictor.by_signatures(path, task.signatures(model, run.tokenizer), task.head.kind, _about(run))
     choice = task.vector_choice(model.config)
     return _predictor(run, path, lambda settings: keras_network.KerasNetwork(model, path, settings, choice=choice))
 
@@ -277,7 +277,7 @@ def _engines(
 
     known: engines already in the export.
     """
-    from bert_tf.export import engine_models
+    from bert_tf.export import engine_folders, engine_models
 
     checkpoint, settings = formats.read(path), run.task.host_settings
     for name in names or engines.names():
@@ -290,7 +290,7 @@ def _engines(
                 try:
                     if settings:
                         engine_models.form_of(checkpoint.kind, checkpoint.weights, settings)
-                    found.bytes = engines.write(checkpoint, target, name, quantize=quantize).size
+                    found.bytes = engine_folders.write(checkpoint, target, name, quantize=quantize).size
                     function = engines.load(target)
                     make = functools.partial(FunctionNetwork, name, function, path)
                     _score(found, _predictor(run, path, make), held)

@@ -59,7 +59,7 @@ def calibration_texts(path: str) -> list[tuple[str, ...]]:
     task = read(path).task
     if not isinstance(task, FineTuningTask):
         raise UserError("8 bits need the texts that a model was fine-tuned on: leave them out of engine.")
-    return [example.texts for example in task.head.demo_examples(task.split("train"), MAX_CALIBRATION)]
+    return [example.texts for example in task.head.training.demo_examples(task.split("train"), MAX_CALIBRATION)]
 
 
 def training_of(path: str) -> tuple[int, str]:

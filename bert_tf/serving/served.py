@@ -178,8 +178,12 @@ class Served:
 
     def _read_signatures(self, model: Any, *, is_export: bool, texts: int | None) -> None:
         """Reads the signatures of the folder, and their SignatureDefs. model: the loaded model, if any."""
-        is_loaded = is_export and model
-        functions = model.network.signatures if is_loaded else loaded_model.signatures(self.folder, texts)
+        if not is_export:
+            from bert_tf.export import live_task
+
+            functions = live_task.signatures(self.folder, texts)
+        else:
+            functions = model.network.signatures if model else loaded_model.signatures(self.folder)
         declared = loaded_model.declared_inputs(self.folder)
         self.signatures = {key: Signature.of(function, declared) for key, function in functions.items()}
         if DEFAULT not in self.signatures:

@@ -10,10 +10,9 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.heads.base.rows import Rows
-from bert_tf.heads.base.text_head import Score, TextHead
-from bert_tf.heads.base.text_windows import Windows
-from bert_tf.heads.base.tuned_head import TunedHead
+from bert_tf.heads.base import text_windows
+from bert_tf.heads.base.head import Head
+from bert_tf.heads.base.text_head import Score, TextHead, Windows
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.tasks.task_options import SentenceOptions
 from bert_tf.tasks.text_task import TextTask
@@ -42,7 +41,7 @@ class FineTuningTask(TextTask):
         self,
         name: str,
         source: Source,
-        head: TunedHead,
+        head: Head,
         tokenizer: Tokenizer,
         *,
         eval_splits: Mapping[str, str] | None = None,
@@ -58,7 +57,7 @@ class FineTuningTask(TextTask):
         self.sentence_vectors = head.sentence_vectors
         # MNLI: matched_accuracy
         self.criterion = next((f"{prefix}{head.criterion}" for prefix in self.eval_splits if head.criterion), "")
-        self._rows: dict[str, Rows] = {}
+        self._rows: dict[str, Any] = {}
 
     def replaced(self, **changes: Any) -> Self:
         """The task with another head, source or groups_by_length."""
@@ -74,7 +73,7 @@ class FineTuningTask(TextTask):
                     f"{self.name} has no {name} data: pass a trained model as init_checkpoint, and do_train=false."
                 )
             is_trained = name == "train"
-            self._rows[name] = self.head.rows(self.source[name](), self.tokenizer, is_trained=is_trained)
+            self._rows[name] = self.head.training.rows(self.source[name](), self.tokenizer, is_trained=is_trained)
             if is_trained:
                 self.head = self.head.fitted_to(self._rows[name])
         return self._rows[name]
@@ -86,10 +85,10 @@ class FineTuningTask(TextTask):
         return self.split(split).batches(batch_size)
 
     def vector_choice(self, config: BertConfig) -> Any:
-        return self.head.vector_choice(config)
+        return self.head.training.vector_choice(config)
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        return self.head.create_model(config, dtype=dtype)
+        return self.head.training.create_model(config, dtype=dtype)
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
         return self.head.loss_weights(batch)
@@ -104,7 +103,7 @@ class FineTuningTask(TextTask):
         return self.head.scores(predictions, self.split(split))
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        return self.head.signatures(model, tokenizer)
+        return self.head.training.signatures(model, tokenizer)
 
     @property
     def host_settings(self) -> dict[str, Any] | None:  # type: ignore[override]
@@ -164,7 +163,7 @@ def text_task(
             most=options.max_windows,
             pooling=options.window_pooling,
         )
-        windows.check(options.max_seq_length)
+        text_windows.check(windows, options.max_seq_length)
     loss: LossSettings = options.loss
     head = head.configured(
         texts=texts,

@@ -53,6 +53,11 @@ def softmax(logits: ArrayLike, temperature: ArrayLike = 1.0) -> np.ndarray:
     return shares / shares.sum(-1, keepdims=True)
 
 
+def sigmoid(logits: ArrayLike) -> np.ndarray:
+    """The sigmoid, float32."""
+    return (0.5 * (1 + np.tanh(0.5 * np.asarray(logits, np.float64)))).astype(np.float32)
+
+
 def expected_calibration_error(confidences: ArrayLike, is_right: ArrayLike) -> float:
     """The mean difference between confidence and accuracy over BINS, weighted by bin size.
 

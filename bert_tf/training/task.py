@@ -89,7 +89,7 @@ class Task(Learnable):
         eval_splits: {prefix: split} of the splits with known labels; the prefix is prepended to score names.
         criterion: the evaluation result, with its prefix, that decides which checkpoint or run is best; higher is
             better. Empty if there is none, as without evaluation splits.
-        head: the `TunedHead` of a fine-tuned model.
+        head: the `Head` of a fine-tuned model.
     """
 
     name: str

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from bert_tf.data import conll_files
 from bert_tf.data.conll_files import ColumnLayout, ConllFile, Sentence
+from bert_tf.data.joined_words import join_words
 from bert_tf.errors import UserError
 
 FILE = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nsaid  VBD I-VP O\n\n\nParis NNP I-NP I-LOC\n \n"
@@ -61,8 +61,8 @@ def test_position_digits_are_removed_from_words_but_kept_in_the_file(tmp_path):
 
 
 def test_words_are_joined_by_spaces_except_ideographs():
-    assert conll_files.join_words(["我", "，", "。", "あ", "a"])[0] == "我，。あ a"
-    assert conll_files.join_words(["我", "爱", "BERT", "", "!"]) == (
+    assert join_words(["我", "，", "。", "あ", "a"])[0] == "我，。あ a"
+    assert join_words(["我", "爱", "BERT", "", "!"]) == (
         "我爱 BERT  !",
         [(0, 1), (1, 2), (3, 7), (8, 8), (9, 10)],
     )

@@ -16,12 +16,11 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf import heads as task_heads
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
 from bert_tf.errors import UserError
-from bert_tf.export import engine_parity, engines
+from bert_tf.export import engine_folders, engine_models, engine_parity, engines
 from bert_tf.export.saved_model import export
 from bert_tf.model import functional_bert, heads, weights
 
@@ -40,7 +39,7 @@ def checkpoint(model, config=CONFIG, **more):
 
 
 def live_of(source):
-    head = task_heads.functional_form(source.kind, source.weights)
+    head = engine_models.functional_form(source.kind, source.weights)
     return functional_bert.CheckpointModel(source, head)
 
 
@@ -160,7 +159,7 @@ def test_pretraining_heads_are_converted(name, tmp_path):
     config = dataclasses.replace(CONFIG, is_causal=True, hidden_act="gelu_tanh")
     model = heads.Pretrainer(config)
     source = checkpoint(model, config)
-    written = engines.write(source, str(tmp_path / "to"), name)
+    written = engine_folders.write(source, str(tmp_path / "to"), name)
     assert written.outputs == ["masked_lm_logits", "next_sentence_logits"]
     assert written.difference < apart(name)
 
@@ -171,7 +170,7 @@ def test_masked_lm_without_pooler_has_no_next_sentence_output(tmp_path):
     remaining = {
         name: x for name, x in whole.weights.items() if not name.startswith(("next_sentence/", "encoder/pooler/"))
     }
-    written = engines.write(dataclasses.replace(whole, weights=remaining), str(tmp_path / "model"), "litert")
+    written = engine_folders.write(dataclasses.replace(whole, weights=remaining), str(tmp_path / "model"), "litert")
     assert written.outputs == ["masked_lm_logits"] and written.difference < 1e-4
 
 
@@ -180,7 +179,7 @@ def test_masked_lm_without_pooler_has_no_next_sentence_output(tmp_path):
 def test_int8_is_smaller_and_close(name, classifier, tmp_path):
     if name == "openvino" and importlib.util.find_spec("nncf") is None:
         pytest.skip("nncf is not installed: it is heavy, and needed for this alone")
-    written = engines.write(classifier, str(tmp_path / "to"), name, quantize="int8")
+    written = engine_folders.write(classifier, str(tmp_path / "to"), name, quantize="int8")
     assert 1e-4 < written.difference < 0.2
     weight_bytes = 4 * sum(array.size for array in classifier.weights.values())
     assert written.size < 0.9 * weight_bytes  # what is around the weights counts too, in so small a model
@@ -287,7 +286,7 @@ def test_wrong_engine_output_is_refused_and_writes_nothing(wrong, classifier, tm
     monkeypatch.setattr(litert, "write", lambda *_, **__: None)
     monkeypatch.setattr(litert, "load", lambda folder, exact: spoiled)
     with pytest.raises(UserError, match="outputs of litert differ from the model's by .* expected at most 0.0001"):
-        engines.write(classifier, str(tmp_path / "to"), "litert")
+        engine_folders.write(classifier, str(tmp_path / "to"), "litert")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -27,6 +27,7 @@ from bert_tf.heads.vectors.extraction import Features
 from bert_tf.heads.vectors.feature_windows import split_pairs
 from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
 from bert_tf.model import weights
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.host_tokenizer_kinds import create
 from bert_tf.text.tokenizer import Tokenizer
 
@@ -88,7 +89,7 @@ def check(task, config, texts, about=()):
 def test_questions(has_null, threshold):
     windows = QuestionWindows(max_seq_length=12, doc_stride=3, max_query_length=4)
     search = Search(n_best_size=4, max_answer_length=5, has_null=has_null, threshold=threshold, temperature=1.3)
-    task = Answering(windows, search)
+    task = FineTuningTask("questions", {}, Answering(windows, search), TOKENIZER)
     contexts = [*TEXTS, "日本 fox ran", " the\u0301 fox "]
     check(task, CONFIG, [(contexts[number - 3], text) for number, text in enumerate(contexts)])
 
@@ -96,7 +97,7 @@ def test_questions(has_null, threshold):
 @pytest.mark.parametrize("crf", [False, True])
 def test_tags(crf):
     windows = TagWindows(max_seq_length=9, stride=3)
-    task = Tagging(TagSet(LABELS, "iob2"), windows, crf=crf)
+    task = FineTuningTask("tags", {}, Tagging(TagSet(LABELS, "iob2"), windows, crf=crf), TOKENIZER)
     model, stages, _ = check(task, CONFIG, [(text,) for text in TEXTS], {"labels": LABELS})
     sentences = [["Ann", "sings", "\u200b", "in", "Ulm"], ["the"] * 20, ["\u200b"]]
     most = max(map(len, sentences))

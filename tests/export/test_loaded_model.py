@@ -48,7 +48,7 @@ def exported(request, tmp_path_factory):
     )
     model = task.create_model(tiny.CONFIG)
     weights.assign(model, tiny.random_weights(model))
-    inputs = task.head.inputs(TOKENIZER, tf.constant(TEXTS[kind]))
+    inputs = task.head.training.inputs(TOKENIZER, tf.constant(TEXTS[kind]))
     if kind == "pair":  # so that no class is best for all of the texts
         model.classifier.bias.assign_sub(tf.reduce_mean(model(inputs)["logits"], 0))
     folder = str(tmp_path_factory.mktemp("exported") / "export")

@@ -19,11 +19,11 @@ from bert_tf.cli.commands import serve
 from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import NoEngine, UserError
-from bert_tf.export import engine_network, engines, loaded_model, opening, row_blocks, saved_model
+from bert_tf.export import engine_models, engine_network, engines, loaded_model, opening, row_blocks, saved_model
 from bert_tf.export.predictor import Predictor
 from bert_tf.export.saved_model import export
 from bert_tf.extras.search.embedder import Embedder
-from bert_tf.heads.base.text_windows import Windows
+from bert_tf.heads.base.text_head import Windows
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
@@ -275,7 +275,7 @@ def failing(*_, **__):
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
-        (lambda patch: patch.setattr(engines, "write_network", failing), "no room"),
+        (lambda patch: patch.setattr(engine_models, "convert", failing), "no room"),
         (lambda patch: patch.setattr(saved_model, "CONVERSION_FACTOR", 1e12), "converting it needs about .* GiB"),
         (lambda patch: patch.setattr(saved_model, "_difference", lambda *_: 1.0), "tiny needs TensorFlow"),
     ],
@@ -324,7 +324,7 @@ def test_other_vectors_are_answered_as_by_the_signature(kind, tmp_path):
 def test_stores_and_named_engines_have_no_default(tmp_path, monkeypatch):
     with pytest.raises(NoEngine, match="engines read models from disks"):
         saved_model._check_fits("gs://bucket/export", None)
-    monkeypatch.setattr(engines, "write_network", failing)
+    monkeypatch.setattr(engine_models, "convert", failing)
     with pytest.raises(MemoryError):
         make("classes", tmp_path / "export", ["openvino"])
     assert not (tmp_path / "export").exists()

@@ -14,7 +14,7 @@ from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.export import live_task
-from bert_tf.heads.base.text_windows import Windows
+from bert_tf.heads.base.text_head import Windows
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
@@ -58,7 +58,7 @@ def made(head):
     answers = {"task": "mine", **task.about(), "reads": {}, "host": task.host_settings, "calibration": {}}
     checkpoint = Checkpoint(
         config=tiny.CONFIG,
-        weights=tiny.random_weights(head.create_model(tiny.CONFIG)),
+        weights=tiny.random_weights(head.training.create_model(tiny.CONFIG)),
         vocabulary=TOKENS,
         lower_case=True,
         labels=list(head.labels) if head.is_labelled else None,

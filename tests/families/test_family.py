@@ -14,10 +14,10 @@ import tensorflow as tf
 import tiny
 from safetensors.numpy import load_file, save_file
 
-from bert_tf import heads as task_heads
 from bert_tf.checkpoints import formats, huggingface_layouts, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
+from bert_tf.export import engine_models
 from bert_tf.families.base.name_tables import expand
 from bert_tf.model import encoders, functional_bert, heads, weights
 from bert_tf.model.sequence_packing import PackingSpec
@@ -110,7 +110,7 @@ def test_other_engines_get_the_same_function(encoder, tmp_path):
         (masked_lm, *pretrained_on[masked_lm]),
     ):
         checkpoint = load(tmp_path / ending, encoder, prefix + ending)
-        head = task_heads.functional_form(checkpoint.kind, checkpoint.weights)
+        head = engine_models.functional_form(checkpoint.kind, checkpoint.weights)
         every = {"masked_lm_positions": tf.tile(tf.range(8)[None], [2, 1])}
         params = functional_bert.parameters(checkpoint.weights)
         expected = GOLDENS[f"{encoder}/{ending}/{golden}"]

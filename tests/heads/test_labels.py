@@ -227,7 +227,7 @@ def test_outputs_are_probabilities_and_names():
 def test_labels_are_converted_to_rows(run, goal, texts, rows):
     tokenizer = tiny.Words(WORDS)
     head = goal.configured(max_seq_length=8)
-    inputs = run(lambda actual: head.inputs(tokenizer, actual), tf.constant(texts))
+    inputs = run(lambda actual: head.training.inputs(tokenizer, actual), tf.constant(texts))
     assert inputs["token_ids"].shape[-1] == 8 and inputs["token_ids"].shape[:-1] == inputs["lengths"].shape
     assert tokenizer.detokenize(np.reshape(inputs["token_ids"], [-1, 8])) == rows
     assert np.reshape(inputs["lengths"], -1).tolist() == [len(row.split()) for row in rows]
@@ -278,7 +278,7 @@ def test_each_of_several_labels_is_a_choice_that_the_temperature_is_fitted_on():
     predictions = {"logits": logits, "probabilities": 1 / (1 + np.exp(-logits)), "row_numbers": np.arange(2000)}
     fitted, sentence = plain.with_temperature(None).calibrated(predictions, split)
     assert fitted.temperature == pytest.approx(5 / np.log(3), rel=3e-3)
-    np.testing.assert_allclose(fitted.probabilities(predictions), np.where(logits > 0, 0.75, 0.25), atol=1e-3)
+    np.testing.assert_allclose(fitted.shares(predictions["logits"]), np.where(logits > 0, 0.75, 0.25), atol=1e-3)
     graph = fitted.predictions({"logits": tf.constant(logits)})["probabilities"]
     np.testing.assert_allclose(graph, fitted.from_logits(logits)["probabilities"], rtol=1e-6)
     assert (fitted.predicted(predictions) == (logits > 0)).all() and "\nThresholds: a 0.5" in sentence
@@ -326,7 +326,7 @@ def test_rows_of_a_list_stay_together():
         max_seq_length=8, texts=2, loss=LossSettings(ranking_loss="margin_mse", list_size=2)
     )
     examples = [Example(str(n), (str(n // 2), "x"), str(n), f"row {n}") for n in range(10)]
-    rows = head.rows_of(examples, tiny.Words("0 1 2 3 4 x".split()), is_trained=True)
+    rows = head.training.rows_of(examples, tiny.Words("0 1 2 3 4 x".split()), is_trained=True)
     (batch,) = rows.batches(4, seed=1).take(1)
     first, _, third, _ = numbers = batch["row_numbers"].numpy().tolist()
     assert numbers == [first, first + 1, third, third + 1] and first % 2 == third % 2 == 1 and first != third
@@ -334,7 +334,7 @@ def test_rows_of_a_list_stay_together():
     with pytest.raises(UserError, match="train_batch_size is 5; expected a multiple of list_size, 2"):
         rows.batches(5, seed=1)
     with pytest.raises(UserError, match="begins in row 0 has fewer than list_size=2 rows, row 2 is of another query"):
-        head.rows_of([examples[0], *examples[2:]], rows._tokenizer, is_trained=True)
+        head.training.rows_of([examples[0], *examples[2:]], rows._tokenizer, is_trained=True)
 
 
 def test_relevance_is_a_probability_and_a_score_is_none():

@@ -44,6 +44,26 @@ class Stars(Regression):
 
 HEAD = Stars
 '''
+QUIET = '''
+"""A number for a text, whose capitals do not matter: a head and its rows in one file."""
+
+import tensorflow as tf
+
+from bert_tf.heads.base.text_training import TextTraining
+from bert_tf.heads.regression import Regression
+
+
+class Quiet(Regression):
+    kind = trained_by = "my_lab.quiet"
+
+
+class QuietTraining(TextTraining):
+    def inputs(self, tokenizer, texts):
+        return super().inputs(tokenizer, tf.strings.lower(texts))
+
+
+HEAD, TRAINING = Quiet, QuietTraining
+'''
 ROWS = [Example("0", ("the fox",), "1"), Example("1", ("a dog",), "5"), Example("2", ("a cat",), "2")]
 
 
@@ -52,12 +72,13 @@ def stars(tmp_path, monkeypatch):
     """The name of the module, in a package outside of bert_tf."""
     (tmp_path / "my_lab").mkdir()
     (tmp_path / "my_lab" / "stars.py").write_text(STARS, encoding="utf-8")
+    (tmp_path / "my_lab" / "quiet.py").write_text(QUIET, encoding="utf-8")
     (tmp_path / "my_lab" / "empty.py").write_text("", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    with plugins.trusting(["my_lab.stars", "my_lab.empty"]):
+    with plugins.trusting(["my_lab.stars", "my_lab.quiet", "my_lab.empty"]):
         yield "my_lab.stars"
     heads.get.cache_clear()
-    for name in ("my_lab.stars", "my_lab.empty", "my_lab"):
+    for name in ("my_lab.stars", "my_lab.quiet", "my_lab.empty", "my_lab"):
         sys.modules.pop(name, None)
 
 
@@ -84,6 +105,19 @@ def test_custom_goal_and_metric_make_a_task(stars):
     assert [(row["label"], row["truth"]) for row in rows] == [("*****", "**"), ("**", "*"), ("****", "*****")]
     about = {**task.about(), "reads": {}}
     assert type(heads.get(about["kind"]).from_about(about)) is type(goal), "an export finds it again"
+
+
+def test_own_rows_of_a_head_are_those_of_its_task_and_of_its_export(stars):
+    head = heads.get("my_lab.quiet").from_table([], ["text"], None).configured(max_seq_length=8)
+    tokenizer = tiny.Words("the fox a dog cat".split())
+    loud = [Example(row.id, (row.texts[0].upper(),), row.label) for row in ROWS]
+    task = FineTuningTask("reviews", {"train": lambda: ROWS, "dev": lambda: loud}, head, tokenizer)
+    quiet, (batch,) = next(iter(task.split("train").batches(3))), task.eval_batches(3)
+    assert batch["token_ids"].numpy().tolist() == quiet["token_ids"].numpy().tolist()
+    model = task.create_model(tiny.CONFIG)
+    serve = task.signatures(model, tokenizer)["serving_default"]
+    values = [serve(tf.constant([row.texts[0] for row in rows]))["values"].numpy() for rows in (ROWS, loud)]
+    np.testing.assert_array_equal(*values)
 
 
 @pytest.mark.slow

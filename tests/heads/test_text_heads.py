@@ -245,8 +245,8 @@ def test_summary_prints_the_first_of_many_classes():
 
 def assert_serves(signatures, task, model, split):
     """Asserts that signatures answer strings, and tf.Examples of them, as the model does when it is called."""
-    source, examples = task.split(split), task.head.serving_examples(task.split(split))
-    expected = task.head.predictions(model(task.head.inputs(TOKENIZER, tf.constant(source.texts[:8]))))
+    source, examples = task.split(split), task.head.training.serving_examples(task.split(split))
+    expected = task.head.predictions(model(task.head.training.inputs(TOKENIZER, tf.constant(source.texts[:8]))))
     named = task.head.names(task.head.predicted({name: value.numpy() for name, value in expected.items()}))
     given = {name: tf.constant(value) for name, value in examples["serving_default"].items()}
     records = tf_examples.serialized(examples["serving_default"])
@@ -272,7 +272,7 @@ def test_export_matches_the_model_also_in_static_shapes(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "TOKENIZER", Tokenizer(TOKENIZER.vocabulary))
     task = task_of("pair")
     model, folder = model_of(task), str(tmp_path / "export")
-    examples = task.head.serving_examples(task.split("test"))
+    examples = task.head.training.serving_examples(task.split("test"))
     export(task, model, TOKENIZER, folder, examples=examples, about=task.about())
     signatures = tf.saved_model.load(folder).signatures
     assert "tf_example" in signatures

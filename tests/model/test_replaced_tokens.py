@@ -15,7 +15,6 @@ from bert_tf.config.train_config import MaskingConfig, TrainConfig
 from bert_tf.errors import NoEngine
 from bert_tf.export import engine_models
 from bert_tf.export.trained_model import TrainedModel
-from bert_tf.heads.masked_lm import MaskedLm
 from bert_tf.model import replaced_tokens, weights
 from bert_tf.model.replaced_tokens import Discriminator, ReplacedTokenModel
 from bert_tf.model.sequence_packing import PackingSpec
@@ -135,7 +134,7 @@ def test_a_model_with_a_generator_is_compared_by_the_masks_it_fills(model):
     held = engine_comparison.Held(task=task.of_answers(), split="eval", most=4, batch_size=4)
     found = held.scores_of(engine_comparison._live(run, ""))
     batch = next(iter(task.eval_batches(4, "eval")))
-    losses, used = MaskedLm.metrics(model(batch), batch)["masked_lm_loss"]
+    losses, used = task.of_answers().metrics(model(batch), batch)["masked_lm_loss"]
     expected = float(tf.reduce_sum(losses * used) / tf.reduce_sum(used))
     assert found.keys() == {"loss", "masked_lm_loss", "masked_lm_accuracy"}
     assert found["loss"] == pytest.approx(expected, rel=1e-5)

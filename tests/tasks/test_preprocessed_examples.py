@@ -15,7 +15,7 @@ from bert_tf.data import preprocessed_examples
 from bert_tf.data.examples import Example
 from bert_tf.data.questions import Question
 from bert_tf.errors import UserError
-from bert_tf.heads.base.text_windows import Windows
+from bert_tf.heads.base.text_head import Windows
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
@@ -85,13 +85,13 @@ def test_texts_are_trained_on_and_evaluated_as_from_their_table(kind, tmp_path):
         assert_same(task.train_batches(4, 3).take(4), source.train_batches(4, 3).take(4))
     assert_same(task.eval_batches(4, "dev"), source.eval_batches(4, "dev"))
     assert task.split("train").statistics() == source.split("train").statistics()
-    assert [example.label is not None for example in task.head.demo_examples(task.split("dev"))] == [True] * 3
+    assert [example.label is not None for example in task.head.training.demo_examples(task.split("dev"))] == [True] * 3
     if kind == "pairs":
         assert task.split("dev").texts[:2].tolist() == [
             ["the fox", "a cat sat on a mat and"],
             ["a cat sat on a mat and a", "ran"],
         ]
-        assert task.head.serving_examples(task.split("dev"))["serving_default"]["text_a"][0] == "the fox"
+        assert task.head.training.serving_examples(task.split("dev"))["serving_default"]["text_a"][0] == "the fox"
 
 
 VECTORS = SentenceVectors("mean", True)
@@ -209,7 +209,7 @@ def test_files_of_other_vocabularies_tasks_and_lengths_are_refused_without_notes
     with pytest.raises(UserError, match="was written with another vocabulary"):
         preprocessed.attach(text_task("classes", {}), options_of(train_file=str(path)), start_of())
     (tmp_path / "train.tf_record.json").unlink()
-    specs = text_task("classes").head.row_specs(TOKENIZER)
+    specs = text_task("classes").head.training.row_specs(TOKENIZER)
     assert preprocessed_examples.ReadyRows(str(path), specs, TOKENIZER.size).labels.tolist() == [0, 1, 1, 0, 1, 1, 0]
     with pytest.raises(UserError, match="was written with another vocabulary: it holds the token id"):
         preprocessed_examples.ReadyRows(str(path), specs, 10)

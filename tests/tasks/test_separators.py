@@ -9,7 +9,8 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.export import live_task
-from bert_tf.heads.base.text_windows import Windows, pack_windows
+from bert_tf.heads.base.text_head import Windows
+from bert_tf.heads.base.text_windows import pack_windows
 from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.vectors.feature_windows import rows_and_tokens
 from bert_tf.text.tokenizer import Tokenizer, pack

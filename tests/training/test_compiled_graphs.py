@@ -15,7 +15,7 @@ from bert_tf.data.questions import Question
 from bert_tf.errors import UserError
 from bert_tf.export import host, host_settings, row_blocks
 from bert_tf.export.keras_network import KerasNetwork
-from bert_tf.heads.base.text_windows import Windows
+from bert_tf.heads.base.text_head import Windows
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel

@@ -38,7 +38,7 @@ def read(path: str) -> Checkpoint:
     merged = peft_adapters.merged(adapters, {**kept, **head}, path, base)
     size = len(merged["classifier/bias"]) if "classifier/bias" in merged else 0
     if parts and kind is None:
-        kind = checkpoint.kind if checkpoint.kind in heads.kinds("is_pooled") else None
+        kind = checkpoint.kind if checkpoint.kind in heads.text_kinds() else None
         kind = kind or format_names.of_size(size)
     run = os.path.dirname(files.absolute(path))  # that wrote the adapter, if it is one of ours
     if parts and files.is_file(os.path.join(run, native.CONFIG)):

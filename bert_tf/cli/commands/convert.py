@@ -104,13 +104,17 @@ def _write_for_engine(arguments: argparse.Namespace) -> None:
     texts = () if arguments.calibration_file is None else _read_texts(arguments.calibration_file)
     engines.engine_of(arguments.format, arguments.quantize)  # report a missing package before reading anything
     checkpoint = _read(arguments)
-    written = engines.write(checkpoint, arguments.target, arguments.format, quantize=arguments.quantize, texts=texts)
+    from bert_tf.export import engine_folders
+
+    written = engine_folders.write(
+        checkpoint, arguments.target, arguments.format, quantize=arguments.quantize, texts=texts
+    )
     model_card.write_of_conversion(checkpoint, arguments.source, arguments.target, arguments.format)
     if arguments.json:
         paths = {"source": arguments.source, "target": arguments.target, "format": arguments.format}
         print(json.dumps({**paths, **dataclasses.asdict(written)}))
         return
-    print(f"{arguments.source}: {written.report}", *engines.table([written]), sep="\n")
+    print(f"{arguments.source}: {written.report}", *engine_folders.table([written]), sep="\n")
     print(f"Wrote {arguments.target} for {arguments.format}.", *_notes(arguments, checkpoint), sep="\n")
 
 
@@ -154,14 +158,13 @@ def _notes(arguments: argparse.Namespace, checkpoint: Checkpoint, *, has_head: b
             f"{vectors.unsupported} is not supported" if vectors.unsupported else f"{arguments.format} cannot hold it"
         )
         yield f"How {arguments.source} makes vectors of texts was left out, as {what}: embeddings will differ."
-    kinds = (*heads.kinds("takes_any_number"), *heads.kinds("is_of_pairs"), "choice")
     settings, format_name = vocabulary.settings_of(checkpoint.vocabulary or ()), arguments.format
     if format_name in ("huggingface", "google_tf"):
         of_huggingface = format_name == "huggingface"
         whose, longer, sigma = (
             ("transformers", "longer", "σ") if of_huggingface else ("google-research/bert", "first", "ς")
         )
-        if has_head and checkpoint.kind in kinds and settings.odd_to_longer != of_huggingface:
+        if has_head and checkpoint.kind in heads.text_kinds() and settings.odd_to_longer != of_huggingface:
             yield f"{whose} keeps one token more of the {longer} of two long texts, if their number is odd."
         has_finals = any("ς" in token for token in checkpoint.vocabulary or ())
         if checkpoint.lower_case and has_finals and settings.no_final_sigma != of_huggingface:

@@ -20,11 +20,11 @@ from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.extras.paper import feature_cache
 from bert_tf.extras.paper.bilstm_tagger import BiLstmTagger
-from bert_tf.heads.base.tuned_head import TunedHead
+from bert_tf.heads.base.training import Training
 from bert_tf.heads.tags import graph_decoding, tag_serving
 from bert_tf.heads.tags.tag_rows import UNKNOWN, TagRows
 from bert_tf.heads.tags.tag_windows import TagWindows
-from bert_tf.heads.tags.tagging import Tagging
+from bert_tf.heads.tags.tagging import Tagging, TagTraining
 from bert_tf.heads.vectors import features, vector_choice
 from bert_tf.heads.vectors.vector_choice import FEATURES, LayerChoice
 from bert_tf.model.sequence_packing import PackingSpec
@@ -57,9 +57,11 @@ class FeatureTagging(Tagging):
         feature_layers: a name in vector_choice.FEATURES.
         lstm_size: of the BiLSTM, both directions together.
         folder: where vectors are cached, see `feature_cache`.
+
+    model: of `create_model`; None before.
     """
 
-    stored_splits = ()
+    trained_by = __name__
 
     def __init__(
         self,
@@ -73,43 +75,54 @@ class FeatureTagging(Tagging):
     ) -> None:
         super().__init__(tag_set, windows, crf=crf)
         self.feature_layers, self.lstm_size, self.folder = feature_layers, lstm_size, folder
-        self._model: BiLstmTagger | None = None
-
-    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        self._model = BiLstmTagger(
-            config,
-            features=self.feature_layers,
-            count=len(_layers(self.feature_layers, config).layers),
-            lstm_size=self.lstm_size,
-            size=self.size,
-            crf=self.crf,
-            dtype=dtype,
-        )
-        return self._model
-
-    def rows_of(self, content: ConllFile, tokenizer: Tokenizer, *, is_trained: bool) -> "SentenceRows":
-        return SentenceRows(super().rows_of(content, tokenizer, is_trained=is_trained), self.vectors)
-
-    def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
-        """None: vectors are not stored as examples."""
-        return TunedHead.row_specs(self, tokenizer)
+        self.model: BiLstmTagger | None = None
 
     def vectors(self, rows: TagRows) -> tf.Tensor:
         """The vectors of the words of rows, float32 [N, K, D]."""
-        if self._model is None:
+        if self.model is None:
             raise RuntimeError("Vectors are computed by the encoder of a model: call create_model first.")
         layers = FEATURES[self.feature_layers][0].replace(",", "_")
         path = os.path.join(self.folder, f"{os.path.basename(rows.file.path)}_{layers}")
-        return feature_cache.word_vectors(rows, self._model, _layers(self.feature_layers, self._model.config), path)
-
-    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        words = FeatureWordLogits()
-        return tag_serving.TagServing(model, tokenizer, self.tag_set, self.windows, words).signatures()
+        return feature_cache.word_vectors(rows, self.model, _layers(self.feature_layers, self.model.config), path)
 
     @property
     def host_settings(self) -> dict[str, Any] | None:
         """None: other engines have no BiLSTM."""
         return None
+
+
+class FeatureTraining(TagTraining):
+    """Trains and exports a FeatureTagging."""
+
+    head: FeatureTagging
+    stored_splits = ()
+
+    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
+        head = self.head
+        head.model = BiLstmTagger(
+            config,
+            features=head.feature_layers,
+            count=len(_layers(head.feature_layers, config).layers),
+            lstm_size=head.lstm_size,
+            size=head.size,
+            crf=head.crf,
+            dtype=dtype,
+        )
+        return head.model
+
+    def rows_of(self, content: ConllFile, tokenizer: Tokenizer, *, is_trained: bool) -> "SentenceRows":
+        return SentenceRows(super().rows_of(content, tokenizer, is_trained=is_trained), self.head.vectors)
+
+    def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
+        """None: vectors are not stored as examples."""
+        return Training.row_specs(self, tokenizer)
+
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        head, words = self.head, FeatureWordLogits()
+        return tag_serving.TagServing(model, tokenizer, head.tag_set, head.windows, words).signatures()
+
+
+TRAINING = FeatureTraining
 
 
 class SentenceRows(TagRows):

@@ -1,48 +1,84 @@
-"""Head: what a model answers, and what everything outside the model needs to know of that."""
+"""Head: what a model answers, and what everything outside the model needs to know of that.
+
+Its labels, loss, scores and answers are here, in NumPy but for formulas of training. Its `Training` makes rows of
+examples, the Keras model and functions on strings, in TensorFlow. B rows of a batch, n examples of a split.
+"""
 
 from __future__ import annotations
 
 import abc
+import copy
+import importlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
-from bert_tf.config.bert_config import BertConfig
+import numpy as np
+
 from bert_tf.errors import UserError
 from bert_tf.heads.base.answers import BaseAnswer
 from bert_tf.heads.base.format_names import FORMATS, FormatNames
 from bert_tf.heads.base.wording import WORDING, Wording
+from bert_tf.runtime.lazy import tf
+from bert_tf.training import confidence, metrics
+from bert_tf.training.task import Batch, Comparison, Objective, Predictions
 
 Row = TypeVar("Row")
 Outputs = Mapping[str, Any]  # {name: array} of one example, as a signature names them
+Metrics = dict[str, tuple["tf.Tensor", "tf.Tensor"]]
+MAX_CLASSES = 40  # that `summary` prints
 
 
 class Head(abc.ABC):
-    """A kind of head.
+    """A kind of head; an instance is one that is trained on an encoder.
 
-    Attributes:
+    Attributes of a kind:
         kind: its name in checkpoints, exports and flags; of a head from outside that of its module.
         model_class: of `model.heads`; it takes the configuration and, if outputs have names, their number.
         weights: the part of the names of its weights.
-        is_pooled: whether it reads the vector of a text; otherwise those of tokens.
+        trained_by: the module with its `Training`; "" if no labelled data train it.
         reads_tokens: whether it reads every token, and no vector of the text.
         is_labelled: whether its outputs have names.
         is_exclusive: whether one output of all holds.
-        takes_any_number: whether one model takes a text or a pair, as the caller likes.
-        is_of_pairs: whether it takes pairs alone.
         signature_inputs, signature_outputs: of the default signature of its exports; the latter at least.
+        scored_with: modules of other packages that its scores need.
+
+    Attributes of an instance:
+        labels: names of the outputs, () if they have none.
+        size: last dimension of its kernel; 0 where the encoder is all.
+        max_seq_length: tokens in a row.
+        objectives, comparison: see `training.task.Task`.
+        criterion: the score that decides which model is the best; higher is better.
+        sentence_vectors: a `config.sentence_vectors.SentenceVectors`, how the model makes vectors of texts, which its
+            run folder records; None for other heads.
+        rows_per_example: rows of the encoder that an example takes.
     """
 
     kind: ClassVar[str]
     model_class: ClassVar[str]
     weights: ClassVar[str] = "classifier"
-    is_pooled: ClassVar[bool] = False
+    trained_by: ClassVar[str] = ""
     reads_tokens: ClassVar[bool] = False
     is_labelled: ClassVar[bool] = False
     is_exclusive: ClassVar[bool] = True
-    takes_any_number: ClassVar[bool] = False
-    is_of_pairs: ClassVar[bool] = False
     signature_inputs: ClassVar[tuple[frozenset[str], ...]] = ()
     signature_outputs: ClassVar[frozenset[str]] = frozenset()
+    scored_with: ClassVar[tuple[str, ...]] = ()
+    labels: tuple[str, ...] = ()
+    size: int = 1
+    max_seq_length: int = 0
+    objectives: Mapping[str, Objective]
+    comparison: Comparison | None = None
+    criterion: str
+    sentence_vectors: Any = None
+    rows_per_example: int = 1
+
+    def replaced(self, **changes: Any) -> Self:
+        """The head with other attributes."""
+        head = copy.copy(self)
+        vars(head).update(changes)
+        return head
+
+    # The kind
 
     @classmethod
     def answers_signature(cls, inputs: Collection[str] | None, outputs: Collection[str]) -> bool:
@@ -60,29 +96,116 @@ class Head(abc.ABC):
         return _row(WORDING, cls)
 
     @classmethod
-    def model(cls, config: BertConfig, size: int, weights: Mapping[str, Any], **options: Any) -> Any:
-        """The Keras model, newly initialized. size: of the head's bias; weights: {name: array} of a checkpoint."""
-        from bert_tf.model import heads
-
-        model_class, sizes = getattr(heads, cls.model_class), [size] if cls.is_labelled else []
-        if model_class.kind not in ("", cls.kind):
-            options = {"kind": cls.kind, **options}
-        return model_class(config, *sizes, **options)
+    @abc.abstractmethod
+    def answer(cls, outputs: Outputs, labels: Sequence[str]) -> BaseAnswer:
+        """The answer for an example, from the outputs of an export or of the live model."""
 
     @classmethod
-    def tuned(cls, about: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Any:
-        """The `TunedHead` of an export or a run.
+    def recorded(cls, about: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Any:
+        """The head of an export or a run.
 
         about: content of its about.json. settings: its `host_settings`; without them the head only scores answers.
         Raises UserError if no file can score them.
         """
-        phrase = cls.wording().phrase.capitalize()
-        raise UserError(f"{phrase}, and no file says what is right: pass a model that was fine-tuned.")
+        if not cls.trained_by:
+            phrase = cls.wording().phrase.capitalize()
+            raise UserError(f"{phrase}, and no file says what is right: pass a model that was fine-tuned.")
+        return importlib.import_module(cls.trained_by).TRAINING.recorded(cls, about, settings)
 
-    @classmethod
+    @property
+    def training(self) -> Any:
+        """Its `heads.base.training.Training`, whose module is imported by the first who needs it."""
+        return importlib.import_module(self.trained_by).TRAINING(self)
+
+    # Training
+
+    def fitted_to(self, rows: Any) -> Self:
+        """The head with what its loss needs to know of the rows to train on."""
+        return self
+
     @abc.abstractmethod
-    def answer(cls, outputs: Outputs, labels: Sequence[str]) -> BaseAnswer:
-        """The answer for an example, from the outputs of an export or of the live model."""
+    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """See `training.task.Task`."""
+
+    @abc.abstractmethod
+    def metrics(self, outputs: Any, batch: Batch) -> Metrics:
+        """See `training.task.Task`."""
+
+    @abc.abstractmethod
+    def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
+        """Outputs that are kept for each row: {name: [B, ...]}."""
+
+    # Scores and reports; predictions are those of the first rows of a split
+
+    @abc.abstractmethod
+    def scores(self, predictions: Predictions, split: Any) -> dict[str, float]:
+        """{score: number} of a split."""
+
+    @abc.abstractmethod
+    def compare(self, predictions: Predictions, split: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Labels and predicted labels, arrays of one length."""
+
+    def collapse(self, predictions: Predictions, split: Any) -> str | None:
+        """Reason why the predictions are worthless, in words, or None: see `metrics.collapse_reason`."""
+        return metrics.collapse_reason(*self.compare(predictions, split))
+
+    @abc.abstractmethod
+    def details(self, predictions: Predictions, split: Any) -> dict[str, Any]:
+        """Content of eval_details.json for a split, as far as it applies.
+
+        {"per_class", "confusion" or "most_confused", "hardest"}, see `training.metrics` and `reports.scoreboard`, or
+        {"questions"}; and "confidence", see `training.confidence.report`.
+        """
+
+    def summary(self, details: Mapping[str, Any]) -> list[str]:
+        """Lines for people on the details of a split."""
+        line = "  {label:26} precision {precision:.3f}  recall {recall:.3f}  F1 {f1:.3f}  of {count}"
+        rows = details.get("per_class", [])
+        lines = [line.format(**row) for row in rows[:MAX_CLASSES]]
+        if len(rows) > MAX_CLASSES:
+            lines.append(f"  and {len(rows) - MAX_CLASSES:,} more classes, which are in eval_details.json")
+        if "confidence" in details:
+            lines.append(f"  {confidence.sentence(details['confidence'])}")
+        return lines
+
+    def quick_scores(self, train: Any, held_out: Any) -> dict[str, dict[str, float]]:
+        """{name of a model without an encoder: its scores on the split held_out}, that training should beat."""
+        return {}
+
+    # Files and exports
+
+    @abc.abstractmethod
+    def write_predictions(
+        self, folder: str, name: str, predictions: Predictions, split: Any, *, submission: str = ""
+    ) -> list[str]:
+        """Writes the predictions for a split as files into the folder; returns sentences on them.
+
+        name: of the files without their extensions. submission: of the file that a leaderboard takes; "": none.
+        """
+
+    def about(self) -> dict[str, Any]:
+        """Content of about.json besides labels and kind."""
+        return {}
+
+    @property
+    def host_settings(self) -> dict[str, Any] | None:
+        """See `heads.base.servable`."""
+        return None
+
+    # Thresholds and temperature
+
+    def calibrated(self, predictions: Predictions, split: Any) -> tuple[Self, str]:
+        """The head with the thresholds that are best on labelled predictions, and a sentence on them; or itself."""
+        return self, ""
+
+    @property
+    def calibration(self) -> dict[str, Any]:
+        """The thresholds that were found, as the folder of a run records them; {} if none were."""
+        return {}
+
+    def with_calibration(self, stored: Mapping[str, float]) -> Self:
+        """The head with stored thresholds, where they fit and no flag says otherwise."""
+        return self
 
 
 def _row(table: Mapping[str, Row], head: type[Head]) -> Row:

@@ -49,6 +49,11 @@ class Rows(abc.ABC):
         number. by_length: batch rows of similar length.
         """
 
+    @property
+    def items(self) -> Sequence[Any]:
+        """The examples, questions or sentences as `Head.evaluate` takes them."""
+        return self.examples
+
     def extras(self) -> dict[str, np.ndarray]:
         """Further features of preprocessed examples, arrays [n, ...]."""
         return {}

@@ -6,62 +6,66 @@ B rows of a batch, C classes or choices, F texts of an example, n examples.
 from __future__ import annotations
 
 import abc
-import copy
 import dataclasses
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example
-from bert_tf.data.preprocessed_examples import ReadyRows
 from bert_tf.errors import NoEngine, UserError, count_text, leave_out
-from bert_tf.heads.base import prediction_files, text_serving
+from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answers import BaseAnswer
+from bert_tf.heads.base.head import Head, Metrics
 from bert_tf.heads.base.label_texts import single_label
-from bert_tf.heads.base.text_rows import TextRows, empty_row
-from bert_tf.heads.base.text_windows import Windows, pack_windows
-from bert_tf.heads.base.tuned_head import Batch, Metrics, Predictions, TunedHead, stacked
-from bert_tf.runtime.lazy import keras, tf
-from bert_tf.text.tokenizer import Tokenizer, pack
+from bert_tf.runtime.lazy import tf
 from bert_tf.text.truncation import LONGEST_FIRST
 from bert_tf.training import confidence, metrics
-from bert_tf.training.task import Objective
+from bert_tf.training.task import Batch, Objective, Predictions
 
 if TYPE_CHECKING:
     from bert_tf.heads.base.table_options import TableOptions
 
 INPUTS = ("text_a", "text_b")  # inputs of the export, named as in the original's InputExample
 TRAINING_LOSS = "training_loss"  # the metric that is minimised where settings change the loss
-MAX_COMPARED = 8  # texts that an export is compared with the live model on
 
 Score = str | Callable[[Any, Any], float]
 
 
-class TextHead(TunedHead):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Windows:
+    """Reading of texts that do not fit into a row.
+
+    stride: tokens from the start of a window to the next. most: windows of a text; what follows the last of them is
+    not read. pooling: "mean" or "max" of the windows' vectors.
+    """
+
+    stride: int
+    most: int
+    pooling: str = "mean"
+
+
+class TextHead(Head):
     """A head on the vector of a text, of windows of it, or of choices, and what it is trained and scored by.
 
-    Attributes, besides those of `TunedHead`:
+    Attributes, besides those of `Head`:
         loss_name: of the loss. loss_settings: what training changes about it.
         score_names: of `metrics.SCORES`, by default those of a task.
         criteria: the scores that can decide which model is the best.
-        missing: values of a label column that stand for no label. has_names: whether labels are named by the data.
+        missing: values of a label column that stand for no label.
         compares_lists: whether a loss may compare the rows of a list, `list_size` consecutive ones.
         texts, windows, truncation, weighting, score_functions: see `configured`.
     """
 
-    is_pooled = True
+    signature_inputs: ClassVar[tuple[frozenset[str], ...]] = (frozenset(INPUTS[:1]), frozenset(INPUTS))
+    trained_by = "bert_tf.heads.base.text_training"
     loss_name: ClassVar[str]
     loss_settings = LossSettings()
     score_names: ClassVar[tuple[str, ...]]
     missing: ClassVar[tuple[str | None, ...]] = (None, "")
-    has_names: ClassVar[bool] = False
     compares_lists: ClassVar[bool] = False
-    reads_windows: ClassVar[bool] = True
-    file_flags: ClassVar[tuple[str, ...]] = ("text_columns", "label_column", "label_separator")
-    stored_splits: ClassVar[tuple[str, ...] | None] = None
     texts: int = 1
     windows: Windows | None = None
     truncation: str = LONGEST_FIRST
@@ -100,19 +104,23 @@ class TextHead(TunedHead):
             windows: how texts longer than max_seq_length are read; None: they are truncated.
             truncation: which text of a pair is truncated, see `tokenizer.pack`.
         """
-        if windows and not self.reads_windows:
+        if windows and self.rows_per_example > 1:
             raise UserError("long_texts=windows needs texts or pairs; leave it out for choices, which are truncated.")
         if truncation != LONGEST_FIRST and (windows or texts == 1):
             raise leave_out(f"truncation={truncation} is for pairs that are truncated")
         if loss and (loss.ranking_loss or loss.list_size > 1) and not self.compares_lists:
             raise UserError("ranking_loss and list_size need label_type=relevance or relevance_score; leave them out.")
-        head = copy.copy(self).with_temperature(confidence.parse_temperature(temperature))
-        head = head.with_loss(loss or LossSettings())
-        head.max_seq_length, head.texts, head.windows, head.truncation = max_seq_length, texts, windows, truncation
-        head.weighting = class_weights
-        head.score_functions = _criterion_first(scores or self.score_names, criterion, self)
-        head.criterion = next(iter(head.score_functions), "")
-        return head
+        head = self.with_temperature(confidence.parse_temperature(temperature)).with_loss(loss or LossSettings())
+        functions = _criterion_first(scores or self.score_names, criterion, self)
+        return head.replaced(
+            max_seq_length=max_seq_length,
+            texts=texts,
+            windows=windows,
+            truncation=truncation,
+            weighting=class_weights,
+            score_functions=functions,
+            criterion=next(iter(functions), ""),
+        )
 
     # From a table's flags, from an export
 
@@ -126,13 +134,13 @@ class TextHead(TunedHead):
 
     @classmethod
     def names_in(cls, examples: Sequence[Example], options: TableOptions) -> Collection[str | None]:
-        """The names of the labels of a table, where `has_names`: a set, or a list in the order of the outputs."""
+        """The names of the labels of a table, if outputs have names: a set, or a list in the order of the outputs."""
         return {single_label(example) for example in examples}
 
     @classmethod
     @abc.abstractmethod
     def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: TableOptions) -> Self:
-        """The head of a table with these columns; labels: names in the order of the outputs, where `has_names`."""
+        """The head of a table with these columns; labels: names in the order of the outputs, if these have names."""
 
     @classmethod
     @abc.abstractmethod
@@ -164,34 +172,7 @@ class TextHead(TunedHead):
     def names(self, predicted: np.ndarray) -> list[str]:
         """Labels, or predicted ones, as the label column writes them."""
 
-    # Rows and the model
-
-    def inputs(self, tokenizer: Tokenizer, texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """String [B, F] -> inputs of the model, as `tokenizer.pack` or, with windows, `pack_windows` makes them."""
-        segments = tf.unstack(texts, axis=1)
-        if self.windows is None:
-            return pack(tokenizer, segments, self.max_seq_length, truncation=self.truncation)
-        return pack_windows(tokenizer, segments, self.max_seq_length, self.windows)
-
-    def rows_of(self, content: Sequence[Example], tokenizer: Tokenizer, *, is_trained: bool) -> TextRows:
-        return TextRows(content, self, tokenizer, class_weights=self.weighting if is_trained else "none")
-
-    def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
-        return {name: tf.TensorSpec(x.shape, x.dtype) for name, x in empty_row(self, tokenizer).items()}
-
-    @property
-    def label_bounds(self) -> tuple[int, int] | None:
-        label = self.unknown(1)
-        if label.dtype.kind == "i":
-            return 0, len(self.labels) - 1
-        return (0, 1) if label.ndim > 1 else None
-
-    def stored_rows(self, stored: ReadyRows, tokenizer: Tokenizer, *, is_trained: bool) -> TextRows:
-        return TextRows.of_stored(stored, self, tokenizer, class_weights=self.weighting if is_trained else "none")
-
-    def create_model(self, config: Any, dtype: Any = None) -> keras.Model:
-        pooling = {"window_pooling": self.windows.pooling} if self.windows else {}
-        return self.model(config, self.size, {}, dtype=dtype, **pooling)
+    # Training
 
     @abc.abstractmethod
     def loss(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
@@ -243,46 +224,19 @@ class TextHead(TunedHead):
     def predicted(self, predictions: Mapping[str, np.ndarray]) -> np.ndarray:
         """Predicted labels as `encode` numbers them, of predictions as arrays."""
 
-    def compare(self, predictions: Predictions, split: TextRows) -> tuple[np.ndarray, np.ndarray]:
+    def compare(self, predictions: Predictions, split: Any) -> tuple[np.ndarray, np.ndarray]:
         return split.labels[: len(predictions["row_numbers"])], self.predicted(predictions)
 
-    def scores(self, predictions: Predictions, split: TextRows) -> dict[str, float]:
+    def scores(self, predictions: Predictions, split: Any) -> dict[str, float]:
         return self.score(*self.compare(predictions, split))
 
     def score(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
         """{score: number} of labels and predicted labels, arrays [n, ...]."""
         return {name: function(labels, predicted) for name, function in self.score_functions.items()}
 
-    @classmethod
-    def tuned(cls, about: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Self:
-        head = cls.from_about(about)
-        if settings is None:
-            return head
-        windows = settings["windows"]
-        return head.configured(
-            max_seq_length=settings["max_seq_length"],
-            texts=settings["texts"],
-            windows=Windows(**windows) if windows else None,
-            truncation=settings["truncation"],
-            temperature=str(about.get("temperature", 1.0)),
-        )
-
     def scored_by(self, names: Sequence[str]) -> Self:
-        head = copy.copy(self)
-        head.score_functions = _criterion_first(names or self.score_names, "", self)
-        return head
-
-    def kept(self, item: Example) -> Any:
-        """The label; UserError, with its place, without one."""
-        if item.label in self.missing:
-            raise UserError(f"There is no label in {item.location}: pass a file with a label in every row.")
-        return self.encode([item])[0]
-
-    def evaluate(self, kept: list[Any], outputs: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """See `TunedHead`; only predictions are held, [n, C]."""
-        predicted = self.predicted(stacked(outputs))
-        labels = np.stack(kept)
-        return self.score(labels, predicted), self.tables(labels, predicted)
+        """The head with other scores, by default those of its kind."""
+        return self.replaced(score_functions=_criterion_first(names or self.score_names, "", self))
 
     @abc.abstractmethod
     def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
@@ -296,7 +250,7 @@ class TextHead(TunedHead):
         """{"per_class", "confusion" or "most_confused"} as far as it applies; see `training.metrics`."""
         return {}
 
-    def details(self, predictions: Predictions, split: TextRows) -> dict[str, Any]:
+    def details(self, predictions: Predictions, split: Any) -> dict[str, Any]:
         labels, predicted = self.compare(predictions, split)
         shown = self.confidence(predictions, labels)
         return {
@@ -306,7 +260,7 @@ class TextHead(TunedHead):
         }
 
     def write_predictions(
-        self, folder: str, name: str, predictions: Predictions, split: TextRows, *, submission: str = ""
+        self, folder: str, name: str, predictions: Predictions, split: Any, *, submission: str = ""
     ) -> list[str]:
         answered = prediction_files.PredictionRows(self, split, predictions)
         if submission:
@@ -314,9 +268,6 @@ class TextHead(TunedHead):
         return [f"Wrote {count_text(len(answered), 'prediction')} to {prediction_files.write(folder, name, answered)}."]
 
     # The export
-
-    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        return text_serving.signatures(self, model, tokenizer)
 
     @property
     def host_settings(self) -> dict[str, Any] | None:
@@ -328,20 +279,9 @@ class TextHead(TunedHead):
             "windows": dataclasses.asdict(self.windows) if self.windows else None,
         }
 
-    def serving_examples(self, split: TextRows) -> dict[str, dict[str, list]]:
-        return {"serving_default": self.input_values(split.texts[:MAX_COMPARED])}
-
     def input_shapes(self, texts: int) -> dict[str, list[int]]:
         """{input of the export: its shape without the batch}; texts: of an example, 1 or 2."""
         return {name: [] for name in INPUTS[:texts]}
-
-    def input_values(self, texts: np.ndarray) -> dict[str, list]:
-        """{input of the export: values} of texts, string [n, F]."""
-        return {name: texts[:, number].tolist() for number, name in enumerate(INPUTS[: texts.shape[1]])}
-
-    def token_counts(self, counts: np.ndarray) -> np.ndarray:
-        """Tokens of each segment of the longest row of an example; counts: tokens of its texts, int32 [n, F]."""
-        return counts
 
     def label_names(self, predictions: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The name of the predicted label as an output of the export: {"label": string [B]}, or {}."""

@@ -43,6 +43,8 @@ class TextRows(Rows):
     ) -> None:
         """head: a TextHead. class_weights: see its `configured`. stored: rows of the examples, maybe with labels."""
         self.stored, self._head, self._tokenizer = stored, head, tokenizer
+        if stored is None and head.loss_settings.list_size > 1:
+            self._check_lists(examples)
         missing = [example for example in examples if example.label in head.missing]
         if missing and len(missing) < len(examples):
             raise UserError(
@@ -71,13 +73,26 @@ class TextRows(Rows):
         stored = stored.with_padding(empty_row(head, tokenizer))
         return cls(examples, head, tokenizer, class_weights=class_weights, stored=stored)
 
+    def _check_lists(self, examples: Sequence[Example]) -> None:
+        """Raises UserError, with its place, for a labelled list of several queries."""
+        size = self._head.loss_settings.list_size
+        for first in range(0, len(examples), size) if examples[0].label not in self._head.missing else ():
+            block = examples[first : first + size]
+            other = next((each for each in block if each.texts[0] != block[0].texts[0]), None)
+            if other or len(block) < size:
+                place = f"{other.location} is of another query" if other else f"{block[-1].location} is the last"
+                raise UserError(
+                    f"The list that begins in {block[0].location} has fewer than list_size={size} rows, {place}. Pass "
+                    "a table with so many rows for each query, and as eval_file another."
+                )
+
     @functools.cached_property
     def token_counts(self) -> np.ndarray:
         """Number of tokens of each segment of an example's longest row, int32 [n, segments]."""
         if self.stored is not None:
             counts = self.stored.token_counts  # where the file has them
             return (self.stored.lengths - 2)[:, None] if counts is None else counts
-        counts = self._head.token_counts(text_windows.token_counts(self._tokenizer, self.texts))
+        counts = self._head.training.token_counts(text_windows.token_counts(self._tokenizer, self.texts))
         counts[:, 1:] += self._tokenizer.separators - 1  # more than one [SEP] before a segment
         return counts
 
@@ -104,7 +119,7 @@ class TextRows(Rows):
             numbers = tf.where(rows < count, rows + 1, 0)
             own = self.stored.gather(rows) if self.stored else None
             return {
-                **(own or self._head.inputs(self._tokenizer, tf.gather(texts, rows))),
+                **(own or self._head.training.inputs(self._tokenizer, tf.gather(texts, rows))),
                 "labels": tf.gather(labels, rows),
                 "row_weights": tf.gather(weights, rows),
                 "row_numbers": tf.cast(numbers, tf.int32),
@@ -171,7 +186,7 @@ class TextRows(Rows):
 
 def empty_row(head: Any, tokenizer: Tokenizer) -> dict[str, tf.Tensor]:
     """The row of empty texts that pads batches, with a label of zeros."""
-    inputs = head.inputs(tokenizer, tf.fill([1, head.texts], ""))
+    inputs = head.training.inputs(tokenizer, tf.fill([1, head.texts], ""))
     return {name: x[0] for name, x in inputs.items()} | {"labels": tf.zeros_like(head.unknown(1)[0])}
 
 

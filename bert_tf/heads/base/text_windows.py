@@ -5,13 +5,12 @@ B texts or pairs, W = most windows of a text, T = max_seq_length, n examples, F 
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from bert_tf.data import windows as sliding
 from bert_tf.data.windows import SegmentWindows
 from bert_tf.errors import UserError
+from bert_tf.heads.base.text_head import Windows
 from bert_tf.runtime.lazy import tf
 from bert_tf.text.tokenizer import Tokenizer, pack
 from bert_tf.text.tokenizer_settings import DEFAULT, TokenizerSettings
@@ -19,23 +18,11 @@ from bert_tf.text.tokenizer_settings import DEFAULT, TokenizerSettings
 TEXTS_AT_ONCE = 4096  # tokenized together, only to count their tokens
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Windows:
-    """Reading of texts that do not fit into a row.
-
-    stride: tokens from the start of a window to the next. most: windows of a text; what follows the last of them is
-    not read. pooling: "mean" or "max" of the windows' vectors.
-    """
-
-    stride: int
-    most: int
-    pooling: str = "mean"
-
-    def check(self, max_seq_length: int) -> None:
-        """Raises UserError for windows with gaps between them, and for no windows."""
-        sliding.check_stride(self.stride, max_seq_length)
-        if self.most < 1:
-            raise UserError(f"max_windows is {self.most}; expected 1 or more.")
+def check(windows: Windows, max_seq_length: int) -> None:
+    """Raises UserError for windows with gaps between them, and for no windows."""
+    sliding.check_stride(windows.stride, max_seq_length)
+    if windows.most < 1:
+        raise UserError(f"max_windows is {windows.most}; expected 1 or more.")
 
 
 def pack_windows(tokenizer: Tokenizer, segments: list, max_seq_length: int, windows: Windows) -> dict[str, tf.Tensor]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from bert_tf.heads.base.answers import Answer, Span
 from bert_tf.heads.base.head import Head, Outputs, as_text
@@ -14,15 +13,10 @@ class SpanHead(Head):
 
     kind = weights = "span"
     model_class = "SpanFinder"
+    trained_by = "bert_tf.heads.span.answering"
     reads_tokens = True
     signature_inputs = (frozenset({"question", "context"}),)
     signature_outputs = frozenset({"answer", "start", "end", "score", "answers", "starts", "ends", "probabilities"})
-
-    @classmethod
-    def tuned(cls, about: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Any:
-        from bert_tf.heads.span.answering import Answering
-
-        return Answering.recorded(about, settings)
 
     @classmethod
     def answer(cls, outputs: Outputs, labels: Sequence[str]) -> Answer:

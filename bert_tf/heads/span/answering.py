@@ -4,7 +4,6 @@ B rows of a batch (each a window of a question's context), T positions in a row,
 n answers of a question.
 """
 
-import copy
 import dataclasses
 import re
 import textwrap
@@ -15,13 +14,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import questions
 from bert_tf.data.examples import Example
 from bert_tf.data.questions import Prediction, Question
 from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base.answering import Answered
-from bert_tf.heads.base.tuned_head import Batch, Predictions, TunedHead
+from bert_tf.heads.base.training import Training
 from bert_tf.heads.span import (
     SpanHead,
     answer_highlights,
@@ -37,14 +35,14 @@ from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.model.heads import without_padding
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import confidence
-from bert_tf.training.task import Objective
+from bert_tf.training.task import Batch, Objective, Predictions
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 COMPARED = 8  # questions on which an export is compared with the live model
 THRESHOLD = "null_score_diff_threshold"
 
 
-class Answering(SpanHead, TunedHead):
+class Answering(SpanHead):
     """Extractive question answering (SQuAD).
 
     Args:
@@ -56,12 +54,7 @@ class Answering(SpanHead, TunedHead):
     """
 
     size = 2
-    perfect = 100.0
-    learns_in_steps = True
-    new_head_rate = 1e-3
     objectives = {"span_loss": Objective()}
-    file_flags = ("version_2_with_negative",)
-    rescores = False  # best_f1 is the score with the best threshold
 
     def __init__(
         self,
@@ -77,24 +70,8 @@ class Answering(SpanHead, TunedHead):
         self.is_threshold_fixed, self.word_alignment = is_threshold_fixed, word_alignment
         self._is_aligned, self.fits_temperature = False, fits_temperature
         self._calibration: dict[str, float] = {}
-        self._search_by(search)
-
-    def _search_by(self, search: Search) -> None:
         self.search = search
         self._last: tuple[Predictions, list[Prediction]] | None = None
-
-    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        return self.model(config, self.size, {}, dtype=dtype)
-
-    # Rows
-
-    def rows_of(self, content: Sequence[Question], tokenizer: Tokenizer, *, is_trained: bool) -> QuestionRows:
-        return QuestionRows(content, tokenizer, self.windows)
-
-    def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
-        row, number = (tf.TensorSpec(shape, tf.int32) for shape in ([self.max_seq_length], []))
-        names = dict.fromkeys(("token_ids", "segment_ids"), row)
-        return names | dict.fromkeys(("lengths", "start_positions", "end_positions"), number)
 
     # Training and scores
 
@@ -163,42 +140,6 @@ class Answering(SpanHead, TunedHead):
         kept = {name: value for name, value in scores.items() if "total" not in name}
         return {"the sentence that shares most words with the question": kept}
 
-    # Scores of an export
-
-    @classmethod
-    def recorded(cls, about: Mapping[str, Any], settings: Mapping[str, Any] | None) -> Self:
-        """See `tuned`."""
-        if settings is not None:
-            return cls(QuestionWindows(**settings["windows"]), Search(**settings["search"]))
-        has_null = about.get("reads", {}).get("version_2_with_negative", about.get("task") == "squad/v2.0")
-        return cls(QuestionWindows(), Search(has_null=bool(has_null)))
-
-    def content(self, path: str, reads: Mapping[str, Any]) -> list[Question]:
-        known = [question for question in questions.read(path) if question.is_answerable is not None]
-        if not known:
-            raise UserError(f"The questions of {path} have no answers to compare with: pass a file with answers.")
-        return known
-
-    def items(self, split: QuestionRows) -> list[Question]:
-        return split.questions
-
-    def texts_of(self, item: Question) -> Sequence[str]:
-        return item.question, item.context
-
-    def answered(self, predictions: Predictions, split: QuestionRows) -> int:
-        """See `TunedHead`: questions."""
-        return len(self.best_answers(predictions, split))
-
-    def asked(self, item: Question, inputs: Mapping[str, int | None]) -> Iterator[Example]:
-        yield Example(item.id, tuple(getattr(item, name) for name in inputs), None, item.id)
-
-    def evaluate(
-        self, kept: list[Question], outputs: Iterable[Mapping[str, Any]]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        answers = [spans.from_outputs(each, has_null=self.search.has_null) for each in outputs]
-        scores = squad_files.scores_of(kept, answers, has_null=self.search.has_null)
-        return scores, {"questions": answer_highlights.details(kept, answers)}
-
     # Reports
 
     def compare(self, predictions: Predictions, split: QuestionRows) -> tuple[np.ndarray, np.ndarray]:
@@ -264,25 +205,7 @@ class Answering(SpanHead, TunedHead):
         """The head whose answers are cut out as they are written: as in the original, with `word_alignment`."""
         if not self.word_alignment or self._is_aligned:
             return self
-        head = self._with_search(self.search)
-        head._is_aligned = True
-        return head
-
-    def serving_examples(self, split: QuestionRows) -> dict[str, dict[str, list]]:
-        """Some questions and their contexts, evenly from all over the split."""
-        questions, contexts = zip(*(example.texts for example in split.shown(COMPARED)), strict=True)
-        return {"serving_default": {"question": list(questions), "context": list(contexts)}}
-
-    def demo_examples(self, split: QuestionRows, count: int = 3) -> list[Example]:
-        """Some questions as (question, context); the label is the first true answer."""
-        return split.shown(COMPARED)[:count]
-
-    def demo_line(self, example: Example, row: Answered) -> str:
-        true_label = f" (it is {example.label!r})" if example.label else ""
-        return f"{textwrap.shorten(example.texts[0], 90)}  ->  {getattr(row.answer, 'text', '')!r}{true_label}"
-
-    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        return {"serving_default": answer_serving.signature(model, tokenizer, self.windows, self.search)}
+        return self.replaced(_is_aligned=True, _last=None)
 
     @property
     def host_settings(self) -> dict[str, Any] | None:
@@ -328,14 +251,71 @@ class Answering(SpanHead, TunedHead):
             threshold=found.get(THRESHOLD, self.search.threshold),
             temperature=found.get("temperature", self.search.temperature),
         )
-        head = self._with_search(search)
-        head._calibration = found
-        return head
+        return self.replaced(search=search, _calibration=found, _last=None)
 
-    def _with_search(self, search: Search) -> Self:
-        head = copy.copy(self)
-        head._search_by(search)
-        return head
+
+class SpanTraining(Training):
+    """Trains and exports an Answering."""
+
+    head: Answering
+    perfect = 100.0
+    learns_in_steps = True
+    new_head_rate = 1e-3
+    file_flags = ("version_2_with_negative",)
+    rescores = False  # best_f1 is the score with the best threshold
+
+    @classmethod
+    def recorded(cls, kind: type[SpanHead], about: Mapping[str, Any], settings: Mapping[str, Any] | None) -> Answering:
+        if settings is not None:
+            return Answering(QuestionWindows(**settings["windows"]), Search(**settings["search"]))
+        has_null = about.get("reads", {}).get("version_2_with_negative", about.get("task") == "squad/v2.0")
+        return Answering(QuestionWindows(), Search(has_null=bool(has_null)))
+
+    def rows_of(self, content: Sequence[Question], tokenizer: Tokenizer, *, is_trained: bool) -> QuestionRows:
+        return QuestionRows(content, tokenizer, self.head.windows)
+
+    def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
+        row, number = (tf.TensorSpec(shape, tf.int32) for shape in ([self.head.max_seq_length], []))
+        names = dict.fromkeys(("token_ids", "segment_ids"), row)
+        return names | dict.fromkeys(("lengths", "start_positions", "end_positions"), number)
+
+    def content(self, path: str, reads: Mapping[str, Any]) -> list[Question]:
+        known = [question for question in questions.read(path) if question.is_answerable is not None]
+        if not known:
+            raise UserError(f"The questions of {path} have no answers to compare with: pass a file with answers.")
+        return known
+
+    def texts_of(self, item: Question) -> Sequence[str]:
+        return item.question, item.context
+
+    def asked(self, item: Question, inputs: Mapping[str, int | None]) -> Iterator[Example]:
+        yield Example(item.id, tuple(getattr(item, name) for name in inputs), None, item.id)
+
+    def evaluate(
+        self, kept: list[Question], outputs: Iterable[Mapping[str, Any]]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        answers = [spans.from_outputs(each, has_null=self.head.search.has_null) for each in outputs]
+        scores = squad_files.scores_of(kept, answers, has_null=self.head.search.has_null)
+        return scores, {"questions": answer_highlights.details(kept, answers)}
+
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        return {"serving_default": answer_serving.signature(model, tokenizer, self.head.windows, self.head.search)}
+
+    def serving_examples(self, split: QuestionRows) -> dict[str, dict[str, list]]:
+        """Some questions and their contexts, evenly from all over the split."""
+        questions, contexts = zip(*(example.texts for example in split.shown(COMPARED)), strict=True)
+        return {"serving_default": {"question": list(questions), "context": list(contexts)}}
+
+    def demo_examples(self, split: QuestionRows, count: int = 3) -> list[Example]:
+        """Some questions as (question, context); the label is the first true answer."""
+        return split.shown(COMPARED)[:count]
+
+    def demo_line(self, example: Example, row: Answered) -> str:
+        true_label = f" (it is {example.label!r})" if example.label else ""
+        return f"{textwrap.shorten(example.texts[0], 90)}  ->  {getattr(row.answer, 'text', '')!r}{true_label}"
+
+
+TRAINING = SpanTraining
 
 
 def most_similar_sentence(question: str, context: str) -> str:

@@ -63,6 +63,10 @@ class QuestionRows(Rows):
         pairs = zip(self.questions, labels, strict=True)
         return [Example(q.id, (q.question, q.context), label, q.id) for q, label in pairs]
 
+    @property
+    def items(self) -> list[Question]:
+        return self.questions
+
     def describe(self, name: str) -> list[str]:
         numbers = self._numbers()
         unanswerable = sum(question.is_answerable is False for question in self.questions)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from bert_tf.heads.base.answers import Entities, Entity
 from bert_tf.heads.base.head import Head, Outputs, as_text
@@ -14,20 +13,10 @@ class Tags(Head):
 
     kind = "tags"
     model_class = "TokenClassifier"
+    trained_by = "bert_tf.heads.tags.tagging"
     is_labelled = reads_tokens = True
     signature_inputs = (frozenset({"text"}),)
     signature_outputs = frozenset({"texts", "labels", "starts", "ends", "scores", "counts"})
-
-    @classmethod
-    def model(cls, config: Any, size: int, weights: Mapping[str, Any], **options: Any) -> Any:
-        crf = any(name.startswith("crf/") for name in weights)
-        return super().model(config, size, weights, **{"crf": crf, **options})
-
-    @classmethod
-    def tuned(cls, about: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Any:
-        from bert_tf.heads.tags.tagging import Tagging
-
-        return Tagging.recorded(about, settings)
 
     @classmethod
     def answer(cls, outputs: Outputs, labels: Sequence[str]) -> Entities:

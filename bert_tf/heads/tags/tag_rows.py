@@ -12,8 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data import pipeline
-from bert_tf.data.conll_files import DOCUMENT, ConllFile, Sentence, join_words
+from bert_tf.data.conll_files import DOCUMENT, ConllFile, Sentence
 from bert_tf.data.examples import Example
+from bert_tf.data.joined_words import join_words
 from bert_tf.data.tag_schemes import Span, TagSet
 from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base import text_lengths
@@ -141,6 +142,12 @@ class TagRows(Rows):
                 label = format_entities(entities_in_text(self.spans_of(sentence), text, word_spans))
             examples.append(Example(str(number), (text,), label, self.file.place(sentence)))
         return examples
+
+    @property
+    def items(self) -> list[tuple[Sentence, Sequence[int]]]:
+        """Sentences with the labels of their words."""
+        labels: list[Any] = self.by_sentence(self.word_labels)
+        return list(zip(self.sentences, labels, strict=True))
 
     def spans_of(self, sentence: Sentence) -> list[Span]:
         """The true spans of a sentence that has tags, in words."""

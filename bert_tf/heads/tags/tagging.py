@@ -6,7 +6,7 @@ B rows of a batch, T positions in a row, C labels, N words of a split, R rows of
 import collections
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -14,27 +14,29 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import tag_schemes
-from bert_tf.data.conll_files import ColumnLayout, ConllFile, Sentence, join_words
+from bert_tf.data.conll_files import ColumnLayout, ConllFile, Sentence
 from bert_tf.data.examples import Example
+from bert_tf.data.joined_words import join_words
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base.prediction_files import json_line
-from bert_tf.heads.base.tuned_head import Batch, Predictions, TunedHead
+from bert_tf.heads.base.training import Training
 from bert_tf.heads.tags import Tags, entity_scores, tag_serving
 from bert_tf.heads.tags.decoding import decode
 from bert_tf.heads.tags.tag_rows import UNKNOWN, TagRows, entities_in_text, format_entities, label_numbers
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.model import crf
+from bert_tf.model.heads import of_head
 from bert_tf.runtime.atomic_files import write_lines
 from bert_tf.text.tokenizer import Tokenizer
-from bert_tf.training.task import Objective
+from bert_tf.training.task import Batch, Objective, Predictions
 
 Item = tuple[Sentence, Sequence[int]]
 FEWEST_TAGGED = 0.02  # share of the words of entities; a model that tags fewer has learned nothing but O
 HARDEST = 12  # sentences that are shown with their errors
 
 
-class Tagging(Tags, TunedHead):
+class Tagging(Tags):
     """A dense layer on the first token of each word (Devlin et al. 2018, section 5.3), with or without a CRF.
 
     Args:
@@ -43,33 +45,13 @@ class Tagging(Tags, TunedHead):
         crf: whether the labels of a sentence are a chain, see `model.crf`. The words of a row are a part of it.
     """
 
-    new_head_rate = 1e-3
     criterion = "f1"
-    learns_in_steps = True
+    scored_with: ClassVar[tuple[str, ...]] = ("seqeval",)
     objectives = {"tag_loss": Objective()}
-    file_flags = ("word_column", "tag_column", "tag_scheme", "position_digits")
 
     def __init__(self, tag_set: TagSet, windows: TagWindows, *, crf: bool = False) -> None:
         self.tag_set, self.windows, self.crf = tag_set, windows, crf
         self.labels, self.size, self.max_seq_length = tag_set.labels, len(tag_set.labels), windows.max_seq_length
-
-    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        return self.model(config, self.size, {}, crf=self.crf, dtype=dtype)
-
-    # Rows
-
-    def rows_of(self, content: ConllFile, tokenizer: Tokenizer, *, is_trained: bool) -> TagRows:
-        return TagRows(content, self.tag_set, tokenizer, self.windows, crf=self.crf)
-
-    @property
-    def label_bounds(self) -> tuple[int, int]:
-        return UNKNOWN, self.size - 1
-
-    def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
-        """The inputs of the model, and "labels"; for a CRF also whether a row begins and ends a sentence."""
-        row, number = tf.TensorSpec([self.max_seq_length], tf.int32), tf.TensorSpec([], tf.int32)
-        edges = {"begins": number, "ends": number} if self.crf else {}
-        return {"token_ids": row, "segment_ids": row, "lengths": number, "labels": row, **edges}
 
     # Training and scores
 
@@ -132,56 +114,6 @@ class Tagging(Tags, TunedHead):
         scores = entity_scores.scores(**tags, is_plain=self.tag_set.scheme == "plain")
         return {"the most frequent tag of each word": scores}
 
-    # Scores of an export
-
-    signature = "words"
-    scored_with: ClassVar[tuple[str, ...]] = ("seqeval",)
-
-    @classmethod
-    def recorded(cls, about: Mapping[str, Any], settings: Mapping[str, Any] | None) -> Self:
-        """See `tuned`."""
-        if settings is not None:
-            tag_set = TagSet(tuple(about["labels"]), settings["scheme"])
-            return cls(tag_set, TagWindows(**settings["windows"]), crf=settings.get("crf", False))
-        scheme = about.get("reads", {}).get("tag_scheme", "auto")
-        return cls(TagSet.of(about["labels"], scheme), TagWindows(max_seq_length=128, stride=64))
-
-    def content(self, path: str, reads: Mapping[str, Any]) -> ConllFile:
-        fields = {"tag_scheme": "scheme"}
-        file = ConllFile(path, ColumnLayout(**{fields.get(name, name): value for name, value in reads.items()}))
-        if file.scheme is None:
-            raise UserError(f"{path} has words only; expected a column with their tags too.")
-        return file
-
-    def labelled(self, path: str, reads: Mapping[str, Any]) -> list[Item]:
-        file = self.content(path, reads)
-        return list(zip(file.sentences, label_numbers(file, self.tag_set), strict=True))
-
-    def items(self, split: TagRows) -> list[Item]:
-        labels: list[Any] = split.by_sentence(split.word_labels)
-        return list(zip(split.sentences, labels, strict=True))
-
-    def texts_of(self, item: Item) -> Sequence[str]:
-        return item[0].words
-
-    def answered(self, predictions: Predictions, split: TagRows) -> int:
-        """See `TunedHead`: sentences."""
-        return len(self.word_predictions(predictions, split)[0])
-
-    def asked(self, item: Item, inputs: Mapping[str, int | None]) -> Iterator[Example]:
-        yield Example("", item[0].words, None, "")
-
-    def evaluate(self, kept: list[Item], outputs: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-        names, outside = dict(zip(self.labels, self.tag_set.tags, strict=True)), self.labels[self.tag_set.outside]
-        predictions = [[names[label or outside] for label in each["tags"]] for each in outputs]
-        labels = [[self.tag_set.tags[number] for number in numbers] for _, numbers in kept]
-        tags: dict[str, Any] = {
-            "labels": labels,
-            "predictions": predictions,
-            "is_plain": self.tag_set.scheme == "plain",
-        }
-        return entity_scores.scores(**tags), {"per_class": entity_scores.per_type(**tags)}
-
     # Reports
 
     def compare(self, predictions: Predictions, split: TagRows) -> tuple[np.ndarray, np.ndarray]:
@@ -190,7 +122,7 @@ class Tagging(Tags, TunedHead):
         return split.word_labels[: len(predicted)], predicted
 
     def collapse(self, predictions: Predictions, split: TagRows) -> str | None:
-        """See `TunedHead`; also if hardly any word of an entity is tagged."""
+        """See `Head`; also if hardly any word of an entity is tagged."""
         labels, predicted = self.compare(predictions, split)
         if self.tag_set.scheme == "plain":
             return super().collapse(predictions, split)
@@ -283,7 +215,7 @@ class Tagging(Tags, TunedHead):
     def write_predictions(
         self, folder: str, name: str, predictions: Predictions, split: TagRows, *, submission: str = ""
     ) -> list[str]:
-        """See `TunedHead`; says the scores too where labels are known.
+        """See `Head`; says the scores too where labels are known.
 
         NAME.jsonl has the entities of each sentence, and NAME.txt is the file with one more column: tags in the file's
         own scheme.
@@ -298,16 +230,80 @@ class Tagging(Tags, TunedHead):
             *(f"  {score:26} {value:.4f}" for score, value in scores.items()),
         ]
 
-    def serving_examples(self, split: TagRows) -> dict[str, dict[str, list]]:
-        return tag_serving.serving_examples(split.sentences)
-
-    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        return tag_serving.TagServing(model, tokenizer, self.tag_set, self.windows).signatures()
-
     @property
     def host_settings(self) -> dict[str, Any] | None:
         windows = {"max_seq_length": self.windows.max_seq_length, "stride": self.windows.stride}
         return {"stages": "tags", "windows": windows, "scheme": self.tag_set.scheme}
+
+
+class TagTraining(Training):
+    """Trains and exports a Tagging."""
+
+    head: Tagging
+    new_head_rate = 1e-3
+    learns_in_steps = True
+    file_flags = ("word_column", "tag_column", "tag_scheme", "position_digits")
+
+    @classmethod
+    def recorded(cls, kind: type[Tags], about: Mapping[str, Any], settings: Mapping[str, Any] | None) -> Tagging:
+        if settings is not None:
+            tag_set = TagSet(tuple(about["labels"]), settings["scheme"])
+            return Tagging(tag_set, TagWindows(**settings["windows"]), crf=settings.get("crf", False))
+        scheme = about.get("reads", {}).get("tag_scheme", "auto")
+        return Tagging(TagSet.of(about["labels"], scheme), TagWindows(max_seq_length=128, stride=64))
+
+    def rows_of(self, content: ConllFile, tokenizer: Tokenizer, *, is_trained: bool) -> TagRows:
+        return TagRows(content, self.head.tag_set, tokenizer, self.head.windows, crf=self.head.crf)
+
+    @property
+    def label_bounds(self) -> tuple[int, int]:
+        return UNKNOWN, self.head.size - 1
+
+    def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
+        """The inputs of the model, and "labels"; for a CRF also whether a row begins and ends a sentence."""
+        row, number = tf.TensorSpec([self.head.max_seq_length], tf.int32), tf.TensorSpec([], tf.int32)
+        edges = {"begins": number, "ends": number} if self.head.crf else {}
+        return {"token_ids": row, "segment_ids": row, "lengths": number, "labels": row, **edges}
+
+    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
+        return of_head(self.head, config, self.head.size, crf=self.head.crf, dtype=dtype)
+
+    def content(self, path: str, reads: Mapping[str, Any]) -> ConllFile:
+        fields = {"tag_scheme": "scheme"}
+        file = ConllFile(path, ColumnLayout(**{fields.get(name, name): value for name, value in reads.items()}))
+        if file.scheme is None:
+            raise UserError(f"{path} has words only; expected a column with their tags too.")
+        return file
+
+    def labelled(self, path: str, reads: Mapping[str, Any]) -> list[Item]:
+        file = self.content(path, reads)
+        return list(zip(file.sentences, label_numbers(file, self.head.tag_set), strict=True))
+
+    def texts_of(self, item: Item) -> Sequence[str]:
+        return item[0].words
+
+    def asked(self, item: Item, inputs: Mapping[str, int | None]) -> Iterator[Example]:
+        yield Example("", item[0].words, None, "")
+
+    def evaluate(self, kept: list[Item], outputs: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+        tag_set, labels = self.head.tag_set, self.head.labels
+        names, outside = dict(zip(labels, tag_set.tags, strict=True)), labels[tag_set.outside]
+        predictions = [[names[label or outside] for label in each["tags"]] for each in outputs]  # which fill `kept`
+        tags: dict[str, Any] = {
+            "labels": [[tag_set.tags[number] for number in numbers] for _, numbers in kept],
+            "predictions": predictions,
+            "is_plain": tag_set.scheme == "plain",
+        }
+        return entity_scores.scores(**tags), {"per_class": entity_scores.per_type(**tags)}
+
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        return tag_serving.TagServing(model, tokenizer, self.head.tag_set, self.head.windows).signatures()
+
+    def serving_examples(self, split: TagRows) -> dict[str, dict[str, list]]:
+        return tag_serving.serving_examples(split.sentences)
+
+
+TRAINING = TagTraining
 
 
 def _words(split: TagRows) -> Iterator[str]:

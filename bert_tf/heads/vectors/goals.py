@@ -22,22 +22,22 @@ from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import Answered
 from bert_tf.heads.base.answers import Similarity
+from bert_tf.heads.base.head import Metrics
 from bert_tf.heads.base.table_options import TableOptions
-from bert_tf.heads.base.text_head import MAX_COMPARED, TextHead
+from bert_tf.heads.base.text_head import TextHead
 from bert_tf.heads.base.text_rows import TextRows
-from bert_tf.heads.base.tuned_head import Batch, Predictions, stacked
+from bert_tf.heads.base.text_training import MAX_COMPARED, TextTraining, stacked
 from bert_tf.heads.regression import numbers
 from bert_tf.heads.vectors import Vectors, vector_losses
 from bert_tf.heads.vectors.extraction import Extractor
 from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
 from bert_tf.model.sentence_encoder import SentenceEncoder
 from bert_tf.text.tokenizer import Tokenizer, pack
-from bert_tf.training.task import Comparison
+from bert_tf.training.task import Batch, Comparison, Predictions
 
 SPREAD = 1e-4  # standard deviation of the vectors of different texts below which they are all the same
 VECTORS = "vectors"  # kind of the models, and the name of their output
 KEYS = 2**62  # numbers that texts are hashed to
-Metrics = dict[str, tuple[tf.Tensor, tf.Tensor]]
 
 
 def mrr(labels: np.ndarray, predicted: np.ndarray) -> float:
@@ -58,8 +58,8 @@ def recall_at_10(labels: np.ndarray, predicted: np.ndarray) -> float:
 RANK_SCORES: tuple[Callable[[np.ndarray, np.ndarray], float], ...] = (mrr, accuracy_at_1, recall_at_10)
 
 
-class VectorGoal(Vectors, TextHead):
-    """Every text of an example is a row of its own.
+class VectorGoal(TextHead):
+    """A head of the kind `Vectors`; every text of an example is a row of its own.
 
     Args:
         vectors: how tokens become the vector of a text.
@@ -71,13 +71,10 @@ class VectorGoal(Vectors, TextHead):
             arXiv:2205.13147; sentence-transformers' MatryoshkaLoss); () for whole vectors.
     """
 
+    kind, model_class, weights, trained_by = Vectors.kind, Vectors.model_class, Vectors.weights, Vectors.trained_by
+    signature_inputs, signature_outputs, answer = Vectors.signature_inputs, Vectors.signature_outputs, Vectors.answer
     size = 0
-    reads_windows = False
-    file_flags = ("text_columns", "label_column")
-    stored_splits = ("train",)
     comparison = Comparison(VECTORS, ("labels", "row_weights", "text_keys"))
-    learns_in_steps = True
-    has_labels = True
     sizes: tuple[int, ...] = ()
     stride = 0  # of windows in which the export reads long texts; 0: they are truncated, as in training
 
@@ -95,23 +92,6 @@ class VectorGoal(Vectors, TextHead):
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
         return cls(SentenceVectors(str(about["pooling"]), bool(about["normalize"])))
-
-    def create_model(self, config: Any, dtype: Any = None) -> Any:
-        """The Keras model; UserError for the first token of a model in which it sees no other."""
-        config.check_pooling(self.vectors.pooling)
-        if max(self.sizes, default=0) > config.hidden_size:
-            raise UserError(f"matryoshka_dims has {self.sizes[0]}, but vectors have {config.hidden_size} numbers.")
-        return SentenceEncoder(config, self.vectors.pooling, self.vectors.normalize, dtype=dtype)
-
-    def inputs(self, tokenizer: Tokenizer, texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """String [B, F] -> rows [B, F, T], "lengths" and "text_keys", which are equal for equal texts, [B, F]."""
-        packed = pack(tokenizer, [tf.reshape(texts, [-1])], self.max_seq_length)
-        rows = {name: tf.reshape(x, [-1, self.rows_per_example, *x.shape[1:]]) for name, x in packed.items()}
-        return {**rows, "text_keys": tf.strings.to_hash_bucket_fast(texts, KEYS)}
-
-    def token_counts(self, counts: np.ndarray) -> np.ndarray:
-        """Tokens of the longest text of an example, int32 [n, 1]."""
-        return counts.max(1, keepdims=True)
 
     def unknown(self, count: int) -> np.ndarray:
         """Zeros."""
@@ -181,11 +161,72 @@ class VectorGoal(Vectors, TextHead):
             prediction_files.write_rows(each, rows)
         return [f"Wrote {count_text(len(rows), 'similarity', 'similarities')} to {path}."]
 
-    # Scores of an export
+    # The export
+
+    @property
+    def host_settings(self) -> dict[str, Any] | None:
+        return self.choice(1).host_settings()
+
+    def choice(self, layers: int) -> VectorChoice:
+        """Which vectors an export of a model with so many layers returns."""
+        return VectorChoice(
+            layers=choose_layers("last", layers),
+            unit="sentence",
+            pooling=self.vectors.pooling,
+            normalize=("sentence",) if self.vectors.normalize else (),
+            max_seq_length=self.max_seq_length,
+            stride=self.stride,
+        )
+
+    def about(self) -> dict[str, Any]:
+        """Settings of the vectors, as `bert-tf extract --export` says it."""
+        return {
+            "layers": ["last"],
+            "pooling": self.vectors.pooling,
+            "normalize": self.vectors.normalize,
+            "max_seq_length": self.max_seq_length,
+        }
+
+
+class VectorTraining(TextTraining):
+    """Trains and exports a VectorGoal."""
+
+    head: VectorGoal  # type: ignore[assignment]
+    file_flags = ("text_columns", "label_column")
+    stored_splits = ("train",)
+
+    @property
+    def learns_in_steps(self) -> bool:  # type: ignore[override]
+        """Yes, but as in the paper SimCSE trains on each text once."""
+        return not isinstance(self.head, TwoDropouts)
+
+    @classmethod
+    def recorded(cls, kind: Any, about: Mapping[str, Any], settings: Mapping[str, Any] | None) -> VectorGoal:
+        """What scores an export: of scored pairs, or of texts that belong together."""
+        goal = Similarities if about.get("task") == "vectors/sts" else Positives
+        return goal(SentenceVectors(str(about.get("pooling", "mean")), bool(about.get("normalize", True))))
+
+    def inputs(self, tokenizer: Tokenizer, texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """String [B, F] -> rows [B, F, T], "lengths" and "text_keys", which are equal for equal texts, [B, F]."""
+        packed = pack(tokenizer, [tf.reshape(texts, [-1])], self.head.max_seq_length)
+        rows = {name: tf.reshape(x, [-1, self.head.rows_per_example, *x.shape[1:]]) for name, x in packed.items()}
+        return {**rows, "text_keys": tf.strings.to_hash_bucket_fast(texts, KEYS)}
+
+    def token_counts(self, counts: np.ndarray) -> np.ndarray:
+        """Tokens of the longest text of an example, int32 [n, 1]."""
+        return counts.max(1, keepdims=True)
+
+    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
+        """The Keras model; UserError for the first token of a model in which it sees no other."""
+        vectors, sizes = self.head.vectors, self.head.sizes
+        config.check_pooling(vectors.pooling)
+        if max(sizes, default=0) > config.hidden_size:
+            raise UserError(f"matryoshka_dims has {sizes[0]}, but vectors have {config.hidden_size} numbers.")
+        return SentenceEncoder(config, vectors.pooling, vectors.normalize, dtype=dtype)
 
     def content(self, path: str, reads: Mapping[str, Any]) -> list[Example]:
         """The rows of a table with the columns that the model was trained on."""
-        label = reads.get("label_column") if self.has_labels else None
+        label = reads.get("label_column") if not isinstance(self.head, Positives) else None
         columns = comma_separated(reads["text_columns"])
         return examples.read(path, texts=columns, label=label)
 
@@ -201,32 +242,15 @@ class VectorGoal(Vectors, TextHead):
         vectors = stacked(outputs)[VECTORS]
         predictions = {VECTORS: vectors.reshape(len(kept), -1, vectors.shape[-1]), "row_numbers": np.arange(len(kept))}
         texts = np.array([example.texts for example in kept], object)
-        split: Any = types.SimpleNamespace(labels=self.encode(kept), texts=texts)
-        return self.scores(predictions, split), {}
+        split: Any = types.SimpleNamespace(labels=self.head.encode(kept), texts=texts)
+        return self.head.scores(predictions, split), {}
 
-    # The export
+    def vector_choice(self, config: BertConfig) -> VectorChoice:
+        return self.head.choice(config.layers_with_states)
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """Vectors of texts and of their tokens: see `extraction.Extractor.signatures`."""
         return Extractor(model, tokenizer, self.vector_choice(model.config)).signatures()
-
-    def vector_choice(self, config: BertConfig) -> VectorChoice:
-        return self._choice(config.layers_with_states)
-
-    @property
-    def host_settings(self) -> dict[str, Any] | None:
-        return self._choice(1).host_settings()
-
-    def _choice(self, layers: int) -> VectorChoice:
-        """Which vectors an export of a model with so many layers returns."""
-        return VectorChoice(
-            layers=choose_layers("last", layers),
-            unit="sentence",
-            pooling=self.vectors.pooling,
-            normalize=("sentence",) if self.vectors.normalize else (),
-            max_seq_length=self.max_seq_length,
-            stride=self.stride,
-        )
 
     def serving_examples(self, split: TextRows) -> dict[str, dict[str, list]]:
         texts = split.texts[:MAX_COMPARED].reshape(-1)[:MAX_COMPARED].tolist()
@@ -238,14 +262,8 @@ class VectorGoal(Vectors, TextHead):
     def demo_line(self, example: Example, row: Answered) -> str:
         return f"{example.texts[0][:90]}  ->  a vector of {len(row.answer.fields()[VECTORS]):,} numbers"
 
-    def about(self) -> dict[str, Any]:
-        """Settings of the vectors, as `bert-tf extract --export` says it."""
-        return {
-            "layers": ["last"],
-            "pooling": self.vectors.pooling,
-            "normalize": self.vectors.normalize,
-            "max_seq_length": self.max_seq_length,
-        }
+
+TRAINING = VectorTraining
 
 
 class Positives(VectorGoal):
@@ -256,7 +274,6 @@ class Positives(VectorGoal):
 
     loss_name = "in_batch_loss"
     missing = ()  # there is no label column
-    has_labels = False
     score_names: ClassVar[Any] = RANK_SCORES
     criteria = ()
 
@@ -323,7 +340,6 @@ class TwoDropouts(Similarities):
     """
 
     missing = ()  # training texts have no labels
-    learns_in_steps = False  # each text is trained on once, as in the paper
     losses_of = Positives.losses_of
 
     def __init__(self, vectors: SentenceVectors, texts: int = 2, scale: float = 20.0) -> None:

@@ -131,7 +131,7 @@ def compare(options: FineTuningFlags, task: FineTuningTask, results: Mapping[str
     ]
     ours = results.get(task.criterion)
     theirs = {each["name"]: each["scores"][task.criterion] for each in recorded if task.criterion in each["scores"]}
-    can_be_beaten = ours is not None and ours < task.head.perfect
+    can_be_beaten = ours is not None and ours < task.head.training.perfect
     better = {name: value for name, value in theirs.items() if can_be_beaten and value >= ours}
     folder.update(not_beaten=list(better))
     if better:

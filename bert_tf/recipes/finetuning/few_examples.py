@@ -61,7 +61,7 @@ def defaults(options: FineTuningFlags, task: FineTuningTask) -> dict[str, Any]:
 
     Flags with a reason were chosen before the data was read, and do not change.
     """
-    if not (options.do_train and task.head.learns_in_steps) or options.parity:
+    if not (options.do_train and task.head.training.learns_in_steps) or options.parity:
         return {}
     rows = task.split("train")
     if rows.stored or not 0 < rows.count < FEW_EXAMPLES:

@@ -13,6 +13,7 @@ from typing import Any
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data import tables
 from bert_tf.errors import UserError, count_text
+from bert_tf.heads.classes import Classes
 from bert_tf.runtime import terminal
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.runtime.progress import progress
@@ -75,7 +76,7 @@ def train(task: FineTuningTask, model: keras.Model, config: TrainConfig, strateg
     from bert_tf.model.sentence_encoder import InputOfHead
     from bert_tf.training.train_step import TrainStep
 
-    if not (task.head.is_pooled and task.head.is_exclusive and task.head.is_labelled):
+    if not isinstance(task.head, Classes):
         raise UserError(f"start={CONTRASTIVE} needs a class for each text; leave it out for {task.name}.")
     with strategy.scope():
         step: Any = TrainStep(Contrast(), InputOfHead(model), config, strategy)

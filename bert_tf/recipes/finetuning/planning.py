@@ -171,7 +171,7 @@ def _read(options: FineTuningFlags, folder: RunFolder, *, several: bool) -> Setu
     setup = read_data(options, Setup(start, None, strategy), folder, several=several)  # type: ignore[arg-type]
     start, task = setup.start, setup.task
     if options.write_examples:
-        task.head.row_specs(task.tokenizer)  # raises for a task without preprocessed examples
+        task.head.training.row_specs(task.tokenizer)  # raises for a task without preprocessed examples
 
     # Head and teacher
     start = starting_point.match_head(options, start, task)

@@ -48,8 +48,9 @@ def attach(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) ->
     values = options.values()
     paths = {flag: values.get(flag, "") for flag in splits}
     paths = {flag: path for flag, path in paths.items() if path and preprocessed_examples.is_file_of_them(path)}
+    known = task.head.training.stored_splits
     for flag, path in paths.items():
-        if task.head.stored_splits is not None and splits[flag] not in task.head.stored_splits:
+        if known is not None and splits[flag] not in known:
             raise UserError(
                 f"{flag} is {path}, whose rows do not hold what {task.name} is scored by: pass the data themselves."
             )

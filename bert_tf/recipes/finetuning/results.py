@@ -26,7 +26,7 @@ def evaluate(
         return load_calibration(task, folder)
     results = evaluator()
     calibrated = calibrate(options, task, evaluator.predictions, folder)
-    if calibrated is not task and task.head.rescores:
+    if calibrated is not task and task.head.training.rescores:
         for prefix, split in splits.items():
             scores = calibrated.scores(evaluator.predictions[split], split)
             results |= {f"{prefix}{name}": value for name, value in scores.items()}
@@ -137,7 +137,7 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
         model,
         task.tokenizer,
         path,
-        examples=task.head.serving_examples(task.split(split)),
+        examples=task.head.training.serving_examples(task.split(split)),
         about=about,
         with_attention=options.export_attention,
         engine_names=opening.names_of(options.export_engines),
@@ -146,13 +146,13 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
     added = f", with a model for {listed(engines)}" if engines else ""
     print(f"Export {path} verified against the model{added}. Examples:")
     exported = opening.of_saved_model(path, jit_compile="false", loaded=loaded)
-    examples = task.head.demo_examples(task.split(split))
+    examples = task.head.training.demo_examples(task.split(split))
     outputs = exported.predict(examples)
     for number, example in enumerate(examples):
         values = {name: array[number] for name, array in outputs.items()}
         labels = tuple(about.get("labels") or ())
         row = answered(example, values, head=type(task.head), labels=labels, inputs=exported.inputs)
-        print(f"  {task.head.demo_line(example, row)}", flush=True)
+        print(f"  {task.head.training.demo_line(example, row)}", flush=True)
     inputs = [{"inputs": texts_by_input(example, exported.inputs)} for example in examples]
     folder.write_json("examples.json", {"export": inputs})
 
@@ -160,5 +160,5 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
 def about_export(options: FineTuningFlags, task: FineTuningTask) -> dict[str, Any]:
     """Contents of about.json except the task's name: the head, and how to read a labeled file."""
     values = options.values()
-    reads = {name: values[name] for name in task.head.file_flags if name in values}
+    reads = {name: values[name] for name in task.head.training.file_flags if name in values}
     return {**({"attention": True} if options.export_attention else {}), **task.about(), "reads": reads}

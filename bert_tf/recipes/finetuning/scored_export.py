@@ -14,10 +14,12 @@ from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import bad_rows, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import about_file, loaded_model, opening, prediction_inputs, tagged_words, text_function
+from bert_tf.export import about_file, loaded_model, opening, prediction_inputs, text_function
 from bert_tf.export.batches import predict_in_order
 from bert_tf.export.text_function import TextFunction
-from bert_tf.heads.base.tuned_head import TunedHead
+from bert_tf.heads.base.head import Head
+from bert_tf.heads.base.text_head import TextHead
+from bert_tf.heads.tags import Tags
 from bert_tf.heads.vectors import Vectors
 from bert_tf.recipes.finetuning import trained_texts
 from bert_tf.runtime import files, plugins
@@ -96,13 +98,13 @@ def score(
         raise UserError(f"{folder} was trained on single texts, which nothing scores: evaluate it in training.")
     layout = _glue_layout(about)
     outputs = [str(number) for number in range(sum(count or 0 for count in export.inputs.values()))]
-    head: TunedHead = kind.tuned({**about, "labels": about.get("labels") or outputs}).scored_by(
-        layout.scores if layout else ()
-    )
-    for package in head.scored_with:  # fails now, not after the last prediction
+    head: Head = kind.recorded({**about, "labels": about.get("labels") or outputs})
+    if isinstance(head, TextHead):
+        head = head.scored_by(layout.scores if layout else ())
+    for package in head.scored_with:  # an error now, not after the last prediction
         importlib.import_module(package)
-    is_own = kind.wording().labelled_file or issubclass(kind, Vectors)  # other tables are read by the export's inputs
-    items = head.labelled(path, about["reads"]) if is_own else _labelled(path, export, about)
+    is_own = kind.wording().labelled_file or issubclass(kind, Vectors)  # of other tables the export says what it reads
+    items = head.training.labelled(path, about["reads"]) if is_own else _labelled(path, export, about)
     trained = trained_texts.read(folder) if is_own else _trained_on(folder, export, about)
     hashes: list[int] = []
     count, scores, details = _evaluate(head, export, _noted(items, head, hashes), batch_size, report)
@@ -116,33 +118,34 @@ def score_split(
     export: TextFunction, task: FineTuningTask, split: str, count: int, *, batch_size: int
 ) -> dict[str, float]:
     """The scores of an export on the first `count` texts, questions or sentences of a split of its task."""
-    items = task.head.items(task.split(split))[:count]
+    items = task.split(split).items[:count]
     return _evaluate(task.head, export, items, batch_size, iter)[1]
 
 
 def _evaluate(
-    head: TunedHead, export: TextFunction, items: Iterable[Any], batch_size: int | None, report: Report
+    head: Head, export: TextFunction, items: Iterable[Any], batch_size: int | None, report: Report
 ) -> tuple[int, dict[str, Any], dict[str, Any]]:
-    is_of_words = head.signature == tagged_words.SIGNATURE
+    training, is_of_words = head.training, head.kind == Tags.kind
     predictor = (is_of_words and export.word_tagger) or export
     kept: list[Any] = []
 
     def asked() -> Iterator[Example]:
         for item in items:
-            kept.append(head.kept(item))
-            yield from head.asked(item, export.inputs)
+            kept.append(training.kept(item))
+            yield from training.asked(item, export.inputs)
 
     size = batch_size or (text_function.BATCH_SIZE if is_of_words else export.batch_size)
     window = max(WINDOW // size, 1) * size
     rows = report(predict_in_order(predictor, asked(), batch_size=size, window=window))
-    scores, details = head.evaluate(kept, (outputs for _, outputs in rows))
+    scores, details = training.evaluate(kept, (outputs for _, outputs in rows))
     return len(kept), scores, details
 
 
-def _noted(items: Iterable[Any], head: TunedHead, hashes: list[int]) -> Iterator[Any]:
-    """Yields the items; adds the hashes of their texts to a list."""
+def _noted(items: Iterable[Any], head: Head, hashes: list[int]) -> Iterator[Any]:
+    """The same items; adds the hashes of their texts to a list."""
+    texts_of = head.training.texts_of
     for item in items:
-        hashes.append(trained_texts.fingerprint(head.texts_of(item)))
+        hashes.append(trained_texts.fingerprint(texts_of(item)))
         yield item
 
 
@@ -198,7 +201,7 @@ def _table_rows(path: str, export: TextFunction, about: Mapping[str, Any], colum
             reasons.append(f"{row.location} has no {lacks}")
         else:
             kept += 1
-            yield spelled(row) if head.has_names else row
+            yield spelled(row) if head.is_labelled else row
     reasons = [f"{place} has too many or too few fields" for place in malformed] + reasons
     if not kept:
         raise UserError(f"No row of {path} has a text and a label in its column {label!r}.")

@@ -100,7 +100,7 @@ def with_pooling(options: FineTuningFlags, start: Checkpoint, task: FineTuningTa
     classifier then reads these, too. Adapters are written in PEFT's format, which includes the pooler.
     """
     config, recorded = start.config, start.sentence_vectors
-    if not isinstance(task.head, TextHead) or task.head.kernel is None:
+    if not isinstance(task.head, TextHead) or not task.head.size:
         return start
     given = options.values().get("pooling")
     has_means = recorded is not None and recorded.pooling == "mean" and not recorded.unsupported
@@ -143,9 +143,9 @@ def match_head(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask
     Raises UserError, before anything is written, if no training follows and the head does not fit the task: it is
     missing, has a different size, or different label names. LABEL_0, LABEL_1, ... do not count as names.
     """
-    if task.head.kernel is None:
+    name, size = f"{task.head.weights}/kernel", task.head.size
+    if not size:
         return start
-    name, size = task.head.kernel
     weights, names = start.weights, start.labels or []
     kernel, expected = weights.get(name), (start.config.hidden_size, size)
     if kernel is not None and kernel.shape[-1] == size:  # the model checks its width
@@ -176,15 +176,13 @@ def _wrong_task(options: FineTuningFlags, reason: str) -> UserError:
 
 def new_head_rate(start: Checkpoint, task: FineTuningTask) -> float:
     """The task's learning rate for a new head; 0 if the checkpoint already has the head, or the task has none."""
-    return task.head.new_head_rate if start.weights and has_new_head(start, task) else 0.0
+    return task.head.training.new_head_rate if start.weights and has_new_head(start, task) else 0.0
 
 
 def has_new_head(start: Checkpoint, task: FineTuningTask) -> bool:
     """Returns whether the task has a head that the checkpoint lacks."""
-    if task.head.kernel is None:
-        return False
-    name, size = task.head.kernel
-    return name not in start.weights or start.weights[name].shape[-1] != size
+    name, size = f"{task.head.weights}/kernel", task.head.size
+    return bool(size) and (name not in start.weights or start.weights[name].shape[-1] != size)
 
 
 def check_memory(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> None:

@@ -28,8 +28,8 @@ def fingerprint(texts: Sequence[str]) -> int:
 
 def of_split(task: FineTuningTask, name: str) -> np.ndarray:
     """The hashes of a split's texts, uint64 [n]; empty for preprocessed examples."""
-    split, head = task.split(name), task.head
-    return hashes(() if split.stored else map(head.texts_of, head.items(split)))
+    split = task.split(name)
+    return hashes(() if split.stored else map(task.head.training.texts_of, split.items))
 
 
 def hashes(examples: Iterable[Sequence[str]]) -> np.ndarray:

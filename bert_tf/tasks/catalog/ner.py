@@ -8,6 +8,7 @@ from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import conll_files, tag_schemes
 from bert_tf.data.conll_files import ConllFile
 from bert_tf.data.examples import Example
+from bert_tf.data.joined_words import join_words
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError, leave_out
 from bert_tf.heads.base.table_options import SPLIT_FLAGS, RowOptions
@@ -153,7 +154,7 @@ def _checked(tag_set: TagSet) -> TagSet:
 
 def _texts(file: ConllFile) -> Iterator[str]:
     """The texts that a vocabulary is learned from."""
-    return (conll_files.join_words(sentence.words)[0] for sentence in file.sentences)
+    return (join_words(sentence.words)[0] for sentence in file.sentences)
 
 
 TASKS = {name: functools.partial(task, name=name, names=names) for name, names in FILES.items()}

@@ -60,7 +60,7 @@ def task(options: TableOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
             table_splits.require(options, "train"),
             splits["train"],
             options.eval_fraction,
-            is_stratified=options.stratify and goal_class.has_names,
+            is_stratified=options.stratify and goal_class.is_labelled,
             folds=options.folds,
             fold=options.fold,
         )
@@ -161,7 +161,7 @@ def _column_names(options: TableOptions, path: str) -> list[str]:
 
 def _labels(options: TableOptions, goal_class: type[TextHead], training: Callable[[], list[Example]]) -> list[str]:
     """The names of the labels: those of the flag or of a trained model, or else of the training data."""
-    if not goal_class.has_names:
+    if not goal_class.is_labelled:
         return []
     labels = _given(options.labels)
     if not labels:

@@ -20,6 +20,8 @@ from bert_tf.data.pretraining.record_files import CONTINUATIONS
 from bert_tf.heads.masked_lm import MaskedLm, mask_filling
 from bert_tf.heads.next_sentence import NextSentence
 from bert_tf.heads.replaced_tokens import ReplacedTokens
+from bert_tf.model.heads import Pretrainer
+from bert_tf.model.replaced_tokens import ReplacedTokenModel
 from bert_tf.tasks.text_task import TextTask
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training.task import Objective
@@ -27,6 +29,8 @@ from bert_tf.training.task import Objective
 EVAL_SEED = 1  # held-out text is masked alike in every evaluation of every run
 NAMES = {"masked": "mlm", "left_to_right": "ltr", "both_ways": "bilm"}
 REPLACED_TOKEN_LOSS = f"{ReplacedTokens.weights}_loss"
+REPLACED_TOKEN_FACTOR = 50.0  # of its loss (Clark et al. 2020, section 3.2)
+LABELS = {MaskedLm.kind: "masked_lm_ids", NextSentence.kind: "next_sentence_labels"}  # in a batch
 MASKED_LM_EPSILON = 1e-5  # the original adds it to the sum of weights
 
 Batch = Mapping[str, tf.Tensor]
@@ -57,14 +61,14 @@ class PretrainingTask(TextTask):
         masked_lm_epsilon: float = MASKED_LM_EPSILON,
     ) -> None:
         self.name = f"pretraining/{NAMES[lm_kind]}{'_nsp' if next_sentence_weight else ''}"
-        self.heads: list[type[MaskedLm]] = [MaskedLm]
+        self.heads: list[type[Any]] = [MaskedLm]
         self.objectives = {"masked_lm_loss": Objective(epsilon=masked_lm_epsilon)}
         if next_sentence_weight:
             self.objectives["next_sentence_loss"] = Objective(factor=next_sentence_weight)
             self.heads.append(NextSentence)
         if finds_replaced:
             self.name = "pretraining/replaced_tokens"
-            self.objectives[REPLACED_TOKEN_LOSS] = Objective(factor=ReplacedTokens.loss_factor)
+            self.objectives[REPLACED_TOKEN_LOSS] = Objective(factor=REPLACED_TOKEN_FACTOR)
             self.heads.append(ReplacedTokens)
         self.records, self.tokenizer, self.masking = records, tokenizer, masking
         self.lm_kind = lm_kind
@@ -83,7 +87,8 @@ class PretrainingTask(TextTask):
         return task
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        return self.heads[-1].pretraining_model(config, dtype)
+        model_class = ReplacedTokenModel if ReplacedTokens in self.heads else Pretrainer
+        return model_class(config, dtype=dtype)
 
     def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
         """Endless batches, in a new order every epoch and, unless masks are static, with new masks."""
@@ -166,11 +171,11 @@ class PretrainingTask(TextTask):
         )
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        return {f"{head.weights}_loss": head.loss_weights(batch) for head in self.heads}
+        return {f"{head.weights}_loss": _weights(head, batch) for head in self.heads}
 
     def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
         """Loss and accuracy of each head, (values, weights): the losses first."""
-        found = {name: value for head in self.heads for name, value in head.metrics(outputs, batch).items()}
+        found = {name: value for head in self.heads for name, value in _metrics(head, outputs, batch).items()}
         return {name: found[name] for name in sorted(found, key=lambda name: not name.endswith("_loss"))}
 
     @property
@@ -180,6 +185,29 @@ class PretrainingTask(TextTask):
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         return mask_filling.signatures(model, tokenizer, next_sentence=NextSentence in self.heads)
+
+
+def _weights(head: type[Any], batch: Batch) -> tf.Tensor:
+    """1 for what is predicted, 0 for padding: [B, P] of positions, [B], or [B, T] of all tokens."""
+    if head is ReplacedTokens:
+        return tf.sequence_mask(batch["lengths"], batch["token_ids"].shape[1], tf.float32)
+    return batch[f"{head.kind}_weights"]
+
+
+def _metrics(head: type[Any], outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
+    """{"NAME_loss", "NAME_accuracy": (values, weights)}: negative log-likelihood, and whether the best is right."""
+    weights = _weights(head, batch)
+    if head is ReplacedTokens:
+        logits, labels = outputs["replaced_token_logits"], outputs["replaced_token_labels"]
+        weights = weights[:, : tf.shape(logits)[1]]  # with packing, up to the longest row
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
+        is_right = tf.equal(logits > 0, labels > 0)
+    else:
+        logits, labels = outputs[f"{head.kind}_logits"], batch[LABELS[head.kind]]
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        is_right = tf.equal(tf.argmax(logits, -1, tf.int32), labels)
+    accuracies = tf.cast(is_right, tf.float32)
+    return {f"{head.weights}_loss": (losses, weights), f"{head.weights}_accuracy": (accuracies, weights)}
 
 
 def next_token_targets(pairs: Batch) -> dict[str, tf.Tensor]:

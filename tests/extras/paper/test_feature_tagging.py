@@ -225,13 +225,13 @@ def test_padding_and_sentence_order_have_no_effect(choice):
 @pytest.mark.slow
 def test_export_tags_like_prediction_and_finds_entities_in_long_texts(training, tmp_path):
     task, model, folder = training["task"], training["learner"].model, str(tmp_path / "export")
-    examples = task.head.serving_examples(task.split("dev"))
+    examples = task.head.training.serving_examples(task.split("dev"))
     export(task, model, TOKENIZER, folder, examples=examples, about={"labels": TAGS.labels})
     device_graphs.assert_runs_anywhere(folder)
     evaluator = Evaluator(task, model, CONFIG, distribute.create_strategy("one_device"))
     evaluator()
     signatures = tf.saved_model.load(folder).signatures
-    (words,) = task.head.serving_examples(task.split("dev"))["words"].values()
+    (words,) = task.head.training.serving_examples(task.split("dev"))["words"].values()
     many = [*words, *[[""] * len(words[0])] * 2, *words * 9]  # more texts than are computed at once
     served = {name: x.numpy() for name, x in signatures["words"](words=tf.constant(many)).items()}
     predicted = task.head.word_predictions(evaluator.predictions["dev"], task.split("dev"))

@@ -9,7 +9,8 @@ import tiny
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.heads.base.text_windows import Windows, describe, pack_windows, token_counts
+from bert_tf.heads.base.text_head import Windows
+from bert_tf.heads.base.text_windows import describe, pack_windows, token_counts
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
@@ -85,12 +86,12 @@ def texts_of(count, length=11):
 
 def inputs_of(goal, texts, **windows):
     windows = Windows(stride=2, **windows) if windows else None
-    return goal.configured(max_seq_length=8, windows=windows).inputs(TOKENIZER, texts)
+    return goal.configured(max_seq_length=8, windows=windows).training.inputs(TOKENIZER, texts)
 
 
 def model_of(goal, pooling="mean"):
     windows = Windows(stride=2, most=3, pooling=pooling)
-    model = goal.configured(max_seq_length=8, windows=windows).create_model(tiny.CONFIG)
+    model = goal.configured(max_seq_length=8, windows=windows).training.create_model(tiny.CONFIG)
     weights.assign(model, tiny.random_weights(model))
     return model
 

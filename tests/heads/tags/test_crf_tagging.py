@@ -119,7 +119,7 @@ def test_potentials_have_a_rate_of_their_own(evaluated):
 
 def test_signatures_decode_like_file_prediction_whatever_shares_a_row(task, evaluated):
     model, _, predictions = evaluated
-    (words,) = task.head.serving_examples(task.split("dev"))["words"].values()
+    (words,) = task.head.training.serving_examples(task.split("dev"))["words"].values()
     labels, scores = task.head.word_predictions(predictions, task.split("dev"))
     signature = task.signatures(model, TOKENIZER)["words"]
     served = signature(words=tf.constant(words))
@@ -147,7 +147,7 @@ def test_other_formats_and_labels_in_another_order_keep_the_chain(task, evaluate
     np.testing.assert_array_equal(outputs["potentials"][0], arrays["crf/potentials"])
     start = types.SimpleNamespace(weights=arrays, labels=list(TAG_SET.labels), config=config)
     order = [0, 3, 4, 1, 2]
-    other = types.SimpleNamespace(labels=[TAG_SET.labels[i] for i in order], kernel=task.head.kernel)
+    other = types.SimpleNamespace(labels=[TAG_SET.labels[i] for i in order], weights="classifier", size=5)
     other = types.SimpleNamespace(head=other)
     start = dataclasses.make_dataclass("Start", vars(start))(**vars(start))
     moved = starting_point.match_head(types.SimpleNamespace(do_train=True), start, other).weights["crf/potentials"]

@@ -34,7 +34,7 @@ def exported(tmp_path_factory):
         model,
         TOKENIZER,
         folder,
-        examples=task.head.serving_examples(task.split("dev")),
+        examples=task.head.training.serving_examples(task.split("dev")),
         about={"labels": TAG_SET.labels},
     )
     return task, folder
@@ -46,7 +46,7 @@ def test_export_runs_on_any_device(exported):
 
 def test_export_tags_given_words_like_file_prediction(exported):
     task, folder = exported
-    (words,) = task.head.serving_examples(task.split("dev"))["words"].values()
+    (words,) = task.head.training.serving_examples(task.split("dev"))["words"].values()
     served = tf.saved_model.load(folder).signatures["words"](words=tf.constant([*words, [""] * len(words[0])]))
     tags = [[tag.decode() for tag in row] for row in served["tags"].numpy()]
     labels, probabilities = task.head.word_predictions(predicted_by(task)[1], task.split("dev"))

@@ -8,6 +8,7 @@ import tensorflow as tf
 from tagging_cases import CONFIG, FILE, TAG_SET, TOKENIZER, model_of, predicted_by, task_of
 
 from bert_tf.data import conll_files, tag_schemes
+from bert_tf.data.joined_words import join_words
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.heads.tags.tag_windows import TagWindows
@@ -143,7 +144,7 @@ def test_predictions_add_a_column_and_entities_are_text_slices(path, predicted, 
     rows = [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()]
     assert rows == expected and [row["text"] for row in rows[1:]][0::3] == ["New York met Jo Anna", "科技"]
     for row, sentence in zip(rows, again.sentences, strict=True):
-        _, word_spans = conll_files.join_words(sentence.words)
+        _, word_spans = join_words(sentence.words)
         spans = tag_schemes.tags_to_spans(sentence.tags)
         spans = [(kind, word_spans[a][0], word_spans[b - 1][1]) for kind, a, b in spans]
         assert [(e["label"], e["start"], e["end"]) for e in row["entities"]] == spans

@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import UserError
-from bert_tf.heads.base.text_windows import Windows, pack_windows
+from bert_tf.heads.base.text_head import Windows
+from bert_tf.heads.base.text_windows import pack_windows
 from bert_tf.heads.vectors import features, vector_choice
 from bert_tf.heads.vectors.feature_windows import rows_and_tokens, split_pairs
 from bert_tf.text.tokenizer import Tokenizer, pack

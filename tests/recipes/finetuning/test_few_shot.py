@@ -31,7 +31,7 @@ def trained():
     task = FineTuningTask("few_shot", {"train": lambda: ROWS}, head.configured(max_seq_length=8), tiny.Words(WORDS))
     model = task.create_model(dataclasses.replace(ONE_LAYER, vocab_size=5 + len(WORDS)))
     weights.assign(model, tiny.random_weights(model))
-    batch = task.head.inputs(task.tokenizer, np.array([row.texts for row in ROWS]))
+    batch = task.head.training.inputs(task.tokenizer, np.array([row.texts for row in ROWS]))
     before = model.vectors(batch, Pass()).numpy()
     config = dataclasses.replace(CONFIG, train_batch_size=6, num_train_steps=8, learning_rate=0.02)
     few_shot.train(task, model, config, distribute.create_strategy("auto"))

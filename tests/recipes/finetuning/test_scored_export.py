@@ -89,7 +89,7 @@ def test_scores_are_those_of_training(kind, tmp_path):
     export = Signature(signatures["serving_default"], "the model")
     if tagged_words.SIGNATURE in signatures:
         export.word_tagger = tagged_words.WordTagger(signatures[tagged_words.SIGNATURE])
-    items = task.head.items(task.split("dev"))
+    items = task.split("dev").items
     count, scores, _ = scored_export._evaluate(task.head, export, items, 3, iter)
     assert count == len(items) and scores
     thresholds = {"best_exact_thresh", "best_f1_thresh"}  # of logits there, of probabilities here

@@ -114,14 +114,16 @@ def task_with(**attributes):
 
 
 def test_head_is_new_where_an_encoder_has_none_of_that_size():
-    def is_new(arrays, kernel=("classifier/kernel", 2)):
+    def is_new(arrays, size=2):
         start = Checkpoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays)
-        return starting_point.new_head_rate(start, task_with(kernel=kernel, new_head_rate=0.5)) == 0.5
+        training = types.SimpleNamespace(new_head_rate=0.5)
+        task = task_with(weights="classifier", size=size, training=training)
+        return starting_point.new_head_rate(start, task) == 0.5
 
     encoder = {"encoder/pooler/kernel": np.zeros([4, 4])}
     assert is_new(encoder) and is_new(encoder | {"classifier/kernel": np.zeros([4, 3])})
     assert not is_new(encoder | {"classifier/kernel": np.zeros([4, 2])})
-    assert not is_new(None) and not is_new(encoder, kernel=None)
+    assert not is_new(None) and not is_new(encoder, size=0)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +214,7 @@ def headed(labels, size=2):
     return Checkpoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays, labels=labels)
 
 
-YES_NO = task_with(labels=("no", "yes"), kernel=("classifier/kernel", 2))
+YES_NO = task_with(labels=("no", "yes"), weights="classifier", size=2)
 
 
 def test_head_with_reordered_labels_is_reordered():

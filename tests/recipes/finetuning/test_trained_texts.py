@@ -9,8 +9,8 @@ import tiny
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.regression import Regression
-from bert_tf.heads.span.answering import Answering
-from bert_tf.heads.tags.tagging import Tagging
+from bert_tf.heads.span.answering import SpanTraining
+from bert_tf.heads.tags.tagging import TagTraining
 from bert_tf.recipes.finetuning import trained_texts
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import RunFolder
@@ -36,9 +36,9 @@ def test_a_run_records_its_texts_and_warns_of_evaluation_texts_among_them(tmp_pa
 
 
 def test_texts_of_words_and_questions():
-    assert Tagging.texts_of(None, (types.SimpleNamespace(words=["Ann", "sang"]), [0, 1])) == ["Ann", "sang"]
+    assert TagTraining.texts_of(None, (types.SimpleNamespace(words=["Ann", "sang"]), [0, 1])) == ["Ann", "sang"]
     question = types.SimpleNamespace(question="Who?", context="Ann sang.")
-    assert Answering.texts_of(None, question) == ("Who?", "Ann sang.")
+    assert SpanTraining.texts_of(None, question) == ("Who?", "Ann sang.")
 
 
 def test_of_many_texts_a_sample_is_compared(monkeypatch, caplog):

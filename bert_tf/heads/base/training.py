@@ -1,0 +1,138 @@
+"""Training: rows of examples for a head, its Keras model, and its functions on strings, as TensorFlow has them.
+
+A head names the module with its class, `TRAINING`: see `Head.training`. B rows of a batch, n examples of a split.
+"""
+
+from __future__ import annotations
+
+import abc
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.data.examples import Example
+from bert_tf.data.preprocessed_examples import ReadyRows, StoredExamples
+from bert_tf.errors import UserError
+from bert_tf.heads.base.answering import Answered
+from bert_tf.heads.base.rows import Rows, StoredRows
+from bert_tf.heads.vectors.vector_choice import VectorChoice
+from bert_tf.model.heads import of_head
+from bert_tf.runtime.lazy import keras, tf
+from bert_tf.text.tokenizer import Tokenizer
+
+
+class Training(abc.ABC):
+    """Trains, scores and exports a head.
+
+    Attributes:
+        perfect: the highest value of its criterion.
+        learns_in_steps: whether training on few examples takes a number of steps by default, not of epochs.
+        new_head_rate: learning rate of a head that begins with random weights, where examples are few; 0: that of the
+            encoder, at which a head on every token hardly moves in some hundred steps.
+        file_flags: flags that say how files are read; the export records them for `bert-tf evaluate`.
+        rescores: whether an evaluation reports the scores with these thresholds, not those before.
+        stored_splits: the splits that may be preprocessed examples; None: all.
+    """
+
+    perfect: ClassVar[float] = 1.0
+    learns_in_steps: bool = False
+    new_head_rate: ClassVar[float] = 0.0
+    file_flags: ClassVar[tuple[str, ...]] = ()
+    rescores: ClassVar[bool] = True
+    stored_splits: ClassVar[tuple[str, ...] | None] = ("train",)
+
+    def __init__(self, head: Any) -> None:
+        self.head = head
+
+    @classmethod
+    @abc.abstractmethod
+    def recorded(cls, kind: Any, about: Mapping[str, Any], settings: Mapping[str, Any] | None) -> Any:
+        """The Head of an export or a run, see `Head.recorded`; kind: its class."""
+
+    # Rows
+
+    def rows(self, content: Any, tokenizer: Tokenizer, *, is_trained: bool = False) -> Rows:
+        """The rows of a split. content: what its source returns, examples or a file of preprocessed ones."""
+        if not isinstance(content, StoredExamples):
+            return self.rows_of(content, tokenizer, is_trained=is_trained)
+        stored = ReadyRows(content.path, self.row_specs(tokenizer), tokenizer.size, labels=self.label_bounds)
+        return self.stored_rows(stored, tokenizer, is_trained=is_trained)
+
+    @abc.abstractmethod
+    def rows_of(self, content: Any, tokenizer: Tokenizer, *, is_trained: bool) -> Rows:
+        """The rows of examples. is_trained: whether they are to be trained on."""
+
+    def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
+        """The features of a preprocessed example, by their names in batches; see `data.preprocessed_examples`."""
+        raise UserError("This task has no preprocessed examples: leave out write_examples, and pass its data.")
+
+    @property
+    def label_bounds(self) -> tuple[int, int] | None:
+        """The smallest and the largest number of a label, if there are such."""
+        return None
+
+    def stored_rows(self, stored: ReadyRows, tokenizer: Tokenizer, *, is_trained: bool) -> Rows:
+        """The rows of a file of preprocessed examples."""
+        return StoredRows(stored, self.head.max_seq_length)
+
+    # The model and its export
+
+    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
+        """The Keras model; dtype is a dtype policy, or the name of one."""
+        return of_head(self.head, config, self.head.size, dtype=dtype)
+
+    def vector_choice(self, config: BertConfig) -> VectorChoice | None:
+        """See `heads.base.servable`."""
+        return None
+
+    @abc.abstractmethod
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        """The signatures of the export: {name: tf.function on strings}."""
+
+    # Scores of an export; items are labelled examples, questions or sentences
+
+    def content(self, path: str, reads: Mapping[str, Any]) -> Any:
+        """The content of a `labelled_file` for `rows`; reads: its columns, by the flags that name them."""
+        raise NotImplementedError
+
+    def labelled(self, path: str, reads: Mapping[str, Any]) -> Sequence[Any]:
+        """The items of such a file."""
+        return self.content(path, reads)
+
+    def texts_of(self, item: Any) -> Sequence[str]:
+        """The texts of an item."""
+        return item.texts
+
+    def asked(self, item: Any, inputs: Mapping[str, int | None]) -> Iterator[Example]:
+        """Yields what an export with these inputs is asked about an item."""
+        yield item
+
+    def kept(self, item: Any) -> Any:
+        """The part of an item that `evaluate` needs."""
+        return item
+
+    @abc.abstractmethod
+    def evaluate(self, kept: list[Any], outputs: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """{score: number}, and details as far as they apply.
+
+        kept: of every item, filled while the outputs are read. outputs: of the export for each example `asked`.
+        """
+
+    # Examples
+
+    @abc.abstractmethod
+    def serving_examples(self, split: Any) -> dict[str, dict[str, list]]:
+        """{signature: {input: values}} from a split, to compare an export with the live model on."""
+
+    def demo_examples(self, split: Any, count: int = 3) -> list[Example]:
+        """Some examples, to show what the export predicts for them; texts in the order of its inputs."""
+        return split.shown(count)
+
+    def demo_line(self, example: Example, row: Answered) -> str:
+        """One line on an example and on what the export answered for it."""
+        predicted = " ".join(filter(None, row.answer.cells()))
+        label = ", ".join(map(str, example.label)) if isinstance(example.label, list) else example.label
+        true_label = "" if label is None else f" (it is {'none' if label == '' else label})"
+        text = textwrap.shorten(" | ".join(example.texts), 90)
+        return f"{text}  ->  {predicted or 'none'}{true_label}"
