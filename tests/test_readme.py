@@ -266,7 +266,7 @@ def test_every_link_has_a_target(path):
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_named_source_file_and_function_exists(path):
-    roots = (ROOT, ROOT / "bert_tf", ROOT / "benchmarks")
+    roots = (ROOT, ROOT / "bert_tf", ROOT / "benchmarks", ROOT / "bert_tf" / "families" / "bert")
     named = re.findall(r"`(?:pytest |python )?([\w/]+\.(?:py|c))(?:: (\w+))?[` ]", path.read_text(encoding="utf-8"))
     for name, function in named:
         if name in ORIGINAL or name.startswith("my_lab/"):
