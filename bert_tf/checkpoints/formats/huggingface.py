@@ -39,7 +39,7 @@ from bert_tf.heads.span import SpanHead
 from bert_tf.heads.tags import Tags
 from bert_tf.model.weights import from_canonical_names, to_canonical_names
 from bert_tf.runtime.atomic_files import write_json
-from bert_tf.runtime.settings import TEXT, Kind, map_of, one_of, shortened, whole
+from bert_tf.runtime.settings import TEXT, Kind, Settings, map_of, one_of, shortened, whole
 from bert_tf.text.special_tokens import SETTING
 from bert_tf.text.vocabulary import kind_of, settings_of, special_tokens, with_settings
 
@@ -78,8 +78,10 @@ def read(path: str) -> Checkpoint:
     """
     folder, file = torch_folders.split(path)
     path = sentence_transformers.encoder_folder(folder)
-    config = _read_config(path)
-    layout, kind = LAYOUTS[config.encoder], _kind(path)
+    tokenizer = TokenizerFolder(path)
+    values = tokenizer.model
+    config = _read_config(values)
+    layout, kind = LAYOUTS[config.encoder], _kind(values)
     if layout.has_fixed_gelu and config.hidden_act != "gelu_erf":
         config = dataclasses.replace(config, masked_lm_act="gelu_erf")
     prefixes = {each.prefix for each in LAYOUTS.values()} - {"model."}  # which others may have around them
@@ -95,19 +97,18 @@ def read(path: str) -> Checkpoint:
     size = sum(arrays[name].size for name in table.get("classifier/bias", ()) if name in arrays)
     if kind is None and size:
         has_pooler = arrays.keys() >= set(table.get(f"{POOLER}kernel", ("",)))
-        kind = _kind_without_class(path, size, has_pooler=has_pooler)
+        kind = _kind_without_class(values, size, has_pooler=has_pooler)
     elif kind in CLASSIFIERS:
-        kind = _kind_of_texts(path, size)
+        kind = _kind_of_texts(values, size)
     if kind in CLASSIFIERS:
-        kind, why_not = cross_encoders.kind_of(path, torch_folders.settings(path), kind)
-    reasons = _left_out(config, layout, arrays, kind, written_by_class(torch_folders.settings(path)))
+        kind, why_not = cross_encoders.kind_of(path, values, kind)
+    reasons = _left_out(config, layout, arrays, kind, written_by_class(values))
     for prefix, reason in (*reasons, *([("classifier/", why_not)] if why_not else [])):
         if any(ours.startswith(prefix) and any(name in arrays for name in table[ours]) for ours in table):
             left_out.append(f"the head {prefix.rstrip('/')} is left out, {reason}")
         table = {ours: theirs for ours, theirs in table.items() if not ours.startswith(prefix)}
     weights, used = to_canonical_names(table, arrays, _is_transposed)
     weights.update((name, array) for name, array in {**arrays, **beside}.items() if name not in used)
-    tokenizer = TokenizerFolder(path)
     vocabulary, lower_case = huggingface_tokenizers.read(tokenizer)
     if vocabulary is not None and len(vocabulary) > MAX_TOKENS * config.vocab_size:
         raise UserError(
@@ -135,7 +136,7 @@ def read(path: str) -> Checkpoint:
         lower_case=lower_case,
         special_tokens=chosen,
         added_tokens=tuple(name for name in recognized if name not in special_tokens(vocabulary or ())),
-        labels=_labels(path, len(weights["classifier/bias"])) if kind in LABELLED else None,
+        labels=_labels(values, len(weights["classifier/bias"])) if kind in LABELLED else None,
         kind=kind,
         max_seq_length=read_max_length(path),
         sentence_vectors=sentence_transformers.read(folder, config.max_position_embeddings),
@@ -204,17 +205,17 @@ def _left_out(
 def labels(path: str) -> list[str] | None:
     """The labels in config.json, in the order of the outputs; LABEL_0, LABEL_1, ... if it has none."""
     path, _ = torch_folders.split(path)
-    return _labels(path) if _kind(path) in LABELLED else None
-
-
-def _labels(path: str, size: int = 0) -> list[str]:
-    """See `labels`; of a head with `size` outputs. UserError if there are names for another number of outputs."""
     values = torch_folders.settings(path)
+    return _labels(values) if _kind(values) in LABELLED else None
+
+
+def _labels(values: Settings, size: int = 0) -> list[str]:
+    """See `labels`; of a head with `size` outputs. UserError if there are names for another number of outputs."""
     names, count = values.value("id2label", LABELS, {}), values.value("num_labels", whole(1, MAX_LABELS))
     if all(name == f"LABEL_{number}" for number, name in names.items()):
         names = {str(i): f"LABEL_{i}" for i in range(size or count or len(names) or 2)}
     if set(names) != {str(i) for i in range(len(names))}:
-        raise UserError(f"{path} has an id2label without the numbers 0, 1, 2, ...: correct its config.json.")
+        raise UserError(f"{values.source} has an id2label without the numbers 0, 1, 2, ...: correct it.")
     if size not in (0, len(names)):
         raise UserError(
             f"{values.source} describes {len(names)} labels, and the head has {size} outputs: correct its id2label."
@@ -222,27 +223,25 @@ def _labels(path: str, size: int = 0) -> list[str]:
     return [str(names[str(i)]) for i in range(len(names))]
 
 
-def _kind(path: str) -> str | None:
+def _kind(values: Settings) -> str | None:
     """The kind of the head of a fine-tuned model; None if there is none."""
-    values = torch_folders.settings(path)
     layout = LAYOUTS[encoder_of(values)]
     task = written_by_class(values).removeprefix(layout.classes)
     if task == layout.ends["span",]:
         return SpanHead.kind
     if (kind := format_names.of_architecture(task)) not in (None, SpanHead.kind):
         return kind
-    return _kind_of_texts(path) if task == CLASSES["classifier",] else None
+    return _kind_of_texts(values) if task == CLASSES["classifier",] else None
 
 
-def _kind_without_class(path: str, size: int, *, has_pooler: bool) -> str:
+def _kind_without_class(values: Settings, size: int, *, has_pooler: bool) -> str:
     """The kind of a classifier whose class is unknown, by the names of class and labels and by the weights beside it.
 
     A warning names the class, which may compute something else.
     """
-    values = torch_folders.settings(path)
     named = written_by_class(values)
-    kind = _kind_of_texts(path, size)
-    if not has_pooler or any(name[:2] in ("B-", "I-") for name in _labels(path, size)):
+    kind = _kind_of_texts(values, size)
+    if not has_pooler or any(name[:2] in ("B-", "I-") for name in _labels(values, size)):
         kind = Tags.kind
     elif "multilabel" in named.lower() and not values.value("problem_type", TEXT):
         kind = MultiLabel.kind
@@ -256,11 +255,13 @@ def _kind_without_class(path: str, size: int, *, has_pooler: bool) -> str:
     return kind
 
 
-def _kind_of_texts(path: str, size: int = 0) -> str:
+def _kind_of_texts(values: Settings, size: int = 0) -> str:
     """The kind of a classifier of texts, by its problem_type or the number of its outputs."""
     known = {names.problem_type for names in format_names.FORMATS.values()} - {""}
-    problem = torch_folders.settings(path).value("problem_type", one_of(*sorted(known)))
-    return problem and format_names.kind_with("problem_type", problem) or format_names.of_size(len(_labels(path, size)))
+    problem = values.value("problem_type", one_of(*sorted(known)))
+    return (
+        problem and format_names.kind_with("problem_type", problem) or format_names.of_size(len(_labels(values, size)))
+    )
 
 
 def write(checkpoint: Checkpoint, folder: str) -> list[str]:
@@ -346,14 +347,13 @@ def _head_values(checkpoint: Checkpoint, layout: Layout, size: int) -> dict[str,
     return values | {"problem_type": problem, **cross_encoders.values_of(kind)}
 
 
-def _read_config(path: str) -> BertConfig:
-    values = torch_folders.settings(path)
+def _read_config(values: Settings) -> BertConfig:
     encoder = encoder_of(values)
     constants = {**NOT_SUPPORTED, **LAYOUTS[encoder].constants}
     for name, expected in constants.items():
         if values.get(name) not in (None, expected):
             raise UserError(f"{values.source}: {name} is {shortened(values[name])}; expected {expected!r}.")
-    return LAYOUTS[encoder].config(encoder, values)
+    return LAYOUTS[encoder].config(encoder, Settings(values, values.source))  # a copy, which layouts may complete
 
 
 def _is_transposed(name: str) -> bool:
