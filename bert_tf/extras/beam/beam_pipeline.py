@@ -1,12 +1,12 @@
-r"""Records on Apache Beam: the two stages on any of its runners, with the same bytes; and the words of a corpus.
+r"""TFRecords on Apache Beam: the two stages on any of its runners, byte for byte the same; and a corpus's word counts.
 
   parts -> tokenize a part -> packed documents by bucket --+-> GroupByKey -> write a shard -> its statistics, added up
                           \-> counts -> of all parts -> by bucket --+
                           \-> keys -> duplicates among them, by bucket --+
 
-What an element is does not depend on bundles, retries or the number of workers: a part gives the same packed documents
-wherever it is read, a bucket orders them by part, and a file is written under another name and renamed. Only ParDo,
-GroupByKey and Flatten are used, which every runner has; side inputs some runners compute anew for every worker.
+The elements do not depend on bundles, retries or the number of workers: a part yields the same packed documents
+wherever it is read, a bucket orders them by part, and a file is written under a temporary name and renamed. It uses
+only ParDo, GroupByKey and Flatten, which every runner has; some runners recompute side inputs for every worker.
 """
 
 import collections
@@ -33,17 +33,17 @@ from bert_tf.text.documents import read_documents
 from bert_tf.text.record_tokenizer import RecordTokenizer
 from bert_tf.text.sources import Source, parts
 
-COLLECTED = "collected.npz"  # what the last step writes into the folder of work, and this process reads
-COUNTS = -1  # instead of the code of a bucket: the counts of a part; below it, the partitions of keys
-GROUPS = 64  # of shards or parts, of which the statistics are added up first
+COLLECTED = "collected.npz"  # written by the last step into the work folder, and read by this process
+COUNTS = -1  # replaces the code of a bucket for the counts of a part; codes below it are partitions of keys
+GROUPS = 64  # groups of shards or parts whose statistics are summed first
 
-Piece = tuple[int, bytes]  # number of a part, packed documents
+Piece = tuple[int, bytes]  # part number, packed documents
 Statistics = tuple[dict[int, dict[str, int]], np.ndarray, dict[str, np.ndarray], PartResult]
 
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """Input of every worker: the plan without its sources, and where the files are."""
+    """Input of every worker: the plan without its sources, and the locations of the files."""
 
     plan: Plan
     folder: str
@@ -66,7 +66,7 @@ _TOKENIZERS: dict[str, RecordTokenizer] = {}
 def run(folder: str, work: str, plan: Plan, runner: str, flags: Sequence[str], num_workers: int) -> Collected:
     """Runs both stages on a runner; its workers must see the input and the folder under the same names.
 
-    Raises UserError for wrong input, or a runner that fails.
+    Raises UserError for wrong input or if the runner fails.
     """
     part_jobs = plan.part_jobs()
     plan = dataclasses.replace(plan, sources=dict.fromkeys(plan.sources, []))
@@ -128,7 +128,7 @@ def _find_duplicates(item: tuple[int, Iterable[bytes]], work: Work) -> Iterator[
 
 
 def _to_each_bucket(item: tuple[int, Iterable[PartResult]], work: Work) -> Iterator[tuple[int, PartResult]]:
-    """Yields the counts of all parts for each bucket, which so has a shard even if no document fell into it."""
+    """Yields the counts of all parts for each bucket, so that even a bucket without documents has a shard."""
     result = functools.reduce(merge, item[1])
     work.plan.check_text(result)
     for bucket in work.plan.bucket_list():
@@ -136,10 +136,10 @@ def _to_each_bucket(item: tuple[int, Iterable[PartResult]], work: Work) -> Itera
 
 
 def _write_shard(item: tuple[int, Iterable[Piece | bytes | PartResult]], work: Work) -> tuple[int, Statistics]:
-    """Writes the shard of a bucket; returns its statistics under the number of a group."""
+    """Writes the shard of a bucket; returns its group number and statistics."""
     code, values = item[0], list(item[1])
     result = next(value for value in values if isinstance(value, PartResult))
-    pieces = dict(value for value in values if isinstance(value, tuple))  # a retry may repeat one
+    pieces = dict(value for value in values if isinstance(value, tuple))  # a retry may repeat a piece
     drops = [value for value in values if isinstance(value, bytes)]
     job = work.plan.shard_job(work.assignment.bucket(code), result)
     made = make_shard((pieces[part] for part in sorted(pieces)), drops, job, work.tokenizer())
@@ -170,7 +170,7 @@ def _add(statistics: Iterable[Statistics]) -> Statistics:
 
 
 def _write(item: tuple[int, Iterable[Statistics]], work: Work) -> None:
-    """Writes all statistics where the process that started the pipeline reads them."""
+    """Writes all statistics for the process that started the pipeline."""
     shards, counts, hashes, result = _add(item[1])
     about = json.dumps({"shards": list(shards.items()), "result": dataclasses.asdict(result)})
     path = os.path.join(work.work, COLLECTED)
@@ -191,9 +191,9 @@ def _read(path: str, plan: Plan) -> Collected:
 def count_words(
     sources: Sequence[Source], folder: str, *, lower_case: bool, runner: str, flags: Sequence[str]
 ) -> dict[str, int]:
-    """Counts of the words of all sources. The workers of the runner must see the sources and `folder`.
+    """Counts the words of all sources. The runner's workers must see the sources and `folder`.
 
-    Raises UserError for a file that is not text, or a runner that fails.
+    Raises UserError for a file that is not text or if the runner fails.
     """
     with tempfile.TemporaryDirectory(dir=None if files.is_remote(folder) else folder) as scratch:
         path = os.path.join(folder if files.is_remote(folder) else scratch, "words.json")

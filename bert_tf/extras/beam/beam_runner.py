@@ -1,4 +1,4 @@
-"""Starts pipelines of Apache Beam on one of its runners. Beam is imported only here and where a pipeline is built."""
+"""Runs Apache Beam pipelines on one of its runners. Beam is imported only here and where a pipeline is built."""
 
 import importlib.util
 import logging
@@ -9,11 +9,11 @@ from typing import Any
 from bert_tf.errors import UserError, reason_of
 
 RUNNERS = ("DirectRunner", "DaskRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")
-CLUSTER_FLAGS = ("--flink_master", "--spark_master_url", "--job_endpoint")  # with one, no Java is needed here
+CLUSTER_FLAGS = ("--flink_master", "--spark_master_url", "--job_endpoint")  # with one of these, no Java is needed here
 
 
 def check(runner: str, flags: Sequence[str] = ()) -> None:
-    """Raises UserError for a runner that is unknown, or of which something is not installed."""
+    """Raises UserError for a runner that is unknown or not completely installed."""
     if runner not in RUNNERS:
         raise UserError(f"runner={runner} was given; use one of {', '.join(RUNNERS)}, or none for this machine.")
     if not _is_installed("apache_beam"):
@@ -42,12 +42,12 @@ def run(build: Callable[[Any], Any], runner: str, flags: Sequence[str] = (), *, 
         build: called with the pipeline.
         runner: its name, which `check` accepts.
         flags: options of the runner, such as "--dask_client_address=tcp://host:8786".
-        num_workers: for runners of this machine, above 1: the number of processes.
+        num_workers: number of processes, if above 1, for runners on this machine.
 
     Raises:
-        UserError: a step failed: the sentence of the step's own UserError, if it is one.
+        UserError: a step failed; with the message of the step's own UserError, if it raised one.
     """
-    logging.disable(logging.WARNING)  # on packages of Google's that it does without
+    logging.disable(logging.WARNING)  # about optional Google packages
     try:
         import apache_beam
         from apache_beam.options.pipeline_options import PipelineOptions
@@ -69,7 +69,7 @@ def run(build: Callable[[Any], Any], runner: str, flags: Sequence[str] = (), *, 
 
 
 def _class_of(runner: str) -> str:
-    """DirectRunner may be another program, which Beam downloads; its engine for Python is part of the package."""
+    """Beam's class for a runner; for DirectRunner the one in its Python package, since Beam might download another."""
     names = {"DirectRunner": "FnApiRunner", "DaskRunner": "apache_beam.runners.dask.dask_runner.DaskRunner"}
     return names.get(runner, runner)
 
@@ -79,12 +79,12 @@ def _defaults(runner: str, flags: Sequence[str], num_workers: int) -> list[str]:
     if runner == "DirectRunner" and num_workers > 1 and "--direct_num_workers" not in given:
         return [f"--direct_num_workers={num_workers}", "--direct_running_mode=multi_processing"]
     if runner == "DaskRunner" and not given & {"--dask_npartitions", "--dask_partition_size"}:
-        return ["--dask_partition_size=1"]  # its own is 128 elements, which here are 2 GB of text
+        return ["--dask_partition_size=1"]  # the default is 128 elements, here 2 GB of text
     return []
 
 
 def _sentence(error: BaseException, runner: str) -> str:
-    """Message of the UserError that a step raised, on whatever machine; else that of the runner."""
+    """Message of the UserError that a step raised on any machine; otherwise the runner's message."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, UserError):
