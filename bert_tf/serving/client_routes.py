@@ -1,7 +1,7 @@
 """Routes for clients of other servers.
 
-Embeddings in OpenAI's format, embeddings and reranking in that of text-embeddings-inference (Hugging Face), reranking
-in that of Jina and Cohere. B texts per request, E dimensions.
+Embeddings as in OpenAI's API, embeddings and reranking as in text-embeddings-inference (Hugging Face), reranking as in
+Jina's and Cohere's APIs. B texts per request, E dimensions.
 """
 
 import asyncio
@@ -109,7 +109,7 @@ class ClientRoutes:
     async def rerank(self, request: Request) -> Response:
         """{"query", "texts", "raw_scores", "return_text", "truncate"} -> [{"index", "score", "text"}], best first.
 
-        With "documents" instead of "texts", "top_n" and "return_documents", the response is as from Jina and Cohere.
+        With "documents" instead of "texts", "top_n" and "return_documents", it responds like Jina and Cohere.
         """
         body = await self._body(request)
         model = self._chosen(body.get("model"), "pairs")

@@ -237,7 +237,7 @@ class Served:
         return self._cuts[prompt]
 
     def answers(self, outputs: Arrays) -> list[dict[str, Any]]:
-        """The outputs of the default signature, {name: array [B, ...]}, formatted like those of `bert-tf predict`."""
+        """The outputs of the default signature, {name: array [B, ...]}, formatted as by `bert-tf predict`."""
         rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
         return [answer_of(row, self._head, self.labels).fields() for row in rows]
 
