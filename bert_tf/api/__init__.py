@@ -1,1 +1,1 @@
-"""Python functions for what the commands do: `bert_tf.load`, `bert_tf.fine_tune` and `bert_tf.pretrain`."""
+"""The commands as Python functions: `bert_tf.load`, `bert_tf.fine_tune` and `bert_tf.pretrain`."""

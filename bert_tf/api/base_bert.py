@@ -1,4 +1,4 @@
-"""Base class of `Bert`: a model, its functions on strings, and texts as these read them."""
+"""Base class of `Bert`: a model, its functions on strings, and how they read texts."""
 
 import copy
 import dataclasses
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
     from bert_tf.model.heads import BertModel
 
-MAX_SHOWN = 6  # labels
-OF_KERAS = ("compile", "fit", "evaluate", "summary", "layers", "trainable", "optimizer", "weights")  # of a model
-PAIR, MAX_CHOICES = ("text_a", "text_b"), 64  # of checkpoints from elsewhere
-WINDOW = 4096  # texts among which those of similar length share a batch
+MAX_SHOWN = 6  # labels in a message
+OF_KERAS = ("compile", "fit", "evaluate", "summary", "layers", "trainable", "optimizer", "weights")  # of a Keras model
+PAIR, MAX_CHOICES = ("text_a", "text_b"), 64  # for third-party checkpoints
+WINDOW = 4096  # texts per window, batched by similar length
 
 Found = TypeVar("Found", bound=BaseAnswer)
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def answering(method: Method) -> Method:
-    """Decorates a method that computes: checks the process and the types of its options; errors name arguments."""
+    """Decorates a method that computes: checks the process and the option types; errors name Python arguments."""
 
     @functools.wraps(method)
     def checked(self: "BaseBert", *values: Any, **options: Any) -> Any:
@@ -57,7 +57,7 @@ class BaseBert:
     def __init__(
         self, loaded: Checkpoint, path: str, *, trust_code: bool = False, options: Mapping[str, Any] | None = None
     ) -> None:
-        """options: other arguments that it was loaded with."""
+        """options: the other arguments of `load`."""
         self.path, self.trust_code, self._loaded, self._options = path, trust_code, loaded, dict(options or {})
         self.model: BertModel = loaded.model
         self.tokenizer = loaded.tokenizer
@@ -68,7 +68,7 @@ class BaseBert:
         self.kind = loaded.kind
         self.sentence_vectors = loaded.sentence_vectors
         self.report = loaded.report
-        self._extractors: dict[VectorChoice, BatchFunction] = {}  # each traces a graph once
+        self._extractors: dict[VectorChoice, BatchFunction] = {}  # each one traces a graph once
 
     def __repr__(self) -> str:
         config, labels = self.config, self.labels or ()
@@ -77,7 +77,7 @@ class BaseBert:
         head = type(self.model).__name__ + (f" of {shown}" if shown else "")
         return f"<Bert {self.path}: {head}; {config.encoder}, {size}, {config.vocab_size:,} tokens>"
 
-    if not TYPE_CHECKING:  # for type checkers every name would exist
+    if not TYPE_CHECKING:  # type checkers would accept every name
 
         def __getattr__(self, name: str) -> Any:
             """Raises AttributeError; for methods of Keras, the message names the Keras model."""
@@ -90,7 +90,7 @@ class BaseBert:
         return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Self":
-        """A copy with a model of its own; what was derived from the old model is derived again."""
+        """A copy with its own model; cached properties are computed again."""
         derived = {
             name for name in vars(self) if isinstance(getattr(type(self), name, None), functools.cached_property)
         }
@@ -100,7 +100,7 @@ class BaseBert:
         return copied
 
     def _check_unchanged(self, changed: Sequence[str]) -> None:
-        """Raises UserError, for pickle, if parts of it differ from what its path has."""
+        """Raises UserError, when pickling, if parts of it differ from the files at its path."""
         if changed:
             raise UserError(
                 f"A pickle of a loaded model has its path and not its content, and {', '.join(changed)} of this model "
@@ -111,7 +111,7 @@ class BaseBert:
         processes.check()
 
     def _extractor(self, choice: VectorChoice) -> BatchFunction:
-        """A predictor of "vectors" of single texts."""
+        """A predictor of "vectors" for single texts."""
         from bert_tf.export import live_predictor
 
         if choice not in self._extractors:
@@ -119,7 +119,7 @@ class BaseBert:
         return self._extractors[choice]
 
     def _each(self, read: Texts, kind: type[Found], batch_size: int) -> list[Found]:
-        """The answers of the model's task for each example, which are of this kind."""
+        """The model's answers of this kind, one per example."""
         if not read.rows:
             return []
         if kind is Prediction:
@@ -140,19 +140,19 @@ class BaseBert:
         return dataclasses.replace(read, index=given_texts.index_of(values))
 
     def _words(self, values: Any, names: Sequence[str]) -> Any:
-        """Texts that are split into words, as lists; of a table its column or columns of texts."""
+        """Texts split into words, as lists; for a table, its text column or columns."""
         columns = self._columns if len(self._columns) == len(names) else ()
         return listed(given_texts.columns_of(values, names, columns))
 
     @functools.cached_property
     def _columns(self) -> Sequence[str]:
-        """The text columns of the table that the model was trained on, () if there was none."""
+        """The text columns of the training table, () if there was none."""
         flags = recorded_flags(self.path) or about_file.read(self.path).get("reads") or {}
         return tuple(comma_separated(flags.get("text_columns")))
 
     @functools.cached_property
     def _is_made_here(self) -> bool:
-        """Returns whether a run or an export records how many texts an example has."""
+        """Returns whether a run or an export records the number of texts per example."""
         return bool(self._loaded.answers)
 
     @functools.cached_property
@@ -163,7 +163,7 @@ class BaseBert:
 
     @functools.cached_property
     def _names(self) -> list[str]:
-        """The names of the texts of an example: those of the inputs, with a number where an input is several."""
+        """The names of an example's texts: the input names, numbered if an input takes several texts."""
         if self._takes_any_number:
             is_choice = self._head_kind == MultipleChoice.kind
             return ["text_a", *(f"choice {number}" for number in range(MAX_CHOICES))] if is_choice else list(PAIR)
@@ -173,7 +173,7 @@ class BaseBert:
         return names
 
     def _expect(self, method: str, *, asked: str = "") -> None:
-        """Raises UserError unless the head of the model has this method. asked: what was called, if it is another."""
+        """Raises UserError unless the model's head supports this method. asked: the called method, if different."""
         kind = self.kind if self.kind == Vectors.kind else self._head_kind
         if kind is None:
             raise UserError(
@@ -185,28 +185,28 @@ class BaseBert:
 
     @property
     def _head_kind(self) -> str | None:
-        """The kind of its head; None where nothing answers a text."""
+        """The kind of its head; None if it cannot make predictions for a text."""
         from bert_tf.export import live_model
 
         return live_model.kind_of(self._loaded)
 
     @functools.cached_property
     def _explainer(self) -> Any:
-        """The function that attributes predictions to tokens, on the weights of `model`."""
+        """The function that attributes predictions to tokens, using the weights of `model`."""
         from bert_tf.export import attribution_signature
 
         return attribution_signature.signature(self.model, self._loaded.require_tokenizer(self.path))
 
     @functools.cached_property
     def _predictor_of(self) -> Callable[[int | None], TextFunction]:
-        """Number of texts of an example, None if nobody says it -> the predictor of the model's task.
+        """Number of texts per example, None if unspecified -> the predictor of the model's task.
 
-        Only checkpoints from elsewhere take any number that their head can.
+        Only third-party checkpoints take any number that their head supports.
         """
         return functools.cache(self._new_predictor)
 
     def _new_predictor(self, texts: int | None) -> TextFunction:
-        """The predictor of the model's task, on the weights that `model` has when it is asked."""
+        """The predictor of the model's task, which uses the weights of `model` at the time of the call."""
         from bert_tf.export import live_predictor
 
         with plugins.trusting(everything=self.trust_code):

@@ -47,8 +47,8 @@ def load(
     new_head: bool = False,
 ) -> "Bert":
     """Reads any checkpoint, run or export; see `bert_tf.load`."""
-    path = formats.locate(path)  # a wrong path is an error before TensorFlow is loaded
-    about_file.read(path)  # raises for one that was changed
+    path = formats.locate(path)  # so that a wrong path fails before TensorFlow is loaded
+    about_file.read(path)  # raises if it was changed
     processes.check()
     tensorflow_startup.ensure_started()
     from bert_tf.checkpoints import pretrained
@@ -68,33 +68,33 @@ def load(
 class Bert(SavedBert):
     """A loaded model: the Keras model with its tokenizer, and methods for texts.
 
-    The methods use the weights that `model` has when they are called. A run is used as it was trained: with its
+    The methods use the weights of `model` at the time of the call. A run is used as it was trained: with its
     max_seq_length, windows and thresholds. Other checkpoints read as many tokens as they have positions (384
-    for questions), and longer texts in questions and tagging in windows; `embed` reads max_seq_length=128.
+    for QA); QA and tagging read longer texts in windows; `embed` reads max_seq_length=128.
 
-    `texts` of the methods are a single text (of several for an example a tuple), or several examples: any iterable of
-    texts, tuples, lists or rows, such as a list, a pandas Series or DataFrame, a NumPy array, a tf.data.Dataset or a
-    generator. Of a DataFrame the columns are read that the model was trained on. The result is then a list in the same
-    order, or with as_frame=True a DataFrame with the index of the Series or DataFrame.
+    The `texts` argument of the methods is a single example (a text, or a tuple if it has several), or any iterable of
+    examples: a list, a pandas Series or DataFrame, a NumPy array, a tf.data.Dataset or a generator, whose elements are
+    texts, tuples, lists or rows. In a DataFrame, the columns used for training are read. The result is then a list in
+    the same order, or with as_frame=True a DataFrame with the index of the Series or DataFrame.
 
     Attributes:
-        path: what was loaded.
+        path: the loaded path or name.
         model: a Keras model with `compile`, `fit` and `evaluate`, see docs/keras.md; `model.encoder` is its encoder.
         tokenizer: None if the checkpoint has no vocabulary.
         config: the configuration of the encoder.
-        labels: names of the outputs of the head, LABEL_0, LABEL_1, ... if the checkpoint does not name them; None for a
-            head without names.
-        kind: of the head of a task, as `labels.json` has it; None if the checkpoint has none.
+        labels: names of the head's outputs, LABEL_0, LABEL_1, ... if the checkpoint does not name them; None for a head
+            without names.
+        kind: the head kind as in `labels.json`; None without a task head.
         sentence_vectors: the pooling of a sentence-transformers folder; None for others.
         report: which weights were loaded.
         trust_code: whether its files may name code outside of this package.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the path and the arguments of `load`; UserError if loading them would give another model."""
+        """Pickles the path and the arguments of `load`; UserError if loading them would not restore this model."""
         from bert_tf.model.weights import variables_by_name
 
-        path = files.absolute(self.path) if files.exists_with_prefix(self.path) else self.path  # or a name on a hub
+        path = files.absolute(self.path) if files.exists_with_prefix(self.path) else self.path  # else a name on a hub
         again = functools.partial(load, path, trust_code=self.trust_code, **self._options)
         other = again()
         parts = ("model", "tokenizer", "config", "kind", "sentence_vectors")
@@ -135,33 +135,33 @@ class Bert(SavedBert):
         long_texts: LongTexts | None = None,
         batch_size: int = 256,
     ) -> "np.ndarray | pd.DataFrame":
-        """Returns the embedding of each text, as `bert-tf extract --unit=sentence` computes it.
+        """Returns the embedding of each text, like `bert-tf extract --unit=sentence`.
 
-        What a folder of sentence-transformers says applies unless an argument says otherwise.
+        The settings of a sentence-transformers folder apply unless overridden by an argument.
 
         Args:
             texts: a text, or several.
             as_frame: return a DataFrame.
             is_split_into_words: each text is a list of its words.
             layers: which layers, such as "last" or "-1,-2"; several are concatenated.
-            pooling: "mean", "cls", "max" and so on, or several as "mean+max"; by default as the folder says, else the
-                mean.
-            normalize: whether embeddings get unit length; by default as the folder says, else not.
-            prompt_name: the name of a prompt of the folder, such as "query", that is put before each text; by default
-                that which the folder names as default.
+            pooling: "mean", "cls", "max" etc., or several as in "mean+max"; default: as specified in the folder, else
+                the mean.
+            normalize: whether to scale embeddings to unit length; default: as specified in the folder, else not.
+            prompt_name: the name of one of the folder's prompts, such as "query", to put before each text; default: the
+                folder's default prompt.
             prompt: the prompt itself; "" for none.
-            truncate_dim: how many numbers of each embedding are kept; by default as the folder says, else all.
-            max_seq_length: tokens per text or window; by default as the folder says, else 128.
-            long_texts: "cut" truncates longer texts, as sentence-transformers does and by default for its folders;
-                "windows" reads them in overlapping windows, by default for others.
+            truncate_dim: number of dimensions to keep; default: as specified in the folder, else all.
+            max_seq_length: tokens per text or window; default: as specified in the folder, else 128.
+            long_texts: "cut" truncates longer texts, like sentence-transformers (the default for its folders);
+                "windows" reads them in overlapping windows (the default for others).
             batch_size: texts per batch.
 
         Returns:
             float32 [B, D], or [D] for a single text; or a DataFrame of B rows.
 
         Raises:
-            UserError: unknown layers, pooling or prompt, the folder has modules that are not supported, or the
-                checkpoint has no vocabulary.
+            UserError: unknown layers, pooling or prompt, unsupported modules in the folder, or a checkpoint without a
+                vocabulary.
         """
         options = SentenceOptions(
             pooling=pooling,
@@ -186,31 +186,32 @@ class Bert(SavedBert):
         return stacked[0] if read.is_single else stacked
 
     def encode_query(self, texts: str | Many, *, prompt: str | None = None, **options: Any) -> Any:
-        """`embed` with the prompt "query" of the folder, if it has one, as sentence-transformers' `encode_query`.
+        """`embed` with the folder's "query" prompt, if it has one, like sentence-transformers' `encode_query`.
 
-        prompt: another one. options: of `embed`.
+        prompt: replaces that prompt. options: see `embed`.
         """
         return self.embed(texts, prompt_name=QUERY if prompt is None else None, prompt=prompt, **options)
 
     def encode_documents(self, texts: str | Many, *, prompt: str | None = None, **options: Any) -> Any:
-        """The same with the prompt "document", as `encode_document`."""
+        """The same with the "document" prompt, like `encode_document`."""
         return self.embed(texts, prompt_name=DOCUMENT if prompt is None else None, prompt=prompt, **options)
 
     @python_words.spoken()
     def similarity(self, a: Any, b: Any) -> np.ndarray:
-        """Returns the similarity of each vector of `a` with each of `b`, as sentence-transformers' `similarity`.
+        """Returns the similarity of each vector of `a` with each of `b`, like sentence-transformers' `similarity`.
 
-        The folder says which one: cosine, by default, dot product, or negative Euclidean or Manhattan distance.
+        The measure is specified in the folder: cosine (the default), dot product, or negative Euclidean or Manhattan
+        distance.
 
         Args:
-            a: vectors that `embed` returned, [A, D], or [D] for a single one.
-            b: vectors that `embed` returned, [B, D], or [D] for a single one.
+            a: embeddings from `embed`, [A, D], or [D] for a single one.
+            b: embeddings from `embed`, [B, D], or [D] for a single one.
 
         Returns:
             float32 [A, B].
 
         Raises:
-            UserError: these are not vectors of one size, or the folder has modules that are not supported.
+            UserError: the vectors differ in size, or the folder has unsupported modules.
 
         Example:
             bert.similarity(bert.encode_query("What is TF-IDF?"), bert.encode_documents(texts)).argmax()
@@ -236,19 +237,20 @@ class Bert(SavedBert):
     def predict(
         self, texts: One | Many, *, as_frame: bool = False, is_split_into_words: bool = False, batch_size: int = 32
     ) -> "Prediction | list[Prediction] | pd.DataFrame":
-        """Classifies texts, compares pairs, rates, or chooses, as the head of the model does.
+        """Classifies texts or pairs, predicts numbers, or chooses, depending on the model's head.
 
         Args:
-            texts: a text; a tuple of two texts for a pair, or of a text and its choices; or several of these.
+            texts: a text; a tuple of two texts (a pair), or of a text and its choices; or several of these.
             as_frame: return a DataFrame: label, value, and a column "probability LABEL" for each label.
-            is_split_into_words: each text is a list of its words; a list of words is then a single text.
+            is_split_into_words: each text is a list of its words; one list of words is then a single text.
             batch_size: texts per batch.
 
         Returns:
             A Prediction, a list with one for each of several texts, or a DataFrame.
 
         Raises:
-            UserError: the model has another head, takes more or fewer texts, or one is none, such as None.
+            UserError: the model has a different kind of head or takes a different number of texts, or a value is not
+                a text, such as None.
         """
         self._expect("predict")
         read = self._read(texts, self._names, is_split_into_words)
@@ -282,21 +284,21 @@ class Bert(SavedBert):
         multi_label: bool = False,
         hypothesis_template: str = TEMPLATE,
     ) -> "Prediction | list[Prediction] | pd.DataFrame":
-        """Classifies texts by labels that the model, one of entailment (NLI), was not trained on.
+        """Classifies texts with labels that the model, an NLI model, was not trained on.
 
         Args:
             texts: a text, or several.
             labels: the classes.
             as_frame: return a DataFrame: label, and a column "probability LABEL" for each label.
-            multi_label: whether any number of labels may hold; otherwise one does.
-            hypothesis_template: what a text of a class entails, with {} in place of the label.
+            multi_label: whether any number of labels may apply; otherwise exactly one does.
+            hypothesis_template: the hypothesis for a class, with {} in place of the label.
 
         Returns:
-            A Prediction, a list with one for each of several texts, or a DataFrame; with the probabilities of
-            the pipeline of `transformers` for zero-shot classification.
+            A Prediction, a list with one for each of several texts, or a DataFrame; the probabilities equal those from
+            the zero-shot classification pipeline of `transformers`.
 
         Raises:
-            UserError: the model takes no pairs or has no label entailment, or labels or template are wrong.
+            UserError: the model takes no pairs or has no entailment label, or labels or template are invalid.
         """
         self._expect("predict", asked="zero_shot")
         several = [labels] if isinstance(labels, given_texts.SINGLE) else given_texts.elements(labels, "labels")
@@ -318,17 +320,17 @@ class Bert(SavedBert):
 
     @answering
     def rank(self, query: str, texts: Many, *, label: str = "", count: int | None = None) -> list[Ranked]:
-        """Returns the texts in the order of how well they answer a query, the best first.
+        """Returns the texts sorted by how well they answer a query, best first.
 
         Args:
             query: the query.
             texts: several texts.
-            label: of a classifier of pairs the class whose probability is the score; by default the one whose name
-                means a match, such as "entailment" or "1". Cross-encoders have their number.
-            count: how many are returned; by default all.
+            label: the class of a pair classifier whose probability is the score; default: the one whose name means a
+                match, such as "entailment" or "1". Cross-encoders use their own score.
+            count: number of texts to return; default: all.
 
         Raises:
-            UserError: the model takes no pairs, or which of its labels means a match is not clear.
+            UserError: the model takes no pairs, or it is unclear which of its labels means a match.
         """
         self._expect("predict", asked="rank")
         pairs = self._predictor_of(None if self._is_made_here else 2)
@@ -346,7 +348,7 @@ class Bert(SavedBert):
 
     @answering
     def fill_mask(self, texts: str | Many) -> list[list[Token]] | list[list[list[Token]]]:
-        """Returns the ten most probable tokens for each [MASK] of a text, best first; of several texts those of each.
+        """Returns the ten most probable tokens for each [MASK] in a text, best first; for several texts, a list each.
 
         Raises:
             UserError: the model has no masked LM head.
@@ -377,8 +379,8 @@ class Bert(SavedBert):
     ) -> "Answer | list[Answer] | pd.DataFrame":
         """Returns the part of a text of any length that answers a question; "" for "no answer" if trained for it.
 
-        Several questions, texts or both have a list of answers; a single text is then read for each of the questions,
-        and a single question is asked of each of the texts.
+        For several questions, texts or both it returns a list of answers; a single text is then used for every
+        question, and a single question for every text.
 
         Args:
             question: the question, or several.
@@ -388,7 +390,7 @@ class Bert(SavedBert):
                 spaces.
 
         Raises:
-            UserError: the model was not trained on questions, or there are more questions than texts.
+            UserError: the model was not trained for QA, or there are more questions than texts.
         """
         self._expect("answer")
         questions = self._read(question, ["question"], is_split_into_words, name="question")
@@ -414,17 +416,17 @@ class Bert(SavedBert):
     def entities(
         self, texts: str | Many, *, as_frame: bool = False, is_split_into_words: bool = False, batch_size: int = 32
     ) -> "list[Entity] | list[list[Entity]] | pd.DataFrame":
-        """Returns the tagged parts of a text of any length, in order; of several texts those of each.
+        """Returns the tagged parts of a text of any length, in order; for several texts, a list each.
 
         Args:
             texts: a text, or several.
-            as_frame: return a DataFrame, a row for each entity, with the index of its text, or its number.
-            is_split_into_words: a text is a list of its words, no entity ends within a word, and offsets are characters
-                of the words joined by spaces (but not ideographs).
+            as_frame: return a DataFrame, a row for each entity, with the index or the number of its text.
+            is_split_into_words: a text is a list of its words, entities consist of whole words, and offsets are
+                characters of the words joined by spaces (except CJK characters).
             batch_size: texts per batch.
 
         Raises:
-            UserError: the model is not a tagger, or a text is none, such as None.
+            UserError: the model is not a tagger, or a value is not a text, such as None.
         """
         self._expect("entities")
         if is_split_into_words:
@@ -447,7 +449,7 @@ class Bert(SavedBert):
 
     @answering
     def tags(self, words: Many, *, batch_size: int = 32) -> list[Tag] | list[list[Tag]]:
-        """Returns the tag of each word of a sentence that is split into words; of several those of each sentence.
+        """Returns the tag of each word of a sentence split into words; for several sentences, a list each.
 
         Raises:
             UserError: the model is not a tagger.
@@ -467,21 +469,21 @@ class Bert(SavedBert):
     def attribute(self, texts: One | Many) -> Attribution | list[Attribution]:
         """Returns how much each token of a text, or of a pair, contributed to the prediction, by integrated gradients.
 
-        Of several texts, or pairs, it returns a list, as `predict` does.
+        For several texts or pairs it returns a list, like `predict`.
 
-        Explained are classes, numbers and choices, the first [MASK], and answers (a pair of question and text). Long
-        texts are truncated, as for the attention of an export.
+        It explains classes, numbers and choices, the first [MASK], and answers (for a pair of question and text). Long
+        texts are truncated, as in exports with attention.
 
         Raises:
-            UserError: the model has another head, or another encoder than BERT's.
+            UserError: the head is of a different kind, or the encoder is not BERT's.
         """
-        explain = self._explainer  # raises for another head
+        explain = self._explainer  # raises for a different head
         read = self._read(texts, list(PAIR) if self._head_kind == MultipleChoice.kind else self._names)
         found = [self._attribution(explain(tf.constant([" ||| ".join(row)]))) for row in read.rows]
         return found[0] if read.is_single else found
 
     def _attribution(self, found: Any) -> Attribution:
-        """The attribution of a text, from the outputs of the signature."""
+        """The attribution of a text, made from the outputs of the signature."""
         row = {name: value.numpy()[0] for name, value in found.items()}
         used, target = slice(int(row["lengths"])), int(row["targets"])
         return Attribution(

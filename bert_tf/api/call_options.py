@@ -1,4 +1,4 @@
-"""Arguments of `bert_tf.load` and of a `Bert`'s methods: types of texts and options, and the check of given values."""
+"""Arguments of `bert_tf.load` and of `Bert`'s methods: types of texts and options, and checks of their values."""
 
 import operator
 import os
@@ -10,11 +10,11 @@ from bert_tf.errors import UserError
 
 One = str | tuple[Any, ...]  # the texts of one example
 LongTexts = Literal["cut", "windows"]
-Many = Iterable[Any]  # of several: a list, Series, DataFrame, array, tf.data.Dataset, generator
+Many = Iterable[Any]  # texts of several examples: a list, Series, DataFrame, array, tf.data.Dataset, generator
 
 
 class Reading(TypedDict, total=False):
-    """Options for reading the texts of a call; see `Bert.predict`."""
+    """Options for reading texts; see `Bert.predict`."""
 
     is_split_into_words: bool
     batch_size: int
@@ -48,7 +48,7 @@ TEXTS = (
     *("layers", "pooling", "prompt_name", "prompt", "long_texts", "hypothesis_template", "label"),
     *("format_name", "segments", "kind", "format", "precision", "revision", "message"),
 )
-LEAST = {"batch_size": 1, "truncate_dim": 1, "max_seq_length": 1, "count": 0, "num_texts": 1}  # of whole numbers
+LEAST = {"batch_size": 1, "truncate_dim": 1, "max_seq_length": 1, "count": 0, "num_texts": 1}  # minimum of each integer
 NEVER_NONE = (
     "batch_size",
     "format",
@@ -64,7 +64,7 @@ NEVER_NONE = (
 
 
 def checked(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a call with plain values; UserError for a value of a wrong type, or a number that is too small."""
+    """The options of a call as plain values; UserError for a value of the wrong type or a number below its minimum."""
     return {
         name: value if value is None and name not in NEVER_NONE else _checked(name, value)
         for name, value in options.items()

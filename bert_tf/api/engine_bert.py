@@ -1,4 +1,4 @@
-"""A loaded model that takes strings, computed by another engine than TensorFlow: `bert_tf.load(path, engine=...)`."""
+"""A loaded model that takes strings and runs on an engine instead of TensorFlow: `bert_tf.load(path, engine=...)`."""
 
 import copy
 import os
@@ -17,11 +17,11 @@ from bert_tf.runtime import files
 
 
 class EngineBert(Bert):
-    """An export by OpenVINO or ONNX Runtime: the methods of `Bert` for texts, without a Keras model.
+    """An export on OpenVINO or ONNX Runtime: the methods of `Bert` for texts, without a Keras model.
 
     Attributes:
-        path, labels, kind: as those of `Bert`.
-        engine: what computes.
+        path, labels, kind: see `Bert`.
+        engine: the name of the engine.
     """
 
     _is_made_here = True  # type: ignore[assignment]  # it is an export
@@ -46,13 +46,13 @@ class EngineBert(Bert):
         return load, (files.absolute(self.path), self.engine)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "EngineBert":
-        """A copy with the same predictor, which never changes."""
+        """A copy that shares the predictor, which never changes."""
         copied = memo[id(self)] = copy.copy(self)
         copied.labels = copy.copy(self.labels)
         return copied
 
     def _check_process(self) -> None:
-        """Engines compute in forked processes too."""
+        """Does nothing: engines also work in forked processes."""
 
     @property
     def _head_kind(self) -> str | None:
@@ -65,7 +65,7 @@ class EngineBert(Bert):
 
     @property
     def sentence_vectors(self) -> SentenceVectors | None:  # type: ignore[override]
-        """The settings of its vectors, as the export records them."""
+        """The embedding settings recorded in the export."""
         return opening.sentence_vectors_of(self.path)
 
     def _extractor(self, choice: VectorChoice) -> Any:
@@ -81,7 +81,7 @@ class EngineBert(Bert):
 
 
 def load(path: str | os.PathLike[str], engine: str, format_name: str | None = None) -> EngineBert | None:
-    """The export at a path by an engine; None for TensorFlow. See `opening.choose`."""
+    """The export at a path on an engine; None for TensorFlow. See `opening.choose`."""
     if format_name is not None:
         raise UserError("format_name is for checkpoints, which TensorFlow computes: leave it or engine out.")
     predictor = opening.load(loaded_model.find(os.fspath(path)), engine)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def of_predictions(results: Sequence[Prediction], index: Any) -> "pd.DataFrame":
-    """A row for each example: label, value where it is a number, "probability LABEL" for each label."""
+    """A row for each example: label, value for regression, "probability LABEL" for each label."""
     rows = [
         {"label": each.label}
         | ({} if each.value is None else {"value": each.value})
@@ -27,12 +27,12 @@ def of_predictions(results: Sequence[Prediction], index: Any) -> "pd.DataFrame":
 
 
 def of_vectors(vectors: "np.ndarray", index: Any) -> "pd.DataFrame":
-    """A row for each text, with a column for each number of its vector."""
+    """A row for each text, with a column for each dimension."""
     return _frame(vectors, index)
 
 
 def of_lists(results: Sequence[Iterable[Any]], index: Any, kind: type) -> "pd.DataFrame":
-    """A row for each result of each text, with the index of its text: that of a Series or DataFrame, or its number."""
+    """A row for each result of each text, with the text's index in a Series or DataFrame, or its number."""
     numbers = range(len(results)) if index is None else index
     pairs = [(number, each) for number, found in zip(numbers, results, strict=True) for each in found]
     frame = of_records([each for _, each in pairs], None, kind)
@@ -41,7 +41,7 @@ def of_lists(results: Sequence[Iterable[Any]], index: Any, kind: type) -> "pd.Da
 
 
 def of_records(results: Sequence[Any], index: Any, kind: type) -> "pd.DataFrame":
-    """A row for each dataclass of results, with a column for each of its plain values."""
+    """A row for each dataclass in the results, with a column for each plain value."""
     names = [field.name for field in dataclasses.fields(kind) if field.name not in ("n_best", "null_score")]
     return _frame([[getattr(each, name) for name in names] for each in results], index, columns=names)
 

@@ -1,6 +1,6 @@
-"""Layers for Keras models of one's own: texts to rows of ids, and the encoder under the names of TensorFlow Hub.
+"""Layers for your own Keras models: texts to token ids, and the encoder with TensorFlow Hub's names.
 
-B texts, T positions in a row, D hidden size, L layers.
+B texts, T positions per sequence, D hidden size, L layers.
 """
 
 import functools
@@ -28,7 +28,7 @@ from bert_tf.text.tokenizer import Tokenizer, pack
 if TYPE_CHECKING:
     from bert_tf.model.base_encoder import BaseEncoder
 
-Source = Bert | str | os.PathLike[str]  # a loaded model, or a path as `bert_tf.load` takes it
+Source = Bert | str | os.PathLike[str]  # a loaded model, or a path for `bert_tf.load`
 
 
 def _path_of(source: Source) -> str:
@@ -41,14 +41,14 @@ def _checkpoint_of(source: Source) -> Checkpoint:
 
 @keras.saving.register_keras_serializable("bert_tf")
 class PreprocessingLayer(keras.layers.Layer):
-    """Texts to inputs of a model: `input_word_ids`, `input_mask` and `input_type_ids`, int32 [B, T].
+    """Texts to model inputs: `input_word_ids`, `input_mask` and `input_type_ids`, int32 [B, T].
 
-    These are the names of TensorFlow Hub's preprocessing models, which all models of this package take. A Keras file
+    These are the names in TensorFlow Hub's preprocessing models; all models of this package accept them. A Keras file
     with this layer contains the vocabulary. It is not compiled by XLA.
 
     Args:
-        source: what `bert_tf.load` returned, or a path or name that it takes, with a vocabulary.
-        seq_length: T, the tokens of a row, [CLS] and [SEP] included.
+        source: a model from `bert_tf.load`, or a path or name for it, with a vocabulary.
+        seq_length: T, the tokens per sequence, including [CLS] and [SEP].
 
     Example:
         preprocess = bert_tf.PreprocessingLayer("my-bert", seq_length=64)
@@ -72,7 +72,7 @@ class PreprocessingLayer(keras.layers.Layer):
         self.built = True
 
     def __call__(self, inputs: Any, *values: Any, **options: Any) -> Any:
-        """See `call`; texts may be lists too."""
+        """See `call`; also takes lists of texts."""
         is_several = isinstance(inputs, list | tuple) and not any(isinstance(each, str | bytes) for each in inputs)
         texts = [_texts(each) for each in inputs] if is_several else _texts(inputs)
         if self.tokenizer is None and all(map(tf.is_tensor, texts if is_several else [texts])):
@@ -83,7 +83,7 @@ class PreprocessingLayer(keras.layers.Layer):
         return super().__call__(texts, *values, **options)
 
     def call(self, inputs: tf.Tensor | list[tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Texts [B], or a list of two of them for pairs, -> inputs of a model."""
+        """Texts [B], or a list of two such tensors for pairs, -> model inputs."""
         segments = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
         segments = [tf.squeeze(each, -1) if each.shape.rank == 2 else each for each in segments]
         assert self.tokenizer is not None  # `__call__` checks
@@ -92,7 +92,7 @@ class PreprocessingLayer(keras.layers.Layer):
         return {IDS_OF_HUB: rows["token_ids"], MASK_OF_HUB: mask, TYPES_OF_HUB: rows["segment_ids"]}
 
     def compute_output_spec(self, inputs: Any) -> dict[str, keras.KerasTensor]:
-        """The shapes, which do not depend on the vocabulary."""
+        """The output shapes, which do not depend on the vocabulary."""
         first = inputs[0] if isinstance(inputs, list | tuple) else inputs
         shape = (*first.shape[:1], self.seq_length)
         return {name: keras.KerasTensor(shape, "int32") for name in (IDS_OF_HUB, MASK_OF_HUB, TYPES_OF_HUB)}
@@ -114,25 +114,25 @@ class PreprocessingLayer(keras.layers.Layer):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments of the constructor but for the source."""
+        """The constructor's arguments except the source."""
         return {**super().get_config(), "seq_length": self.seq_length}
 
 
 def _texts(given: Any) -> Any:
-    """Strings of shape [], [B] or [B, 1] as Keras takes them."""
+    """Strings of shape [], [B] or [B, 1] in a form that Keras accepts."""
     return given if isinstance(given, keras.KerasTensor) else tf.convert_to_tensor(given, tf.string)
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class EncoderLayer(keras.layers.Layer):
-    """An encoder whose inputs and outputs have the names of TensorFlow Hub's encoders.
+    """An encoder with the input and output names of TensorFlow Hub's encoders.
 
-    It takes the inputs of `PreprocessingLayer`, and the other names that models of this package take. It returns
+    It takes the outputs of `PreprocessingLayer`, and the other input names of this package's models. It returns
     `pooled_output` [B, D], also as `default`, `sequence_output` [B, T, D] and `encoder_outputs`, a list of L
     [B, T, D]. A Keras file contains its weights.
 
     Args:
-        source: what `bert_tf.load` returned, whose encoder is then shared, or a path or name that it takes.
+        source: a model from `bert_tf.load`, whose encoder is then shared, or a path or name for it.
         config: instead of a source, the configuration of a new encoder, a BertConfig or a dictionary.
 
     Example:
@@ -160,7 +160,7 @@ class EncoderLayer(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: Mapping[str, tf.Tensor], training: bool | None = None) -> dict[str, Any]:
-        """Inputs of a model -> outputs under the names of TensorFlow Hub."""
+        """Model inputs -> outputs with TensorFlow Hub's names."""
         encoded = self.encoder(inputs, return_hidden_states=True, training=training)
         return {
             "default": encoded["pooled"],
@@ -170,5 +170,5 @@ class EncoderLayer(keras.layers.Layer):
         }
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments of the constructor, with the configuration in place of a source."""
+        """The constructor's arguments, with the configuration in place of the source."""
         return {**super().get_config(), "config": self.encoder.config.to_dict()}

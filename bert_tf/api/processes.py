@@ -1,4 +1,4 @@
-"""Processes of programs: TensorFlow computes in the one that it started in, and hangs in those forked from it."""
+"""A check for forked processes: TensorFlow works in the process that it started in, and hangs in forks of it."""
 
 import os
 
@@ -8,7 +8,7 @@ _first: dict[str, int] = {}
 
 
 def check() -> None:
-    """Called before TensorFlow computes. Raises UserError if this process was forked from one that called it."""
+    """Call before TensorFlow computes. Raises UserError if this process was forked from one that called it."""
     if _first.setdefault("id", os.getpid()) != os.getpid():
         raise UserError(
             "This process was forked from one in which TensorFlow had started, and TensorFlow cannot compute in it: "

@@ -1,4 +1,4 @@
-"""Messages that name flags of a shell, said again with the arguments of Python."""
+"""Rewrites command-line flags in messages as Python arguments."""
 
 import contextlib
 import logging
@@ -13,7 +13,7 @@ COMMAND = re.compile(r"(`bert-tf [^`]*`)")  # stays as it is
 
 
 def as_arguments(text: str) -> str:
-    """The text with arguments in place of flags.
+    """Returns the text with flags replaced by Python arguments.
 
     Example:
         >>> as_arguments("Try --class_weights=balanced --num_seeds=3, or --nojoin_labels.")
@@ -46,11 +46,11 @@ class _Filter(logging.Filter):
 
 @contextlib.contextmanager
 def spoken(names: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Within it, lines and warnings of the package and errors of the user name arguments.
+    """Makes the package's lines, warnings and UserErrors name Python arguments while it is active.
 
-    A package that is not installed is an error of the user.
+    A missing package becomes a UserError.
 
-    names: {path: what it is called}, of files that the program does not know.
+    names: {path: its name in messages}, for files unknown to the caller.
     """
 
     def say(text: str) -> str:

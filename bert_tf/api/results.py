@@ -1,4 +1,4 @@
-"""Results of `attribute` and `rank` of a loaded model; answers are in `bert_tf.heads.base.answers`."""
+"""Results of a loaded model's `attribute` and `rank`; answers are in `bert_tf.heads.base.answers`."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Attribution:
-    """Contributions of the tokens of a text to the logit of its prediction.
+    """Contributions of a text's tokens to the logit of its prediction.
 
     Attributes:
-        tokens: with [CLS] and [SEP].
-        scores: of each token: how much it changes the logit, compared with [MASK] in its place.
-        output: the logit that was predicted from.
+        tokens: the tokens, including [CLS] and [SEP].
+        scores: how much each token changes the logit, compared with [MASK] in its place.
+        output: the logit of the prediction.
         baseline: the logit with [MASK] for every token; the scores sum to output - baseline.
-        target: the label, or the id of the token for [MASK], that the logit is of; 0 for a number.
+        target: the label that the logit belongs to, or the token id for [MASK]; 0 for a number.
     """
 
     tokens: Sequence[str]
@@ -28,8 +28,8 @@ class Ranked:
     """A text as an answer to a query.
 
     Attributes:
-        number: of the text among those given, from 0.
-        score: how well it answers, as the model says: higher is better.
+        number: the text's position in the input, from 0.
+        score: the model's relevance score; higher is better.
         text: the text.
     """
 

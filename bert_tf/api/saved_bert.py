@@ -1,4 +1,4 @@
-"""Base class of `Bert` with the methods that write it: as a checkpoint, an export or a repository."""
+"""Base class of `Bert` with the methods that write a checkpoint, an export or a repository."""
 
 import dataclasses
 import logging
@@ -21,7 +21,7 @@ from bert_tf.reports import model_card
 from bert_tf.runtime import files, plugins
 from bert_tf.runtime.atomic_files import check_free
 
-KERAS = ".keras"  # the end of the name of a Keras file
+KERAS = ".keras"  # extension of Keras files
 FOLDER = "the path of a folder to write"
 
 
@@ -35,10 +35,10 @@ class SavedBert(BaseBert):
 
     @answering
     def save(self, path: str | os.PathLike[str], *, format: str = "native") -> None:  # noqa: A002  # as in other libraries
-        """Writes the model with its current weights, its vocabulary and its labels, for `load` and other libraries.
+        """Writes the model with its current weights, vocabulary and labels, for `load` and other libraries.
 
         Args:
-            path: a new folder, or a file that ends in .keras, which Keras reads too.
+            path: a new folder, or a .keras file, which Keras reads too.
             format: the folder's format, as in `bert-tf convert`: "native", "huggingface", "google_tf" or "keras_hub".
 
         Raises:
@@ -73,17 +73,16 @@ class SavedBert(BaseBert):
         num_texts: int | None = None,
         overwrite: bool = False,
     ) -> None:
-        """Writes a SavedModel on strings with its current weights, as `bert-tf export` does.
+        """Writes a SavedModel that takes strings, with the current weights, like `bert-tf export`.
 
         Args:
             folder: a new folder.
-            attention: whether it gets signatures that return attention weights and attributions.
-            precision: its weights' precision, "float32" or "bfloat16".
+            attention: whether to add signatures that return attention weights and attributions.
+            precision: precision of the weights, "float32" or "bfloat16".
             engines: engines to export models for too: "openvino", "onnx", "openvino_int8", "onnx_int8"; "none"; "auto":
-                the first of openvino and onnx that is installed and can run the model.
-            texts: examples, such as those that the model was trained on, from which openvino_int8 learns the ranges of
-                numbers.
-            num_texts: number of texts in an example if neither a run nor the labels determine it: 2 for pairs.
+                openvino or onnx, the first one installed that can run the model.
+            texts: examples, such as the training texts, that calibrate openvino_int8.
+            num_texts: number of texts per example if neither a run nor the labels determine it: 2 for pairs.
             overwrite: whether to replace an export.
 
         Raises:
@@ -117,15 +116,15 @@ class SavedBert(BaseBert):
         revision: str | None = None,
         message: str = "Upload with bert_tf",
     ) -> str:
-        """Uploads the model with a model card to the Hugging Face hub; returns its address.
+        """Uploads the model with a model card to the Hugging Face hub; returns its URL.
 
-        It is in the layout of Hugging Face, or in our own if that has no such model. Log in before with
+        It is in Hugging Face's layout, or in our own if that does not support the model. First log in with
         `hf auth login`, or set HF_TOKEN.
 
         Args:
-            repository: owner/name; it is created if there is none.
+            repository: owner/name; created if it does not exist.
             private: whether a new repository is private.
-            revision: the branch; by default main.
+            revision: the branch; default: main.
             message: the commit message.
 
         Raises:
@@ -149,7 +148,7 @@ class SavedBert(BaseBert):
         return variables_by_name(self.model)
 
     def _checkpoint(self) -> Checkpoint:
-        """The checkpoint with the current weights, with adapters merged, without weights that are still random."""
+        """The checkpoint with the current weights and merged adapters, without weights that are still random."""
         from bert_tf.model import lora
 
         weights = {name: np.asarray(variable, np.float32) for name, variable in self._weights.items()}
@@ -162,7 +161,7 @@ class SavedBert(BaseBert):
         )
 
     def _float32(self) -> Any:
-        """The model without adapters in float32, as exports are made of: itself, if it is so."""
+        """The model in float32 without adapters, for exports; the model itself if it is already that."""
         if self.model.dtype_policy.name == "float32" and not self.model.lora:
             return self.model
         from bert_tf.model import weights

@@ -1,4 +1,4 @@
-"""Labelled texts of programs, such as DataFrames, as the table of a run. Free of TensorFlow and pandas."""
+"""Writes labeled texts from Python, such as a DataFrame, as a run's table. Free of TensorFlow and pandas."""
 
 import itertools
 import json
@@ -19,9 +19,9 @@ from bert_tf.runtime.files import make_folder
 from bert_tf.tasks.task_options import TagOptions, of_task
 from bert_tf.training.run_directory import RunFolder, next_free
 
-TEXT, LABEL = "text", "label"  # the columns of tuples, if nobody names them
-THE_DATA = "the data"  # what they are called in messages
-NAME = "table"  # of the folder of a run on rows of a program, in runs
+TEXT, LABEL = "text", "label"  # the default columns of tuples
+THE_DATA = "the data"  # the name of the data in messages
+NAME = "table"  # of the folder in runs for data from Python
 
 
 def write(
@@ -32,23 +32,23 @@ def write(
     options: Mapping[str, Any],
     called: str = THE_DATA,
 ) -> tuple[Sequence[str], str | None]:
-    """Writes data as JSON lines, whole or not at all; the table of a run stays with it, so that it can be resumed.
+    """Writes data as JSON lines, atomically; a run keeps its table, so that it can be resumed.
 
-    Rows without text or label are left out, and named by their number, from 0. Returns the columns of texts and label;
-    () and None of tagged words, whose columns have names of their own.
+    Rows without text or label are skipped, and reported by their number, from 0. Returns the text columns and the label
+    column; () and None for tagged words, whose columns have their own names.
 
     Args:
         data: a DataFrame, a dictionary of columns, a tf.data.Dataset, or an iterable of dictionaries or of tuples that
             end in the label.
         path: the file.
-        columns: the columns with the texts; (): chosen as `bert-tf finetune` chooses them for a table, or TEXT where
-            options name a task or rows are tuples.
-        label: the column with the label, or columns of 0 and 1 with commas; None: as for columns.
-        called: what messages call the data.
-        options: those of `fine_tune`; bad_rows="stop" refuses rows without text or label.
+        columns: the text columns; (): chosen as in `bert-tf finetune` on a table, or TEXT if options name a task or
+            rows are tuples.
+        label: the label column, or comma-separated columns of 0 and 1; None: as for columns.
+        called: the name of the data in messages.
+        options: see `fine_tune`; bad_rows="stop" refuses rows without text or label.
 
     Raises:
-        UserError: a row is of another form, lacks a column, or holds what is not a text, label or Unicode.
+        UserError: a row has the wrong form, lacks a column, or contains a value that is not a text, a label or Unicode.
     """
     each = iter(_each(data))
     first = list(itertools.islice(each, table_choice.ROWS))
@@ -63,7 +63,7 @@ def write(
     columns, label = columns or [TEXT], label or LABEL
     labels = label_columns(label, first[0]) if first and isinstance(first[0], Mapping) else [label]
     label_type = options.get("label_type") or Classes.kind
-    with plugins.trusting([label_type]):  # which the caller names
+    with plugins.trusting([label_type]):  # named by the caller
         missing = heads.of_texts(label_type).missing
     stops = options.get("bad_rows") == "stop"
     complete = _complete(called, rows(itertools.chain(first, each), columns, labels), label, missing, stops=stops)
@@ -72,7 +72,7 @@ def write(
 
 
 def _are_tagged(first: Sequence[Any], options: Mapping[str, Any]) -> bool:
-    """Returns whether rows have tagged words, or are of a task of these."""
+    """Returns whether rows contain tagged words, or are for a tagging task."""
     task = options.get("task_name", "")
     if not all(isinstance(row, Mapping) for row in first) or not first:
         return False
@@ -90,7 +90,7 @@ def _all_columns(several: Iterable[Any]) -> Iterator[dict[str, Any]]:
 def _complete(
     called: str, found: Iterable[dict[str, Any]], label: str, missing: Sequence[Any], *, stops: bool
 ) -> Iterator[dict[str, Any]]:
-    """The rows with text and label; says which are left out."""
+    """The rows with text and label; reports the skipped ones."""
     reasons, number = [], -1
     labels: list[str] = []
     for number, row in enumerate(found):
@@ -110,7 +110,7 @@ def _has_text(text: Any) -> bool:
 
 
 def rows(data: Iterable[Any], columns: Sequence[str], labels: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yields {column: value} of each row, of the texts and of the label, which several columns of 0 and 1 may hold."""
+    """Yields {column: value} for each row: its texts and its label, which may be several columns of 0 and 1."""
     names = [*columns, *labels]
     for number, row in enumerate(_each(data)):
         if isinstance(row, Mapping):
@@ -126,7 +126,7 @@ def rows(data: Iterable[Any], columns: Sequence[str], labels: Sequence[str]) -> 
 
 
 def _checked(number: int, values: Sequence[Any], columns: Sequence[str]) -> list[Any]:
-    """The values of a row as JSON has them, texts first; UserError for what is not a text, label or Unicode."""
+    """The values of a row for JSON, texts first; UserError for values that are not a text, a label or Unicode."""
     try:
         plain = [_plain(value) for value in values]
         json.dumps(plain, ensure_ascii=False).encode()
@@ -146,7 +146,7 @@ def _checked(number: int, values: Sequence[Any], columns: Sequence[str]) -> list
 
 
 def _each(data: Any) -> Iterable[Any]:
-    """The rows of any data; columns that are numbers, as pandas names them, are called by their digits."""
+    """The rows of any data; numeric column names, as in pandas, become strings."""
     return map(given_texts.by_names, _rows_of(data))
 
 
@@ -167,7 +167,7 @@ def _rows_of(data: Any) -> Iterable[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: bytes as text, numbers of NumPy as Python's, arrays as lists, NaN and pandas' NA as null.
+    """A value for JSON: bytes as text, NumPy numbers as Python's, arrays as lists, NaN and pandas' NA as None.
 
     Raises UnicodeDecodeError.
     """
@@ -180,22 +180,22 @@ def _plain(value: Any) -> Any:
 
 
 def _is_text(value: Any) -> bool:
-    """Returns whether a value is a text, one that is split into words, or missing."""
+    """Returns whether a value is a text, a text split into words, or missing."""
     is_words = isinstance(value, list) and all(isinstance(word, str) for word in value)
     return value is None or isinstance(value, str) or is_words
 
 
 def write_lines(path: str, found: Iterable[Mapping[str, Any]]) -> None:
-    """Writes rows as JSON lines, whole or not at all."""
+    """Writes rows as JSON lines, atomically."""
     make_folder(os.path.dirname(path))
     atomic_files.write_lines(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in found))
 
 
 def place(new: str, name: str, folder: str, *, takes_next: bool = False) -> str:
-    """Renames the rows that a run is to train on to their name in its folder; returns the folder.
+    """Moves a run's training rows to their name in its folder; returns the folder.
 
-    new: their path. takes_next: if the folder has a run on other data, the run gets the next one, folder-2, ...; else
-    that is a UserError.
+    new: their current path. takes_next: if the folder has a run on other data, use the next one, folder-2, ...;
+    otherwise raise UserError.
     """
 
     def is_other(each: str) -> bool:

@@ -1,6 +1,6 @@
-"""Texts as people have them: strings, lists, Series and DataFrames, NumPy arrays, tf.data.Datasets, generators.
+"""Reads texts of any type: strings, lists, Series and DataFrames, NumPy arrays, tf.data.Datasets, generators.
 
-Free of TensorFlow and pandas: their objects are known by their methods.
+Free of TensorFlow and pandas: their objects are recognized by their methods.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from typing import Any
 from bert_tf.errors import UserError, count_text
 
 SINGLE = (str, bytes)
-MAX_SHOWN = 60  # characters of a wrong value
+MAX_SHOWN = 60  # characters of a wrong value in a message
 log = logging.getLogger("bert_tf")
 
 
@@ -22,8 +22,8 @@ class Texts:
 
     Attributes:
         rows: the texts of each example.
-        is_single: whether a single example was given, not several.
-        index: that of a Series or DataFrame, None for others.
+        is_single: whether the input was a single example.
+        index: the index of a Series or DataFrame, None for others.
     """
 
     rows: list[tuple[str, ...]]
@@ -40,14 +40,14 @@ def read(
         values: a single example: a string; for several texts a tuple of strings, or a dictionary by column. Or
             several: any iterable of these, of lists or of array rows; a DataFrame; a dictionary of columns. Bytes are
             UTF-8.
-        names: of the texts of an example, as the model calls them.
-        columns: their columns in the table that the model was trained on, for DataFrames and dictionaries.
-        name: what one of `values` is called in messages.
-        fewest: texts that an example has at least, all examples the same number; by default as many as `names`.
+        names: the model's names for the texts of an example.
+        columns: their columns in the training table, for DataFrames and dictionaries.
+        name: the name of one of `values` in messages.
+        fewest: minimum number of texts per example, the same number for all; default: the length of `names`.
 
     Raises:
-        UserError: with the position, for what is not text, such as None or NaN, for half a surrogate pair, and for more
-            or fewer texts than `names`; a column is missing.
+        UserError: a value is not text, such as None or NaN, or contains a lone surrogate, or an example has more or
+            fewer texts than `names` (all with the position); or a column is missing.
     """
     values = by_names(values) if isinstance(values, Mapping) else values
     index, fewest = index_of(values), len(names) if fewest is None else fewest
@@ -67,7 +67,7 @@ def read(
 
 
 def warn_of_blank(texts: Texts) -> None:
-    """Warns of examples whose answers mean nothing, as they have no text."""
+    """Warns about examples without text, whose predictions are meaningless."""
     blank = [number for number, row in enumerate(texts.rows) if not any(text.strip() for text in row)]
     if blank:
         where = "" if texts.is_single else f" (the first is text {blank[0]})"
@@ -75,25 +75,25 @@ def warn_of_blank(texts: Texts) -> None:
 
 
 def _has_columns(values: Any, names: Sequence[str]) -> bool:
-    """Returns whether a DataFrame or a dictionary of columns has all of these."""
+    """Returns whether a DataFrame or a dictionary of columns has all these names."""
     columns = values if isinstance(values, Mapping) else values.columns if is_frame(values) else ()
     return set(names) <= set(map(str, columns))
 
 
 def by_names(row: Any) -> Any:
-    """A row or columns by names as text: pandas calls columns without names 0, 1, ...; other values unchanged."""
+    """A row or columns with names as strings, since pandas names columns 0, 1, ...; other values unchanged."""
     if not isinstance(row, Mapping) or all(isinstance(name, str) for name in row):
         return row
     return {str(name): value for name, value in row.items()}
 
 
 def index_of(values: Any) -> Any:
-    """The index of a Series or DataFrame of pandas, None of others."""
+    """The index of a pandas Series or DataFrame, None for others."""
     return values.index if hasattr(values, "iloc") and hasattr(values, "index") else None
 
 
 def paired(firsts: Texts, seconds: Texts) -> Texts:
-    """Examples of two texts each, where a single one goes with each of several; UserError for different numbers."""
+    """Examples with two texts each; a single text is paired with each of several. UserError for unequal numbers."""
     rows, others = firsts.rows, seconds.rows
     if firsts.is_single:
         rows = rows * len(others)
@@ -107,12 +107,12 @@ def paired(firsts: Texts, seconds: Texts) -> Texts:
 
 
 def is_frame(values: Any) -> bool:
-    """Returns whether these are a DataFrame, of pandas or polars."""
+    """Returns whether this is a DataFrame of pandas or polars."""
     return hasattr(values, "columns") and hasattr(values, "__getitem__") and hasattr(values, "to_dict")
 
 
 def columns_of(values: Any, names: Sequence[str], columns: Sequence[str]) -> Any:
-    """The rows of a DataFrame or a dictionary of columns, by trained columns or names; other values unchanged."""
+    """The rows of a DataFrame or a dictionary of columns, by training columns or names; other values unchanged."""
     is_table = isinstance(values, Mapping) and not any(isinstance(each, SINGLE) for each in values.values())
     if not is_table and not is_frame(values):
         return values
@@ -126,7 +126,7 @@ def columns_of(values: Any, names: Sequence[str], columns: Sequence[str]) -> Any
 
 
 def elements(values: Any, name: str) -> list[Any]:
-    """The elements of any iterable; of a tf.data.Dataset those of its batches. UserError for anything else."""
+    """The elements of any iterable, unbatched for a tf.data.Dataset. UserError for anything else."""
     if hasattr(values, "as_numpy_iterator"):
         return [each for element in values.as_numpy_iterator() for each in _unbatched(element)]
     values = values.numpy() if hasattr(values, "numpy") and hasattr(values, "dtype") else values  # a tf.Tensor
@@ -141,9 +141,9 @@ def elements(values: Any, name: str) -> list[Any]:
 
 
 def _chosen(has: Sequence[Any], names: Sequence[str], columns: Sequence[str], start: str) -> Sequence[Any]:
-    """The columns of the texts: the trained ones, those called as the model's inputs, "text", or the only one.
+    """The text columns: the training columns, those named like the model's inputs, "text", or the only column.
 
-    The only one is not taken for a trained one with another name.
+    The only column does not replace a training column with a different name.
     """
     known = [each for each in (columns, names, ["text"][: len(names) == 1]) if each]
     chosen = next((each for each in known if set(each) <= set(has)), None)
@@ -156,15 +156,15 @@ def _chosen(has: Sequence[Any], names: Sequence[str], columns: Sequence[str], st
 
 
 def _is_example(values: Any) -> bool:
-    """Returns whether a tuple or a dictionary is a single example, as all of its values are texts."""
-    if getattr(values, "ndim", None) == 0:  # an array or a tensor of a single text
+    """Returns whether a tuple or a dictionary is a single example: all its values are texts."""
+    if getattr(values, "ndim", None) == 0:  # an array or a tensor with a single text
         return True
     parts = values.values() if isinstance(values, Mapping) else values if isinstance(values, tuple) else ()
     return bool(parts) and any(isinstance(each, SINGLE) for each in parts)
 
 
 def _unbatched(element: Any) -> Iterator[Any]:
-    """The examples of an element of a Dataset: of a batch its rows."""
+    """The examples in an element of a Dataset: the rows of a batch."""
     parts = list(element.values()) if isinstance(element, Mapping) else element
     parts = parts if isinstance(parts, tuple | list) else [parts]
     if not all(getattr(part, "ndim", 0) for part in parts):
@@ -201,7 +201,7 @@ def _row(value: Any, names: Sequence[str], columns: Sequence[str], place: str, f
 
 
 def as_text(value: Any, place: str) -> str:
-    """A value as text; UserError, with its place, where it is none or not Unicode."""
+    """A value as text; UserError, with its place, if it is not text or not Unicode."""
     try:
         if isinstance(value, bytes):
             return value.decode()
@@ -217,7 +217,7 @@ def as_text(value: Any, place: str) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """Returns whether a value stands for none: None, NaN, NaT, or the NA of pandas."""
+    """Returns whether a value is missing: None, NaN, NaT, or pandas' NA."""
     is_nan = isinstance(value, float) and math.isnan(value)
     return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
@@ -228,7 +228,7 @@ def _shown(value: Any) -> str:
 
 
 def listed(texts: Any) -> Any:
-    """Texts that are split into words as lists: of a Series, an array, a tf.data.Dataset or a generator."""
+    """Texts split into words, as lists; from a Series, an array, a tf.data.Dataset or a generator."""
     if isinstance(texts, tuple | str):
         return texts
     several = elements(texts, "The text")
@@ -243,15 +243,15 @@ def _plain(words: Any) -> Any:
 
 
 def is_words(value: Any) -> bool:
-    """Returns whether a value is a text that is split into words, not a list of such texts, as an empty list is."""
+    """Returns whether a value is one text split into words (not a list of such texts, such as an empty list)."""
     return isinstance(value, list) and bool(value) and all(isinstance(word, str) for word in value)
 
 
 def join_words(texts: Any, *, is_inner: bool = False, place: str = "") -> Any:
-    """Texts that are split into words, with the words of each joined: a text, a tuple of texts, or a list of either.
+    """Joins the words of texts split into words: a text, a tuple of texts, or a list of either.
 
-    Words joined by spaces have the tokens that they have alone. is_inner: whether an empty list is a text. UserError,
-    with its place, for something else, as a text that is not split.
+    Words joined by spaces get the same tokens as on their own. is_inner: whether an empty list is a text. UserError,
+    with its place, for anything else, such as a text that is not split.
     """
     if is_words(texts) or (is_inner and texts == []):
         return " ".join(texts)

@@ -1,4 +1,4 @@
-"""The training recipes for programs: `bert_tf.fine_tune` and `bert_tf.pretrain`."""
+"""The training recipes as Python functions: `bert_tf.fine_tune` and `bert_tf.pretrain`."""
 
 import dataclasses
 import os
@@ -18,7 +18,7 @@ from bert_tf.runtime.json_files import read_json
 from bert_tf.training.run_directory import Callback, calling
 
 GIVEN = {"train_file": table.THE_DATA, "eval_file": "eval_data"}  # {flag of a table: its name in messages}
-ROWS = {"train_file": "data/train.jsonl", "eval_file": "data/eval.jsonl"}  # files of a run with rows of a program
+ROWS = {"train_file": "data/train.jsonl", "eval_file": "data/eval.jsonl"}  # files of a run on data from Python
 TEXTS = "data/texts.jsonl"
 Data = Any  # a path, rows, a pandas DataFrame or a tf.data.Dataset
 
@@ -28,8 +28,8 @@ class Run:
     """A finished run.
 
     Attributes:
-        path: its folder, as the scripts write it: checkpoints, metrics, report.html, README.md, the export.
-        scores: {metric: value} on the held-out data; {} without.
+        path: the run folder, with checkpoints, metrics, report.html, README.md and the export.
+        scores: {metric: value} on the validation set; {} without one.
     """
 
     path: str
@@ -50,10 +50,10 @@ def fine_tune(
     callbacks: Sequence[Callback] = (),
     **options: Unpack[FineTuneOptions],
 ) -> Run:
-    """Fine-tunes a model on labelled texts; see `bert_tf.fine_tune`."""
+    """Fine-tunes a model on labeled texts; see `bert_tf.fine_tune`."""
     processes.check()
     _check_no_dry_run(options)
-    given = finetune_recipe.Flags.of_program(options)  # wrong options are found before anything is written
+    given = finetune_recipe.Flags.of_program(options)  # wrong options fail before anything is written
     name = os.fspath(data) if isinstance(data, str | os.PathLike) else table.NAME
     folder = table_choice.run_folder(name) if output_dir is None else os.fspath(output_dir)
     columns: Sequence[str] = [str(text)] if isinstance(text, str | int) else list(map(str, text or ()))

@@ -23,9 +23,9 @@ COMMANDS = "bert_tf.cli.commands"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command in `arguments` (by default `sys.argv[1:]`) and returns the exit code.
+    """Runs the command in `arguments` (default: `sys.argv[1:]`) and returns the exit code.
 
-    User errors are one line on standard error and exit code 2.
+    User errors print one line to standard error and return exit code 2.
     """
     tensorflow_startup.silence()
     terminal.protect()
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         return _fail(error, error.exit_code)
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's flush at exit would fail
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise Python's flush at exit would fail
         return process.PIPE_CLOSED
     except KeyboardInterrupt as interrupt:
         number = interrupt.args[0] if interrupt.args else signal.SIGINT
@@ -70,12 +70,12 @@ def _run(words: list[str]) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports a usage error in one line, without the usage that --help shows."""
+    """Reports a usage error in one line, without printing the usage."""
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> Any:
-        """As in argparse, but an unknown flag is an error before a missing argument is one."""
+        """Like argparse, but reports an unknown flag before a missing argument."""
         if not any(action.nargs in (argparse.PARSER, argparse.REMAINDER) for action in self._actions):
             for word in itertools.takewhile(lambda word: word != "--", args or ()):
                 name = word.partition("=")[0]
@@ -89,9 +89,9 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser(loaded: dict[str, ModuleType] | None = None) -> argparse.ArgumentParser:
-    """Returns the parser with all commands; only those in `loaded`, by default all, have their flags.
+    """Returns the parser with all commands; only those in `loaded` (default: all) have their flags.
 
-    Importing every command takes longer than an error message should.
+    Importing every command would take too long for an error message.
     """
     names = plugins.names(COMMANDS)
     if loaded is None:

@@ -1,6 +1,6 @@
 """Commands that run a recipe: a module with the dataclass `Flags` and the function `main()`.
 
-Their command line is parsed by absl, as it is by the scripts run_*.py of the repository.
+Their command line is parsed by absl, as in the repository's run_*.py scripts.
 """
 
 import argparse
@@ -14,18 +14,18 @@ BOOLEANS = ("true", "false")
 
 
 def is_recipe(command: ModuleType) -> bool:
-    """Returns whether a command runs a recipe, rather than parsing its arguments with argparse."""
+    """Returns whether a command runs a recipe instead of parsing its arguments with argparse."""
     return hasattr(command, "Flags")
 
 
 def run(command: ModuleType, words: list[str]) -> None:
-    """Runs the recipe with the flags after its name; exits as the recipe does."""
-    sys.argv = ["bert-tf", *words]  # what error messages, --help and run.json show
+    """Runs the recipe with the flags after its name; exits like the recipe."""
+    sys.argv = ["bert-tf", *words]  # shown in error messages, --help and run.json
     entry_point.run(command.Flags, command.main, words[1:], command.__doc__)
 
 
 def add_arguments(parser: argparse.ArgumentParser, kind: type, names: Collection[str] | None = None) -> None:
-    """Adds the flags of a dataclass, or those of these names, to the parser of a command; booleans are BOOLEANS."""
+    """Adds the flags of a dataclass, or only those in `names`, to a command's parser; booleans are BOOLEANS."""
     for name, field in options.fields_of(kind).items():
         if names is not None and name not in names:
             continue

@@ -1,4 +1,4 @@
-"""Flags that several commands have."""
+"""Flags shared by several commands."""
 
 import argparse
 import dataclasses
@@ -18,20 +18,20 @@ from bert_tf.text import special_tokens, vocabulary
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
-    """Adds --trust_code, of the commands that read folders."""
+    """Adds --trust_code, for the commands that read folders."""
     help = "import modules outside of this package that files name, such as an encoder or a task"
     parser.add_argument("--trust_code", action="store_true", help=help)
 
 
 def add_inference(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of commands that answer with folders of the user."""
+    """Adds the flags of commands that run inference with a user's folder."""
     add_engine(parser)
     add_devices(parser)
     add_trust(parser)
 
 
 def add_num_texts(parser: argparse.ArgumentParser) -> None:
-    """Adds --num_texts, the texts of an example, which a checkpoint does not say."""
+    """Adds --num_texts, the number of texts per example, which a checkpoint does not specify."""
     parser.add_argument(
         "--num_texts",
         type=int,
@@ -41,7 +41,7 @@ def add_num_texts(parser: argparse.ArgumentParser) -> None:
 
 
 def add_devices(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of commands for inference: XLA, where it stores what it has compiled, and how GPUs multiply."""
+    """Adds the flags of commands for inference: XLA and its cache, and the precision of matrix products on GPUs."""
     parser.add_argument(
         "--jit_compile",
         choices=JIT_CHOICES,
@@ -63,7 +63,7 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
 
 
 def set_up(arguments: argparse.Namespace) -> None:
-    """Sets up a process that only predicts, before TensorFlow is imported."""
+    """Sets up a process for inference only, before TensorFlow is imported."""
     process.assume_frozen_weights()
     if arguments.gpu_memory_growth:
         accelerators.grow_memory()
@@ -73,7 +73,7 @@ def set_up(arguments: argparse.Namespace) -> None:
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Adds --engine, of commands that answer."""
+    """Adds --engine, for commands that run inference."""
     parser.add_argument(
         "--engine",
         default=AUTO,
@@ -84,7 +84,7 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_engine(arguments: argparse.Namespace, folder: str) -> str:
-    """The engine for an export; one that the flag leaves open is printed."""
+    """The engine for an export; printed if the flag does not name one."""
     if arguments.engine == AUTO and arguments.jit_compile == "true":
         return TENSORFLOW
     name = opening.choose(folder, arguments.engine)
@@ -93,18 +93,18 @@ def chosen_engine(arguments: argparse.Namespace, folder: str) -> str:
 
 
 def say_engine(arguments: argparse.Namespace, name: str) -> None:
-    """Prints which engine computes, if the flag leaves it open."""
+    """Prints the engine in use, if the flag does not name one."""
     if arguments.engine == AUTO and name != TENSORFLOW:
         print(f"Computed by {name}; --engine={TENSORFLOW} uses TensorFlow.", file=sys.stderr)
 
 
 def load_engine(arguments: argparse.Namespace, folder: str) -> Predictor | None:
-    """The export by the engine that the flag names, see `chosen_engine`; None for TensorFlow."""
+    """The export on the engine from the flag, see `chosen_engine`; None for TensorFlow."""
     return opening.load(folder, chosen_engine(arguments, folder))
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    """Adds --vocab_file, --do_lower_case, --special_tokens_in_strings and --segments: what a checkpoint may lack."""
+    """Adds --vocab_file, --do_lower_case, --special_tokens_in_strings and --segments, which checkpoints may lack."""
     parser.add_argument("--vocab_file", help="vocab.txt of the checkpoint, if it has none")
     parser.add_argument(
         "--do_lower_case",
@@ -120,12 +120,12 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
 
 
 def add_segments(parser: argparse.ArgumentParser) -> None:
-    """Adds --segments, of the commands that read checkpoints; `cli.main` applies it."""
+    """Adds --segments, for the commands that read checkpoints; `cli.main` applies it."""
     parser.add_argument("--segments", choices=segments.SEGMENTS, help=segments.HELP)
 
 
 def complete_checkpoint(checkpoint: Checkpoint, arguments: argparse.Namespace) -> Checkpoint:
-    """Returns the checkpoint with the vocabulary and casing of the flags; raises UserError if they contradict it."""
+    """Returns the checkpoint with vocabulary and casing from the flags; raises UserError if they contradict it."""
     if arguments.vocab_file:
         tokens = vocabulary.read(arguments.vocab_file)
         if checkpoint.vocabulary is not None:
@@ -165,7 +165,7 @@ TAG_COLUMNS = ("word_column", "tag_column")
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags that name the columns of a labelled file."""
+    """Adds the flags for the columns of a labeled file."""
     parser.add_argument("--text_columns", metavar="NAMES", help="comma-separated text columns of a table")
     parser.add_argument("--label_column", metavar="NAME", help="label column of a table")
     parser.add_argument("--word_column", type=int, help="word column of tagged words, from 1")
@@ -173,7 +173,7 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
 
 
 def given_columns(arguments: argparse.Namespace, model: str, kind: str) -> dict[str, str | int]:
-    """The columns on the command line; raises UserError for those of another kind of file than a model's."""
+    """The columns on the command line; raises UserError for columns of the wrong kind of file for the model."""
     columns = {}
     for name in ("text_columns", "label_column", *TAG_COLUMNS):
         value = getattr(arguments, name)

@@ -1,4 +1,4 @@
-"""Progress of commands that read texts from a file: how many, and how many per second."""
+"""Progress of commands that read texts from a file: the count, and texts per second."""
 
 import sys
 import time
@@ -15,7 +15,7 @@ Row = TypeVar("Row")
 def report_texts(rows: Iterable[Row], *, name: str, file: str | None, output: str | None) -> Iterator[Row]:
     """Yields a row for each text of `file` and reports progress, unless rows are printed to the same terminal or log.
 
-    file: None for a single text. output: where the rows are written, None for standard output.
+    file: None for a single text. output: the output file, None for standard output.
     """
     is_shared = not output and (sys.stdout.isatty() or not sys.stderr.isatty())
     if file is None or is_shared:

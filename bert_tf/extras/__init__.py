@@ -1,4 +1,4 @@
-"""What a user may want around BERT, and training, fine-tuning, answering and export do without.
+"""Optional features around BERT that training, fine-tuning, inference and export do not need.
 
-Nothing outside imports it: docs/architecture.md names the sets and doors by which it is found.
+No module outside imports it: docs/architecture.md lists the registries and entry points that find it.
 """

@@ -1,4 +1,4 @@
-"""Who may use the server, and a log of who did: ASGI applications around that of `app`."""
+"""Access control and the access log: ASGI applications that wrap the one in `app`."""
 
 import datetime
 import hmac
@@ -13,27 +13,27 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ANY = "*"
-PUBLIC = {"/healthz", "/readyz"}  # for probes, which know neither the token nor a name of the server
-READING = {"GET", "HEAD"}  # methods that open paths are open for
+PUBLIC = {"/healthz", "/readyz"}  # for probes, which know neither the token nor the server's name
+READING = {"GET", "HEAD"}  # methods allowed on open paths
 HOST = re.compile(rb"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d+)?")
-MAX_LOGGED = 200  # characters of a path
+MAX_LOGGED = 200  # characters of a path in the log
 
 
 class Gate:
-    """Refuses requests for other or several hosts (400) and requests without the token (401).
+    """Refuses requests with a wrong or repeated Host header (400) and requests without the token (401).
 
-    A page on the internet can make a browser resolve the page's own name to 127.0.0.1, and so reach a server that
-    listens on the local machine only: the Host header then holds the name of the page.
+    A web page can make a browser resolve the page's own name to 127.0.0.1, and so reach a server that listens only on
+    the local machine (DNS rebinding); the Host header then contains the page's name.
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str], token: str, open_paths: Collection[str]) -> None:
-        """hosts: names in the Host header, "*" for any. token: "" for none. open_paths: read without the token."""
+        """hosts: allowed Host names, "*" for any. token: "" for none. open_paths: readable without the token."""
         self.app, self.token = app, token
         self.hosts = {host.lower().strip("[]") for host in hosts}
         self.open_paths = PUBLIC | set(open_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes the request on or answers it."""
+        """Passes the request on, or refuses it."""
         refusal = self._refusal(scope) if scope["type"] == "http" else None
         await (refusal or self.app)(scope, receive, send)
 
@@ -69,7 +69,7 @@ class Log:
         self.app, self.form, self.stream = app, form, stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Logs the response that the application sends; 499 if there is none, as the client left."""
+        """Logs the application's response; 499 if the client disconnected before one was sent."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

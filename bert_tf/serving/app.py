@@ -33,9 +33,9 @@ PAGE = {
     ),
 }
 HTML = {"": "index.html", "docs": "docs.html"}
-MAX_LARGE_INSTANCES = 8  # per request to a signature with large outputs, such as attention, or one that takes long
+MAX_LARGE_INSTANCES = 8  # per request to a signature with large outputs, such as attention, or a slow one
 MAX_INLINE_VALUES = 20_000  # larger responses are serialized in a thread, not in the event loop
-MAX_MESSAGE = 1000  # characters of an error
+MAX_MESSAGE = 1000  # characters of an error message
 BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)  # seconds
 SECURITY = {
     "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
@@ -63,21 +63,21 @@ class Server:
         log_format: str = "",
         watches: Mapping[str, versions.Watch[Served | Searchable]] = types.MappingProxyType({}),
     ) -> None:
-        """Loads nothing, and starts nothing.
+        """Loads nothing and starts nothing.
 
         Args:
             models: the models.
-            most_bytes: larger bodies are refused.
-            seconds: after which predictions are given up.
-            receive_seconds: after which bodies are given up.
-            most_waiting: further requests for a model are refused.
-            most_instances: requests with more are refused.
-            most_tokens: requests whose texts have more, see `text_size`, are refused.
-            allowed_hosts: other names in the Host header are refused; "*" for any.
-            allowed_origins: of pages whose scripts may read answers (CORS), such as "https://example.org"; "*" for any.
-            token: that requests must have, see `access.Gate`; "" for none.
-            log_format: of the lines on standard output for each request, "text" or "json"; "" for none.
-            watches: {name of a model: what finds newer versions of it, which then take its place}.
+            most_bytes: maximum size of a body.
+            seconds: timeout of a prediction.
+            receive_seconds: timeout for receiving a body.
+            most_waiting: maximum number of queued requests per model.
+            most_instances: maximum number of instances per request.
+            most_tokens: maximum number of tokens per request, see `text_size`.
+            allowed_hosts: allowed names in the Host header; "*" for any.
+            allowed_origins: origins whose scripts may read responses (CORS), such as "https://example.org"; "*": any.
+            token: required in requests, see `access.Gate`; "" for none.
+            log_format: format of the access log on standard output, "text" or "json"; "" for none.
+            watches: {model name: its Watch}; newer versions replace the model.
         """
         self.models = {model.name: model for model in models}
         self.most_bytes, self.seconds, self.most_instances = most_bytes, seconds, most_instances
@@ -129,9 +129,9 @@ class Server:
             ]
         handlers: dict[Any, Any] = {HTTPException: _client_error, Exception: _server_error}
         routed = Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
-        routed.router.redirect_slashes = False  # a path with a slash more is unknown
+        routed.router.redirect_slashes = False  # a path with an extra slash is unknown
         app: ASGIApp = access.Gate(routed, self.allowed_hosts, self.token, [f"/{name}" for name in files])
-        if self.allowed_origins:  # around the gate, as the preflights of browsers hold no token
+        if self.allowed_origins:  # outside the gate: browser preflight requests have no token
             app = CORSMiddleware(app, self.allowed_origins, ("GET", "POST"), ("authorization", "content-type"))
         return access.Log(app, self.log_format) if self.log_format else app
 
@@ -148,11 +148,11 @@ class Server:
 
     @property
     def is_loading(self) -> bool:
-        """Returns whether a newer version of a model is loaded just now, which nothing can stop."""
+        """Returns whether a newer version of a model is being loaded, which cannot be interrupted."""
         return any(watch.is_loading for watch in self._watches.values())
 
     def _watch(self, stop: threading.Event) -> None:
-        """Replaces models by their newer versions; requests that have begun are answered by the earlier one."""
+        """Replaces models with their newer versions; in-flight requests finish on the old one."""
         while self._watches and not stop.wait(versions.SECONDS):
             for name, watch in self._watches.items():
                 try:
@@ -181,13 +181,13 @@ class Server:
         return model
 
     async def page(self, _: Request, name: str) -> Response:
-        """A file of the page."""
+        """A file of the web page."""
         file = importlib.resources.files("bert_tf.serving") / "page" / HTML.get(name, name)
         kind = PAGE.get(name, "text/html")
         return Response(file.read_text(encoding="utf-8"), media_type=kind, headers=SECURITY)
 
     async def list_models(self, _: Request) -> JSONResponse:
-        """Every model with its kind, labels and results, for the page; and the list that OpenAI's clients read."""
+        """Every model with its kind, labels and results, for the page, plus the list that OpenAI clients read."""
         named = [{"id": name, "object": "model", "created": 0, "owned_by": "bert_tf"} for name in self.models]
         return JSONResponse(
             {
@@ -211,7 +211,7 @@ class Server:
         )
 
     async def openapi(self, _: Request) -> JSONResponse:
-        """The description of this server."""
+        """The OpenAPI description of this server."""
         return JSONResponse(openapi.describe(self.models.values(), has_token=bool(self.token)))
 
     async def live(self, _: Request) -> JSONResponse:
@@ -269,7 +269,7 @@ class Server:
         return await read_json(request, self.most_bytes, self.receive_seconds)
 
     async def _predict(self, request: Request, model: Served | Searchable) -> Response:
-        verbose = request.query_params.get("verbose", "0") or "1"  # ?verbose alone
+        verbose = request.query_params.get("verbose", "0") or "1"  # bare ?verbose
         body = await self.body(request)
         name = body.get("signature_name", "serving_default") if isinstance(body, dict) else "serving_default"
         if not isinstance(name, str):
@@ -312,7 +312,7 @@ class Server:
     async def compute(
         self, request: Request, model: Served | Searchable, signature: Signature, arrays: Arrays
     ) -> Arrays:
-        """The outputs of the model; gives up after some time, or if the client closes the connection."""
+        """The outputs of the model; stops on timeout, or if the client disconnects."""
         if await asyncio.to_thread(text_size.is_above, arrays, self.most_tokens):
             raise HTTPException(413, f"The texts have more than {self.most_tokens:,} tokens: send them in parts.")
         answer = asyncio.ensure_future(self.batchers[model.name].answer(signature, arrays, self.seconds))

@@ -1,7 +1,7 @@
-"""Batches the requests of many clients; each gets the response it would get alone.
+"""Batches the requests of many clients; batching does not change the responses.
 
 The next batch is collected while others are computed, so a single client never waits and many share the work. Several
-batches are computed at once: one alone leaves cores idle between its operations.
+batches are computed at once, because a single one leaves cores idle between its operations.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from bert_tf.serving.large_requests import ROW_WORK, LargeRequests, Late
 from bert_tf.serving.served import Arrays, Signature
 
 MAX_ROWS = 64  # per batch
-MAX_BYTES = 16_384  # of text per batch: more is not faster, but delays later requests
-GATHER_SECONDS = 0.002  # that a batch waits for more requests once there are several clients
+MAX_BYTES = 16_384  # of text per batch: more is not faster, and delays later requests
+GATHER_SECONDS = 0.002  # how long a batch waits for more requests when there are several clients
 
 
 class Busy(Exception):
@@ -44,7 +44,7 @@ class _Waiting:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """Requests of equal kind may share a batch; unique if the outputs cannot be split by row."""
+        """Requests of the same kind may share a batch; unique if the outputs cannot be split by row."""
         shared = self.signature if self.signature.has_rows else self
         return id(shared), tuple(array.shape[1:] for array in self.arrays.values())
 
@@ -52,12 +52,12 @@ class _Waiting:
 class Batcher:
     """The queue of one model.
 
-    most_waiting: further requests raise Busy. at_once: batches computed concurrently, 0 for
-    `batches.parallel_batches`, at least 2. on_batch: called with the numbers of requests and rows of each batch.
+    most_waiting: queue limit, beyond which requests raise Busy. at_once: batches computed concurrently, 0 for
+    `batches.parallel_batches`, at least 2. on_batch: called with each batch's number of requests and of rows.
 
-    Large requests, of more rows or text than a batch, are split and computed one at a time, see `LargeRequests`; each
-    part is queued after the previous one is done, after the small requests that are waiting. One long text is a part,
-    next to which small requests are computed. A batch whose requests have all been given up is stopped.
+    Large requests, with more rows or text than a batch, are split and computed one at a time, see `LargeRequests`; each
+    part is queued once the previous one is done, behind the small requests already waiting. A single long text is one
+    part; small requests are computed alongside it. A batch is stopped once all its requests have been abandoned.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class Batcher:
         self._work = asyncio.Event()
         self._computing: set[asyncio.Task] = set()  # tasks of batches
         self._threads = concurrent.futures.ThreadPoolExecutor(self.at_once, "model")
-        self._shared = False  # whether the last batch was of several requests
+        self._shared = False  # whether the last batch had several requests
         self._loop: asyncio.Task | None = None
 
     async def answer(self, signature: Signature, arrays: Arrays, seconds: float = math.inf) -> Arrays:
         """The outputs of a signature for a request, {name: array [B, ...]}; raises the model's exception, or Busy.
 
-        seconds: Busy if it is too large to be computed within them, as far as is known.
+        seconds: time limit; Busy if the request is estimated to take longer.
         """
         if self.waiting >= self.most_waiting:
             raise Busy(f"{self.waiting} requests are waiting")
@@ -116,7 +116,7 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """The number of queued requests that have not been given up."""
+        """The number of queued requests that have not been abandoned."""
         return self._queued + self._large.waiting
 
     @property
@@ -124,7 +124,7 @@ class Batcher:
         return sum(not each.answer.done() for each in self._waiting)
 
     async def close(self) -> None:
-        """Stops; queued requests are cancelled."""
+        """Stops; queued requests are canceled."""
         for task in (self._loop, *self._computing):
             if task:
                 task.cancel()
@@ -161,7 +161,7 @@ class Batcher:
         share = math.ceil(self._queued / (self.at_once - len(self._computing)))
         while self._waiting:
             each = self._waiting.popleft()
-            if each.answer.done():  # given up
+            if each.answer.done():  # abandoned
                 continue
             has_room = rows + each.rows <= self.most_rows and size + each.bytes <= self.most_bytes
             fits = has_room and len(batch) < share and each.kind == batch[0].kind if batch else True
@@ -189,7 +189,7 @@ class Batcher:
             if len(batch) == 1:
                 _resolve(batch[0], error=error)
                 return
-            for each in batch:  # one of them may be the cause
+            for each in batch:  # any one of them may be the cause
                 if not each.answer.done():
                     await self._compute([each])
             return
@@ -251,7 +251,7 @@ def _resolve(waiting: _Waiting, outputs: Arrays | None = None, error: Exception 
 
 
 def _join(answers: Sequence[Arrays]) -> Arrays:
-    """Concatenates the outputs of the parts of a request, padded to equal widths as models pad shorter rows."""
+    """Concatenates the outputs of a request's parts, padded to equal width the way models pad shorter rows."""
     joined = {}
     for name in answers[0]:
         arrays = [answer[name] for answer in answers]
@@ -262,7 +262,7 @@ def _join(answers: Sequence[Arrays]) -> Arrays:
 
 
 def _padding_value(dtype: np.dtype, answers: Iterable[Arrays]) -> bytes | int:
-    """The value that models pad with: "" or 0; -1 if some integers are negative, as in padded character offsets."""
+    """The padding value of models: "" or 0; -1 if some integers are negative, as in padded character offsets."""
     if dtype.kind == "O":
         return b""
     integers = [array for answer in answers for array in answer.values() if array.dtype.kind == "i"]

@@ -1,4 +1,4 @@
-"""The body of a request: received in time, not too large, JSON."""
+"""Reads the body of a request: within the time and size limits, as JSON."""
 
 import asyncio
 from typing import Any
@@ -22,13 +22,13 @@ async def read_json(request: Request, most_bytes: int, seconds: float) -> Any:
 
 
 async def wait_for_disconnect(request: Request) -> None:
-    """Returns once the client has closed the connection; for a request whose body was read."""
+    """Returns once the client has closed the connection; only after the body has been read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def closed() -> HTTPException:
-    """Exception if the client has closed the connection."""
+    """The exception for a connection that the client has closed."""
     return HTTPException(CLIENT_CLOSED_REQUEST, "The client closed the connection.")
 
 
@@ -50,7 +50,7 @@ async def _read(request: Request, most_bytes: int) -> bytes:
 
 
 def _json(body: bytes) -> Any:
-    """The value of a body, whose texts then are Unicode: no route has to look for half a surrogate pair."""
+    """The value of a body; all texts are valid Unicode, so routes need not check for lone surrogates."""
     try:
         return json_files.parse(body.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

@@ -1,7 +1,7 @@
-"""Routes that clients of other servers use.
+"""Routes for clients of other servers.
 
-Embeddings as OpenAI has them, embeddings and re-ranking as text-embeddings-inference (Hugging Face) has them,
-re-ranking as Jina and Cohere have it. B texts of a request, E numbers of a vector.
+Embeddings as in OpenAI's API, embeddings and reranking as in text-embeddings-inference (Hugging Face), reranking as in
+Jina's and Cohere's APIs. B texts per request, E dimensions.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ from bert_tf.heads.vectors.sentence_choice import SEARCH_PROMPTS
 from bert_tf.serving import text_size, values
 from bert_tf.serving.served import Arrays, Served, Signature
 
-SMALLEST = 1e-12  # length that a vector is divided by
-MAX_MESSAGE = 1000  # characters of an error
-UNIT = 1e-3  # how far the length of a vector may be from 1
+SMALLEST = 1e-12  # minimum length to divide a vector by
+MAX_MESSAGE = 1000  # characters of an error message
+UNIT = 1e-3  # tolerance for vectors of length 1
 EMBED, RERANK, OPENAI = ("/", "/embed"), ("/rerank", "/v1/rerank"), "/v1/embeddings"
 Body = Mapping[str, Any]
 
 
 class Computing(Protocol):
-    """Interface of the server for the routes."""
+    """The server's interface for these routes."""
 
     models: dict[str, Any]
     most_instances: int
@@ -38,14 +38,14 @@ class Computing(Protocol):
         """The body of a request, from JSON."""
 
     async def compute(self, request: Request, model: Any, signature: Signature, arrays: Arrays) -> Arrays:
-        """The outputs of a signature, in a batch with others."""
+        """The outputs of a signature, batched with other requests."""
 
     async def timed(self, model: Any, answer: Awaitable[Response]) -> Response:
         """The response, counted in the metrics of a model."""
 
 
 def routes(server: Computing) -> list[Route]:
-    """The routes of a server with a model of vectors, or of pairs; requests to those of others are refused."""
+    """The routes for embedding models and cross-encoders; requests for any other model are refused."""
     of_clients = ClientRoutes(server)
     found = [Route(OPENAI, of_clients.openai_embeddings, methods=["POST"])]
     found += [Route(path, of_clients.embed, methods=["POST"]) for path in EMBED]
@@ -53,7 +53,7 @@ def routes(server: Computing) -> list[Route]:
 
 
 class ClientRoutes:
-    """The answers of the routes."""
+    """The handlers of the routes."""
 
     def __init__(self, server: Computing) -> None:
         self._server = server
@@ -61,7 +61,7 @@ class ClientRoutes:
     async def openai_embeddings(self, request: Request) -> Response:
         """{"input": text or texts, "model", "dimensions", "encoding_format"} -> OpenAI's list of embeddings.
 
-        Errors have the form that its clients read, too.
+        Errors are in OpenAI's format too.
         """
         try:
             body = await self._body(request)
@@ -91,7 +91,7 @@ class ClientRoutes:
         return await asyncio.to_thread(answer)
 
     async def embed(self, request: Request) -> Response:
-        """{"inputs": text or texts, "normalize", "prompt_name", "dimensions", "truncate"} -> the vectors."""
+        """{"inputs": text or texts, "normalize", "prompt_name", "dimensions", "truncate"} -> the embeddings."""
         body = await self._body(request)
         model = self._chosen(body.get("model"), "vectors")
         texts = self._texts(body, "inputs")
@@ -107,9 +107,9 @@ class ClientRoutes:
         return await self._server.timed(model, answer())
 
     async def rerank(self, request: Request) -> Response:
-        """{"query", "texts", "raw_scores", "return_text", "truncate"} -> [{"index", "score", "text"}], the best first.
+        """{"query", "texts", "raw_scores", "return_text", "truncate"} -> [{"index", "score", "text"}], best first.
 
-        With "documents" instead of "texts", "top_n" and "return_documents" the answer is that of Jina and Cohere.
+        With "documents" instead of "texts", "top_n" and "return_documents", it responds like Jina and Cohere.
         """
         body = await self._body(request)
         model = self._chosen(body.get("model"), "pairs")
@@ -144,7 +144,7 @@ class ClientRoutes:
         return body
 
     def _chosen(self, name: Any, what: str) -> Served:
-        """The model with a name, or the only one that returns vectors, or takes pairs."""
+        """The named model, or the only one that returns embeddings or takes pairs."""
         fits, lacks = {
             "vectors": (is_of_vectors, "makes no embeddings"),
             "pairs": (is_of_pairs, "takes no pairs"),
@@ -164,7 +164,7 @@ class ClientRoutes:
         raise HTTPException(404, f"There is no model {values.cite(str(name))}: {rest}")
 
     def _texts(self, body: Body, name: str, *, takes_one: bool = True) -> list[str]:
-        """The texts in a field. takes_one: whether it may be a text, instead of a list of them."""
+        """The texts in a field. takes_one: whether it may be a single text instead of a list."""
         expected = "a text or a list of texts" if takes_one else "a list of texts"
         if name not in body:
             raise HTTPException(400, f"The request has no {name}; expected {expected}.")
@@ -208,7 +208,7 @@ class ClientRoutes:
     async def _vectors(
         self, request: Request, model: Served, body: Body, texts: list[str], *, normalize: bool | None
     ) -> np.ndarray:
-        """Float32 [B, E]. normalize: to length 1; None: if they are so before `dimensions` of them are taken."""
+        """Float32 [B, E]. normalize: to length 1; None: only if they have it before truncation to `dimensions`."""
         signature = model.signatures[_prompt_of(model, body) or "serving_default"]
         outputs = await self._server.compute(request, model, signature, {"text": _encoded(texts)})
         vectors = outputs["vectors"].reshape(len(texts), -1).astype(np.float32)
@@ -225,19 +225,19 @@ class ClientRoutes:
 
 
 def is_of_vectors(model: Any) -> bool:
-    """Returns whether a served model returns vectors of texts."""
+    """Returns whether a served model produces text embeddings."""
     return isinstance(model, Served) and model.kind == Vectors.kind and model.input_names == ["text"]
 
 
 def is_of_pairs(model: Any) -> bool:
-    """Returns whether a served model says how well a text answers a query: by a number, or by a class that means so."""
+    """Returns whether a served model scores how well a text answers a query, by a number or by a class for matches."""
     if not isinstance(model, Served) or set(model.input_names) != {"text_a", "text_b"}:
         return False
     return positive(model.labels) is not None or "values" in model.signatures["serving_default"].outputs
 
 
 def _prompt_of(model: Served, body: Body) -> str | None:
-    """The prompt that the client names, which is a signature of the model."""
+    """The prompt named by the client, which is a signature of the model."""
     prompt, known = body.get("prompt_name"), [name for name in SEARCH_PROMPTS if name in model.signatures]
     if prompt is None or prompt in known:
         return prompt
@@ -246,7 +246,7 @@ def _prompt_of(model: Served, body: Body) -> str | None:
 
 
 def _scores(model: Served, outputs: Arrays, *, is_raw: bool) -> np.ndarray:
-    """A score for each pair, float64 [B]: a probability, or with is_raw what that is computed from."""
+    """A score for each pair, float64 [B]: a probability, or with is_raw its logit."""
     number = positive(model.labels)
     if number is not None:
         return outputs["logits" if is_raw else "probabilities"][:, number].astype(np.float64)
@@ -263,7 +263,7 @@ def _base64(vector: np.ndarray) -> str:
 
 
 def describe(models: list[Any], post: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """The paths of these routes in the description of a server; {} if no model is for them.
+    """The OpenAPI paths of these routes; {} if no model supports them.
 
     post: see `openapi`.
     """

@@ -1,4 +1,4 @@
-"""The uvicorn settings of the server, with limits on connections, and on the time and the header of a request."""
+"""The uvicorn settings of the server, with limits on connections and on a request's time and header size."""
 
 import asyncio
 import json
@@ -13,16 +13,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bert_tf.serving.app import Server
 
-MAX_HEADER_BYTES = 65_536  # of the request line and all headers; also of trailers and of what frames chunks
-PARTING_BYTES, PARTING_SECONDS = 64 << 20, 5.0  # of a request that are read and dropped after its response
-REFUSED_SECONDS = 1.0  # that a connection beyond the limit is kept for its response
-AT_ONCE = 16  # connections accepted before the limit is applied to the first of them
-BACKLOG = 1024  # connections waiting in the system to be accepted
+MAX_HEADER_BYTES = 65_536  # of the request line and all headers; also of trailers and chunk framing
+PARTING_BYTES, PARTING_SECONDS = 64 << 20, 5.0  # limits for dropping the rest of a request after its response
+REFUSED_SECONDS = 1.0  # how long a connection beyond the limit stays open for its response
+AT_ONCE = 16  # connections accepted before the limit applies to the first of them
+BACKLOG = 1024  # connections that the operating system queues
 NO_SNIFF = ("x-content-type-options", "nosniff")
 
 
 def _refusal(status: str, error: str, *headers: str) -> bytes:
-    """A response after which the connection is closed."""
+    """A response that closes the connection."""
     body = json.dumps({"error": error})
     fixed = [": ".join(NO_SNIFF), "content-type: application/json", f"content-length: {len(body)}", "connection: close"]
     return "\r\n".join([f"HTTP/1.1 {status}", *fixed, *headers, "", body]).encode()
@@ -36,10 +36,10 @@ TOO_MANY = _refusal("503 Service Unavailable", "There are too many connections: 
 
 
 class _Parser:
-    """httptools' parser, which takes a request that asks for another protocol as one that does not (RFC 9110, 7.8).
+    """httptools' parser, but it treats a request for a protocol upgrade as an ordinary one (RFC 9110, 7.8).
 
-    httptools ends such a request with its header, and leaves its body to the other protocol. Java's HTTP client and
-    `curl --http2` ask for HTTP/2 with every request.
+    httptools ends such a request after its header and leaves the body to the new protocol. Java's HTTP client and
+    `curl --http2` ask for HTTP/2 in every request.
     """
 
     def __init__(self, connection: "Connection") -> None:
@@ -61,7 +61,7 @@ class _Parser:
 
 
 class _Transport:
-    """The transport of a connection, which decides how it is closed."""
+    """The transport of a connection; the connection decides how to close."""
 
     def __init__(self, transport: asyncio.Transport, connection: "Connection") -> None:
         self._transport, self._connection = transport, connection
@@ -74,36 +74,36 @@ class _Transport:
         self._connection.close()
 
     def is_closing(self) -> bool:
-        """Returns whether nothing more is sent."""
+        """Returns whether nothing more will be sent."""
         return self._connection.is_parting or self._transport.is_closing()
 
 
 class Connection(HttpToolsProtocol):
     """A connection with limits that uvicorn with httptools does not have.
 
-    Beyond `most` connections, up to `most_refused` get a 503 and further ones are reset.
+    Beyond `most` connections, up to `most_refused` get a 503; the rest are reset.
 
-    It is closed when a complete request header has not arrived within `timeout_keep_alive` seconds. uvicorn applies
-    that limit only after a response. A client that connects and sends nothing, or sends its header or the rest of a
-    refused request byte by byte, would otherwise keep its connection forever.
+    It is closed if no complete request header arrives within `timeout_keep_alive` seconds. uvicorn applies that limit
+    only after a response. A client that connects and sends nothing, or sends its header or the rest of a refused
+    request byte by byte, would otherwise keep its connection forever.
 
-    A request header above MAX_HEADER_BYTES is answered 431. Complete headers are counted, and so is what the parser
-    has received without passing it on: the beginning of one endless header.
+    A request header above MAX_HEADER_BYTES gets a 431. The limit counts complete headers and the data that the parser
+    has received but not passed on, which may be the beginning of one endless header.
 
-    It is also closed when the client has read nothing of what is sent for `timeout_keep_alive` seconds.
+    It is also closed if the client reads none of the response for `timeout_keep_alive` seconds.
 
     After a response to a request that has not arrived completely, the rest is read and dropped for a while before the
-    connection is closed: closing it with unread data resets it, and the client would lose the response.
+    connection is closed: closing it with unread data would reset it, and the client would lose the response.
     """
 
     most = most_refused = 0  # connections at a time
     refused: set[asyncio.Protocol]  # connections that get a 503
-    is_counted = False  # whether it has its place among `most` since before its TLS handshake
+    is_counted = False  # whether it got its place among `most` before the TLS handshake
     _limit: asyncio.TimerHandle | None = None  # closes the connection
     _patience: asyncio.TimerHandle | None = None  # closes the connection of a client that does not read
-    _unsent_bytes = 0  # when that was started
+    _unsent_bytes = 0  # when `_patience` was started
     _header_bytes = 0  # of this request
-    _unparsed_bytes = 0  # received since the last part of a body or the last end of a request
+    _unparsed_bytes = 0  # received since the last body part or end of a request
     _parting_bytes: int | None = None  # received and dropped; None while the connection is used
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -137,7 +137,7 @@ class Connection(HttpToolsProtocol):
         return self._parting_bytes is not None
 
     def _part(self, seconds: float = PARTING_SECONDS) -> None:
-        """Closes the connection after some seconds, or when the client has closed its end."""
+        """Closes the connection after `seconds`, or once the client has closed its end."""
         if self._parting_bytes is None and not self._transport.is_closing():
             self._parting_bytes = 0
             self._end()
@@ -172,7 +172,7 @@ class Connection(HttpToolsProtocol):
         self._stop_waiting()
 
     def pause_writing(self) -> None:
-        """Called when the client reads more slowly than the server sends: from now on it has to read."""
+        """Called when the client reads more slowly than the server sends: starts the timeout for reading."""
         super().pause_writing()
         self._wait_for_reader()
 
@@ -182,7 +182,7 @@ class Connection(HttpToolsProtocol):
         self._stop_waiting()
 
     def shutdown(self) -> None:
-        """Closes the connection when the server stops: complete requests are answered, incomplete ones dropped."""
+        """Closes the connection when the server stops: complete requests get responses, incomplete ones are dropped."""
         if self._is_responding and not self.cycle.more_body:
             super().shutdown()
         else:
@@ -190,11 +190,11 @@ class Connection(HttpToolsProtocol):
 
     @property
     def is_upgrade(self) -> bool:
-        """Returns whether the parsed header asks for another protocol."""
+        """Returns whether the parsed header asks for a protocol upgrade."""
         return self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers)
 
     def header(self) -> bytes:
-        """The parsed header without the request for another protocol."""
+        """The parsed header without the upgrade request."""
         version = self.parser.get_http_version().encode()
         lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
         lines += [b"%s: %s" % (name, value) for name, value in self.headers if name != b"upgrade"]
@@ -211,12 +211,12 @@ class Connection(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Called by the parser for each header, and for each trailer after a body in chunks."""
+        """Called by the parser for each header, and for each trailer after a chunked body."""
         self._count_header(len(name) + len(value))
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Called by the parser at the end of a header, which `_Parser` may have parsed again."""
+        """Called by the parser at the end of a header, possibly one that `_Parser` has parsed again."""
         if not self.is_upgrade:
             super().on_headers_complete()
 
@@ -232,7 +232,7 @@ class Connection(HttpToolsProtocol):
             super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Called where the parser fails, which it does after an exception in `on_header` too."""
+        """Called when the parser fails, including after an exception in `on_header`."""
         self._refuse(TOO_LARGE if self._header_bytes > MAX_HEADER_BYTES else INVALID)
 
     @property
@@ -245,7 +245,7 @@ class Connection(HttpToolsProtocol):
             raise ValueError("the header is too large")  # stops the parser
 
     def _refuse(self, response: bytes, seconds: float = PARTING_SECONDS) -> None:
-        if not self._is_responding:  # else it would be taken for the response to an earlier request
+        if not self._is_responding:  # otherwise it would look like the response to an earlier request
             self._transport.write(response)
         self._part(seconds)
 
@@ -274,14 +274,14 @@ class Connection(HttpToolsProtocol):
 
 
 class Handshake(asyncio.Protocol):
-    """The TLS handshake of a connection, which counts as one; it is closed after `timeout_keep_alive` seconds."""
+    """The TLS handshake, which counts as a connection; it is closed after `timeout_keep_alive` seconds."""
 
     def __init__(self, connection: Connection, context: ssl.SSLContext) -> None:
         self._connection, self._context = connection, context
-        self._early = b""  # received with the end of the handshake
+        self._early = b""  # data received with the end of the handshake
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Starts the handshake, unless too many are made for connections that will be refused."""
+        """Starts the handshake, unless there are too many already for connections that will be refused."""
         assert isinstance(transport, asyncio.Transport)
         self._transport, whole = transport, self._connection
         whole.is_counted = len(whole.connections) < whole.most
@@ -292,7 +292,7 @@ class Handshake(asyncio.Protocol):
         self._task = whole.loop.create_task(self._finish())
 
     def data_received(self, data: bytes) -> None:
-        """Keeps data that arrives before the handover to the connection."""
+        """Stores data that arrives before the handover to the connection."""
         self._early += data
 
     async def _finish(self) -> None:
@@ -305,12 +305,12 @@ class Handshake(asyncio.Protocol):
                 server_side=True,
                 ssl_handshake_timeout=min(whole.timeout_keep_alive, math.inf if whole.is_counted else PARTING_SECONDS),
             )
-        except OSError:  # of TLS too; the transport is closed
+        except OSError:  # including TLS errors; the transport is closed
             return
         finally:
             whole.connections.discard(self)  # type: ignore[arg-type]
             whole.refused.discard(self)
-        if secure is None or secure.is_closing():  # it was closed meanwhile
+        if secure is None or secure.is_closing():  # closed in the meantime
             return
         secure.set_protocol(whole)
         whole.connection_made(secure)
@@ -323,7 +323,7 @@ class Handshake(asyncio.Protocol):
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn's server, which accepts few connections at a time but lets many wait."""
+    """uvicorn's server, which accepts few connections at a time but queues many."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts to accept connections."""
@@ -335,14 +335,14 @@ class HttpServer(uvicorn.Server):
 def settings(
     server: Server, *, most_connections: int = 512, most_refused: int = 64, tls: ssl.SSLContext | None = None
 ) -> uvicorn.Config:
-    """The uvicorn.Config of a Server; its `receive_seconds` limit the time to receive a header, and silence.
+    """The uvicorn.Config of a Server; `receive_seconds` limits the time for a header, and idle time.
 
     Args:
         server: the Server.
-        most_connections: further ones are refused.
-        most_refused: simultaneous connections that get a 503 for it; further ones are reset.
-        tls: with the certificate, for HTTPS. uvicorn does not get it, because asyncio neither counts handshakes nor
-            limits their time.
+        most_connections: maximum number of connections; more are refused.
+        most_refused: maximum number of simultaneous connections that get a 503; more are reset.
+        tls: the context with the certificate, for HTTPS. It is not passed to uvicorn, because asyncio neither counts
+            handshakes nor limits their time.
     """
     limits = {"most": most_connections, "most_refused": most_refused, "refused": set()}
     kind = type("Connection", (Connection,), limits)

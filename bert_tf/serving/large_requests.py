@@ -1,4 +1,4 @@
-"""The order of requests that are larger than a batch: one at a time, the others wait for their turn."""
+"""The queue of requests larger than a batch: one is computed at a time, the others wait their turn."""
 
 import asyncio
 import contextlib
@@ -6,8 +6,8 @@ import dataclasses
 import time
 from collections.abc import AsyncIterator
 
-ROW_WORK = 32  # work of a row in bytes of text, besides its text
-WEIGHT = 0.3  # of the last part in the average time
+ROW_WORK = 32  # fixed work per row, as bytes of text
+WEIGHT = 0.3  # weight of the latest part in the average time
 
 
 class Late(Exception):
@@ -16,7 +16,7 @@ class Late(Exception):
 
 @dataclasses.dataclass(eq=False)
 class Turn:
-    """A large request. work: what is left of it. deadline: of time.monotonic()."""
+    """A large request. work: the remaining work. deadline: as time.monotonic()."""
 
     work: float
     deadline: float
@@ -24,19 +24,19 @@ class Turn:
 
 
 class LargeRequests:
-    """Computes one large request at a time, in the order of arrival.
+    """Computes one large request at a time, in order of arrival.
 
-    If they were computed in turns, part by part, all would be finished at the end, and none in time. A request that
-    would not be finished before its deadline, by the time that earlier parts took, is refused while it waits.
+    If their parts were interleaved, all would finish at the end, and none in time. A waiting request is refused if,
+    judging by the time that earlier parts took, it would miss its deadline.
     """
 
     def __init__(self) -> None:
-        self._turns: list[Turn] = []  # the first is computed
-        self._seconds = 0.0  # per unit of work; 0 for unknown
+        self._turns: list[Turn] = []  # the first is being computed
+        self._seconds = 0.0  # per unit of work; 0: unknown
 
     @property
     def waiting(self) -> int:
-        """The number of requests whose turn has not come."""
+        """The number of requests that wait for their turn."""
         return sum(not turn.begun.done() for turn in self._turns)
 
     @contextlib.asynccontextmanager
@@ -61,11 +61,11 @@ class LargeRequests:
 
     def _update(self) -> None:
         """Begins the first request, and refuses those that would be late."""
-        if self._turns and not self._turns[0].begun.done():  # in any case: the average may be wrong
+        if self._turns and not self._turns[0].begun.done():  # even if late: the average may be wrong
             self._turns[0].begun.set_result(None)
         now, work = time.monotonic(), 0.0
         for turn in self._turns:
             if not turn.begun.done() and now + (work + turn.work) * self._seconds > turn.deadline:
                 turn.begun.set_exception(Late())
-            elif not turn.begun.done() or turn is self._turns[0]:  # neither refused nor given up
+            elif not turn.begun.done() or turn is self._turns[0]:  # neither refused nor abandoned
                 work += turn.work

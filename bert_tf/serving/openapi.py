@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description of a server: its routes, with the inputs and outputs of its models."""
+"""The OpenAPI 3.1 description of a server: its routes and the inputs and outputs of its models."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -74,7 +74,7 @@ def _predict(model: Served) -> Schema:
 
 
 def _invented(inputs: Mapping[str, Spec]) -> Mapping[str, Any]:
-    """Texts for the inputs of a model without examples; {} if they are not texts."""
+    """Sample texts for a model without examples; {} if its inputs are not texts."""
     if any(kind != "string" or not shape or len(shape) > 2 for kind, shape in inputs.values()):
         return {}
     sizes = {name: shape[1:] for name, (_, shape) in inputs.items() if shape}
@@ -130,7 +130,7 @@ def _rows_and_columns(specs: Mapping[str, Spec]) -> tuple[Schema, Schema]:
 
 
 def _tensor(spec: Spec) -> Schema:
-    """The schema of a tensor as nested arrays; {}, anything, where its rank is unknown."""
+    """The schema of a tensor as nested arrays; {} (anything) if its rank is unknown."""
     kind, shape = spec
     if shape is None:
         return {}

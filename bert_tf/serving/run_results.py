@@ -1,4 +1,4 @@
-"""Facts on an export from its run: score, date, and examples of its development set."""
+"""Facts about an export from its run: score, date, and examples from its validation set."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -7,8 +7,8 @@ from typing import Any, TypedDict
 from bert_tf.runtime import files
 from bert_tf.runtime.json_files import read_json
 
-MAX_CHARACTERS = 20_000  # of an example
-PRETRAINING = "masked_lm_accuracy"  # the score to show of pre-training, which has no criterion
+MAX_CHARACTERS = 20_000  # per example
+PRETRAINING = "masked_lm_accuracy"  # the score to show for pre-training, which has no criterion
 
 
 class RunResults(TypedDict):
@@ -20,16 +20,16 @@ class RunResults(TypedDict):
 
 
 def read(export: str, inputs: Mapping[str, int | None]) -> RunResults:
-    """The results of the run that the folder `export` of an export lies in.
+    """The results of the run that contains the export.
 
-    Everything is missing where the export lies elsewhere, and what earlier versions did not write is missing.
+    Everything is missing if the export is outside a run folder; values not written by earlier versions are missing.
 
     Args:
-        export: the folder of the export.
-        inputs: {name: None, or the number of texts that an example has} of its signature.
+        export: the export's folder.
+        inputs: the inputs of its signature, {name: None, or the number of texts per example}.
     """
     folder = os.path.dirname(files.absolute(export))
-    names = ("run.json", "sweep.json", "eval_results.json", "examples.json")  # a damaged one does not stop a server
+    names = ("run.json", "sweep.json", "eval_results.json", "examples.json")  # damaged files do not stop a server
     run, sweep, scores, examples = (_dictionary(os.path.join(folder, name)) for name in names)
     if not run:
         return {"score": None, "date": None, "examples": []}
@@ -48,7 +48,7 @@ def _dictionary(path: str) -> dict[str, Any]:
 
 
 def _examples(content: Mapping[str, Any]) -> Iterator[Any]:
-    """The inputs of the export on which a run showed its outputs."""
+    """The inputs of the run's sample predictions by the export."""
     for example in content.get("export") or content.get("fill_mask") or ():
         if isinstance(example, dict):
             yield example.get("inputs", {"text": example.get("text")})

@@ -1,4 +1,4 @@
-"""A served export: its signatures, their inputs and outputs, and calls on batches.
+"""A served export: its signatures, with their inputs and outputs, called on batches.
 
 B instances per batch.
 """
@@ -30,8 +30,8 @@ from bert_tf.serving.versions import VERSION
 
 meta_graph_pb2 = module("tensorflow.core.protobuf.meta_graph_pb2")
 saved_model_pb2 = module("tensorflow.core.protobuf.saved_model_pb2")
-PREDICT_METHOD = "tensorflow/serving/predict"  # as SavedModels call it
-MEMORY_FACTOR = 1.3  # memory of a loaded model relative to the size of its weights
+PREDICT_METHOD = "tensorflow/serving/predict"  # its name in SavedModels
+MEMORY_FACTOR = 1.3  # memory of a loaded model relative to its weights
 
 Arrays = dict[str, np.ndarray]
 Spec = tuple[Any, tuple[int | None, ...] | None]  # ("string" or a NumPy dtype, shape; None if the rank is unknown)
@@ -47,9 +47,9 @@ class Signature:
 
     @classmethod
     def of(cls, function: Any, declared: Sequence[str]) -> Self:
-        """That of one of `loaded_model.signatures`, its inputs and outputs in the same order in every process.
+        """Wraps one of `loaded_model.signatures`; inputs and outputs are in the same order in every process.
 
-        declared: inputs in order, as an export says; a SavedModel itself has none.
+        declared: inputs in the order recorded in an export; a SavedModel itself has no order.
         """
         inputs, outputs = _specs(_inputs_of(function)), _specs(function.structured_outputs)
         order, _ = text_function.inputs_in_order({name: shape or () for name, (_, shape) in inputs.items()}, declared)
@@ -63,21 +63,22 @@ class Signature:
 
     @property
     def has_large_outputs(self) -> bool:
-        """Returns whether the response to one instance is large, by the dimensions of an output, or takes long."""
+        """Returns whether the response to one instance is large, judging by output dimensions, or slow."""
         return "attributions" in self.outputs or any(
             shape is not None and len(shape) > 3 for _, shape in self.outputs.values()
         )
 
     @property
     def has_rows(self) -> bool:
-        """Returns whether every output has one row per instance, as far as its spec says."""
+        """Returns whether every output has one row per instance according to its spec."""
         return all(shape is None or shape[:1] == (None,) for _, shape in self.outputs.values())
 
     def trim_padding(self, outputs: Arrays, inputs: Arrays) -> Arrays:
-        """The outputs for one request of a batch, without columns that only pad them to the longest of the batch.
+        """The outputs for one request of a batch, without columns that only pad to the longest request.
 
-        Dimensions as long as one of the request's inputs are not padded. Otherwise strings give the length: columns
-        after the last non-empty string are dropped from all outputs of that length if their numbers are 0 or -1 there.
+        Dimensions as long as one of the request's inputs are not padded. Otherwise strings determine the length:
+        columns after the last non-empty string are dropped from all outputs of that length if all numbers there are 0
+        or -1.
         """
         trimmed = dict(outputs)
         input_sizes = {size for array in inputs.values() for size in array.shape[1:]}
@@ -91,7 +92,7 @@ class Signature:
         return trimmed
 
     def _free_axes(self, outputs: Arrays) -> dict[int, list[tuple[str, int]]]:
-        """{size: [(name, axis)]} of the dimensions of unknown size, except the first."""
+        """{size: [(name, axis)]} for the dimensions of unknown size, except the first."""
         axes = collections.defaultdict(list)
         for name, array in outputs.items():
             shape = self.outputs[name][1]
@@ -106,13 +107,13 @@ def _columns(array: np.ndarray, axis: int, columns: slice) -> np.ndarray:
 
 
 def _text_width(texts: np.ndarray, axis: int) -> int:
-    """The number of columns up to the last with a non-empty string."""
+    """The number of columns up to the last one with a non-empty string."""
     filled = np.flatnonzero((texts != b"").any(tuple(i for i in range(texts.ndim) if i != axis)))
     return int(filled[-1]) + 1 if len(filled) else 0
 
 
 class HostSignature(Signature):
-    """A signature that the host computes."""
+    """A signature computed on the host."""
 
     def __call__(self, arrays: Arrays) -> Arrays:
         """See Signature."""
@@ -129,7 +130,7 @@ class PredictorSignature(Signature):
 
 
 class Served:
-    """A loaded export: the `kind` of its head, the `form` of the page for it, and the `results` of its run."""
+    """A loaded export: the `kind` of its head, its `form` on the web page, and the `results` of its run."""
 
     def __init__(
         self,
@@ -143,9 +144,9 @@ class Served:
     ) -> None:
         """Loads it; raises UserError if it is neither an export nor a checkpoint, or does not fit into free memory.
 
-        version: its number, as clients see it.
+        version: its number as shown to clients.
         jit_compile, texts: see `opening.open_model`; static shapes are compiled here.
-        predictor: the export by an engine, which has the default signature only; None for TensorFlow.
+        predictor: the export on an engine, which has only the default signature; None for TensorFlow.
         """
         self.name, self.version, self.folder = name, version, loaded_model.find(path)
         is_export = loaded_model.is_export(self.folder)
@@ -191,7 +192,7 @@ class Served:
         self._signature_defs = _signature_defs(_stored_defs(self.folder) if is_export else self._live_defs())
 
     def _warm_up(self, predictor: Predictor | None) -> None:
-        """Compiles all static shapes, and computes something: no client waits for the work that is done once."""
+        """Compiles all static shapes and runs once, so that no client waits for one-time work."""
         network = predictor.network if predictor else None
         if predictor and isinstance(network, TensorFlowNetwork) and network.static:
             (row, *_), _ = predictor.stages.read([["a"] * sum(count or 1 for count in predictor.inputs.values())])
@@ -199,7 +200,7 @@ class Served:
                 for number, _ in enumerate(network.compile_all(row), 1):
                     report(number)
         shapes = {name: [size or 1 for size in shape] for name, (_, shape) in self._default.inputs.items() if shape}
-        with contextlib.suppress(Exception):  # it is only to warm up
+        with contextlib.suppress(Exception):  # this is only a warm-up
             self._default({name: np.full(shape, b"a", object) for name, shape in shapes.items()})
 
     @property
@@ -240,7 +241,7 @@ class Served:
         return self._cuts[prompt]
 
     def answers(self, outputs: Arrays) -> list[dict[str, Any]]:
-        """The outputs of the default signature, {name: array [B, ...]}, in words: as `bert-tf predict`."""
+        """The outputs of the default signature, {name: array [B, ...]}, formatted as by `bert-tf predict`."""
         rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
         return [answer_of(row, self._head, self.labels).fields() for row in rows]
 
@@ -253,7 +254,7 @@ class Served:
 
 
 class Searchable(Protocol):
-    """What the server needs of an index, which takes the place of a `Served`: `bert_tf.extras` has one."""
+    """The interface of a served index, in place of a `Served`; implemented in `bert_tf.extras`."""
 
     name: str
     version: str
@@ -266,13 +267,13 @@ class Searchable(Protocol):
     results: dict[str, Any]
 
     async def answer(self, server: Any, request: Request, body: Any) -> Response:
-        """The texts nearest to the queries of a request, of which `body` is the content."""
+        """The texts nearest to the queries in `body`, the content of the request."""
 
     def describe(self, post: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-        """The route of `answer` in the description of a server; post: see `openapi`."""
+        """The route of `answer` in the server's description; post: see `openapi`."""
 
     def metadata(self) -> dict[str, Any]:
-        """What an answer on its metadata has."""
+        """The content of a metadata response."""
 
 
 def _specs(structure: Mapping[str, Any]) -> dict[str, Spec]:
@@ -303,7 +304,7 @@ def _shape(spec: Any) -> tuple[int | None, ...] | None:
 
 
 def _inputs_of(function: Any) -> dict[str, Any]:
-    """{name: spec} of the inputs of a signature; those of live functions are positional."""
+    """{name: spec} for the inputs of a signature; live functions have positional inputs."""
     positional, named = function.structured_input_signature
     return {**{spec.name: spec for spec in positional}, **named}
 

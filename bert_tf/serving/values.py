@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-BYTES = "_bytes"  # end of the name of an output
-MAX_CITED, MAX_NAMES = 60, 8  # characters of a name of the client, and names, in messages
+BYTES = "_bytes"  # suffix of output names
+MAX_CITED, MAX_NAMES = 60, 8  # characters per client-supplied name, and number of names, in messages
 
 Arrays = dict[str, np.ndarray]
 Specs = Mapping[str, tuple[Any, tuple[int | None, ...] | None]]  # {name: ("string" or NumPy dtype, shape)}
@@ -88,7 +88,7 @@ def _array(name: str, values: list, dtype: Any, shape: tuple[int | None, ...]) -
     except ValueError:
         array = np.array(0)
     if (
-        array.ndim != len(shape)  # first, as arrays of more than 32 dimensions have no `flat`
+        array.ndim != len(shape)  # first, because arrays with more than 32 dimensions have no `flat`
         or any(known not in (None, size) for known, size in zip(shape, array.shape, strict=True))
         or (dtype == "string" and any(isinstance(value, list) for value in array.flat))
     ):
@@ -140,7 +140,7 @@ def _column(name: str, array: np.ndarray) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """An answer of `Served.answers` as JSON, which has no NaN or infinity."""
+    """A value from `Served.answers` as JSON, without NaN and infinity."""
     if isinstance(value, dict):
         return {key: plain(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -157,7 +157,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _names(value: Any) -> str:
-    """The names in an object, for a message; what it is if it is not an object."""
+    """The names in an object, for a message; for anything else its type."""
     if not isinstance(value, dict):
         return kind_of(value)
     names = [cite(name) for name in itertools.islice(value, MAX_NAMES)]
@@ -165,7 +165,7 @@ def _names(value: Any) -> str:
 
 
 def cite(text: str) -> str:
-    """A text of the client, for a message, which must not become as long as the request."""
+    """A client-supplied text for a message, shortened so that the message stays short."""
     return text if len(text) <= MAX_CITED else text[:MAX_CITED] + "..."
 
 

@@ -1,7 +1,7 @@
-"""The folder that a served model is loaded from, and newer ones that take its place while the server runs.
+"""Finds the folder of a served model, and newer versions that replace it while the server runs.
 
-A folder whose subfolders are numbers, models/sections/1, models/sections/2, holds the versions of a model, as
-TensorFlow Serving has them: the highest is served. Any other folder is version 1.
+A folder with numbered subfolders, models/sections/1, models/sections/2, contains the versions of a model, as in
+TensorFlow Serving; the highest is served. Any other folder is version 1.
 """
 
 import os
@@ -11,18 +11,18 @@ from typing import Generic, TypeVar
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import files
 
-VERSION = "1"  # of a folder without versions
-WHOLE = {"saved_model.pb", "export", "run.json", "config.json", "index.json"}  # a folder with one has no versions
-SECONDS = 1.0  # from one look at the folders to the next, as TensorFlow Serving has it
-REST = 5  # unchanged looks before an attempt to load a version with fewer parts than the served one
-FIRST_WAIT, LONGEST_WAIT = 10, 600  # looks until a version that failed to load is tried again; doubled each time
+VERSION = "1"  # for a folder without versions
+WHOLE = {"saved_model.pb", "export", "run.json", "config.json", "index.json"}  # any of these: no versions
+SECONDS = 1.0  # polling interval, as in TensorFlow Serving
+REST = 5  # unchanged polls before trying to load a version with fewer parts than the served one
+FIRST_WAIT, LONGEST_WAIT = 10, 600  # polls until a version that failed to load is retried; doubled each time
 
-Files = tuple[tuple[str, int, int], ...]  # path in the folder, size and time of each
+Files = tuple[tuple[str, int, int], ...]  # path in the folder, size and modification time
 Model = TypeVar("Model")
 
 
 def newest(path: str) -> tuple[str, str]:
-    """The folder with the highest version in a path, and its number; the path itself and VERSION if it has none."""
+    """The folder with the highest version in a path, and its number; the path itself and VERSION if there is none."""
     names = files.names(path)
     numbers = [] if WHOLE & set(names) else [name for name in names if name.isascii() and name.isdecimal()]
     found = max(numbers, key=int, default=None)
@@ -34,31 +34,31 @@ class NotComplete(UserError):
 
 
 class Watch(Generic[Model]):
-    """Looks whether a path holds something newer than what is served.
+    """Watches a path for a newer version than the served one.
 
     Attributes:
-        is_loading: whether it is loaded just now.
+        is_loading: whether a version is being loaded.
     """
 
     def __init__(self, path: str, load: Callable[[str, str], Model]) -> None:
-        """load: makes the model of a folder, and its version; raises an exception if it cannot."""
+        """load: (folder, version) -> the model; raises an exception if loading fails."""
         self._path, self._load = path, load
         self._served = self._last = self._state()
-        self._same = 0  # looks since the last change
-        self._wait = self._left = 0  # looks until the next attempt, after those that failed
+        self._same = 0  # polls since the last change
+        self._wait = self._left = 0  # polls until the next attempt after a failure
         self._said = ""
         self.is_loading = False
 
     def first(self) -> Model:
-        """The model that is there at the beginning."""
+        """The model present at the start."""
         return self._load(*self._served[:2])
 
     def look(self) -> Model | None:
-        """The model that is there now, loaded; None if it is the one that was found before, or still being written.
+        """Loads and returns the current model; None if it is unchanged, or still being written.
 
-        A folder counts as written once a second look finds it unchanged, or REST looks. A version that cannot be loaded
-        is tried again when its files change, and after a while, because memory may have been short. Raises NotComplete
-        the first time, then UserError with the reason; each once.
+        A folder counts as complete once it is unchanged for one more poll, or for REST polls. A version that fails to
+        load is retried when its files change, and after a while, because memory may have been short. The first failure
+        raises NotComplete, later ones UserError with the reason; each error is raised once.
         """
         before, self._last = self._last, self._state()
         self._same = self._same + 1 if self._last == before else 0
@@ -95,15 +95,15 @@ class Watch(Generic[Model]):
             root = export if files.is_folder(export) else folder
             found = ((path[len(root) :], files.size(path), _changed(path)) for path in files.walk(root))
             return folder, version, tuple(found)
-        except (OSError, UserError):  # it is being replaced, or the store cannot be reached: the next look tells
+        except (OSError, UserError):  # being replaced, or the store is unreachable: the next poll will tell
             return self._path, VERSION, ()
 
 
 def _names(content: Files) -> set[str]:
-    """The parts of a folder that decide how it is loaded; without `engines`, TensorFlow would start."""
+    """The parts of a folder that determine how it is loaded; without `engines`, TensorFlow would start."""
     return {path.strip(os.sep).partition(os.sep)[0] for path, *_ in content} & (WHOLE | {"engines"})
 
 
 def _changed(path: str) -> int:
-    """When a file was changed, in nanoseconds; 0 in a store, where versions and sizes must tell."""
+    """Modification time of a file, in nanoseconds; 0 in a store, where only versions and sizes count."""
     return 0 if files.is_remote(path) else os.stat(path).st_mtime_ns

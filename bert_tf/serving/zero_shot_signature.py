@@ -1,6 +1,6 @@
-"""Zero-shot classification by a served model of entailment, as one more of its signatures.
+"""Zero-shot classification as an additional signature of a served NLI model.
 
-B instances of a batch, L labels of each.
+B instances per batch, L labels per instance.
 """
 
 import numpy as np
@@ -9,11 +9,11 @@ from bert_tf.export import zero_shot
 from bert_tf.serving.served import Arrays, HostSignature, Served, Signature
 
 MAX_LABELS = 64
-ROWS = 64  # pairs that are computed at once
+ROWS = 64  # pairs computed at once
 
 
 def added(model: "Served") -> dict[str, Signature]:
-    """{name: signature} for a model of entailment, {} for another one."""
+    """{name: signature} for an NLI model, {} for any other."""
     default, classes = model.signatures["serving_default"], model.labels
     if not zero_shot.is_entailment(list(default.inputs), classes) or "logits" not in default.outputs:
         return {}

@@ -13,7 +13,7 @@ from bert_tf.runtime.lazy import module
 
 shtab = module("shtab")
 SHELLS = ("bash", "fish", "zsh")
-# Destinations of arguments that take a folder or a file, besides those that end in _dir or _file.
+# Destinations of arguments that take a folder or a file, in addition to those that end in _dir or _file.
 FOLDERS = {"model", "source", "target", "folder", "runs", "export", "exports", "init_checkpoint", "feature_cache"}
 FILES = {"file", "output", "extend"}
 # bash passes --flag=value as three words; shtab's script handles only --flag value.
@@ -34,8 +34,8 @@ _bert_tf() {
 }
 complete -o bashdefault -F _bert_tf bert-tf
 """
-ZSH_FLAG = re.compile(r'^(\s*"\*?--\w+)(\[.*\]:)', re.MULTILINE)  # a flag with a value
-ZSH_REPEATED = re.compile(r'^(\s*")\(\*\):', re.MULTILINE)  # nargs="+", which shtab writes as a single argument
+ZSH_FLAG = re.compile(r'^(\s*"\*?--\w+)(\[.*\]:)', re.MULTILINE)  # a flag that takes a value
+ZSH_REPEATED = re.compile(r'^(\s*")\(\*\):', re.MULTILINE)  # nargs="+", written by shtab as a single argument
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -37,8 +37,8 @@ from bert_tf.runtime.atomic_files import check_free
 from bert_tf.text import vocabulary
 
 CALIBRATION_LINES = 300  # more do not change the calibration
-HOLDING_VECTORS = ("huggingface", "native")  # formats with what a folder of sentence-transformers says
-RESIZING_FLAGS = ("new_vocab_file", "max_position_embeddings")  # the model needs further training
+HOLDING_VECTORS = ("huggingface", "native")  # formats that store sentence-transformers settings
+RESIZING_FLAGS = ("new_vocab_file", "max_position_embeddings")  # the model needs more training
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _read(arguments: argparse.Namespace) -> Checkpoint:
-    """The checkpoint with what flags say."""
+    """The checkpoint with the settings from the flags."""
     checkpoint = formats.read(arguments.source, arguments.source_format)
     return shared_flags.complete_checkpoint(checkpoint, arguments)
 
@@ -148,7 +148,7 @@ def _lines(arguments: argparse.Namespace, checkpoint: Checkpoint, left_out: Sequ
 
 
 def _notes(arguments: argparse.Namespace, checkpoint: Checkpoint, *, has_head: bool = True) -> Iterator[str]:
-    """Lines on labels, and on what the checkpoint or the format lacks."""
+    """Notes on the labels, and on parts missing in the checkpoint or the format."""
     vectors = checkpoint.sentence_vectors
     holds_vectors = arguments.format in HOLDING_VECTORS
     if arguments.format == "keras_hub":

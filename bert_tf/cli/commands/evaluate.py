@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
     search_flags.check_unused(arguments)
     shared_flags.check_batch_size(arguments)
     if is_pretraining(arguments.model):
-        from bert_tf.recipes.pretraining import scored_text  # which a server's installation lacks packages for
+        from bert_tf.recipes.pretraining import scored_text  # its packages are missing in server installations
 
         folder = arguments.model
         result = scored_text.score(
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _scored_export(arguments: argparse.Namespace, folder: str) -> scored_export.Scored:
-    """The scores of an export, or of a checkpoint, on a labelled file."""
+    """The scores of an export or a checkpoint on a labeled file."""
     about = scored_export.about(folder)
     about["reads"] = about["reads"] | shared_flags.given_columns(arguments, arguments.model, about["kind"])
     scored_export.check_file(arguments.file, about["kind"])

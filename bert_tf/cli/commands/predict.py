@@ -43,7 +43,7 @@ from bert_tf.runtime.lazy import module
 
 bulk_files = module("bert_tf.extras.beam.bulk_files")
 
-WINDOW = 4096  # texts that are sorted by length before batching
+WINDOW = 4096  # texts per window, sorted by length before batching
 OUTPUTS = prediction_files.EXTENSIONS
 OTHER_TEXTS = ("text_b", "question", "choice")
 log = logging.getLogger("bert_tf")
@@ -105,7 +105,7 @@ def answer_file(arguments: argparse.Namespace) -> None:
 
 
 def _load(arguments: argparse.Namespace, folder: str) -> TextFunction:
-    """The export; for a single text, compiling would take longer than it saves."""
+    """The export, not compiled for a single text, because compiling would take longer than it saves."""
     found: Any = shared_flags.load_engine(arguments, folder)
     if not found:
         is_single = arguments.file is None and arguments.jit_compile == "auto"
@@ -119,7 +119,7 @@ def _load(arguments: argparse.Namespace, folder: str) -> TextFunction:
 
 
 def _say_how_to_start_sooner(folder: str) -> None:
-    """Prints how an export of this package gets a model for an engine, if it has none."""
+    """Prints how to add a model for an engine to one of this package's exports, if it has none."""
     is_ours = files.is_file(os.path.join(folder, about_file.EXTRA, "bert_config.json"))
     if is_ours and not engine_network.available(folder) and not accelerators.are_there():
         print(
@@ -136,7 +136,7 @@ def _kept_export(folder: str, engine: str, jit_compile: str, texts: int | None) 
 
 
 def _by_labels(arguments: argparse.Namespace, export: Any) -> TextFunction:
-    """The export, or with --labels what classifies by them."""
+    """The export, or with --labels a zero-shot classifier."""
     if arguments.labels is None:
         return export
     return zero_shot.ZeroShot(
@@ -149,7 +149,7 @@ def _by_labels(arguments: argparse.Namespace, export: Any) -> TextFunction:
 
 
 def _number_of_texts(arguments: argparse.Namespace, folder: str) -> int | None:
-    """Number of texts of an example for a checkpoint: as the flags or the columns of the file say, else None."""
+    """Number of texts per example for a checkpoint, from the flags or the columns of the file, else None."""
     if loaded_model.is_export(folder):
         return None
     if arguments.labels is not None:
@@ -172,7 +172,7 @@ def _rows(arguments: argparse.Namespace, export: TextFunction) -> Iterator[Answe
 def _tagged(
     arguments: argparse.Namespace, export: TextFunction, tagger: BatchFunction, batch_size: int
 ) -> Iterator[Answered]:
-    """Yields the rows of sentences that are split into words, of a tagger."""
+    """Yields a tagger's rows for sentences split into words."""
     if arguments.file is None:
         sentences = iter([Example("0", tuple(arguments.text.split()), None, "the flags")])
     else:
@@ -200,7 +200,7 @@ def _write(arguments: argparse.Namespace, predicted: Iterator[Answered]) -> None
 def check(arguments: argparse.Namespace, *, has_folder: bool = False) -> None:
     """Raises UserError for inconsistent flags and missing files, before TensorFlow is loaded.
 
-    has_folder: whether the folder of the output exists, or will be made.
+    has_folder: whether the output folder exists, or will be created.
     """
     shared_flags.check_batch_size(arguments)
     for name in ("text_columns", "id_column") if arguments.file is None else OTHER_TEXTS:
@@ -243,7 +243,7 @@ def _single(arguments: argparse.Namespace, export: TextFunction) -> list[Example
 
 
 def _flags_of(path: str, export: TextFunction) -> list[str]:
-    """The flags with the texts of the inputs, in their order; UserError if it is unknown which is whose."""
+    """The flags for the texts of the inputs, in input order; UserError if the order is unknown."""
     export.check_order()
     singles = [name for name, count in export.inputs.items() if not count]
     questions = [name for name in singles if name == "question"] if len(singles) > 1 else []
@@ -265,7 +265,7 @@ def _from_file(arguments: argparse.Namespace, export: TextFunction) -> Iterator[
 
 
 def _naming_blank(examples: Iterable[Example]) -> Iterator[Example]:
-    """The examples; says at the end how many have no text, as their answers mean nothing."""
+    """The examples; reports at the end how many have no text and thus meaningless predictions."""
     count, first = 0, ""
     for example in examples:
         if not any(text.strip() for text in example.texts):
@@ -277,7 +277,7 @@ def _naming_blank(examples: Iterable[Example]) -> Iterator[Example]:
 
 
 def _columns_of_training(path: str, export: TextFunction) -> list[str]:
-    """The text columns of the table that the model was trained on, if the file has them."""
+    """The text columns of the training table, if the file has them."""
     is_table = path != prediction_inputs.STANDARD_INPUT and tables.is_table(path)
     if not is_table or isinstance(export, zero_shot.ZeroShot):
         return []
@@ -292,6 +292,6 @@ def _columns_of_training(path: str, export: TextFunction) -> list[str]:
 
 
 def _window(arguments: argparse.Namespace, batch_size: int) -> int:
-    """The number of texts to read before the first prediction: one if they are typed."""
+    """The number of texts to read before the first prediction: one if a person types them."""
     is_typed = arguments.file == prediction_inputs.STANDARD_INPUT and sys.stdin.isatty()
     return 1 if is_typed else max(WINDOW // batch_size, 1) * batch_size

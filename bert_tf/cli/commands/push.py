@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _show(folder: str, names: Sequence[str], arguments: argparse.Namespace) -> None:
-    """Prints what would be uploaded: the files with their sizes, and the card."""
+    """Prints the files that would be uploaded, with their sizes, and the card."""
     sizes = {name: files.size(os.path.join(folder, name)) for name in names}
     if arguments.json:
         print(json.dumps({"repository": arguments.repository, "files": sizes}))
@@ -72,7 +72,7 @@ def _show(folder: str, names: Sequence[str], arguments: argparse.Namespace) -> N
 
 
 def _converted(run: str, folder: str) -> str:
-    """The model of a run in the layout for hubs."""
+    """Converts the model of a run to the layout for hubs."""
     checkpoint = formats.read(run)
     formats.write(checkpoint, folder, publishing.format_for(checkpoint))
     model_card.write_of_run(run, [folder])

@@ -24,9 +24,9 @@ from bert_tf.recipes.pretraining import pretraining_flags
 from bert_tf.runtime.progress import progress
 from bert_tf.text import special_tokens, vocabulary
 
-CHOSEN = {"lower_case": "do_lower_case", "compress": "compress_records"}  # options with another name as a flag
+CHOSEN = {"lower_case": "do_lower_case", "compress": "compress_records"}  # options whose flags have different names
 NAMES = [CHOSEN.get(field.name, field.name) for field in dataclasses.fields(RecordOptions)]
-SHARED = {*NAMES, "eval_file", "num_workers"} - {"vocab_file"}  # with `bert-tf pretrain`, if it has them
+SHARED = {*NAMES, "eval_file", "num_workers"} - {"vocab_file"}  # flags shared with `bert-tf pretrain`, if it has them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

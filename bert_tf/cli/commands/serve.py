@@ -42,10 +42,10 @@ from bert_tf.serving.served import Served
 index_files = module("bert_tf.extras.search.index_files")
 served_index = module("bert_tf.extras.search.served_index")
 
-SPARE_THREADS = 8  # beyond one a core: operations of a long request take threads of TensorFlow for seconds
+SPARE_THREADS = 8  # beyond one per core: a long request occupies TensorFlow threads for seconds
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+")
 LEAST_REFUSED, MAX_REFUSED = 32, 512  # simultaneous connections beyond --max_connections that get a response
-OWN_FILES = 128  # for several models, connections before they are counted, and LEAST_REFUSED
+OWN_FILES = 128  # files for several models, connections not counted yet, and LEAST_REFUSED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> None:
         name: versions.Watch(path, functools.partial(_load, arguments, name, is_index=name in indexes))
         for name, path in folders.items()
     }
-    prometheus_client.disable_created_metrics()  # the time since which each is counted, a line for each
+    prometheus_client.disable_created_metrics()  # an extra line per metric, with its creation time
     server = Server(
         [watch.first() for watch in watches.values()],
         most_bytes=arguments.max_request_bytes,
@@ -134,7 +134,7 @@ def run(arguments: argparse.Namespace) -> None:
         connection.HttpServer(settings).run(sockets=[listener])
     except KeyboardInterrupt:  # raised again by uvicorn after it has stopped
         print("Stopped.", flush=True)
-    if server.is_loading:  # in a thread in the midst of TensorFlow, which the interpreter must not take down
+    if server.is_loading:  # a thread is inside TensorFlow, so the interpreter must not tear it down
         os._exit(0)
 
 
@@ -151,7 +151,7 @@ def _load(arguments: argparse.Namespace, name: str, path: str, version: str, *, 
 
 
 def _engine(arguments: argparse.Namespace, folder: str) -> Predictor | None:
-    """The export by the engine of the flags; None for TensorFlow, which "auto" is if it has more signatures."""
+    """The export on the engine from the flags; None for TensorFlow, which "auto" uses if there are more signatures."""
     is_auto, has_settings = arguments.engine == AUTO, bool(engine_network.available(folder))
     others = is_auto and has_settings and engine_network.settings_of(folder).get("other_signatures")
     if others and importlib.util.find_spec("tensorflow") is not None:
@@ -160,7 +160,7 @@ def _engine(arguments: argparse.Namespace, folder: str) -> Predictor | None:
 
 
 def _check_folders(folders: Mapping[str, str], reranker: str) -> set[str]:
-    """The names of those that are indexes; raises UserError for a folder that cannot be served."""
+    """The names of the indexes among the folders; raises UserError for a folder that cannot be served."""
     newest = {name: versions.newest(path)[0] for name, path in folders.items()}
     indexes = {name for name, path in newest.items() if index_files.is_index(path)}
     for name, path in newest.items():
@@ -176,7 +176,7 @@ def _check_folders(folders: Mapping[str, str], reranker: str) -> set[str]:
 
 
 def _check_limits(arguments: argparse.Namespace) -> None:
-    """Raises UserError for limits that are not positive, or more connections than the process may open files."""
+    """Raises UserError for limits that are not positive, or more connections than open files allowed."""
     limits = "max_request_bytes max_instances max_tokens timeout receive_timeout max_waiting max_connections"
     for flag in limits.split():
         if not 0 < getattr(arguments, flag) < math.inf:
@@ -190,9 +190,9 @@ def _check_limits(arguments: argparse.Namespace) -> None:
 
 
 def allowed_hosts(given: str | None, address: str) -> list[str]:
-    """The names in --allowed_hosts; by default those of this machine if the server listens on a loopback address.
+    """The names in --allowed_hosts; by default this machine's names if the server listens on a loopback address.
 
-    Raises UserError if it holds no name.
+    Raises UserError if it contains no name.
     """
     if given is not None:
         names = comma_separated(given)
@@ -205,7 +205,7 @@ def allowed_hosts(given: str | None, address: str) -> list[str]:
 
 
 def check_origins(given: str) -> list[str]:
-    """The origins in --allowed_origins; raises UserError for what no browser would name."""
+    """The origins in --allowed_origins; raises UserError for any that no browser would send."""
     origins = [origin.strip().rstrip("/") for origin in given.split(",") if origin.strip()]
     for origin in origins:
         if origin != "*" and not ORIGIN.fullmatch(origin):
@@ -217,7 +217,7 @@ def check_origins(given: str) -> list[str]:
 
 
 def check_tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
-    """The TLS context for HTTPS; None without a certificate. UserError for files without a certificate and its key."""
+    """The TLS context for HTTPS; None without a certificate. UserError if the files lack a certificate and its key."""
     if certificate is None:
         if key is not None:
             raise UserError("--ssl_keyfile needs --ssl_certfile, the certificate of the key.")
@@ -253,15 +253,15 @@ def name_exports(exports: Iterable[str], name: str | None) -> dict[str, str]:
 
 
 def default_name(path: str) -> str:
-    """The name of the folder, or of the run whose export it is."""
+    """The name of the folder, or of the run that it was exported from."""
     parts = files.absolute(path).split(os.sep)
     return parts[-2] if parts[-1] == "export" and len(parts) > 2 else parts[-1]
 
 
 def reachable(listener: socket.socket, hosts: Collection[str]) -> str:
-    """HOST:PORT that clients of this machine reach a server by; hosts: the Host headers that it allows, "*" for any."""
+    """HOST:PORT at which local clients reach the server; hosts: the allowed Host headers, "*" for any."""
     host, port = listener.getsockname()[:2]
-    if ipaddress.ip_address(host).is_unspecified:  # such as 0.0.0.0, which clients cannot open
+    if ipaddress.ip_address(host).is_unspecified:  # such as 0.0.0.0, which clients cannot connect to
         host = "::1" if ":" in host else "127.0.0.1"
     if not {host, access.ANY} & set(hosts):
         host = next(iter(hosts)).strip("[]")
@@ -274,7 +274,7 @@ def listen(host: str, port: int) -> socket.socket:
         raise UserError(f"--port is {port}; expected 0 (any free port) to 65535.")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)  # without the protocol asyncio leaves Nagle's algorithm on
+        listener = socket.socket(family, kind, protocol)  # without it, asyncio leaves Nagle's algorithm on
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(connection.BACKLOG)

@@ -1,1 +1,1 @@
-"""Apache Beam: records, counts of words, and answers for many files, on any of its engines."""
+"""Apache Beam: TFRecords, word counts, and inference on many files, on any of its runners."""

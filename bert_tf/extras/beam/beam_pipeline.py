@@ -37,7 +37,7 @@ COLLECTED = "collected.npz"  # written to the work folder by the last step and r
 COUNTS = -1  # instead of the code of a bucket: the counts of a part; below it, the partitions of keys
 GROUPS = 64  # groups of shards or parts, whose statistics are added up first
 
-Piece = tuple[int, bytes]  # number of a part, packed documents
+Piece = tuple[int, bytes]  # part number, packed documents
 Statistics = tuple[dict[int, dict[str, int]], np.ndarray, dict[str, np.ndarray], PartResult]
 
 
@@ -66,7 +66,7 @@ _TOKENIZERS: dict[str, RecordTokenizer] = {}
 def run(folder: str, work: str, plan: Plan, runner: str, flags: Sequence[str], num_workers: int) -> Collected:
     """Runs both stages on a runner; its workers must see the input and the folder under the same paths.
 
-    Raises UserError for wrong input, or a runner that fails.
+    Raises UserError for wrong input or if the runner fails.
     """
     part_jobs = plan.part_jobs()
     plan = dataclasses.replace(plan, sources=dict.fromkeys(plan.sources, []))
@@ -136,7 +136,7 @@ def _to_each_bucket(item: tuple[int, Iterable[PartResult]], work: Work) -> Itera
 
 
 def _write_shard(item: tuple[int, Iterable[Piece | bytes | PartResult]], work: Work) -> tuple[int, Statistics]:
-    """Writes the shard of a bucket; returns its statistics under the number of a group."""
+    """Writes the shard of a bucket; returns its group number and statistics."""
     code, values = item[0], list(item[1])
     result = next(value for value in values if isinstance(value, PartResult))
     pieces = dict(value for value in values if isinstance(value, tuple))  # a retry may repeat a piece
@@ -193,7 +193,7 @@ def count_words(
 ) -> dict[str, int]:
     """Word counts of all sources. The runner's workers must have access to the sources and `folder`.
 
-    Raises UserError for a file that is not text, or a runner that fails.
+    Raises UserError for a file that is not text or if the runner fails.
     """
     with tempfile.TemporaryDirectory(dir=None if files.is_remote(folder) else folder) as scratch:
         path = os.path.join(folder if files.is_remote(folder) else scratch, "words.json")

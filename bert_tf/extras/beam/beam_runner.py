@@ -9,7 +9,7 @@ from typing import Any
 from bert_tf.errors import UserError, reason_of
 
 RUNNERS = ("DirectRunner", "DaskRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")
-CLUSTER_FLAGS = ("--flink_master", "--spark_master_url", "--job_endpoint")  # with one, no Java is needed here
+CLUSTER_FLAGS = ("--flink_master", "--spark_master_url", "--job_endpoint")  # with one of these, no Java is needed here
 
 
 def check(runner: str, flags: Sequence[str] = ()) -> None:
@@ -42,12 +42,12 @@ def run(build: Callable[[Any], Any], runner: str, flags: Sequence[str] = (), *, 
         build: called with the pipeline.
         runner: its name, which `check` accepts.
         flags: options of the runner, such as "--dask_client_address=tcp://host:8786".
-        num_workers: for runners of this machine, above 1: the number of processes.
+        num_workers: number of processes, if above 1, for runners on this machine.
 
     Raises:
-        UserError: a step failed: the sentence of the step's own UserError, if it is one.
+        UserError: a step failed; with the message of the step's own UserError, if it raised one.
     """
-    logging.disable(logging.WARNING)  # on packages of Google's that it does without
+    logging.disable(logging.WARNING)  # about optional Google packages
     try:
         import apache_beam
         from apache_beam.options.pipeline_options import PipelineOptions

@@ -1,8 +1,8 @@
-"""Answers for every row of many files, on Apache Beam: each file of a pattern becomes a file of answers.
+"""Inference on every row of many files, on Apache Beam: each file that matches a pattern becomes an output file.
 
-A file is read, answered and written by one worker, with the code that answers a single file: so rows keep their order
-and ids. The answers appear whole or not at all under their name, and those that are there are not made again: after
-retries, and after the same command is started again, each row has exactly one answer.
+One worker reads, processes and writes a file, with the code for single files, so rows keep their order and ids. Output
+files are written atomically, and existing ones are not written again: after retries, or if the same command is started
+again, each row has exactly one result.
 """
 
 import argparse
@@ -20,13 +20,13 @@ from bert_tf.runtime import atomic_files, files, json_files, plugins
 from bert_tf.runtime.lazy import module
 
 beam = module("apache_beam")
-SETTINGS = "settings.json"  # in the folder of the answers: what they were made with
+SETTINGS = "settings.json"  # in the output folder: the settings used
 OF_THIS_CALL = ("runner", "runner_flags", "num_workers", "input", "run", "file", "output")
-Pair = tuple[str, str]  # a file of rows, and the file of their answers
+Pair = tuple[str, str]  # an input file, and its output file
 
 
 def add_arguments(parser: argparse.ArgumentParser, source: Any) -> None:
-    """Adds the flags; `source` is the group of flags of which one names the texts."""
+    """Adds the flags; `source` is the group of flags for the input."""
     source.add_argument("--input", metavar="PATTERN", help="files to answer on Apache Beam, such as 'texts/*.jsonl'")
     parser.add_argument("--runner", default="DirectRunner", help="engine of Apache Beam for --input (DirectRunner)")
     parser.add_argument("--runner_flags", default="", help="flags of the runner, in one string")
@@ -34,9 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser, source: Any) -> None:
 
 
 def pairs(pattern: str, output: str | None) -> list[Pair]:
-    """The files of a pattern and of their answers: `output` has one *, for the name without its extension.
+    """The files that match a pattern and their output files: `output` has one *, for the name without its extension.
 
-    Raises UserError if no file matches, or two files would have the same answers.
+    Raises UserError if no file matches, or two files would have the same output file.
     """
     if not output or os.path.basename(output).count("*") != 1 or "*" in os.path.dirname(output):
         raise UserError(f"output is {output}; with input it is a pattern such as 'answers/*.jsonl'.")
@@ -53,13 +53,13 @@ def pairs(pattern: str, output: str | None) -> list[Pair]:
 
 
 def first_of(arguments: argparse.Namespace) -> argparse.Namespace:
-    """The arguments as `answer_file` gets them, for the first file; UserError as `pairs`."""
+    """The arguments of `answer_file` for the first file; raises UserError like `pairs`."""
     file, output = pairs(arguments.input, arguments.output)[0]
     return argparse.Namespace(**vars(arguments) | {"file": file, "output": output})
 
 
 def run(command: str, arguments: argparse.Namespace, **paths: str) -> None:
-    """Answers all files with `answer_file(arguments)` of a command's module, then says how many.
+    """Processes all files with `answer_file(arguments)` of a command's module, then prints how many.
 
     paths: arguments that are paths, or names of published checkpoints. Raises UserError if the runner is not
     installed, or fails.
@@ -81,7 +81,7 @@ def run(command: str, arguments: argparse.Namespace, **paths: str) -> None:
 
 
 def _claim(folder: str, settings: dict[str, Any]) -> None:
-    """Writes what the answers of a folder are made with; raises UserError if there are others."""
+    """Writes the settings into an output folder; raises UserError if it has results with other settings."""
     files.make_folder(folder)
     path = os.path.join(folder, SETTINGS)
     if files.exists(path) and json_files.require_json(path, "settings of answers") != settings:

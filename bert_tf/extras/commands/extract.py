@@ -46,8 +46,8 @@ from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime import json_files, process
 from bert_tf.training import precision
 
-WINDOW = 4096  # texts that are sorted by length before batching
-WINDOW_BYTES = 256 << 20  # and the memory their embeddings may take
+WINDOW = 4096  # texts per window, sorted by length before batching
+WINDOW_BYTES = 256 << 20  # maximum memory for their embeddings
 
 
 add_arguments = extract_flags.add_arguments
@@ -67,17 +67,17 @@ def run(arguments: argparse.Namespace) -> None:
     choice = extract_flags.choose(arguments, checkpoint)
     if arguments.export is not None:
         choice = dataclasses.replace(choice, unit="sentence")
-        choice.width(checkpoint.config.hidden_size)  # raises where the sizes of layers do not fit
+        choice.width(checkpoint.config.hidden_size)  # raises if the layer sizes do not fit
         export(arguments, checkpoint, choice)
         return
     single = [Example("0", (arguments.text,), None, "the flags")]
     examples = iter(single) if arguments.file is None else _from_file(arguments)
-    examples = itertools.chain([next(examples)], examples)  # errors in the file are reported before the model is made
+    examples = itertools.chain([next(examples)], examples)  # report errors in the file before building the model
     write(arguments, checkpoint, choice, examples, predictor)
 
 
 def _engine(arguments: argparse.Namespace) -> Predictor | None:
-    """The export by the engine of the flags; None for TensorFlow, which alone has some of them."""
+    """The export on the engine from the flags; None for TensorFlow, which some flags require."""
     others = dict.fromkeys(
         ("layer_weights", "vocab_file", "do_lower_case", "special_tokens_in_strings", "segments"), ("", None)
     )
@@ -94,7 +94,7 @@ def _engine(arguments: argparse.Namespace) -> Predictor | None:
 
 
 def _checkpoint(arguments: argparse.Namespace, predictor: Predictor | None) -> Checkpoint:
-    """The checkpoint of the flags; of an engine what it says of its vectors."""
+    """The checkpoint from the flags; for an engine, only its embedding settings."""
     if predictor:
         folder = predictor.folder
         return Checkpoint(config=opening.config_of(folder), sentence_vectors=opening.sentence_vectors_of(folder))
@@ -114,7 +114,7 @@ def answer_file(arguments: argparse.Namespace) -> None:
 
 @functools.lru_cache(maxsize=1)
 def _ready(settings: str) -> tuple[Checkpoint, VectorChoice, BatchFunction]:
-    """The model of the flags, kept for the next file of this process."""
+    """The model from the flags, kept for the next file of this process."""
     arguments = argparse.Namespace(**json_files.parse(settings))
     predictor = _engine(arguments)
     checkpoint = _checkpoint(arguments, predictor)
@@ -171,14 +171,14 @@ def _vectors(
     extractor: BatchFunction,
     examples: Iterator[Example],
 ) -> Iterator[tuple[int, Any, str]]:
-    """Yields (number, embeddings, id) of each text, in order."""
+    """Yields (number, embeddings, id) for each text, in order."""
     window, batch_size = _sizes(arguments, choice, shape)
     outputs = predict_in_order(extractor, examples, batch_size=batch_size, window=window)
     return ((number, values["vectors"], example.id) for number, (example, values) in enumerate(outputs))
 
 
 def _sizes(arguments: argparse.Namespace, choice: VectorChoice, shape: Shape) -> tuple[int, int]:
-    """(texts to read at once, texts per batch): few if each has many large vectors."""
+    """(texts to read at once, texts per batch): few if each text has many large vectors."""
     limit = max(1, WINDOW_BYTES // (4 * choice.max_seq_length * len(shape.layers) * shape.width))
     if arguments.file == prediction_inputs.STANDARD_INPUT and sys.stdin.isatty():  # typed by a person
         return 1, 1
@@ -202,7 +202,7 @@ def _extractor(
 def _model_and_tokenizer(
     arguments: argparse.Namespace, checkpoint: Checkpoint, choice: VectorChoice
 ) -> tuple[Any, Any]:
-    """The encoder with the weights of the checkpoint, and its Tokenizer; raises UserError if something is missing."""
+    """The encoder with the checkpoint's weights, and its Tokenizer; raises UserError if anything is missing."""
     from bert_tf.checkpoints import pretrained
 
     if checkpoint.vocabulary is None:
@@ -214,7 +214,7 @@ def _model_and_tokenizer(
 
 
 def export(arguments: argparse.Namespace, checkpoint: Checkpoint, choice: VectorChoice) -> None:
-    """Writes a SavedModel whose outputs are those of this command."""
+    """Writes a SavedModel with the same outputs as this command."""
     from bert_tf.export import saved_model
     from bert_tf.heads.vectors import extraction
 

@@ -29,11 +29,11 @@ from bert_tf.runtime import accelerators, access_token, cluster, plugins, tensor
 from bert_tf.runtime.cluster import Place
 from bert_tf.runtime.rendezvous import Coordinator, Membership
 
-GRACE = 20.0  # seconds that processes have to end by themselves after one has failed
-STOP = 600.0  # seconds that they have to save and stop after SIGTERM
-INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # exit codes of those that did
+GRACE = 20.0  # seconds for the other processes to exit after one has failed
+STOP = 600.0  # seconds for processes to save and stop after SIGTERM
+INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # exit codes after that
 AGAIN = "start the same command again to continue"
-KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows ends a process at once with either
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # either ends a process at once on Windows
 SET_PARENT_DEATH_SIGNAL = 1  # of Linux's prctl
 
 
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError("launch needs Linux or macOS: here start the command itself, without launch.")
     if os.environ.get("TF_CONFIG"):
         raise UserError("TF_CONFIG is set, which names the workers already: start the command itself, without launch.")
-    tensorflow_startup.check_installed()  # once, and not in every worker
+    tensorflow_startup.check_installed()  # once here instead of in every worker
     place = _place(arguments)
     token = access_token.read(arguments.token_file, os.environ.get(access_token.VARIABLE))
     code = asyncio.run(_one(place, words, arguments.timeout, token) if place else _all(arguments.workers, words))
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _place(arguments: argparse.Namespace) -> Place | None:
-    """The place of the only worker that starts here; None if all do."""
+    """The place of the only worker started here; None if all are."""
     place = cluster.from_environment(os.environ)
     if arguments.worker_index >= 0:
         if not arguments.coordinator:
@@ -89,7 +89,7 @@ def _place(arguments: argparse.Namespace) -> Place | None:
 
 
 async def _all(count: int, words: list[str]) -> int:
-    """All workers of a job on this machine."""
+    """Runs all workers of a job on this machine."""
     addresses = [f"127.0.0.1:{port}" for port in cluster.free_ports(count)]
     places = [Place(number, count, addresses[0], (number, count)) for number in range(count)]
     code, _ = await supervise([WorkerProcess(place, python_command(words), addresses) for place in places])
@@ -97,7 +97,7 @@ async def _all(count: int, words: list[str]) -> int:
 
 
 async def _one(place: Place, words: list[str], timeout: float, token: str = "") -> int:
-    """One worker, which meets the others and ends when one of them fails."""
+    """Runs one worker, which joins the others and ends if one of them fails."""
     coordinator = Coordinator(place, token) if place.worker == 0 else None
     if coordinator:
         await coordinator.listen()
@@ -113,14 +113,14 @@ async def _one(place: Place, words: list[str], timeout: float, token: str = "") 
 
 
 class WorkerProcess:
-    """A process that trains as one of the workers of a job."""
+    """A training process, one of the workers of a job."""
 
     def __init__(self, place: Place, command: Sequence[str], addresses: Sequence[str]) -> None:
         self.place, self.command = place, command
         self.environment = {**os.environ, "TF_CONFIG": cluster.tf_config(addresses, place.worker)}
         self.environment |= {"PYTHONUNBUFFERED": "1", **gpus_of(place, os.environ)}
         self.cores = cores_of(place)
-        self.said_why = False  # it ends
+        self.said_why = False  # it has printed the reason of its end
 
     async def run(self) -> int:
         """Starts the process and prints its lines; returns its exit code, negative for a signal that killed it."""
@@ -130,7 +130,7 @@ class WorkerProcess:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C of a terminal reaches it once, through this process
+            start_new_session=True,  # Ctrl-C in a terminal reaches it once, through this process
             preexec_fn=self._begin,
         )
         assert self.process.stdout is not None
@@ -145,7 +145,7 @@ class WorkerProcess:
         return await self.process.wait()
 
     def _begin(self) -> None:
-        """In the new process: takes its cores, and SIGTERM when this process dies."""
+        """In the new process: sets its cores, and asks for SIGTERM when the parent dies."""
         if self.cores:
             os.sched_setaffinity(0, self.cores)
         with contextlib.suppress(AttributeError, OSError):  # not Linux
@@ -156,21 +156,21 @@ class WorkerProcess:
         print(f"[{self.place.worker}] {line}", flush=True)
 
     def send(self, number: int) -> None:
-        """Sends the process a signal, if it is still there; KILL also to those that it has started."""
+        """Sends the process a signal, if it still exists; KILL also goes to its child processes."""
         kill_group = getattr(os, "killpg", None) if number == KILL else None
         with contextlib.suppress(ProcessLookupError):
             kill_group(self.process.pid, number) if kill_group else self.process.send_signal(number)
 
 
 def cores_of(place: Place) -> list[int]:
-    """The cores of a worker where several share a machine; [] if it may have all, or the system knows no such thing."""
+    """The cores of a worker if several share a machine; [] if it may use all, or the system does not support this."""
     if place.on_machine[1] == 1 or not hasattr(os, "sched_setaffinity") or accelerators.gpus():
         return []
     return cluster.share(sorted(os.sched_getaffinity(0)), *place.on_machine)
 
 
 def gpus_of(place: Place, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variable that shows a worker its part of the GPUs of a machine; {} if nothing is to share."""
+    """The environment variable with a worker's share of the machine's GPUs; {} if there is nothing to share."""
     numbers = cluster.share(range(len(accelerators.gpus())), *place.on_machine)
     if place.on_machine[1] == 1 or not numbers or "CUDA_VISIBLE_DEVICES" in environ:
         return {}
@@ -178,7 +178,7 @@ def gpus_of(place: Place, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def describe_end(code: int) -> str:
-    """Description of the exit code of a process; "" if it ended well."""
+    """Description of a process's exit code; "" for success."""
     if code < 0:
         return f"was killed ({signal.Signals(-code).name})"
     return f"ended with exit code {code}" if code else ""
@@ -187,10 +187,10 @@ def describe_end(code: int) -> str:
 async def supervise(
     workers: Sequence[WorkerProcess], elsewhere: "asyncio.Future[str] | None" = None
 ) -> tuple[int, str]:
-    """Waits for the end of all processes; when one fails, or something does `elsewhere`, all end.
+    """Waits until all processes end; if one fails here or `elsewhere`, stops all.
 
-    Returns the exit code of the first that failed (1 if it was elsewhere or killed; that of the signal if they were
-    stopped by one), and what happened to it ("" if it was elsewhere).
+    Returns the exit code of the first failure (1 if it was elsewhere or killed; the signal's code if a signal stopped
+    them), and its description ("" if it was elsewhere).
     """
     running = {asyncio.create_task(worker.run()): worker for worker in workers}
     stopped = _forward_signals(workers)
@@ -207,7 +207,7 @@ async def supervise(
             worker, code = failed
             patience = STOP if stopped or code in INTERRUPTED else GRACE
             await _stop(running, f"{worker.place} {describe_end(code)}", patience=patience)
-            if stopped and (code in INTERRUPTED or code < 0):  # killed before it can save, or as it ends
+            if stopped and (code in INTERRUPTED or code < 0):  # killed before it could save, or while exiting
                 code = 128 + stopped[0]
             return max(code, 1), describe_end(code)
         if elsewhere and elsewhere in done:
@@ -217,7 +217,7 @@ async def supervise(
 
 
 def _forward_signals(workers: Sequence[WorkerProcess]) -> list[int]:
-    """Passes SIGTERM and Ctrl-C on as SIGTERM, after which workers save and stop; the list receives them."""
+    """Forwards SIGTERM and Ctrl-C as SIGTERM, so that workers save and stop; the returned list collects them."""
     received: list[int] = []
 
     def forward(number: int) -> None:
@@ -231,9 +231,9 @@ def _forward_signals(workers: Sequence[WorkerProcess]) -> list[int]:
 
 
 async def _stop(running: "dict[asyncio.Task[int], WorkerProcess]", reason: str, *, patience: float) -> None:
-    """Waits for processes that will notice by themselves that another has ended, then kills them.
+    """Waits for processes that will notice that another has ended, then kills those left.
 
-    Those that have not said by then why they end get a line.
+    Prints a line for each of these that has not printed its reason.
     """
     if running:
         _, late = await asyncio.wait(running, timeout=patience)
@@ -246,5 +246,5 @@ async def _stop(running: "dict[asyncio.Task[int], WorkerProcess]", reason: str, 
 
 
 def python_command(words: Sequence[str]) -> list[str]:
-    """The words after `bert-tf` as a command of a new process."""
+    """The command line of a new process for the words after `bert-tf`."""
     return [sys.executable, "-m", "bert_tf", *words]

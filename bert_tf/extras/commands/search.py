@@ -21,8 +21,8 @@ from bert_tf.errors import UserError
 from bert_tf.export import prediction_inputs
 from bert_tf.extras.search import search_flags
 
-WIDTH = 100  # of a text that is printed
-AT_ONCE = 64  # queries
+WIDTH = 100  # of a printed text
+AT_ONCE = 64  # queries per batch
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

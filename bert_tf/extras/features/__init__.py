@@ -1,1 +1,1 @@
-"""Files of vectors of tokens, words and texts, which `bert-tf extract` writes."""
+"""Files with token, word and text embeddings, written by `bert-tf extract`."""

@@ -1,4 +1,4 @@
-"""Flags of `bert-tf extract`, and the vectors that they choose."""
+"""Flags of `bert-tf extract`, and the vectors they select."""
 
 import argparse
 import dataclasses
@@ -19,7 +19,7 @@ from bert_tf.runtime import files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds them."""
+    """Adds the flags."""
     parser.add_argument("source", metavar="MODEL", help="checkpoint to read, or run folder")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--text", help="a single text, or a pair as 'one ||| another'")
@@ -72,7 +72,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def check_combinations(arguments: argparse.Namespace) -> None:
-    """Raises UserError for flags that do not go together, and numbers out of range."""
+    """Raises UserError for incompatible flags and numbers out of range."""
     unit = arguments.unit or "token"
     for name, is_applicable, required in (
         ("pooling", unit == "sentence" or arguments.export, "unit=sentence"),
@@ -101,10 +101,10 @@ def check_combinations(arguments: argparse.Namespace) -> None:
 
 
 def choose(arguments: argparse.Namespace, checkpoint: Checkpoint) -> VectorChoice:
-    """The VectorChoice of the flags; raises UserError for what the model lacks, or what is not supported."""
+    """The VectorChoice from the flags; raises UserError for anything the model lacks or that is not supported."""
     unit = arguments.unit or "token"
     recorded = checkpoint.sentence_vectors
-    if recorded is not None and not (unit == "sentence" or arguments.export):  # of tokens, only the length of rows
+    if recorded is not None and not (unit == "sentence" or arguments.export):  # tokens only need the length
         recorded = SentenceVectors(max_seq_length=recorded.max_seq_length)
     names = [field.name for field in dataclasses.fields(SentenceOptions)]
     options = SentenceOptions(**{name: getattr(arguments, name) for name in names})
@@ -127,7 +127,7 @@ def choose(arguments: argparse.Namespace, checkpoint: Checkpoint) -> VectorChoic
 
 
 def _described(source: str, choice: VectorChoice) -> str:
-    """A line on what a model says of its vectors, with what the flags change."""
+    """A line on the model's embedding settings, including changes by flags."""
     parts = [choice.pooling, *(layer.kind.replace("normalize", "normalized") for layer in choice.after)]
     if choice.truncate_dim is not None:
         parts.append(f"{choice.truncate_dim} numbers")

@@ -1,8 +1,8 @@
-"""Vectors of texts as files: JSONL in the original's shape, TFRecord, and tables. Free of TensorFlow until used.
+"""Embedding files: JSONL as in google-research/bert, TFRecord, and tables. Free of TensorFlow until used.
 
-n tokens or words of a text (1 for a whole text), N of all texts, K vectors of each, E numbers of a vector.
+n tokens or words of a text (1 for a whole text), N of all texts, K vectors for each, E dimensions.
 
-A writer takes texts one after the other and holds few of them; files are written atomically.
+A writer takes texts one by one and keeps few in memory; files are written atomically.
 """
 
 import contextlib
@@ -22,14 +22,14 @@ from bert_tf.heads.vectors.text_vectors import Add, Shape, TextVectors
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.lazy import tf
 
-ROWS_AT_ONCE = 4096  # of a Parquet file
+ROWS_AT_ONCE = 4096  # rows written to a Parquet file at once
 OFFSETS = ("starts", "ends", "segments")
 FORMATS = ("jsonl", "npz", "parquet", "tfrecord")
 DIGITS = 6  # after the decimal point in JSON, as in google-research/bert `extract_features.py`
 
 
 def format_of(path: str, kind: str | None = None) -> str:
-    """The format of a file: `kind`, or by its extension. Raises UserError if it is unknown."""
+    """The format of a file: `kind`, or determined by its extension. Raises UserError if unknown."""
     kind = kind or os.path.splitext(path)[1].lower().removeprefix(".")
     if kind not in FORMATS:
         endings = ", ".join(f".{name}" for name in FORMATS)
@@ -38,7 +38,7 @@ def format_of(path: str, kind: str | None = None) -> str:
 
 
 def check_writable(path: str, *, overwrite: bool = False, kind: str | None = None) -> None:
-    """Raises UserError for a file that exists, a folder that does not, or a format whose package is missing."""
+    """Raises UserError for an existing file, a missing folder, or a format whose package is missing."""
     kind = format_of(path, kind)
     if files.is_folder(path) or not files.has_folder(path):
         raise UserError(f"{path} cannot be written: pass a file in an existing folder.")
@@ -50,7 +50,7 @@ def check_writable(path: str, *, overwrite: bool = False, kind: str | None = Non
 
 @contextlib.contextmanager
 def writer(path: str, shape: Shape, kind: str | None = None, *, shared: bool = False) -> Iterator[Add]:
-    """Yields `add(number, text_vectors, id)`; the file appears at the end, and not at all after an exception.
+    """Yields `add(number, text_vectors, id)`; the file appears at the end, or not at all after an exception.
 
     shared: whether other processes may write the same file at the same time.
     """
@@ -63,7 +63,7 @@ def writer(path: str, shape: Shape, kind: str | None = None, *, shared: bool = F
 
 
 def json_line(number: int, text: TextVectors, shape: Shape, identifier: str | None = None) -> str:
-    """A line of JSON in the shape of google-research/bert `extract_features.py`.
+    """A line of JSON in the format of google-research/bert `extract_features.py`.
 
     {"linex_index": 0, "features": [{"token": "[CLS]", "layers": [{"index": -1, "values": [...]}]}]}; a word has
     "start" and "end" too, and a whole text has "layers" instead of "features".
@@ -119,7 +119,7 @@ def _tfrecord(path: str, shape: Shape) -> Iterator[Add]:
 def _npz(path: str, shape: Shape) -> Iterator[Add]:
     """Arrays for `numpy.load`: "vectors" float32 [N, E], or [N, K, E], "layers" (their names), and "ids" of texts.
 
-    For tokens and words also "tokens", "starts", "ends", "segments" [N], and "splits" [texts + 1]: text t has those
+    For tokens and words also "tokens", "starts", "ends", "segments" [N], and "splits" [texts + 1]: text t has the rows
     from splits[t] to splits[t + 1]. Added vectors are buffered in unnamed files in the folder of `path`.
     """
     with contextlib.ExitStack() as stack:
@@ -149,7 +149,7 @@ def _npz(path: str, shape: Shape) -> Iterator[Add]:
 
 
 class _Spool:
-    """An array that grows on disk: of numbers, or of strings, as wide as the longest."""
+    """An array that grows on disk: numbers, or strings as wide as the longest."""
 
     def __init__(self, path: str) -> None:
         folder = os.path.dirname(os.path.abspath(path))
@@ -164,7 +164,7 @@ class _Spool:
         self.file.close()
 
     def add_numbers(self, values: np.ndarray) -> None:
-        """Adds the rows of an array; all arrays have one dtype."""
+        """Adds the rows of an array; all arrays have the same dtype."""
         self.kind = values.dtype
         self.count += len(values)
         self.file.write(np.ascontiguousarray(values).data)
@@ -193,7 +193,7 @@ class _Spool:
 
 @contextlib.contextmanager
 def _parquet(path: str, shape: Shape) -> Iterator[Add]:
-    """One row per token, word or text: "index" of the text, "id", "token", its offsets, and a vector of each layer."""
+    """One row per token, word or text: "index" of the text, "id", "token", its offsets, and a vector for each layer."""
     table = _ParquetTable(table_files.require("pyarrow"), shape)
     with table.arrow.parquet.ParquetWriter(path, table.schema) as file:
 
@@ -208,7 +208,7 @@ def _parquet(path: str, shape: Shape) -> Iterator[Add]:
 
 
 class _ParquetTable:
-    """Texts that are not yet written, and how their vectors become columns."""
+    """Texts not written yet, and the conversion of their vectors to columns."""
 
     def __init__(self, arrow: Any, shape: Shape) -> None:
         self.arrow, self.shape = arrow, shape
@@ -227,7 +227,7 @@ class _ParquetTable:
         self.count += len(text.vectors)
 
     def flush(self) -> Any:
-        """Removes the texts and returns them as a table."""
+        """Returns the texts as a table and removes them."""
         texts = [text for _, text, _ in self.texts]
         sizes = [len(text.vectors) for text in texts]
         values: list[Any] = [np.repeat([number for number, _, _ in self.texts], sizes)]

@@ -1,1 +1,1 @@
-"""Formats of checkpoints of extras, which the set of formats has beside those of `bert_tf.checkpoints.formats`."""
+"""Checkpoint formats in extras, registered in addition to those in `bert_tf.checkpoints.formats`."""

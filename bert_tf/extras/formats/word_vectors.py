@@ -1,8 +1,8 @@
-"""Word vectors of word2vec, GloVe and fastText as the static encoder: files of text, and word2vec's binary one.
+"""Word vectors from word2vec, GloVe and fastText for the static encoder: text files, and word2vec's binary format.
 
-A line of text is a word and its numbers, separated by spaces. The files of word2vec and fastText begin with a line of
-two numbers, those of words and of dimensions; after it, a binary file has a word, a space and float32 numbers, for each
-word. Read only. V words, D dimensions.
+In a text file, each line is a word and its numbers, separated by spaces. Files of word2vec and fastText begin with a
+line that contains the numbers of words and dimensions; after it, a binary file has a word, a space and float32 numbers
+for each word. Read only. V words, D dimensions.
 """
 
 import gzip
@@ -25,16 +25,16 @@ from bert_tf.text.vocabulary import SPECIAL_TOKENS
 
 EXTENSIONS = (".txt", ".vec", ".bin")
 HEADER = re.compile(rb"\s*(\d{1,12})\s+(\d{1,6})\s*")
-UNKNOWN = ("[UNK]", "<unk>", "<UNK>", "unk", "UNK")  # what files call the vector of other words
+UNKNOWN = ("[UNK]", "<unk>", "<UNK>", "unk", "UNK")  # names for the vector of unknown words
 LONGEST_LINE, LONGEST_WORD = 1 << 20, 1 << 12  # bytes
-LONGEST_TEXT = 8192  # tokens; the encoder has no positions, and this bounds a row only
-SNIFFED = 512  # bytes after the header by which text is told from binary
+LONGEST_TEXT = 8192  # tokens; only limits a sequence, since the encoder has no positions
+SNIFFED = 512  # bytes after the header, read to distinguish text from binary
 
-Row = tuple[int, bytes, np.ndarray]  # number of the line or word, word, float32 [D]
+Row = tuple[int, bytes, np.ndarray]  # line or word number, word, float32 [D]
 
 
 def recognizes(path: str) -> bool:
-    """Returns whether a path is a file whose first line is a header, or a word and numbers."""
+    """Returns whether a path is a file that starts with a header, or with a word and numbers."""
     name = path.removesuffix(".gz")
     if not (name.endswith(EXTENSIONS) and files.is_file(path)):
         return False
@@ -47,11 +47,11 @@ def recognizes(path: str) -> bool:
 
 
 def read(path: str) -> Checkpoint:
-    """Reads words and vectors, one at a time; no more memory is needed than for the vectors.
+    """Reads words and vectors one at a time; needs no more memory than the vectors.
 
-    The tokens are the five special ones and the words that a text can contain: phrases and others that a tokenizer
-    splits are left out, of repeated ones the first is taken. A file without a capital letter is of lower case. The
-    vector of unknown words is the file's, else the mean of all; those of the other special tokens are zeros.
+    The tokens are the five special ones and the words that a text can contain: phrases and other words that a tokenizer
+    splits are skipped; for repeated words the first counts. A file without capital letters is uncased. The vector
+    of unknown words comes from the file, or is the mean of all; other special tokens have zeros.
 
     Raises:
         UserError: a line is damaged, or the machine has too little memory.
@@ -85,13 +85,13 @@ def _config(size: int, width: int) -> BertConfig:
 
 
 def _opened(path: str) -> Any:
-    """The content of a file, which may be compressed, to be read as bytes."""
+    """Opens a file, possibly compressed, for reading bytes."""
     file = files.open_binary(path)
     return gzip.GzipFile(fileobj=file) if path.endswith(".gz") else file
 
 
 def _table(rows: Iterable[Row], path: str) -> tuple[list[str], np.ndarray, int]:
-    """Tokens, their vectors float32 [V, D], and how many words were left out."""
+    """Tokens, their vectors float32 [V, D], and the number of skipped words."""
     tokens, flat, known, left_out = list(SPECIAL_TOKENS), array("f"), set(SPECIAL_TOKENS), 0
     unknown: np.ndarray | None = None
     for number, raw, vector in rows:
@@ -116,12 +116,12 @@ def _table(rows: Iterable[Row], path: str) -> tuple[list[str], np.ndarray, int]:
 
 
 def _is_word(word: str) -> bool:
-    """Returns whether a tokenizer finds it as one word, which is not a continuation of another."""
+    """Returns whether a tokenizer treats it as one word, not as a continuation of another."""
     return basic_tokenize(word, lower_case=False) == [word] and not (word.startswith("##") and len(word) > 2)
 
 
 def _rows(file: Any, path: str) -> Iterator[Row]:
-    """The rows of a file of any of the layouts; UserError if it has another number of them than it says."""
+    """The rows of a file in any layout; UserError if their number differs from the header."""
     first = file.readline(LONGEST_LINE)
     header = HEADER.fullmatch(first)
     if header is None:
@@ -154,13 +154,13 @@ def _lines(file: Any) -> Iterator[bytes]:
 
 
 def _is_text(start: bytes) -> bool:
-    """Returns whether what follows a header is text: UTF-8 without control characters; its end may be cut off."""
+    """Returns whether the data after a header is text: UTF-8 without control characters; its end may be cut off."""
     text = start.decode("utf-8", "replace")
     return not any(character < " " and character not in "\t\r\n" for character in text) and "\ufffd" not in text[:-4]
 
 
 def _width(line: bytes) -> int:
-    """Number of numbers at the end of a line whose first field is a word, 0 if it is not such a line."""
+    """Number of numbers after the first field of a line, a word; 0 if the line has another form."""
     fields = line.split()[1:]
     try:
         return len([float(field) for field in fields])
@@ -170,7 +170,7 @@ def _width(line: bytes) -> int:
 
 def _text_rows(lines: Iterable[bytes], path: str, width: int, *, first_number: int) -> Iterator[Row]:
     for number, line in enumerate(lines, first_number):
-        fields = line.rstrip().rsplit(b" ", width)  # a word may hold spaces
+        fields = line.rstrip().rsplit(b" ", width)  # a word may contain spaces
         if len(fields) <= width:
             if not line.strip():
                 continue

@@ -1,1 +1,1 @@
-"""Experiments of the BERT paper: its ablations, and taggers on the vectors of a frozen encoder."""
+"""Experiments from the BERT paper: its ablations, and taggers on a frozen encoder's vectors."""

@@ -21,16 +21,16 @@ from bert_tf.runtime.progress import progress
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.tasks import catalog
 
-# They do not change the results.
+# These flags do not change the results.
 FREE_FLAGS = free_flags_of(DeviceOptions) | free_flags_of(Compute) | {"num_workers", "records_dir"}
-PATH_FLAGS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")  # they follow from folder and tables
+PATH_FLAGS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")  # determined by folder and tables
 POLL_SECONDS = 0.2
 
 
 def run(plan: Plan, jobs: int = 1) -> None:
-    """Starts every unfinished run, `jobs` of them at once, each pre-training run before those that need it.
+    """Starts every unfinished run, `jobs` at a time, each pre-training run before those that need it.
 
-    Raises UserError if a run fails, and before starting any if one was finished with other flags.
+    Raises UserError if a run fails, or before starting any if one was finished with other flags.
     """
     commands = dict(ablation_plan.commands(plan))
     _check_tasks(plan)
@@ -52,7 +52,7 @@ def run(plan: Plan, jobs: int = 1) -> None:
 
 
 def _check_tasks(plan: Plan) -> None:
-    """Raises UserError for an unknown task, before hours of pre-training."""
+    """Raises UserError for an unknown task now, not after hours of pre-training."""
     start_tensorflow()
     for task in plan.tasks:
         if task.name not in ablation_plan.COMMANDS:
@@ -60,7 +60,7 @@ def _check_tasks(plan: Plan) -> None:
 
 
 def _wait_until_free(folder: str) -> None:
-    """Waits for the end of a run that goes on although the `ablate` that started it was killed."""
+    """Waits for the end of a run that continues after its `ablate` process was killed."""
     if files.exists(folder):
         with folder_lock.locked(folder, f"Waiting for another process that is using {folder}"):
             pass
@@ -74,10 +74,10 @@ def _inputs(folder: str, command: Iterable[str], names: Iterable[str]) -> set[st
 
 
 class _Jobs:
-    """Concurrent runs, each on its own cores where the system supports it.
+    """Concurrent runs, each on its own cores if the system supports it.
 
-    On exit, runs still going are terminated, and save their state.
-    runs: {name: (process, its shares of the cores)}. free: the shares that no run has.
+    On exit, unfinished runs are terminated and save their state.
+    runs: {name: (process, its shares of the cores)}. free: unused shares.
     """
 
     def __init__(self, folder: str, count: int) -> None:
@@ -97,7 +97,7 @@ class _Jobs:
                 process.wait()
 
     def start(self, name: str, command: Sequence[str], shares: int) -> None:
-        """Starts a run on a number of shares of the cores; its output is appended to its log."""
+        """Starts a run on some shares of the cores; its output is appended to its log."""
         taken, log = [self.free.pop(0) for _ in range(shares)], self._log(name)
         cores = [core for share in taken for core in share]
         files.make_folder(os.path.dirname(log))
@@ -122,12 +122,12 @@ class _Jobs:
                 )
 
     def _log(self, name: str) -> str:
-        folder = tempfile.gettempdir() if files.is_remote(self.folder) else self.folder  # processes write to it
+        folder = tempfile.gettempdir() if files.is_remote(self.folder) else self.folder  # because processes write to it
         return os.path.join(folder, "logs", f"{name.replace(os.sep, '-')}.log")
 
 
 def is_finished(folder: str, name: str, command: Sequence[str]) -> bool:
-    """Returns whether a run is complete. More seeds than a sweep has resume it; other changed flags raise UserError."""
+    """Returns whether a run is complete. A higher number of seeds resumes a sweep; other changes raise UserError."""
     run = run_files.read_run(os.path.join(folder, name))
     if not run.get("finished"):
         return False
@@ -144,7 +144,7 @@ def is_finished(folder: str, name: str, command: Sequence[str]) -> bool:
 
 
 def _decisive_flags(arguments: Iterable[str], name: str) -> dict[str, str]:
-    """{flag: value} of a run's command line, without FREE_FLAGS and paths inside the folder of all runs."""
+    """{flag: value} of a run's command line, without FREE_FLAGS and paths inside the common folder."""
     words = [argument.removeprefix("--") for argument in arguments if argument.startswith("--")]
     flags = dict(word.partition("=")[::2] for word in words)
     top = flags.get("output_dir", "").removesuffix(name)
@@ -155,7 +155,7 @@ def _decisive_flags(arguments: Iterable[str], name: str) -> dict[str, str]:
 def results(plan: Plan) -> dict[str, dict[str, Any]]:
     """Collects the scores of all runs, as written to ablation.json.
 
-    {table: {"title", "rows": list of `_row`, "published": {name: the paper's scores} of variants that are not run}}
+    {table: {"title", "rows": list of `_row`, "published": {name: the paper's scores} for variants that are not run}}
     """
     return {
         name: {
@@ -187,7 +187,7 @@ def _row(plan: Plan, variant: Variant) -> dict[str, Any]:
 
 
 def score(folder: str, task: AblationTask) -> dict[str, Any] | None:
-    """The score of a run, or of the best combination of a sweep; None if it has none.
+    """The score of a run, or of the best combination of a sweep; None if there is none.
 
     {"score": name of the metric, "mean", "sd" (None for one run), "collapsed", "failed": numbers of runs}; scores are
     fractions of one.

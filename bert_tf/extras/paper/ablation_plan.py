@@ -15,15 +15,15 @@ from bert_tf.extras.paper.ablations import Table, Variant
 from bert_tf.runtime import files
 from bert_tf.training import checkpoint_paths
 
-COMMANDS = {"squad": "squad"}  # {task: command of `bert-tf`}; other tasks are those of `bert-tf finetune`
-RESERVED = ("output_dir", "records_dir", "init_checkpoint", "task_name", "num_seeds")  # flags that the plan sets
+COMMANDS = {"squad": "squad"}  # {task: command of `bert-tf`}; other tasks use `bert-tf finetune`
+RESERVED = ("output_dir", "records_dir", "init_checkpoint", "task_name", "num_seeds")  # flags set by the plan
 Number = TypeVar("Number", int, float)
 NOT_ALPHANUMERIC = re.compile(r"[^a-z0-9]+")
 
 
 @dataclasses.dataclass(frozen=True)
 class AblationTask:
-    """A task to fine-tune on. flags: its own {flag: value}. title: unique among tasks of the same name."""
+    """A task to fine-tune on. flags: its own {flag: value}. title: unique among tasks with the same name."""
 
     name: str
     flags: Mapping[str, str]
@@ -36,7 +36,7 @@ class AblationTask:
 
     @property
     def all_flags(self) -> Mapping[str, str]:
-        """Its flags, with task_name where the command needs it."""
+        """Its flags, with task_name if the command needs it."""
         return self.flags if self.command == "squad" else {"task_name": self.name, **self.flags}
 
     @property
@@ -46,7 +46,7 @@ class AblationTask:
 
 
 def parse_task(text: str, previous: Sequence[AblationTask] = ()) -> AblationTask:
-    """Parses "NAME --flag=value ..."; `previous` tasks of the same name get it a number in its title."""
+    """Parses "NAME --flag=value ..."; its title gets a number if `previous` has tasks with the same name."""
     name, _, rest = text.strip().partition(" ")
     if not name or name.startswith("-"):
         raise UserError(f"--task is {text!r}; expected the name of a task, followed by its flags.")
@@ -57,7 +57,7 @@ def parse_task(text: str, previous: Sequence[AblationTask] = ()) -> AblationTask
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Plan of the runs. pretraining, fine_tuning: {flag: value} of all such runs."""
+    """Plan of the runs. pretraining, fine_tuning: {flag: value} for all such runs."""
 
     folder: str
     tables: Mapping[str, Table]
@@ -68,7 +68,7 @@ class Plan:
     num_seeds: int
 
     def __post_init__(self) -> None:
-        """Raises UserError for a flag that would make a row differ from its name."""
+        """Raises UserError for a flag that contradicts the name of a row."""
         given = {"--pretraining": self.pretraining, "--fine_tuning": self.fine_tuning}
         given |= {f"--task {task.title}": task.flags for task in self.tasks}
         for where, flags in given.items():
@@ -145,7 +145,7 @@ def _pretraining_flags(plan: Plan, variant: Variant) -> dict[str, object]:
 
 
 def _checkpoint_flags(plan: Plan, variant: Variant) -> dict[str, object]:
-    """Flags that keep the checkpoints which the table of steps needs, even if it is not requested yet."""
+    """Flags that keep the checkpoints for the table of steps, even if it is not requested yet."""
     is_in_table = variant.pretraining_key in {each.pretraining_key for each in ablations.steps()}
     if not is_in_table or not (any(each.share < 1 for each in plan.variants) or _steps_are_divisible(plan)):
         return {}
@@ -166,7 +166,7 @@ def _init_checkpoint(plan: Plan, variant: Variant) -> str:
 
 
 def number_of_steps(plan: Plan) -> int:
-    """The number of pre-training steps; UserError if the table of steps cannot divide it."""
+    """The number of pre-training steps; UserError if it is not divisible for the table of steps."""
     try:
         steps = int(plan.pretraining["num_train_steps"])
     except (KeyError, ValueError):
@@ -190,7 +190,7 @@ def _shape_name(variant: Variant) -> str:
 
 
 def write_models(plan: Plan) -> None:
-    """Writes a bert_config.json for each model size; vocab_size is overridden by the vocabulary."""
+    """Writes a bert_config.json for each model size; the vocabulary overrides vocab_size."""
     for variant in plan.variants:
         if not variant.model:
             continue

@@ -1,4 +1,4 @@
-"""The results of ablations: Markdown tables next to the paper's scores, and a figure, a row of panels per table."""
+"""Ablation results: Markdown tables with the paper's scores, and a figure with a row of panels per table."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from bert_tf.runtime import atomic_files
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Row = Mapping[str, Any]  # as `ablation.results` has it
+Row = Mapping[str, Any]  # as in `ablation.results`
 Score = Mapping[str, Any]
 
 CAPTION = (
@@ -18,7 +18,7 @@ CAPTION = (
     "that of the predicted held-out tokens, which differ between objectives and masking mixes."
 )
 PAPER_CAPTION = "The paper's scores are those of models a hundred times as large."
-COLOURS = ("#1f4e79", "#c55a11")  # of curves; points have the first
+COLOURS = ("#1f4e79", "#c55a11")  # of curves; points use the first
 CURVES_HEIGHT = 2.4  # inches
 
 
@@ -57,7 +57,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _score_title(rows: Iterable[Row], task: str) -> str:
-    """A task and the name of its score: "SST-2, accuracy"."""
+    """The title of a task with its score: "SST-2, accuracy"."""
     name = next((row["tasks"][task]["score"] for row in rows if row["tasks"][task]), None)
     return f"{task}, {name}" if name else task
 
@@ -81,7 +81,7 @@ def _number(value: float | None) -> str:
 
 
 def plot(tables: Mapping[str, Mapping[str, Any]], path: str) -> str:
-    """Draws the tables of `ablation.results`; returns a clause on where the figure is, or why there is none."""
+    """Draws the tables of `ablation.results`; returns a clause on the figure's path, or why there is none."""
     try:
         import matplotlib
     except ImportError:
@@ -114,13 +114,13 @@ def _has_curves(table: Mapping[str, Any]) -> bool:
 
 
 def _percentages(rows: Iterable[Row], task: str) -> list[tuple[Row, float, float]]:
-    """(row, mean, standard deviation) of the rows that have a score."""
+    """(row, mean, standard deviation) for the rows with a score."""
     scores = [(row, row["tasks"][task]) for row in rows]
     return [(row, 100 * score["mean"], 100 * (score["sd"] or 0)) for row, score in scores if score]
 
 
 def _draw_points(axis: "Axes", rows: Sequence[Row], task: str, *, is_first: bool) -> None:
-    """Draws a point per row, from the top, and a dotted line through the first."""
+    """Draws one point per row, from the top, and a dotted line through the first."""
     scores = _percentages(rows, task)
     if scores:
         scored_rows, means, deviations = zip(*scores, strict=True)
@@ -134,7 +134,7 @@ def _draw_points(axis: "Axes", rows: Sequence[Row], task: str, *, is_first: bool
 
 
 def _draw_curves(axis: "Axes", rows: Sequence[Row], task: str, *, is_first: bool) -> None:
-    """Draws the score over the pre-training steps (log scale), a line per kind of model."""
+    """Draws the score over the pre-training steps (log scale), one line per kind of model."""
     for name, colour in zip(dict.fromkeys(row["curve"] for row in rows), COLOURS, strict=True):
         scores = _percentages([row for row in rows if row["curve"] == name], task)
         if scores:

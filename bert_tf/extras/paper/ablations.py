@@ -1,14 +1,14 @@
 """The ablations of the BERT paper as data: changes to pre-training and fine-tuning, and the published scores.
 
 Sources: Devlin et al. 2018, section 5 and appendix C; Peters et al. 2018 and Radford et al. 2018 for the models that
-BERT is compared with. Published scores are percentages on development sets.
+BERT is compared with. Published scores are percentages on validation sets.
 """
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 PAPER_TASKS = ("MNLI", "QNLI", "MRPC accuracy", "SST-2", "SQuAD")
-SCORES = {"mrpc": "accuracy"}  # {task: score shown}, where the paper's tables do not have the task's criterion
+SCORES = {"mrpc": "accuracy"}  # {task: score shown}, if the paper's tables do not use the task's criterion
 MASKING_TASKS = ("MNLI", "NER", "NER, feature-based")
 
 Shape = tuple[int, int, int]  # layers, hidden size, attention heads
@@ -18,9 +18,9 @@ Shape = tuple[int, int, int]  # layers, hidden size, attention heads
 class Variant:
     """One row of a table.
 
-    pretraining, fine_tuning: {flag: value}, added to the flags that all rows have. model: its shape, if it is not the
-    size of the others. share: fraction of the pre-training steps after which its weights are taken. curve: the line of
-    the plot that it is a point of. paper: {task: percentage}, and "perplexity".
+    pretraining, fine_tuning: {flag: value}, added to the flags of all rows. model: its shape, if it differs from the
+    others. share: its weights are taken after this fraction of the pre-training steps. curve: the curve in the
+    plot that contains its point. paper: {task: percentage}, and "perplexity".
     """
 
     name: str
@@ -39,14 +39,14 @@ class Variant:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """The variants of one table. published: variants that are not run, only shown with the paper's scores."""
+    """The variants of one table. published: variants that are not run, only listed with the paper's scores."""
 
     title: str
     variants: Sequence[Variant]
     published: Sequence[Variant] = ()
 
 
-# The paper compares on "exactly the same pretraining data": with pairs in a row, segment embeddings are trained too.
+# The paper compares on "exactly the same pretraining data": sequences of two segments also train segment embeddings.
 NO_NSP = {"next_sentence_weight": 0, "keep_pairs": True}
 LEFT_TO_RIGHT = {**NO_NSP, "left_to_right": True}
 
@@ -56,7 +56,7 @@ def _paper(tasks: Iterable[str], *scores: float) -> dict[str, float]:
 
 
 def _masking(mix: str, *scores: float) -> Variant:
-    """A row of table 8; MASK / SAME / RND."""
+    """A row of table 8: MASK / SAME / RND."""
     pretraining = {} if mix == "80/10/10" else {"masking_mix": mix}
     return Variant(name=mix, pretraining=pretraining, paper=_paper(MASKING_TASKS, *scores))
 
@@ -116,7 +116,7 @@ def _shape_name(layers: int, width: int, heads: int) -> str:
 
 
 def steps(shares: Iterable[float] = STEP_SHARES) -> tuple[Variant, ...]:
-    """Figure 5: masked LM and left to right, after fractions of the pre-training steps."""
+    """Figure 5: masked LM and left-to-right LM, after fractions of the pre-training steps."""
     objectives: tuple[tuple[str, Mapping[str, object]], ...] = (("masked LM", {}), ("left to right", LEFT_TO_RIGHT))
     return tuple(
         Variant(name=f"{name}, {100 * share:g}% of the steps", pretraining=flags, share=share, curve=name)

@@ -1,6 +1,6 @@
-"""BiLstmTagger: tags of words from the vectors of a frozen encoder, as in ELMo's taggers.
+"""BiLstmTagger: word tags from a frozen encoder's vectors, as in ELMo's taggers.
 
-B sentences, W words of a row, K layers, D hidden size, C labels.
+B sentences, W words per sentence, K layers, D hidden size, C labels.
 """
 
 from collections.abc import Mapping
@@ -44,11 +44,11 @@ class ScalarMix(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BiLstmTagger(BertModel):
-    """Two layers of LSTMs in both directions over the words of a sentence, then one dense layer (section 5.3).
+    """Two bidirectional LSTM layers over the words of a sentence, then one dense layer (section 5.3).
 
-    features: a name in FEATURES; count: its layers, K. lstm_size: of a word between the layers, both directions
-    together. crf: as for TokenClassifier. The model contains the encoder without computing it: its weights get no
-    gradient.
+    features: a name in FEATURES; count: its number of layers, K. lstm_size: output size per word of an LSTM layer, both
+    directions together. crf: see TokenClassifier. The model contains the encoder without running it: its weights get
+    no gradient.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class BiLstmTagger(BertModel):
         self.built = True
 
     def complete(self, inputs: Any) -> Mapping[str, tf.Tensor]:
-        """The inputs as they are: vectors need nothing else."""
+        """The unchanged inputs: vectors need nothing else."""
         return inputs
 
     def outputs(self, inputs: Mapping[str, tf.Tensor], how: Pass) -> dict[str, tf.Tensor]:
-        """Float32 "logits" [B, longest length, C], and of a CRF "potentials" [B, C + 2, C].
+        """Float32 "logits" [B, longest length, C], and for a CRF "potentials" [B, C + 2, C].
 
         inputs: float32 `vectors` [B, W, K, D], `lengths` [B]. Words are not packed.
         """

@@ -1,6 +1,6 @@
-"""The vectors of the words of a split, computed once with a frozen encoder and stored on disk.
+"""Word vectors of a split, computed once with a frozen encoder and stored on disk.
 
-N words, K layers, D hidden size, R rows, T positions in a row.
+N words, K layers, D hidden size, R rows, T positions per row.
 """
 
 import hashlib
@@ -23,14 +23,14 @@ from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.progress import progress
 
 ROWS_AT_ONCE = 32
-DAY = 86_400  # seconds in which another run that writes vectors changes their file
+DAY = 86_400  # seconds within which a run that is writing vectors changes their file
 
 
 def word_vectors(split: TagRows, model: BertModel, choice: LayerChoice, path: str) -> tf.Tensor:
-    """The vectors of words, float32 [N, K, D], memory-mapped: of each word's first token, zeros without tokens.
+    """Word vectors, float32 [N, K, D], memory-mapped: each word's first token, zeros for words without tokens.
 
-    The file, created the first time, is `path`-DIGEST.npy: other weights, data or layers have other digests.
-    `path`-DIGEST.json lists what the digest is of.
+    The file, created on first use, is `path`-DIGEST.npy; the digest depends on weights, data and layers.
+    `path`-DIGEST.json lists the content of the digest.
     """
     about = {
         "encoder": _digest(variable.value.numpy() for variable in weights.variables_by_name(model.encoder).values()),
@@ -56,7 +56,7 @@ def word_vectors(split: TagRows, model: BertModel, choice: LayerChoice, path: st
 
 
 def check_folder(path: str) -> None:
-    """Creates the folder for vectors; raises UserError if that fails, or if it cannot be written to."""
+    """Creates the folder for vectors; raises UserError if that fails or the folder is not writable."""
     try:
         files.check_writable(path)
     except OSError as error:
@@ -65,10 +65,10 @@ def check_folder(path: str) -> None:
 
 
 def _load(path: str) -> np.ndarray | None:
-    """The array in a file, memory-mapped; None if there is no file, or a truncated one."""
+    """The array in a file, memory-mapped; None for a missing or truncated file."""
     try:
-        with files.local_copy(path) as local:  # the map outlives the name of the copy
-            return np.load(local, mmap_mode="c")  # copied only where it is written to, which it never is
+        with files.local_copy(path) as local:  # the map outlives the copy's file name
+            return np.load(local, mmap_mode="c")  # copy-on-write, but never written to
     except FileNotFoundError:
         return None
     except (ValueError, OSError, EOFError) as error:
@@ -85,7 +85,7 @@ def _digest(arrays: Iterable[np.ndarray]) -> str:
 
 
 def _write_vectors(split: TagRows, model: BertModel, choice: LayerChoice, path: str) -> None:
-    """Writes the vectors of all words; rows sorted by length pass the encoder together."""
+    """Writes the vectors of all words; the encoder processes rows sorted by length."""
     shape = (len(split.rows), len(choice.layers), model.config.hidden_size)
     array = np.lib.format.open_memmap(path, "w+", np.float32, shape)  # zeros
     words = np.flatnonzero(split.rows >= 0)

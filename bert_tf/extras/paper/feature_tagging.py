@@ -1,7 +1,7 @@
-"""Tags of words with a frozen encoder: its vectors are computed once, and a BiLSTM is trained on them.
+"""Tagging with a frozen encoder: its word vectors are computed once, and a BiLSTM is trained on them.
 
-The feature-based approach of Devlin et al. 2018, section 5.3. B sentences of a batch, W words of the longest sentence
-of a split, K layers, D hidden size, S sentences, N words, R rows, T positions in a row, C labels.
+The feature-based approach of Devlin et al. 2018, section 5.3. B sentences per batch, W words in the longest sentence
+of a split, K layers, D hidden size, S sentences, N words, R rows, T positions per row, C labels.
 """
 
 import functools
@@ -34,7 +34,7 @@ from bert_tf.text.tokenizer import Tokenizer
 
 
 def settings(options: TagOptions) -> dict[str, Any]:
-    """The arguments of FeatureTagging from flags: feature_layers, lstm_size, feature_cache, init_checkpoint.
+    """The arguments of FeatureTagging from the flags: feature_layers, lstm_size, feature_cache, init_checkpoint.
 
     Raises UserError without an encoder in init_checkpoint.
     """
@@ -47,13 +47,13 @@ def settings(options: TagOptions) -> dict[str, Any]:
 
 
 class FeatureTagging(Tagging):
-    """Tagging whose examples are sentences, as vectors of words.
+    """Tagging whose examples are sentences given as word vectors.
 
-    The vectors are those of the encoder in the model that `create_model` made last, whose weights have to be assigned
-    before the first batch.
+    The vectors come from the encoder in the last model from `create_model`, whose weights must be assigned before the
+    first batch.
 
     Args:
-        tag_set, windows, crf: as for Tagging.
+        tag_set, windows, crf: see Tagging.
         feature_layers: a name in vector_choice.FEATURES.
         lstm_size: of the BiLSTM, both directions together.
         folder: where vectors are cached, see `feature_cache`.
@@ -87,7 +87,7 @@ class FeatureTagging(Tagging):
 
     @property
     def host_settings(self) -> dict[str, Any] | None:
-        """None: other engines have no BiLSTM."""
+        """None: other engines do not support BiLSTMs."""
         return None
 
 
@@ -128,7 +128,7 @@ TRAINING = FeatureTraining
 class SentenceRows(TagRows):
     """TagRows whose rows are sentences and whose positions are words; words without tokens have neither.
 
-    of_tokens: the same sentences as rows of tokens. vectors(of_tokens): those of their words, float32 [N, K, D].
+    of_tokens: the same sentences as rows of tokens. vectors(of_tokens): their word vectors, float32 [N, K, D].
     """
 
     def __init__(self, of_tokens: TagRows, vectors: Callable[[TagRows], tf.Tensor]) -> None:
@@ -141,7 +141,7 @@ class SentenceRows(TagRows):
 
     @functools.cached_property
     def vectors(self) -> tf.Tensor:
-        """Those of the words, computed when first needed."""
+        """The word vectors, computed on first use."""
         return self._vectors_of(self.of_tokens)
 
     def batches(self, batch_size: int, *, seed: int | None = None, by_length: bool = False) -> tf.data.Dataset:
@@ -179,7 +179,7 @@ def _layers(feature_layers: str, config: BertConfig) -> LayerChoice:
 
 
 class FeatureWordLogits(tag_serving.WordLogits):
-    """Rows of tokens -> vectors of words, as `feature_cache` computes them -> logits of a BiLstmTagger."""
+    """Rows of tokens -> word vectors as in `feature_cache` -> logits of a BiLstmTagger."""
 
     def state_shape(self, model: keras.Model) -> Sequence[int]:
         """[K, D]."""
@@ -191,12 +191,12 @@ class FeatureWordLogits(tag_serving.WordLogits):
         return features.layer_vectors(encoded["hidden_states"], _layers(model.features, model.config))
 
     def logits(self, model: keras.Model, states: tf.Tensor, owners: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-        """Vectors of words [N, K, D] -> float32 [N, C]; a text takes the place of a sentence in training."""
+        """Word vectors [N, K, D] -> float32 [N, C]; a text here corresponds to a sentence in training."""
 
         def of_texts(first: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
             block = slice(*tf.unstack(tf.searchsorted(owners, [first, end])))
             words = from_row_numbers(states[block], owners[block] - first, end - first)
-            padded = tf.pad(words.to_tensor(), [[0, 0], [0, 1], [0, 0], [0, 0]])  # one word at least
+            padded = tf.pad(words.to_tensor(), [[0, 0], [0, 1], [0, 0], [0, 0]])  # at least one word
             lengths = tf.cast(words.row_lengths(), tf.int32)
             logits = model({"vectors": padded, "lengths": lengths})["logits"]  # [texts, words, C]
             return tf.boolean_mask(logits, tf.sequence_mask(lengths, tf.shape(logits)[1]))

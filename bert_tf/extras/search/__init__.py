@@ -1,1 +1,1 @@
-"""Search: index folders of vectors of texts, exact and approximate neighbors, hard negatives, scores of retrieval."""
+"""Search: index folders of text embeddings, exact and approximate neighbors, hard negatives, retrieval scores."""

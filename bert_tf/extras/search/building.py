@@ -1,6 +1,6 @@
-"""Writes an index: vectors and texts of a file, block by block; a start after a kill continues.
+"""Writes an index: embeddings and texts of a file, block by block; a restart after a kill resumes.
 
-Until it is whole it lies in INDEX.partial, which has the settings that it is made with.
+An incomplete index is in INDEX.partial, together with its settings.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from bert_tf.runtime.json_files import parse, read_json
 from bert_tf.runtime.progress import progress
 
 log = logging.getLogger("bert_tf")
-BLOCK = 1024  # texts that are written together
+BLOCK = 1024  # texts written at once
 CHOICES = ("auto", "true", "false")
 
 
@@ -47,21 +47,21 @@ def build(
     engine: Engine = AUTO,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Writes an index of the texts of a file, whole or not at all; returns what its JSON file says.
+    """Writes an index of the texts in a file, atomically; returns the content of its JSON file.
 
     Args:
-        texts: a file with one text per line, or a table; empty texts are left out.
-        folder: the index to write, on a disk of this machine.
+        texts: a file with one text per line, or a table; empty texts are skipped.
+        folder: the index to write, on a local disk.
         model: a checkpoint, run or export.
-        columns: the column of a table with the text; by default "text".
-        id_column: the column with the id; by default the number of the row.
-        approximate: "true" also makes a graph for approximate search, "auto" above a million vectors.
+        columns: the text column of a table; default: "text".
+        id_column: the id column; default: row numbers.
+        approximate: "true" also builds a graph for approximate search, "auto" only above a million vectors.
         bm25: also prepare search by words.
-        storage: of vectors, see `stored_vectors.STORAGES`; approximate search has float32 alone.
-        batch_size: texts that are computed at once.
+        storage: storage of vectors, see `stored_vectors.STORAGES`; approximate search requires float32.
+        batch_size: texts per batch.
         overwrite: whether to replace an index.
-        engine: see `opening.choose`; searches compute by it too.
-        settings: fields of EmbedderSettings, such as pooling, where vectors shall not be made as the model says.
+        engine: see `opening.choose`; also used for searches.
+        settings: fields of EmbedderSettings, such as pooling, that override the model's settings.
 
     Raises:
         UserError: a file cannot be read, the folder exists, or another process is writing it.
@@ -104,7 +104,7 @@ def build(
         atomic_files.replace_folder(partial, target)
         return about
     except UserError:
-        if is_own:  # started again it would fail again
+        if is_own:  # a restart would fail again
             files.remove(partial)
         raise
     finally:
@@ -121,7 +121,7 @@ def prepare(
     bm25: bool = False,
     storage: str = "float32",
 ) -> None:
-    """Raises UserError, before a model is loaded, for what cannot be read or written."""
+    """Raises UserError, before a model is loaded, if anything cannot be read or written."""
     prediction_inputs.check_readable(texts)
     if len(columns) > 1:
         raise UserError(f"text_columns names {len(columns)} columns; expected one, with the text to find.")
@@ -142,7 +142,7 @@ def prepare(
 
 
 def _digest(path: str) -> str | None:
-    """The SHA-256 of a file, as one of the same size and date may hold other texts; None for a folder."""
+    """The SHA-256 of a file, since size and date do not identify its texts; None for a folder."""
     if not files.is_file(path):
         return None
     digest = hashlib.sha256()
@@ -153,7 +153,7 @@ def _digest(path: str) -> str | None:
 
 
 def _claim(partial: str, settings: Mapping[str, Any]) -> None:
-    """Removes what was begun with other settings or another content of the file, and says so."""
+    """Removes an index begun with other settings or another content of the file, and reports it."""
     path = os.path.join(partial, SETTINGS)
     earlier = read_json(path)
     if earlier != settings:
@@ -170,7 +170,7 @@ def _claim(partial: str, settings: Mapping[str, Any]) -> None:
 
 
 def _write_rows(partial: str, embedder: Embedder, examples: Iterator[Example], total: int | None) -> int:
-    """Appends the rows that are missing; returns how many there are then. total: at most; None: not known."""
+    """Appends the missing rows; returns the resulting number. total: the maximum; None: unknown."""
     vectors_path, texts_path = (os.path.join(partial, name) for name in (VECTORS, TEXTS))
     done = _truncate(vectors_path, texts_path, 4 * embedder.dimensions)
     if done:
@@ -196,7 +196,7 @@ def _write_rows(partial: str, embedder: Embedder, examples: Iterator[Example], t
 
 
 def _stacked(block: Sequence[tuple[Example, np.ndarray]]) -> np.ndarray:
-    """The vectors of a block, float32 [rows, E]; UserError if one has a number that is not finite."""
+    """The vectors of a block, float32 [rows, E]; UserError if one contains a non-finite number."""
     vectors = np.stack([vector for _, vector in block]).astype("<f4")
     is_finite = np.isfinite(vectors).all(1)
     if not is_finite.all():
@@ -214,7 +214,7 @@ def _line(example: Example) -> str:
 
 
 def _truncate(vectors: str, texts: str, row_bytes: int) -> int:
-    """Cuts both files to the rows that both have whole; returns their number."""
+    """Truncates both files to the rows that are complete in both; returns their number."""
     for path in (vectors, texts):
         open(path, "ab").close()
     ends = _line_ends(texts)

@@ -1,6 +1,6 @@
-"""Embedder: texts and queries to vectors, with any model.
+"""Embedder: texts and queries to embeddings, with any model.
 
-n texts, E numbers of a vector.
+n texts, E dimensions.
 """
 
 import dataclasses
@@ -21,21 +21,21 @@ from bert_tf.heads.vectors.sentence_choice import DOCUMENT, QUERY, SentenceOptio
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime.tensorflow_startup import ensure_started
 
-WINDOW = 4096  # texts among which those of similar length share a batch
+WINDOW = 4096  # texts per window, batched by similar length
 COSINE, DOT = "cosine", "dot"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EmbedderSettings:
-    """Settings of the vectors of an index; None: as the model says.
+    """Settings for the embeddings of an index; None: as specified in the model.
 
     Attributes:
         pooling, truncate_dim, max_seq_length, long_texts: see SentenceOptions.
-        prompt, query_prompt: what is put before a text, and before a query.
-        prompt_name, query_prompt_name: names of prompts of the model instead; by default "document" and "query", which
-            are empty where the model has none of that name, as in sentence-transformers.
-        segments: of a checkpoint, "one" or "two", see `config.segments`.
-        similarity: "cosine", for which vectors get length 1, or "dot".
+        prompt, query_prompt: prefixes of texts and queries.
+        prompt_name, query_prompt_name: names of the model's prompts instead; default: "document" and "query", which
+            are empty if the model has no prompt of that name, as in sentence-transformers.
+        segments: segments of a checkpoint, "one" or "two", see `config.segments`.
+        similarity: "cosine" (vectors are scaled to length 1) or "dot".
     """
 
     pooling: str | None = None
@@ -51,7 +51,7 @@ class EmbedderSettings:
 
 
 class Model(NamedTuple):
-    """A model that makes vectors: what it says of them, its encoder, and choice -> a predictor of "vectors"."""
+    """An embedding model: its recorded settings, its configuration, and choice -> a predictor of "vectors"."""
 
     recorded: SentenceVectors | None
     config: BertConfig
@@ -59,17 +59,17 @@ class Model(NamedTuple):
 
 
 class Embedder:
-    """Makes vectors of texts and of queries.
+    """Embeds texts and queries.
 
     Args:
         path: a checkpoint in any format, a run or an export.
-        settings: how, where it shall not be as the model says.
-        batch_size: texts that are computed at once.
+        settings: settings that override the model's.
+        batch_size: texts per batch.
 
     Attributes:
-        settings: all that is used, without names of prompts.
+        settings: all settings in use, without names of prompts.
         dimensions: E.
-        is_for_vectors: whether the model says how it makes vectors of texts, as one that was trained for them does.
+        is_for_vectors: whether the model specifies how to embed texts, which a model trained for embeddings does.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Embedder:
         batch_size: int = 64,
         engine: str = opening.AUTO,
     ) -> None:
-        """Loads the model. Raises UserError where it makes no vectors. engine: see `opening.choose`."""
+        """Loads the model. Raises UserError if it cannot embed texts. engine: see `opening.choose`."""
         given = settings or EmbedderSettings()
         model = _model(path, engine, given.segments)
         self.is_for_vectors = model.recorded is not None
@@ -119,15 +119,15 @@ class Embedder:
             self._queries = model.extractor(of_queries)
 
     def in_order(self, examples: Iterable[Example]) -> Iterator[tuple[Example, np.ndarray]]:
-        """Yields (example, float32 [E]) for the first text of each example; not all are held at once."""
+        """Yields (example, float32 [E]) for the first text of each example, without keeping all in memory."""
         return self._in_order(self._texts, examples)
 
     def texts(self, texts: Iterable[str]) -> np.ndarray:
-        """Vectors of texts to be found, float32 [n, E]."""
+        """Embeddings of the texts to search, float32 [n, E]."""
         return self._stacked(self._texts, texts)
 
     def queries(self, texts: Iterable[str]) -> np.ndarray:
-        """Vectors of queries, float32 [n, E]."""
+        """Embeddings of queries, float32 [n, E]."""
         return self._stacked(self._queries, texts)
 
     def _in_order(self, extractor: BatchFunction, examples: Iterable[Example]) -> Iterator[tuple[Example, np.ndarray]]:
@@ -142,12 +142,12 @@ class Embedder:
 
 
 def _prompt(name: str | None, text: str | None, default: str) -> dict[str, Any]:
-    """The arguments of `prompt_of`, with the name of a prompt if nothing is given."""
+    """The arguments of `prompt_of`, with the default name if there is neither name nor text."""
     return {"prompt_name": default if name is None and text is None else name, "prompt": text}
 
 
 def _model(path: str, engine: str, segments: str | None) -> Model:
-    """The model at a path, by an engine if it is an export with a model for it; segments: of a checkpoint."""
+    """The model at a path, on an engine if it is an export with a model for it; segments: for a checkpoint."""
     predictor = opening.load_for_vectors(path, engine)
     if predictor:
         if segments:

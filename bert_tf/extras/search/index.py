@@ -1,4 +1,4 @@
-"""Index: finds the texts that are nearest to a query.
+"""Index: finds the texts nearest to a query.
 
 q queries, k texts found for each.
 """
@@ -18,19 +18,19 @@ from bert_tf.extras.search.building import build
 from bert_tf.extras.search.embedder import Embedder, EmbedderSettings
 from bert_tf.extras.search.index_files import GRAPH, WORDS, IndexFiles
 
-RERANKED = FUSED = 100  # texts that are looked at again, and those of each ranking that are fused
+RERANKED = FUSED = 100  # texts passed to the reranker, and texts of each ranking to fuse
 METHODS = BY_VECTORS, BY_WORDS, HYBRID = ("vectors", "bm25", "hybrid")
 
 
 @dataclasses.dataclass(frozen=True)
 class Hit:
-    """A text that was found.
+    """A search result.
 
     Attributes:
-        number: of the text in the index, from 0.
-        id: as in the table, else the number of its row.
+        number: number of the text in the index, from 0.
+        id: id in the table, else the row number.
         text: the text.
-        score: similarity with the query, its score of BM25 or of the fusion, or what the reranker says.
+        score: similarity with the query, the BM25 or fusion score, or the reranker's score.
         other: the other columns of its row.
     """
 
@@ -41,33 +41,33 @@ class Hit:
     other: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """The hit as plain data."""
         values = {"id": self.id, "score": round(self.score, 6), "text": self.text}
         return {**values, "other": dict(self.other)} if self.other else values
 
 
 class Index:
-    """An index that was written by `Index.build` or `bert-tf index`.
+    """An index written by `Index.build` or `bert-tf index`.
 
     index = Index("my_index")
-    index.search("how do I raise an error?")  ->  [Hit, ...], the nearest first
+    index.search("how do I raise an error?")  ->  [Hit, ...], nearest first
 
     Args:
-        folder: of the index.
-        model: of other vectors than the index records; "" for that one.
+        folder: the index folder.
+        model: overrides the model recorded in the index; "" for the recorded one.
         method: "vectors", "bm25" (words), or "hybrid", both fused; "auto": hybrid if the index has words, else vectors.
         exact: whether to compare with every vector even if there is a graph for approximate search.
-        reranker: the path of a model of pairs; "" for none.
+        reranker: the path of a cross-encoder; "" for none.
         reranker_label: see `Reranker`.
-        batch_size: queries that are computed at once.
-        engine: see `opening.choose`; "auto": that which the index was made with, if one was named.
+        batch_size: queries per batch.
+        engine: see `opening.choose`; "auto": the engine named when the index was built, if any.
 
     Attributes:
-        about: what the folder says of itself: model, pooling, count, dimensions, ...
-        embedder: what makes the vectors of texts and queries.
+        about: the content of the index's JSON file: model, pooling, count, dimensions, ...
+        embedder: the Embedder for texts and queries.
         is_exact: whether every vector is compared.
-        method: how texts are found.
-        reranker: what orders them anew; None: nothing.
+        method: the search method.
+        reranker: the reranker; None for none.
     """
 
     build = staticmethod(build)
@@ -84,7 +84,7 @@ class Index:
         batch_size: int = 64,
         engine: Engine = AUTO,
     ) -> None:
-        """Loads the model. Raises UserError if a file is damaged, or the model makes other vectors."""
+        """Loads the model. Raises UserError if a file is damaged, or the model's embeddings differ from the index."""
         self._files = IndexFiles(folder)
         self.folder, self.about = folder, self._files.about
         has_words = "words" in self.about["files"]
@@ -109,7 +109,7 @@ class Index:
             raise UserError(f"The model of {folder} cannot be used: {error}") from None
         self._check_same_vectors(path)
         self.reranker = Reranker.load(reranker, reranker_label) if reranker else None
-        self._lock = threading.Lock()  # one at a time compares with all vectors: each uses all cores
+        self._lock = threading.Lock()  # one exhaustive comparison at a time, since each uses all cores
 
     def _check_same_vectors(self, path: str) -> None:
         (row,) = self._files.rows([0])
@@ -123,7 +123,7 @@ class Index:
         return len(self._files.vectors)
 
     def search(self, query: str, count: int = 10) -> list[Hit]:
-        """The texts nearest to a query, the nearest first."""
+        """The texts nearest to a query, nearest first."""
         return self.search_all([query], count)[0]
 
     def search_all(self, queries: Sequence[str], count: int = 10) -> list[list[Hit]]:
@@ -137,7 +137,7 @@ class Index:
         return [self._reranked(*each)[:count] for each in zip(queries, found, strict=True)]
 
     def _found(self, queries: Sequence[str], count: int) -> neighbors.Found:
-        """As `nearest`, by the method; numbers are words.NONE where there are fewer texts."""
+        """Like `nearest`, with the index's method; missing texts have the number words.NONE."""
         if self._words is not None and self.method == BY_WORDS:
             return self._words(queries, count)
         most = count if self._words is None else max(count, FUSED)
@@ -149,13 +149,13 @@ class Index:
         return words.fused([nearest[0], self._words(queries, most)[0]], count)
 
     def nearest(self, vectors: np.ndarray, count: int) -> neighbors.Found:
-        """Numbers int64 [q, k] and similarities [q, k] of the nearest texts of vectors of queries, float32 [q, E]."""
+        """Numbers int64 [q, k] and similarities [q, k] of the texts nearest to query embeddings, float32 [q, E]."""
         if self._graph is not None:
             return self._graph(vectors, count)
         return self._files.vectors.nearest(vectors, count)
 
     def hits(self, numbers: np.ndarray, scores: np.ndarray) -> list[Hit]:
-        """The texts with these numbers [k], of which -1 stands for none, and their scores."""
+        """The texts with these numbers [k], without those numbered -1 (none), and their scores."""
         is_found = numbers >= 0
         rows = self._files.rows(numbers[is_found].tolist())
         return [
@@ -172,7 +172,7 @@ class Index:
 
 
 def _settings(about: Mapping[str, Any]) -> EmbedderSettings:
-    """Settings of the vectors of an index; older ones had neither prompts nor truncation, and do not say so."""
+    """Embedding settings of an index; older indexes had no prompts or truncation, and do not record that."""
     older = {"long_texts": "windows", "prompt": "", "query_prompt": "", "similarity": "cosine"}
     names = {field.name for field in dataclasses.fields(EmbedderSettings)}
     return EmbedderSettings(**{**older, **{name: value for name, value in about.items() if name in names}})

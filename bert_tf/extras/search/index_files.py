@@ -1,6 +1,6 @@
-"""The files of an index folder, and what reads them.
+"""The files of an index folder, and their readers.
 
-n texts, E numbers of a vector.
+n texts, E dimensions.
 """
 
 import os
@@ -16,28 +16,28 @@ from bert_tf.runtime.json_files import parse, require_json
 
 ABOUT, TEXTS, OFFSETS, GRAPH = "index.json", "texts.jsonl", "offsets.i64", "graph.faiss"
 WORDS = "bm25"  # a folder
-SETTINGS = "settings.json"  # of an index that is not whole
+SETTINGS = "settings.json"  # of an incomplete index
 VERSION = 1
 KEYS = {"model": str, "pooling": str, "max_seq_length": int, "count": int, "dimensions": int, "files": dict}
-MORE = {"long_texts": str, "prompt": str, "query_prompt": str, "similarity": str, "truncate_dim": int}  # not in all
+MORE = {"long_texts": str, "prompt": str, "query_prompt": str, "similarity": str, "truncate_dim": int}  # optional
 LEAST = {"max_seq_length": 5, "count": 1, "dimensions": 1}
 
 
 def is_index(path: str) -> bool:
-    """Returns whether a path is the folder of an index."""
+    """Returns whether a path is an index folder."""
     return files.is_file(os.path.join(path, ABOUT))
 
 
 class IndexFiles:
-    """The vectors and the texts of an index, which stay on the disk.
+    """The vectors and texts of an index, which stay on disk.
 
     Attributes:
         about: the content of its JSON file.
-        vectors: how they are stored, see `stored_vectors`.
+        vectors: the stored vectors, see `stored_vectors`.
     """
 
     def __init__(self, folder: str) -> None:
-        """Raises UserError if there is no index, or a file of it is damaged."""
+        """Raises UserError if there is no index, or one of its files is damaged."""
         if not is_index(folder):
             more = ", which is not whole: run `bert-tf index` again" if files.is_folder(f"{folder}.partial") else ""
             raise UserError(f"{folder} is not an index{more}: it has no {ABOUT}; `bert-tf index` makes one.")
@@ -71,7 +71,7 @@ class IndexFiles:
             raise UserError(f"{path} is missing or damaged; expected {size:,} bytes: make the index again.")
 
     def check_finite(self) -> None:
-        """Raises UserError if a vector holds a number that is not finite."""
+        """Raises UserError if a vector contains a non-finite number."""
         number = self.vectors.first_not_finite()
         if number is not None:
             raise UserError(
@@ -79,9 +79,9 @@ class IndexFiles:
             )
 
     def rows(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
-        """[{"id", "text", and "other" columns of a table}] of the texts with these numbers.
+        """[{"id", "text", and "other" columns of a table}] for the texts with these numbers.
 
-        Raises UserError for a line that holds no such object.
+        Raises UserError for a line without such an object.
         """
         found = []
         with files.open_binary(self.path(TEXTS)) as file:

@@ -1,6 +1,6 @@
-"""Hard negatives: texts of an index that are near a query and do not answer it, for training (Xiong et al. 2021).
+"""Hard negatives: texts of an index that are near a query but do not answer it, for training (Xiong et al. 2021).
 
-k texts of the index that are looked at.
+k texts of the index considered for each query.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from bert_tf.export.reranking import Reranker
 from bert_tf.extras.search.index import Hit, Index
 from bert_tf.text.characters import basic_tokenize
 
-AT_ONCE = 64  # pairs
+AT_ONCE = 64  # pairs per batch
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -23,10 +23,10 @@ class MiningOptions:
     """Which texts count as negatives.
 
     Attributes:
-        negatives: texts for each pair.
-        margin: how much smaller than that of the positive their score must be; a negative one lets it be greater.
-        skip: the nearest texts that are left out, as they may be answers that nobody marked.
-        depth: the nearest texts that are looked at, k.
+        negatives: number of negatives per pair.
+        margin: minimum difference of the positive's score and theirs; below 0, theirs may be higher.
+        skip: number of nearest texts to skip, since they may be unlabeled answers.
+        depth: number of nearest texts to consider, k.
     """
 
     negatives: int = 1
@@ -35,7 +35,7 @@ class MiningOptions:
     depth: int = 100
 
     def check(self) -> None:
-        """Raises UserError for numbers that are too small."""
+        """Raises UserError for values that are too small."""
         for name, least in (("negatives", 1), ("skip", 0)):
             if not getattr(self, name) >= least:
                 raise UserError(f"{name} is {getattr(self, name)}; expected {least} or more.")
@@ -48,16 +48,16 @@ class MiningOptions:
 def mine(
     index: Index, pairs: Sequence[tuple[str, str]], options: MiningOptions, reranker: Reranker | None = None
 ) -> Iterator[tuple[str, ...]]:
-    """Yields (query, positive, negatives...) for each pair that has that many negatives, in order.
+    """Yields (query, positive, negatives...) for each pair with enough negatives, in order.
 
-    Scores are the similarities of vectors, or those of a reranker. Negatives differ from each other and from every
-    positive of the query in more than case, accents and white space.
+    Scores are vector similarities, or come from a reranker. Negatives differ from each other and from every positive of
+    the query in more than case, accents and white space.
 
     Args:
-        index: where negatives are found.
+        index: the index to search for negatives.
         pairs: (query, positive); a query may have several.
         options: which texts count.
-        reranker: scores query and text again; None: without.
+        reranker: rescores the texts for each query; None: no rescoring.
     """
     options.check()
     positives: dict[str, set[str]] = {}
@@ -83,14 +83,14 @@ def mine(
 
 
 def _key(text: str) -> str:
-    """The words and marks of a text without case and accents: texts with the same ones are one text to a model."""
+    """The words and punctuation of a text without case and accents; texts with the same key are the same to a model."""
     return " ".join(basic_tokenize(unicodedata.normalize("NFKC", text).casefold(), lower_case=True))
 
 
 def _scores_of_positives(
     index: Index, pairs: Sequence[tuple[str, str]], queries: np.ndarray, found: Sequence[Sequence[Hit]]
 ) -> list[float]:
-    """The similarity of each query, of which there are vectors, with its positive, which as a rule was found."""
+    """The similarity of each query embedding with its positive, which is usually among the found texts."""
     scores = [
         next((hit.score for hit in hits if hit.text == positive), math.nan)
         for (_, positive), hits in zip(pairs, found, strict=True)
@@ -103,12 +103,12 @@ def _scores_of_positives(
 
 
 def columns(rows: Iterable[tuple[str, ...]], names: tuple[str, str]) -> Iterator[Mapping[str, str]]:
-    """Rows of a table for the task triplets: query, positive, negative_1, negative_2, ..."""
+    """Table rows for the triplets task: query, positive, negative_1, negative_2, ..."""
     for query, positive, *negatives in rows:
         yield {names[0]: query, names[1]: positive} | {f"negative_{n}": text for n, text in enumerate(negatives, 1)}
 
 
 def judged(rows: Iterable[tuple[str, ...]], names: tuple[str, str]) -> Iterator[Mapping[str, object]]:
-    """Rows of a table for a reranker: query, text, and label, 1 for a positive and 0 for a negative."""
+    """Table rows for a reranker: query, text, and label, 1 for a positive and 0 for a negative."""
     for query, *texts in rows:
         yield from ({names[0]: query, names[1]: text, "label": int(not place)} for place, text in enumerate(texts))

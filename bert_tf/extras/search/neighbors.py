@@ -1,7 +1,7 @@
-"""The nearest of many vectors: exactly, by a matrix product, or approximately, by a graph of faiss.
+"""Nearest neighbors among many vectors: exact, by a matrix product, or approximate, by a faiss graph.
 
-n vectors, q queries, k neighbors of each, E numbers of a vector. What is compared are dot products, which are cosines
-where all vectors have length 1.
+n vectors, q queries, k neighbors for each, E dimensions. Vectors are compared by dot product, which is the cosine if
+all have length 1.
 """
 
 from collections.abc import Callable
@@ -18,8 +18,8 @@ faiss = module(
     "approximate=false.",
 )
 APPROXIMATE_ABOVE = 1_000_000  # vectors
-ROWS_AT_ONCE = 65_536  # of the matrix product: bounds memory
-LINKS, CONSTRUCTION, SEARCHED = 32, 100, 128  # of the graph; candidates while it is built, and while it is searched
+ROWS_AT_ONCE = 65_536  # of the matrix product: limits memory
+LINKS, CONSTRUCTION, SEARCHED = 32, 100, 128  # per node of the graph; candidates during construction and during search
 ADDED_AT_ONCE = 50_000
 
 Found = tuple[np.ndarray, np.ndarray]
@@ -28,13 +28,13 @@ Found = tuple[np.ndarray, np.ndarray]
 def exact(vectors: np.ndarray, queries: np.ndarray, count: int) -> Found:
     """Numbers int64 [q, k] and dot products float32 [q, k] of the nearest vectors, nearest first; k is at most n.
 
-    vectors: float32 [n, E], also memory-mapped. queries: float32 [q, E]. Of equal ones the first comes first.
+    vectors: float32 [n, E], may be memory-mapped. queries: float32 [q, E]. Equally near vectors keep their order.
     """
     return best((len(queries), len(vectors)), lambda rows: queries @ vectors[rows].T, count)
 
 
 def best(shape: tuple[int, int], scores_of: Callable[[slice], np.ndarray], count: int) -> Found:
-    """The same by scores_of(rows), float32 [q, rows]. shape: (q, n)."""
+    """The same for scores from scores_of(rows), float32 [q, rows]. shape: (q, n)."""
     count = min(count, shape[1])
     numbers: np.ndarray = np.empty([shape[0], 0], np.int64)
     scores: np.ndarray = np.empty([shape[0], 0], np.float32)
@@ -50,9 +50,9 @@ def best(shape: tuple[int, int], scores_of: Callable[[slice], np.ndarray], count
 
 
 def build_graph(vectors: np.ndarray, path: str, report: Callable[[int], None]) -> dict[str, Any]:
-    """Writes a graph of neighbors (HNSW: Malkov & Yashunin 2018) of float32 [n, E]; returns how it was made.
+    """Writes a neighbor graph (HNSW: Malkov & Yashunin 2018) of float32 [n, E]; returns its parameters.
 
-    report(count): is called as vectors are added.
+    report(count): called as vectors are added.
     """
     graph = faiss.IndexHNSWFlat(vectors.shape[1], LINKS, faiss.METRIC_INNER_PRODUCT)
     graph.hnsw.efConstruction = CONSTRUCTION
@@ -64,10 +64,10 @@ def build_graph(vectors: np.ndarray, path: str, report: Callable[[int], None]) -
 
 
 class Graph:
-    """A graph that `build_graph` wrote."""
+    """A graph written by `build_graph`."""
 
     def __init__(self, path: str, shape: tuple[int, int]) -> None:
-        """Loads it; UserError if it is damaged, or no graph of n vectors of E numbers, `shape`."""
+        """Loads it; UserError if it is damaged, or not a graph of `shape`: n vectors with E dimensions."""
         read_index = faiss.read_index
         try:
             self._graph = read_index(path)
@@ -81,7 +81,7 @@ class Graph:
             )
 
     def __call__(self, queries: np.ndarray, count: int) -> Found:
-        """As `exact`, of the vectors of the graph; nearly always the same."""
+        """Like `exact`, for the vectors of the graph; nearly always the same result."""
         self._graph.hnsw.efSearch = max(SEARCHED, 2 * count)
         scores, numbers = self._graph.search(np.ascontiguousarray(queries), min(count, self._graph.ntotal))
         if not np.isfinite(scores[numbers >= 0]).all():

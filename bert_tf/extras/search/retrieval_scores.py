@@ -1,4 +1,4 @@
-"""Scores of retrieval: a file of queries with the ids of their texts, and how well an index finds these.
+"""Retrieval scores: how well an index finds the texts whose ids a file lists for its queries.
 
 q queries.
 """
@@ -13,14 +13,14 @@ from bert_tf.errors import UserError, count_text
 from bert_tf.extras.search import search_flags
 from bert_tf.runtime.progress import progress
 
-DEPTH = 100  # texts that are looked at for each query
-CUT = 10  # of nDCG and MRR
+DEPTH = 100  # texts considered for each query
+CUT = 10  # cutoff of nDCG and MRR
 RECALLS = (1, 10, 100)
-AT_ONCE = 64  # queries
+AT_ONCE = 64  # queries per batch
 
 
 def evaluate(arguments: argparse.Namespace) -> None:
-    """Prints the scores of an index, by the flags of `bert-tf evaluate`."""
+    """Prints the scores of an index, according to the flags of `bert-tf evaluate`."""
     relevant = read(arguments.file, arguments.text_columns or "query", arguments.label_column or "id")
     index = search_flags.index_of(arguments, arguments.model)
     queries = list(relevant)
@@ -40,9 +40,9 @@ def evaluate(arguments: argparse.Namespace) -> None:
 
 
 def read(path: str, query: str, label: str) -> dict[str, set[str]]:
-    """{query: ids of the texts that answer it} of a table.
+    """Reads {query: ids of the texts that answer it} from a table.
 
-    query, label: its columns. A query with several texts has several rows, or a list of ids in JSON.
+    query, label: its columns. A query with several texts has several rows, or a JSON list of ids.
 
     Raises UserError for an empty query, and for one without an id.
     """
@@ -60,7 +60,7 @@ def read(path: str, query: str, label: str) -> dict[str, set[str]]:
 def scores(ranked: Sequence[Sequence[str]], relevant: Sequence[set[str]]) -> dict[str, float]:
     """{score: mean over the queries}: nDCG@10, MRR@10 and recall@k.
 
-    ranked: ids of the texts that were found for each query, the best first. relevant: those that answer it.
+    ranked: ids of the texts found for each query, best first. relevant: ids of the texts that answer it.
     """
     rows = list(zip(ranked, relevant, strict=True))
     named = {f"ndcg_at_{CUT}": [_ndcg(*row) for row in rows], f"mrr_at_{CUT}": [_reciprocal_rank(*row) for row in rows]}

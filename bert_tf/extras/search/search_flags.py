@@ -1,4 +1,4 @@
-"""Flags that say how an index is searched."""
+"""Flags for searching an index."""
 
 import argparse
 
@@ -8,11 +8,11 @@ from bert_tf.export.opening import AUTO
 from bert_tf.extras.search.index import Index
 from bert_tf.extras.search.index_files import IndexFiles
 
-NAMES = {"method": "auto", "exact": False, "reranker": "", "reranker_label": ""}  # and their defaults
+NAMES = {"method": "auto", "exact": False, "reranker": "", "reranker_label": ""}  # {flag: default}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds them."""
+    """Adds the flags."""
     parser.add_argument(
         "--method",
         choices=("auto", "vectors", "bm25", "hybrid"),
@@ -25,15 +25,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_unused(arguments: argparse.Namespace) -> None:
-    """Raises UserError for a flag that was given though no index is searched."""
+    """Raises UserError for any of these flags, because no index is searched."""
     given = [name for name, default in NAMES.items() if getattr(arguments, name) != default]
     if given:
         raise leave_out(f"{given[0]} is for indexes")
 
 
 def index_of(arguments: argparse.Namespace, folder: str, model: str = "") -> Index:
-    """The index in a folder, searched as the flags say; model: see `Index`."""
-    IndexFiles(folder)  # an error in the folder is reported before TensorFlow is loaded
+    """The index in a folder, set up according to the flags; model: see `Index`."""
+    IndexFiles(folder)  # report errors in the folder before loading TensorFlow
     if arguments.reranker:
         loaded_model.find(arguments.reranker)
     flags = {name: getattr(arguments, name) for name in NAMES}

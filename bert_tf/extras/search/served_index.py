@@ -1,6 +1,6 @@
-"""A served index: finds texts for queries, which are batched as those of models are.
+"""A served index: finds texts for queries, which are batched like requests to models.
 
-B queries of a batch, k texts found for each.
+B queries per batch, k texts found for each.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from bert_tf.serving.client_routes import Computing
 from bert_tf.serving.served import Arrays, HostSignature, Searchable
 from bert_tf.serving.versions import VERSION
 
-SEARCH = "search"  # kind of the model, and the name of its signature
-MAX_HITS = 100  # of a query
+SEARCH = "search"  # kind of the model, and name of its signature
+MAX_HITS = 100  # per query
 
 
 class ServedIndex(Searchable):
@@ -36,11 +36,11 @@ class ServedIndex(Searchable):
         outputs = {"numbers": (np.int64, (None, self.most)), "scores": (np.float32, (None, self.most))}
         self.signatures = {SEARCH: HostSignature(self._nearest, {"query": ("string", (None,))}, outputs)}
         self.results: dict[str, Any] = {"score": None, "date": None, "examples": [], "texts": len(index)}
-        index.search("a")  # no client waits for the work that is done once
+        index.search("a")  # so that no client waits for one-time work
 
     @classmethod
     def load(cls, name: str, path: str, version: str, **options: Any) -> Self:
-        """Loads the index at a path; options: of Index."""
+        """Loads the index at a path; options: see Index."""
         return cls(name, Index(path, **options), version)
 
     def _nearest(self, query: np.ndarray) -> Arrays:
@@ -57,7 +57,7 @@ class ServedIndex(Searchable):
         return JSONResponse({"results": await asyncio.to_thread(self._hits, found, count)})
 
     def _hits(self, found: Arrays, count: int) -> list[list[dict[str, Any]]]:
-        """The texts of what was found, at most `count` for each query, as plain data."""
+        """The found texts, at most `count` for each query, as plain data."""
         rows = zip(found["numbers"][:, :count], found["scores"][:, :count], strict=True)
         return [[hit.as_json() for hit in self._index.hits(*row)] for row in rows]
 
@@ -81,7 +81,7 @@ class ServedIndex(Searchable):
 
 
 def _asked(body: Any, most: int) -> tuple[list[str], int]:
-    """The queries, at most `most`, and the number of texts of a request; raises HTTPException if it is not one.
+    """The queries of a request, at most `most`, and its number of texts; raises HTTPException if it is invalid.
 
     body: {"query": text} or {"queries": [texts]}, and "count", 10 by default.
     """

@@ -1,8 +1,8 @@
-"""Vectors as an index holds them: as they are, or with a byte or a bit for each number, while queries stay as they are.
+"""Storage of an index's vectors: float32, or one byte or bit per dimension; queries stay float32.
 
-Bytes and bits are those of `quantize_embeddings` of sentence-transformers.
+Bytes and bits are the same as from sentence-transformers' `quantize_embeddings`.
 
-n vectors, q queries, k neighbors of each, E numbers of a vector.
+n vectors, q queries, k neighbors for each, E dimensions.
 """
 
 import abc
@@ -17,16 +17,16 @@ from bert_tf.extras.search.neighbors import Found
 
 FLOATS = "vectors.f32"
 ROWS_AT_ONCE = 65_536
-RESCORED = 4  # times as many texts as are asked for, which are found by bits
+RESCORED = 4  # factor of the requested number of texts, for candidates found by bits
 ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(1, dtype=np.uint8)  # bits of a byte
-SAME, SAME_BITS = 0.999, 0.95  # least cosine, and part of equal signs, of the vectors of one text now and before
+SAME, SAME_BITS = 0.999, 0.95  # minimum cosine, and share of equal signs, of a text's stored and new vector
 
 
 class Stored(abc.ABC):
     """The vectors of an index folder, memory-mapped.
 
     Attributes:
-        FILE: its name. BITS: of a number. DTYPE: what the folder says of it.
+        FILE: file name. BITS: bits per dimension. DTYPE: description recorded in the folder.
     """
 
     FILE: ClassVar[str]
@@ -41,17 +41,17 @@ class Stored(abc.ABC):
 
     @classmethod
     def files(cls, count: int, dimensions: int) -> dict[str, int]:
-        """{name: bytes} of the files of n vectors."""
+        """{name: bytes} for the files of n vectors."""
         return {cls.FILE: count * (dimensions * cls.BITS // 8 + (dimensions * cls.BITS % 8 > 0))}
 
     @classmethod
     @abc.abstractmethod
     def write(cls, vectors: np.ndarray, folder: str) -> None:
-        """Writes the files, of float32 [n, E]."""
+        """Writes the files for float32 [n, E]."""
 
     @abc.abstractmethod
     def nearest(self, queries: np.ndarray, count: int) -> Found:
-        """As `neighbors.exact`, of float32 [q, E]."""
+        """Like `neighbors.exact`, for queries float32 [q, E]."""
 
     @abc.abstractmethod
     def is_first(self, vector: np.ndarray) -> bool:
@@ -66,7 +66,7 @@ class Stored(abc.ABC):
 
 
 class Float32(Stored):
-    """Vectors as they are."""
+    """Unquantized vectors."""
 
     FILE, BITS, DTYPE = FLOATS, 32, "float32, little endian"
 
@@ -76,7 +76,7 @@ class Float32(Stored):
 
     @classmethod
     def write(cls, vectors: np.ndarray, folder: str) -> None:
-        """Nothing: building an index writes them."""
+        """Does nothing: building an index has written them."""
 
     def nearest(self, queries: np.ndarray, count: int) -> Found:
         return neighbors.exact(self.vectors, queries, count)
@@ -93,9 +93,9 @@ class Float32(Stored):
 
 
 class Int8(Stored):
-    """A byte for each number: in which of 256 steps it is from the least number of its place to the largest.
+    """One byte per dimension: one of 256 steps between the dimension's minimum and maximum.
 
-    Scores are dot products of queries and the middles of steps.
+    Scores are dot products of queries with the midpoints of steps.
     """
 
     FILE, BITS, DTYPE = "vectors.i8", 8, "int8: steps from ranges.f32[0] to ranges.f32[1], from -128"
@@ -130,7 +130,7 @@ class Int8(Stored):
         )
 
     def first_not_finite(self) -> int | None:
-        """0 for ranges that are not finite, which all vectors have."""
+        """0 if the ranges, which all vectors share, are not finite."""
         return None if np.isfinite(self.starts).all() and np.isfinite(self.steps).all() else 0
 
     def is_first(self, vector: np.ndarray) -> bool:
@@ -138,10 +138,10 @@ class Int8(Stored):
 
 
 class Binary(Stored):
-    """A bit for each number: whether it is above 0.
+    """One bit per dimension: whether the value is above 0.
 
-    The texts whose bits differ least from those of the query are compared with the query itself: scores are the dot
-    products with vectors of the length of 1 whose numbers are all as large.
+    The texts whose bits differ least from the query's are compared with the query itself: scores are dot products with
+    vectors of length 1 whose values differ only in sign.
     """
 
     FILE, BITS, DTYPE = "vectors.bits", 1, "bits: whether numbers are above 0, the first in the highest bit of a byte"
@@ -194,5 +194,5 @@ def _is_same(first: np.ndarray, second: np.ndarray) -> bool:
 
 
 def _differing(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The number of bits in which bytes [q, W] and [n, W] differ, float32 [q, n]."""
+    """The number of differing bits of bytes [q, W] and [n, W], float32 [q, n]."""
     return np.stack([ONES[row ^ second].sum(1, dtype=np.float32) for row in first])

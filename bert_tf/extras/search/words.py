@@ -1,4 +1,4 @@
-"""Search by words: BM25 (Robertson et al. 1994) of the package bm25s, and its fusion with vectors.
+"""Search by words: BM25 (Robertson et al. 1994) from the bm25s package, and its fusion with vector search.
 
 n texts, q queries, k texts found for each.
 """
@@ -16,9 +16,9 @@ bm25s = module(
     "bm25s",
     'Search by words needs the package bm25s ({reason}): pip install "bert-tf[search]", or search by vectors alone.',
 )
-TOKEN = re.compile(r"[\u3040-\u9fff\uac00-\ud7ff]|[^\W\u3040-\u9fff\uac00-\ud7ff]+")  # an ideograph, or a word
+TOKEN = re.compile(r"[\u3040-\u9fff\uac00-\ud7ff]|[^\W\u3040-\u9fff\uac00-\ud7ff]+")  # a CJK character, or a word
 CONSTANT = 60  # of reciprocal rank fusion
-NONE = -1  # number of no text
+NONE = -1  # number for a missing text
 
 
 def _tokens(texts: Iterable[str]) -> list[list[str]]:
@@ -26,7 +26,7 @@ def _tokens(texts: Iterable[str]) -> list[list[str]]:
 
 
 def build(texts: Iterable[str], folder: str) -> None:
-    """Writes the folder with the words of n texts; UserError where no text has one."""
+    """Writes the folder with the words of n texts; UserError if no text has a word."""
     tokens = _tokens(texts)
     if not any(tokens):
         raise UserError("No text has a word: leave out bm25.")
@@ -36,15 +36,15 @@ def build(texts: Iterable[str], folder: str) -> None:
 
 
 class Words:
-    """A folder that `build` wrote."""
+    """A folder written by `build`."""
 
     def __init__(self, folder: str, size: int) -> None:
-        """Loads it; UserError where it is damaged, or not of n texts, `size`."""
+        """Loads it; UserError if it is damaged, or does not have `size` texts."""
         load = bm25s.BM25.load
         try:
             self._ranker = load(folder, show_progress=False)
             count = int(self._ranker.scores["num_docs"])
-        except Exception as error:  # bm25s, NumPy and JSON raise anything for damaged files
+        except Exception as error:  # bm25s, NumPy and JSON raise all kinds of errors for damaged files
             raise UserError(f"{folder} cannot be read ({reason_of(error)}): make the index again.") from None
         if count != size:
             raise UserError(
@@ -53,7 +53,7 @@ class Words:
         self._size = size
 
     def __call__(self, queries: Sequence[str], count: int) -> Found:
-        """Numbers int64 [q, k] and scores float32 [q, k] of the best texts, NONE where no word is shared."""
+        """Numbers int64 [q, k] and scores float32 [q, k] of the best texts, NONE for texts that share no word."""
         count = min(count, self._size)
         numbers, scores = np.full([len(queries), count], NONE), np.zeros([len(queries), count], np.float32)
         for row, tokens in enumerate(_tokens(queries)):
@@ -67,7 +67,7 @@ class Words:
 def fused(rankings: Sequence[np.ndarray], count: int) -> Found:
     """Reciprocal rank fusion (Cormack et al. 2009): the sum of 1 / (60 + rank) in each ranking.
 
-    rankings: numbers of texts, int64 [q, k] each, the best first, NONE for no text. Returns as `neighbors.exact`.
+    rankings: numbers of texts, int64 [q, k] each, best first, NONE for no text. Returns the same as `neighbors.exact`.
     """
     rows = len(rankings[0])
     numbers, scores = np.full([rows, count], NONE), np.zeros([rows, count], np.float32)
