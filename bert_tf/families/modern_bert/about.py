@@ -29,12 +29,12 @@ TRAITS = like_bert(
     },
 )
 
-KINDS = ("full_attention", "sliding_attention")  # of the layers of a ModernBERT
+KINDS = ("full_attention", "sliding_attention")  # kinds of ModernBERT layers
 THETAS = dict(zip(KINDS, ("global_rope_theta", "local_rope_theta"), strict=True))
 
 
 def read(values: Settings) -> dict[str, Any]:
-    """Older names for `layer_types` and `rope_parameters`; UserError for layers and rotations in another order."""
+    """Older names for `layer_types` and `rope_parameters`; UserError for layers and rotations in a different order."""
     huggingface.check_same(values, "classifier_activation", "hidden_activation", "gelu")
     huggingface.check_same(values, "embedding_dropout", "mlp_dropout", 0.0)
     kinds = values.value("layer_types", TEXTS)
