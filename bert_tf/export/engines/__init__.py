@@ -1,18 +1,18 @@
 """Models for other inference engines, plugins: OpenVINO, ONNX Runtime, LiteRT.
 
-A module has PACKAGES, {quantize: the packages that `write` imports}; RUNTIME, the one that `load` imports; CALIBRATES,
-whether int8 learns from samples; FILES, the names of what it writes; and
+A module has PACKAGES, {quantize: the packages that `write` imports}; RUNTIME, the package that `load` imports;
+CALIBRATES, whether int8 learns from samples; FILES, the names of the files that it writes; and
 
   write(saved_model, folder, *, quantize, samples)
-      converts the SavedModel of a `functional_bert.FunctionalModel`; samples: inputs to calibrate with, maybe none
+      converts the SavedModel of a `functional_bert.FunctionalModel`; samples: inputs for calibration, maybe none
   load(folder, *, exact)
       returns a function {input: int32 array} -> {output: float32 array}; exact: in float32 even if the engine would
       use lower precision
   may_round()
       whether the engine would use lower precision on this machine
 
-Next to the model a folder holds vocab.txt, tokenizer_config.json and tokenizer.json (of the library `tokenizers`),
-bert_config.json, and about.json with inputs, outputs and labels.
+In addition to the model, a folder contains vocab.txt, tokenizer_config.json and tokenizer.json (for the library
+`tokenizers`), bert_config.json, and about.json with inputs, outputs and labels.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 ABOUT, NETWORK = "about.json", "network"
 QUANTIZED = ("int8",)
-# Largest difference from the live model, relative to the largest output. Beyond that of int8 a model is useless.
+# Largest difference from the live model, relative to the largest output. Beyond the limit for int8 a model is useless.
 LIMITS = {None: 1e-4, "int8": 0.5}
 
 
@@ -60,13 +60,13 @@ class EngineModel:
         engine: the name of the engine.
         quantize: "int8" or None.
         outputs: names of the outputs.
-        size: bytes of the model.
-        length: tokens of the text that is timed.
+        size: size of the model in bytes.
+        length: length of the timed text in tokens.
         seconds: median time for that text.
         live_seconds: the same with TensorFlow.
         difference: largest difference from the live model, relative to the largest output, in the precision that the
             engine uses on this machine.
-        report: which weights of the checkpoint were loaded.
+        report: the weights loaded from the checkpoint.
     """
 
     engine: str
@@ -86,7 +86,7 @@ def names() -> list[str]:
 
 
 def is_engine(name: str) -> bool:
-    """Returns whether a name is that of an engine, not of a format: one of `names()`, or a module with PACKAGES."""
+    """Returns whether a name is an engine rather than a format: one of `names()`, or a module with PACKAGES."""
     if "." not in name:
         return name in names()
     ensure_started()  # the module may import it
@@ -94,7 +94,7 @@ def is_engine(name: str) -> bool:
 
 
 def is_installed(name: str) -> bool:
-    """Returns whether models of an engine of this package, "_int8" ones too, can be run."""
+    """Returns whether this machine can run models for an engine of this package, including "_int8" ones."""
     engine = name.partition("_")[0]
     return engine in names() and importlib.util.find_spec(plugins.load(__name__, engine).RUNTIME) is not None
 
@@ -118,12 +118,12 @@ def engine_of(name: str, quantize: str | None = None, *, runs_only: bool = False
 
 
 def load(folder: StrPath, *, exact: bool = False, engine: str | None = None) -> "Function":
-    """Loads a folder of `write`.
+    """Loads a folder from `write`.
 
     Args:
         folder: the folder.
         exact: whether to compute in float32 even if the engine would use lower precision.
-        engine: the dotted name of an engine outside of this package; by default the one that the folder names.
+        engine: the dotted name of an engine outside of this package; by default the one named in the folder.
 
     Returns:
         A function {input: int32 array} -> {output: float32 array}.
@@ -145,7 +145,7 @@ def write(
         folder: the folder to write.
         name: the engine.
         quantize: "int8" for 8-bit weights.
-        texts: strings to compare on, and to calibrate OpenVINO's int8 with; by default built-in ones to compare on.
+        texts: strings for the comparison, and for calibrating OpenVINO's int8; by default built-in ones to compare on.
 
     Raises:
         UserError: a package is missing, the model cannot be converted, or its outputs differ.
@@ -187,7 +187,7 @@ def write_network(
     quantize: str | None = None,
     samples: "Sequence[dict[str, np.ndarray]]" = (),
 ) -> None:
-    """Writes the files of an engine alone into an existing folder. samples: inputs to calibrate int8 with."""
+    """Writes only the files of an engine into an existing folder. samples: inputs for calibrating int8."""
     _convert(engine_of(name, quantize), live, folder, quantize=quantize, samples=list(samples))
 
 
@@ -219,7 +219,7 @@ def _name(engine: ModuleType) -> str:
 
 
 def table(models: Sequence[EngineModel]) -> Iterator[str]:
-    """Yields the lines of a table on models of one checkpoint: size on disk, time, difference."""
+    """Yields the lines of a table of models of one checkpoint: size on disk, time, difference."""
     yield f"{'':24}{'size':>10}{f'one text of {models[0].length}':>20}{'largest difference':>22}"
     for model in models:
         name = f"{model.engine}{' ' + model.quantize if model.quantize else ''}"
@@ -229,7 +229,7 @@ def table(models: Sequence[EngineModel]) -> Iterator[str]:
 
 
 def _write_text_files(folder: str, checkpoint: "Checkpoint") -> Any:
-    """Writes configuration, vocabulary and tokenizer; returns the latter, None without vocabulary or casing."""
+    """Writes configuration, vocabulary and tokenizer; returns the tokenizer, or None without vocabulary or casing."""
     checkpoint.config.write(os.path.join(folder, "bert_config.json"))
     checkpoint_files.write_tokenizer_files(folder, checkpoint)
     if checkpoint.vocabulary is None or checkpoint.lower_case is None:
