@@ -34,13 +34,13 @@ class Checkpoint:
         answers: prediction settings of its head, as recorded by a run or an export: content of about.json and, in
             "host", the `host_settings` of the head; {} if nothing records them.
         max_seq_length: tokens after which texts and pairs are truncated, if its files specify fewer than its positions.
-        sentence_vectors: how the model produces text embeddings.
+        sentence_vectors: settings for text embeddings, such as the pooling.
         segments_differ: a message about the segments of pairs, if versions of transformers assign different ones.
         left_out: a message for each head of the file that this package would compute differently, with the reason.
         new_head: the number of outputs if the head is new; 0: the weights include the head.
         model: the Keras model that `pretrained.load` made of it, whose variables then have the weights; `model.encoder`
             is its encoder.
-        report: the weights loaded into that model.
+        report: the report on loading weights into that model.
     """
 
     config: BertConfig

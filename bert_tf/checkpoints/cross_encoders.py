@@ -25,7 +25,7 @@ USUAL: dict[str, Any] = {
 def kind_of(folder: str, config: Settings, kind: str) -> tuple[str, str]:
     """The kind of a text head according to the files, and why it cannot be used, "" if it can.
 
-    kind: the kind by only the architecture and the number of labels, as for any other folder.
+    kind: the kind inferred only from the architecture and the number of labels, as for any other folder.
     """
     about = read_settings(os.path.join(folder, PROMPTS))
     is_saved_as_one = about.get("model_type") == CROSS_ENCODER

@@ -36,7 +36,7 @@ Found = dict[str, tuple[AddedToken, int | None]]  # by content, with the id from
 def extend(folder: TokenizerFolder, vocabulary: list[str]) -> tuple[list[str], tuple[str, ...]]:
     """A vocabulary with the tokens that the folder adds, such as [E1], and all tokens recognized in texts.
 
-    The settings of the vocabulary describe how. Raises UserError if their ids do not follow those in the vocabulary.
+    The settings of the vocabulary record how. Raises UserError if their ids do not follow the vocabulary's.
     """
     kind, tokens = kind_of(vocabulary), list(vocabulary)
     if kind == LIBRARY:  # which adds them itself

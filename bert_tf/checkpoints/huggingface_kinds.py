@@ -19,7 +19,7 @@ from bert_tf.text.vocabulary import (
     XLNET,
 )
 
-PARTS = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers"}  # keys of the steps of a sequence
+PARTS = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers"}  # keys of the steps in a sequence
 Steps = tuple[str, ...]  # the steps of a normalizer or a pre_tokenizer, see `described`
 Values = Mapping[str, tuple[Any, ...]]  # supported values by name; None, for a missing name, is always supported
 
@@ -61,7 +61,7 @@ class TokenizerLayout:
         options: settings of its model in tokenizer.json, with their supported values.
         normalizers: the supported ones in tokenizer.json.
         pre_tokenizers: the supported ones.
-        of_class: additional ones if a class is named, which rebuilds its steps; None: any.
+        of_class: additional ones if a class is named, because it rebuilds its steps; None: any.
         separators: the number of separators between the texts of a pair.
         has_segments: whether sequences from the classes have a separate segment for the second text of a pair.
         one_segment: those of the classes that nevertheless pass no segments to a model.
@@ -201,7 +201,7 @@ KINDS = {
         of_class=(),
     ),
 }
-KINDS[LIBRARY] = TokenizerLayout(  # anything in its tokenizer.json
+KINDS[LIBRARY] = TokenizerLayout(  # accepts any steps in its tokenizer.json
     model="", special={}, options={"dropout": (0,)}, normalizers=(), pre_tokenizers=(), of_class=None
 )
 KINDS[BERT_BYTE_BPE] = dataclasses.replace(

@@ -25,8 +25,8 @@ WHITE = re.compile(r"\s")
 def read(folder: TokenizerFolder) -> SubwordVocabulary:
     """The vocabulary of a folder whose tokenizer.json has every step, with the tokens added by the other files.
 
-    Raises UserError for a file that the library cannot read, for unnamed special tokens, and for any sequences except
-    [CLS] a [SEP] and [CLS] a [SEP] b [SEP], or with two separators between a and b.
+    Raises UserError for a file that the library cannot read, for unnamed special tokens, and for sequences other than
+    [CLS] a [SEP] and [CLS] a [SEP] b [SEP], with one or two separators between a and b.
     """
     huggingface_rules.check(folder, LIBRARY)
     try:

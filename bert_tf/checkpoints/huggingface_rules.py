@@ -81,7 +81,7 @@ def check(folder: TokenizerFolder, kind: str) -> None:
 def segments_of(folder: TokenizerFolder, kind: str) -> tuple[str, str]:
     """The segments that transformers assigns to a pair, "one" or "two", and a message if its versions differ.
 
-    By model_input_names, else by the tokenizer class and the version in config.json, without one by version 4.
+    Determined by model_input_names, else by the tokenizer class and the version in config.json (4 if missing).
     """
     layout, name, by_file = KINDS[kind], folder.class_name, folder.is_by_file
     rows = folder.rows if by_file else layout.rows

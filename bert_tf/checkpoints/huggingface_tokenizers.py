@@ -48,8 +48,8 @@ def read(folder: TokenizerFolder) -> tuple[list[str] | None, bool | None]:
     """The vocabulary with its settings, and the casing; None for anything that the files do not specify.
 
     From `tokenizer.json` first, like transformers. Steps in it that this package does not implement are computed by the
-    library `tokenizers`, if the file has all of them. Raises UserError, which names it, for a file or a setting that
-    would produce different tokens, see `huggingface_rules`.
+    library `tokenizers`, if the file has all of them. Raises a UserError that names any file or setting that would
+    produce different tokens, see `huggingface_rules`.
     """
     try:
         return _own(folder)
@@ -110,7 +110,7 @@ def _without_added(tokens: list[str]) -> list[str]:
 
 
 def as_long_as_table(vocabulary: list[str] | None, size: int) -> list[str] | None:
-    """The vocabulary with unused tokens for the other rows of a table of `size` rows; unchanged for an ALBERT."""
+    """The vocabulary, padded with unused tokens to a table of `size` rows; unchanged for an ALBERT."""
     if vocabulary is None or len(vocabulary) >= size or kind_of(vocabulary) == SENTENCEPIECE:
         return vocabulary
     names = (f"[unused{number}]" for number in itertools.count(len(vocabulary)))

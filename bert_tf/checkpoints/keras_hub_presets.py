@@ -71,7 +71,7 @@ def class_of(name: str) -> tuple[str, str] | None:
 
 
 def path_here(path: str, *, in_task: bool) -> str:
-    """A path from `keras_files` as in the tables here. in_task: whether it is in the file of a task."""
+    """The path in the tables here for one from `keras_files`. in_task: whether it is in the file of a task."""
     inside = FROM_TASK.sub("", path)
     return TASK * (in_task and inside == path) + FIRST_LAYER.sub(r"\1_0", inside)
 

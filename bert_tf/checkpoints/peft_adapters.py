@@ -115,7 +115,7 @@ def write(
 def read(folder: str, config: BertConfig) -> tuple[dict[str, Part], Weights, str | None]:
     """The adapters for a model of this configuration by their modules, its head, and the head's kind.
 
-    `fan_in_fan_out` changes nothing because PEFT takes it for false if modules are linear layers, as here.
+    `fan_in_fan_out` changes nothing because PEFT treats it as false if modules are linear layers, as here.
 
     Raises UserError for adapters that are not plain LoRA or adapt other layers, and for unknown weights.
     """
@@ -225,7 +225,7 @@ def _part_of(dense: str, number: int, count: int, weights: Weights) -> Part | No
 
 
 def _saved_module(name: str, layout: Layout) -> str:
-    """The module of a weight that is saved whole: for a head all of it, as PEFT itself names it."""
+    """The module of a weight saved as a whole: for a head all of it, under PEFT's own name."""
     return name.split(".")[0] if name.startswith(layout.outside) else name.rpartition(".")[0]
 
 

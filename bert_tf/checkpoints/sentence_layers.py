@@ -54,7 +54,7 @@ def read(kind: str, folder: str) -> VectorLayer | None:
         found = _expected(arrays, shapes, folder)
         return VectorLayer("layer_norm", arrays={"gamma": found["norm.weight"], "beta": found["norm.bias"]})
     activation = values.get("activation_function", "torch.nn.modules.activation.Tanh")
-    # Names in torch's own form, or as in `torch.nn`.
+    # Names as written by torch, or as in `torch.nn`.
     short = {f"torch.nn.{name.split('.')[-1]}": ours for name, ours in ACTIVATIONS.items()}
     if not isinstance(activation, str) or activation not in {**ACTIVATIONS, **short}:
         raise Unsupported(f"the activation_function {shortened(activation)} of the module Dense")

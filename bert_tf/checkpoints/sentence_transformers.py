@@ -122,7 +122,7 @@ def _modules(path: str) -> list[tuple[str, str]]:
 
 
 def _pooling(folder: str) -> tuple[str, bool]:
-    """Our name of the pooling, and whether it includes the prompt."""
+    """Our name for the pooling, and whether it includes the prompt."""
     path = os.path.join(folder, "config.json")
     values = read_settings(path)
     modes = values.get("pooling_mode")

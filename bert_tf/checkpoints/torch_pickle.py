@@ -4,7 +4,7 @@ Since PyTorch 1.6 the file is a zip: `*/data.pkl` describes a dictionary of tens
 a storage. Before, it was a sequence of pickles (a magic number, two with versions, the dictionary, the keys of the
 storages), followed by each storage: its length as int64 and its bytes.
 
-A file that would take memory out of proportion to its size is rejected first: torch compresses nothing, numbers the
+A file that would take memory out of proportion to its size is rejected up front: torch compresses nothing, numbers the
 objects of a pickle one by one, and its tensors are parts of their storages.
 """
 

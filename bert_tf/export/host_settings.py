@@ -56,7 +56,7 @@ def refusing_damage(path: str) -> Iterator[None]:
 
 
 def check_labels(folder: str, stages: Any, numbers: host.Numbers, labels: Sequence[str]) -> None:
-    """Raises UserError unless the network's numbers in a folder cover these labels."""
+    """Raises UserError unless the numbers of the network in a folder match these labels."""
     size = stages.labels_of(numbers) if hasattr(stages, "labels_of") else None
     if size is not None and size != len(labels):
         raise UserError(

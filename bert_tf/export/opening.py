@@ -29,7 +29,7 @@ CHOICES: tuple[str, ...] = get_args(Engine)
 
 
 def predictor_of(folder: str, engine: str, *, exact: bool = False) -> Predictor:
-    """The predictor of an export with an engine, without TensorFlow.
+    """The predictor of an export on an engine, without TensorFlow.
 
     exact: see EngineNetwork. Raises UserError like EngineNetwork, and if the engine's numbers are wrong.
     """
@@ -53,7 +53,7 @@ def sentence_vectors_of(folder: str) -> SentenceVectors | None:
 
 
 def load(folder: str, engine: str = AUTO) -> Predictor | None:
-    """The export with an engine: one of CHOICES; None for TensorFlow. See `choose`."""
+    """The export on an engine, one of CHOICES; None for TensorFlow. See `choose`."""
     chosen = choose(folder, engine)
     return None if chosen == TENSORFLOW else predictor_of(folder, chosen)
 
@@ -75,7 +75,7 @@ def open_model(folder: str, engine: str = AUTO, *, jit_compile: str = "auto", te
 
 
 def of_saved_model(folder: str, *, jit_compile: str = "auto", loaded: Any = None) -> TextFunction:
-    """The export in a folder with TensorFlow; see `open_model`. loaded: the SavedModel if already loaded."""
+    """The export in a folder, on TensorFlow; see `open_model`. loaded: the SavedModel if already loaded."""
     settings = host_settings.of_own_head(folder)
     if settings is None:
         return loaded_model.Export(folder)
@@ -91,7 +91,7 @@ def of_saved_model(folder: str, *, jit_compile: str = "auto", loaded: Any = None
 
 
 def load_for_vectors(path: str, engine: str = AUTO) -> Predictor | None:
-    """The export at a path, or of the run there, with an engine that makes text embeddings; None for TensorFlow.
+    """The export at a path, or of the run there, on an engine that makes text embeddings; None for TensorFlow.
 
     Raises UserError if a requested engine makes none.
     """

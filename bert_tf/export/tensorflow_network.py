@@ -1,4 +1,4 @@
-"""Rows to numbers with TensorFlow functions, of a live model or a SavedModel.
+"""Rows to numbers with TensorFlow functions, from a live model or a SavedModel.
 
 R rows, T positions in a row, P masked positions.
 """

@@ -123,7 +123,7 @@ def hypotheses(labels: Sequence[str], template: str) -> list[str]:
 def probabilities(logits: "np.ndarray", classes: Sequence[str], *, multi_label: bool = False) -> "np.ndarray":
     """Probabilities of labels, float64 [B, L], from the logits [B, L, C] of their hypotheses.
 
-    Labels exclude each other. With multi_label, or if there is only one, each is decided independently: entailment
+    Labels are mutually exclusive. With multi_label, or if there is only one, each is decided independently: entailment
     against contradiction.
     """
     entailed, contradicted = numbers_in(classes) or (0, None)

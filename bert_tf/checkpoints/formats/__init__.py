@@ -34,7 +34,7 @@ HUB_FILES += ["spiece.model", "sentencepiece.bpe.model", "spm.model"]
 HUB_FILES += ["assets/tokenizer/*", "bert_model.ckpt.*", "adapter_model.safetensors"]
 HUB_FILES += ["[0-9]_*/model.safetensors", "[0-9]_*/pytorch_model.bin"]  # layers of sentence-transformers
 FURTHER_HUB_FILES = (["pytorch_model.bin", "pytorch_model-*.bin"], ["tf_model.h5", "tf_model-*.h5"])
-# Files of weights that no format reads -> what to do.
+# Weight files that no format reads -> what to do.
 NOT_READ = {
     "flax_model.msgpack": "Flax's weights: load it with transformers 4, from_flax=True, and save it again",
     "model.onnx": "an ONNX graph: pass the checkpoint that it was made from",
@@ -69,7 +69,7 @@ def load(name: str) -> ModuleType:
 def read(path: str | os.PathLike[str], format_name: str | None = None, *, segments: str | None = None) -> Checkpoint:
     """Reads a checkpoint: a folder, a prefix of files, "hf://owner/name", or the name of a published one.
 
-    The names are those of `checkpoints.published` and of KerasHub's presets.
+    Names come from `checkpoints.published` and KerasHub's presets.
 
     Args:
         path: the checkpoint.
@@ -90,7 +90,7 @@ def read(path: str | os.PathLike[str], format_name: str | None = None, *, segmen
 
 
 def _reason(path: str, format_name: str | None = None) -> str:
-    """Describes the content of a path and what was expected there, as far as its files show it."""
+    """Describes the content of a path and the expected content, as far as the files show it."""
     if keras_files.is_one(path):
         name = shortened(keras_files.class_of(path))
         return f"its model has the class {name} (nothing in it was run); expected a model of KerasHub or of bert_tf"
@@ -182,10 +182,10 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike[str], format_name: s
     """Writes a checkpoint as a new folder in a format, whole or not at all.
 
     Returns:
-        The names of weights that the format cannot hold.
+        The names of weights that the format cannot store.
 
     Raises:
-        UserError: the format is unknown or cannot hold this model, or the folder cannot be written.
+        UserError: the format is unknown or cannot store this model, or the folder cannot be written.
     """
     module = load(format_name)
     if not hasattr(module, "write"):

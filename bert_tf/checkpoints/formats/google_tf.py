@@ -102,7 +102,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     """Writes `bert_model.ckpt.*` with google-research/bert's names, `bert_config.json` and `vocab.txt` as a new folder.
 
     Returns:
-        The names of weights that the format cannot hold.
+        The names of weights that the format cannot store.
     """
     _check_writable(checkpoint)
     config = checkpoint.config
@@ -117,7 +117,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
 
 
 def _check_writable(checkpoint: Checkpoint) -> None:
-    """Raises UserError for tokenizer settings that google-research/bert lacks, which supports only casing."""
+    """Raises UserError for tokenizer settings other than casing, which google-research/bert does not support."""
     settings = settings_of(checkpoint.vocabulary or ())
     for name, value, expected in (
         ("strip_accents", settings.strip_accents, None),

@@ -82,7 +82,7 @@ def read(path: str) -> Checkpoint:
     layout, kind = LAYOUTS[config.encoder], _kind(path)
     if layout.has_fixed_gelu and config.hidden_act != "gelu_erf":
         config = dataclasses.replace(config, masked_lm_act="gelu_erf")
-    prefixes = {each.prefix for each in LAYOUTS.values()} - {"model."}  # which may also surround other models
+    prefixes = {each.prefix for each in LAYOUTS.values()} - {"model."}  # "model." may also wrap other models
     table_name = str(layout.names[TOKENS])
     found = torch_folders.read(path, file)
     arrays, beside = torch_folders.without_prefixes(found, layout.prefix, prefixes, path, table_name)
@@ -269,7 +269,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     `transformers` loads it with the class named in config.json.
 
     Returns:
-        The names of weights that the format cannot hold.
+        The names of weights that the format cannot store.
     """
     config, layout = checkpoint.config, LAYOUTS[checkpoint.config.encoder]
     _warn_of_calibration(checkpoint)

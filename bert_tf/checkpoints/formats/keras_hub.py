@@ -1,6 +1,6 @@
 """KerasHub models of the families with a KerasHub layout: preset folders, `.keras` files, preset names.
 
-Files are read without KerasHub, which downloads and writes presets: `pip install "bert-tf[keras-hub]"`.
+Files are read without KerasHub; only downloading and writing presets needs it: `pip install "bert-tf[keras-hub]"`.
 Heads that KerasHub lacks are stored in heads.safetensors.
 """
 
@@ -173,7 +173,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     """Writes a preset as a new folder: a text classifier, a masked LM, a text embedder, or else a backbone.
 
     Returns:
-        An empty list: weights that KerasHub cannot hold are in heads.safetensors.
+        An empty list: weights that KerasHub cannot store are in heads.safetensors.
 
     Raises:
         UserError: the encoder lacks a weight, is causal, or computes something that KerasHub cannot.
@@ -210,7 +210,7 @@ def holds_vectors(checkpoint: Checkpoint) -> bool:
 
 
 def _role(checkpoint: Checkpoint) -> str:
-    """The KerasHub task for a checkpoint to write."""
+    """The KerasHub task to write a checkpoint as."""
     config, names, vectors = checkpoint.config, checkpoint.weights.keys(), checkpoint.sentence_vectors
     layout = LAYOUTS[config.encoder]
     own_head = {"classifier/kernel", "classifier/bias", f"{POOLER}kernel"}

@@ -35,7 +35,7 @@ from bert_tf.training import checkpoint_paths
 
 HOLDS_ANY_WEIGHT = HOLDS_ANY_ENCODER = True
 CONFIG, WEIGHTS = "bert_config.json", "model.safetensors"
-RUN_LABELS = "task.json"  # in the folder of a fine-tuning run
+RUN_LABELS = "task.json"  # in fine-tuning run folders
 # The name of a weight in a tf.train.Checkpoint, with "/" as ".S" (see training.checkpointing).
 SAVED = re.compile(r"weights/(?P<name>[^/]+)/\.ATTRIBUTES/VARIABLE_VALUE")
 
@@ -117,7 +117,7 @@ def _head_of(folder: str) -> dict[str, Any]:
 
 
 def _run_folder(path: str) -> str:
-    """The folder of the run for a path inside its checkpoints/; otherwise the path."""
+    """The run folder for a path inside its checkpoints/; otherwise the path."""
     path = files.absolute(path)
     if checkpoint_paths.is_one(path.removesuffix(".index")):
         path = os.path.dirname(path)

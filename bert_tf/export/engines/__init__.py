@@ -102,7 +102,7 @@ def is_installed(name: str) -> bool:
 def engine_of(name: str, quantize: str | None = None, *, runs_only: bool = False) -> ModuleType:
     """Imports an engine: one of `names()`, or a module outside of this package by its dotted name.
 
-    runs_only: whether models are only run.
+    runs_only: whether models are only run, not written.
 
     Raises:
         UserError: the engine is unknown, cannot quantize, or needs a package that is not installed.

@@ -51,7 +51,7 @@ class Stages:
     def __init__(self, settings: dict[str, Any], about: dict[str, Any], tokenizer: Any) -> None:
         self._tokenizer, self._settings = tokenizer, settings
         self._after = [VectorLayer(**{**x, "arrays": json_arrays.from_json(x["arrays"])}) for x in settings["after"]]
-        self._skipped = 0  # first tokens of a text that are not pooled, [CLS] among them
+        self._skipped = 0  # leading tokens of a text to exclude from pooling, including [CLS]
         if settings["prompt"] and not settings["include_prompt"] and settings["pooling"] != "pooled":
             size = len(tokenizer(settings["prompt"])) + tokenizer.special_count(1)
             self._skipped = min(size, settings["max_seq_length"]) - 1

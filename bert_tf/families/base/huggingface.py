@@ -35,7 +35,7 @@ class Layout:
         prefix: the prefix of the encoder's weight names in a model with a head.
         names: {canonical name: theirs} without the prefix. Several of theirs are concatenated to ours; "{i}" stands for
             every layer.
-        outside: beginnings of names that have no prefix in a model with a head.
+        outside: beginnings of names without the prefix in a model with a head.
         of_texts: names that differ in a text classifier; a file with all of these is one.
         renamed: {field of BertConfig: theirs}.
         constants: additional entries of config.json; a config.json must not contradict them.
@@ -43,7 +43,7 @@ class Layout:
         left_out: fields of BertConfig without an entry.
         defaults: the class's values for entries missing from a config.json, if BertConfig has different ones.
         may_be_causal: whether it has `is_decoder`; the others ignore it.
-        of_spans: names in the QA head, if it has the name of the classifier's.
+        of_spans: names in the QA head, if they equal the classifier's.
         absent: prefixes of canonical names that a model with some configuration does not have.
         older: {prefix of names in some files: prefix in others}.
         optional: prefixes of canonical names in the encoder that a model with some configuration may lack.

@@ -60,7 +60,7 @@ def read(given: Settings) -> dict[str, Any]:
 
 
 def write(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The class's names."""
+    """The entries under the class's names."""
     buckets, activation = values["position_buckets"] or -1, values["conv_act"]
     names = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}
     return {**values, "position_buckets": buckets, "conv_act": names.get(activation, activation)}

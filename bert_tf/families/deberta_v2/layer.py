@@ -28,7 +28,7 @@ from bert_tf.model.relative_bias import position_scores
 def rows_by_distance(buckets: int, most: int, longest: int) -> np.ndarray:
     """The row of the relative position table for each distance query - key, int32 [2 * longest + 1].
 
-    buckets: distances up to half of it have a row each, larger ones share rows by their logarithm; 0: all have their
+    buckets: distances up to half of this have a row each, larger ones share rows by their logarithm; 0: all have their
         own. most: all distances from this one on are treated alike. longest: distances range from -longest to longest.
     """
     distances = np.arange(-longest, longest + 1)

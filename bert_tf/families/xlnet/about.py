@@ -45,7 +45,7 @@ HEADS_LEFT_OUT = {
 
 
 def read(given: Settings) -> dict[str, Any]:
-    """The class's names, without entries that change nothing here; UserError for any that would change outputs."""
+    """The entries under the class's names, without no-ops; UserError for any that would change outputs."""
     values = Settings({name: value for name, value in given.items() if name not in ONLY_OURS}, given.source)
     values |= {RENAMED[ours]: values[ours] for ours in huggingface.SIZES & values.keys() if RENAMED[ours] not in values}
     huggingface.check_one_of(values, "clamp_len", -1, (-1, 0))
@@ -56,7 +56,7 @@ def read(given: Settings) -> dict[str, Any]:
 
 
 def write(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The class's names; its `max_position_embeddings` cannot be set."""
+    """The entries under the class's names; its `max_position_embeddings` cannot be set."""
     return {name: value for name, value in values.items() if name not in ONLY_OURS}
 
 
