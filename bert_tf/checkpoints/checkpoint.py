@@ -1,4 +1,4 @@
-"""Checkpoint: what a checkpoint of any format holds."""
+"""Checkpoint: the content of a checkpoint of any format."""
 
 import dataclasses
 import functools
@@ -20,27 +20,27 @@ from bert_tf.text.vocabulary import has_capitals, settings_of, with_settings
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """The content of a checkpoint of any format, or what a model starts from; None for what its files do not say.
+    """The content of a checkpoint of any format, or the start of a model; None for anything missing from its files.
 
     Attributes:
         config: the configuration of the encoder.
         weights: {canonical name: float32 array}; {} for a model that starts from random ones.
         vocabulary: the tokens; the index is the id.
         lower_case: whether the tokenizer lower-cases.
-        special_tokens: those that the tokenizer recognizes in texts; () for none, as the original.
-        added_tokens: special tokens that the vocabulary has besides the five, as its files say.
+        special_tokens: those that the tokenizer recognizes in texts; () for none, as in google-research/bert.
+        added_tokens: special tokens in the vocabulary in addition to the five, according to its files.
         labels: names of the outputs of the head, in their order.
-        kind: of its head, a name of `bert_tf.heads`.
-        answers: how its head answers, as a run or an export records it: content of about.json and, in "host", the
-            `host_settings` of the head; {} if nothing records it.
-        max_seq_length: tokens after which texts and pairs are truncated, if its files say fewer than it has positions.
-        sentence_vectors: how the model makes vectors of whole texts.
-        segments_differ: a sentence about the segments of pairs, if versions of transformers give different ones.
-        left_out: for each head of the file that this package would compute otherwise, which one and why.
+        kind: the kind of its head, a name in `bert_tf.heads`.
+        answers: prediction settings of its head, as recorded by a run or an export: content of about.json and, in
+            "host", the `host_settings` of the head; {} if nothing records them.
+        max_seq_length: tokens after which texts and pairs are truncated, if its files specify fewer than its positions.
+        sentence_vectors: settings for text embeddings, such as the pooling.
+        segments_differ: a message about the segments of pairs, if versions of transformers assign different ones.
+        left_out: a message for each head of the file that this package would compute differently, with the reason.
         new_head: the number of outputs if the head is new; 0: the weights include the head.
-        model: the Keras model that `pretrained.load` made of it, whose variables then hold the weights; `model.encoder`
+        model: the Keras model that `pretrained.load` made of it, whose variables then have the weights; `model.encoder`
             is its encoder.
-        report: which weights were loaded into that.
+        report: the report on loading weights into that model.
     """
 
     config: BertConfig
@@ -75,7 +75,7 @@ class Checkpoint:
 
     @functools.cached_property
     def host_tokenizer(self) -> HostTokenizer:
-        """The same tokens without TensorFlow; of a checkpoint with a vocabulary."""
+        """The same tokens without TensorFlow; requires a vocabulary."""
         return host_tokenizer_kinds.create(
             self.vocabulary or (), self.lowers_case, special_tokens_in_strings=self.special_tokens
         )
@@ -95,31 +95,31 @@ class Checkpoint:
 
     @property
     def reads_segments(self) -> bool:
-        """Returns whether the segments of a row change what the encoder computes."""
+        """Returns whether segment ids change the output of the encoder."""
         has_table = "encoder/embeddings/segment_table" in self.weights and self.config.type_vocab_size > 1
         return has_table or "cls_has_segment" in self.config.settings
 
     @property
     def why_headless(self) -> str:
-        """Reason why there is no head, to follow "has no head" in an error; "" where the file has none."""
+        """Reason for a missing head, to follow "has no head" in an error; "" if none is known."""
         has_next = self.report is not None and "next_sentence/kernel" in self.report.unused
         reasons = [*self.left_out, *(["its next sentence head is used in pre-training only"] if has_next else [])]
         return f" ({'; '.join(reasons)})" if reasons else ""
 
     @property
     def lowers_case(self) -> bool:
-        """Returns whether the tokenizer lower-cases: as its files say, or else if no token has a capital letter."""
+        """Returns whether the tokenizer lower-cases: as in its files, or else if no token has a capital letter."""
         return self.lower_case if self.lower_case is not None else not has_capitals(self.vocabulary or ())
 
     @property
     def reads_mean(self) -> bool:
-        """Returns whether its head on whole texts reads the mean of their tokens, without a pooler."""
+        """Returns whether its head for whole texts reads the mean of their tokens, without a pooler."""
         is_of_texts = "classifier/kernel" in self.weights and self.kind != Tags.kind
         return is_of_texts and self.config.pooling == "mean"
 
 
 def check_rows_for_tokens(checkpoint: Checkpoint, path: object) -> None:
-    """Raises UserError for a vocabulary that is longer than the table of its model."""
+    """Raises UserError for a vocabulary longer than the token table of its model."""
     count, rows = len(checkpoint.vocabulary or ()), checkpoint.config.vocab_size
     if count > rows:
         raise UserError(

@@ -22,7 +22,7 @@ from bert_tf.text import special_tokens, vocabulary
 
 LABELS, TOKENIZER = "labels.json", "tokenizer_config.json"
 MAX_LENGTH = "model_max_length"
-SHORTEST, LONGEST = 3, 1 << 30  # tokens of a row; "no limit" is written as a very large number
+SHORTEST, LONGEST = 3, 1 << 30  # tokens in a sequence; "no limit" is written as a very large number
 
 
 @contextlib.contextmanager
@@ -30,7 +30,7 @@ def new_folder(folder: StrPath) -> Iterator[str]:
     """Yields a temporary folder to write into, which becomes `folder` at the end (see `atomic_folder`).
 
     Raises:
-        UserError: the folder exists, or an OSError says that it cannot be written.
+        UserError: the folder exists or cannot be written.
     """
     try:
         with atomic_folder(folder) as partial:
@@ -60,11 +60,11 @@ def in_order_of_ids(ids: dict[str, Any] | None, file: str) -> list[str]:
 
 
 def read_safetensors(path: StrPath) -> dict[str, np.ndarray]:
-    """{name: array} of a safetensors file; UserError if it is damaged or another file."""
+    """{name: array} from a safetensors file; UserError if it is damaged or not such a file."""
     try:
         with files.local_copy(path) as local:
             return numpy.load_file(local)
-    except (AttributeError, KeyError, TypeError) as error:  # as the library reports a type that NumPy lacks
+    except (AttributeError, KeyError, TypeError) as error:  # how the library reports a type that NumPy lacks
         kind = getattr(error, "name", None) or error
         raise UserError(
             f"{path} holds numbers of a type that cannot be read ({kind}): save it in float32, float16 or bfloat16."
@@ -76,7 +76,7 @@ def read_safetensors(path: StrPath) -> dict[str, np.ndarray]:
 
 
 def write_safetensors(path: StrPath, arrays: Mapping[str, np.ndarray], *, framework: str) -> None:
-    """Writes {name: contiguous array}; `framework` goes into the metadata ("pt" for names of Hugging Face)."""
+    """Writes {name: contiguous array}; `framework` goes into the metadata ("pt" for Hugging Face names)."""
     try:
         numpy.save_file(dict(arrays), path, metadata={"format": framework})
         os.chmod(path, 0o644)  # the library writes files that nobody else can read
@@ -85,7 +85,7 @@ def write_safetensors(path: StrPath, arrays: Mapping[str, np.ndarray], *, framew
 
 
 def read_tensors(prefix: str, is_selected: Callable[[str], object]) -> dict[str, np.ndarray]:
-    """{name: array} of those tensors of a TensorFlow checkpoint whose names are selected; UserError if damaged."""
+    """{name: array} for the selected tensor names of a TensorFlow checkpoint; UserError if it is damaged."""
     try:
         tf_index.check(prefix)
         reader = tf.compat.v1.train.NewCheckpointReader(prefix)  # not load_checkpoint: it first looks for a folder
@@ -100,20 +100,20 @@ def read_tensors(prefix: str, is_selected: Callable[[str], object]) -> dict[str,
 
 
 def read_tokenizer_files(folder: str) -> tuple[list[str] | None, bool | None]:
-    """The vocabulary in vocab.txt and `do_lower_case` of tokenizer_config.json; None for what is not there."""
+    """The vocabulary in vocab.txt and `do_lower_case` of tokenizer_config.json; None for anything missing."""
     path = os.path.join(folder, "vocab.txt")
     tokens = vocabulary.read(path) if files.exists(path) else None
     return tokens, read_settings(os.path.join(folder, TOKENIZER)).value("do_lower_case", FLAG)
 
 
 def read_special_tokens(folder: str) -> tuple[str, ...]:
-    """The special tokens that the tokenizer of a folder recognizes in texts, as `text.special_tokens` stores them."""
+    """The special tokens that the tokenizer of a folder recognizes in texts, as stored by `text.special_tokens`."""
     path = os.path.join(folder, TOKENIZER)
     return tuple(read_settings(path).value(special_tokens.SETTING, TEXTS, []))
 
 
 def read_max_length(folder: str) -> int | None:
-    """The tokens after which texts and pairs are truncated; None if the tokenizer does not say it, or none are."""
+    """The tokens after which texts and pairs are truncated; None if the tokenizer specifies no length or no limit."""
     length = read_settings(os.path.join(folder, TOKENIZER)).get(MAX_LENGTH)
     if isinstance(length, bool) or not isinstance(length, int | float):
         return None
@@ -121,9 +121,9 @@ def read_max_length(folder: str) -> int | None:
 
 
 def with_masked_lm_head(checkpoint: "Checkpoint", act: str, eps: float, library: str) -> "Checkpoint":
-    """The checkpoint for a library that computes the head for masked LM with these: without a head that differs.
+    """The checkpoint for a library with this activation and epsilon in its masked LM head: without a head that differs.
 
-    Heads with the other form of GELU or another epsilon stay, as their values are close; a warning says it.
+    Heads with the other form of GELU or a different epsilon stay because their values are close, with a warning.
     """
     own = checkpoint.config.of_masked_lm
     if "masked_lm/output_bias" not in checkpoint.weights or (own.hidden_act, own.layer_norm_eps) == (act, eps):
@@ -143,7 +143,7 @@ def with_masked_lm_head(checkpoint: "Checkpoint", act: str, eps: float, library:
 
 
 def write_tokenizer_files(folder: str, checkpoint: "Checkpoint", **settings: Any) -> None:
-    """Writes vocab.txt, and tokenizer_config.json with further settings, where the checkpoint knows their content."""
+    """Writes vocab.txt, and tokenizer_config.json with more settings, if the checkpoint knows their content."""
     if checkpoint.max_seq_length is not None:
         settings = {MAX_LENGTH: checkpoint.max_seq_length, **settings}
     if checkpoint.vocabulary is not None:
@@ -156,7 +156,7 @@ def write_tokenizer_files(folder: str, checkpoint: "Checkpoint", **settings: Any
 
 
 def read_head_file(folder: str, name: str = LABELS) -> dict[str, Any]:
-    """The fields of a Checkpoint about its head, "labels", "kind" and "answers", as far as the file has them."""
+    """The Checkpoint fields for its head, "labels", "kind" and "answers", as far as the file has them."""
     values = read_settings(os.path.join(folder, name))
     run_files.check_task(values)
     answers = dict(values) if values.get("host") else {}

@@ -1,4 +1,4 @@
-"""Cross-encoders of sentence-transformers: what its files say of a model of pairs."""
+"""Cross-encoders of sentence-transformers: the settings in their files."""
 
 import os
 from typing import Any
@@ -11,10 +11,10 @@ from bert_tf.runtime import files
 from bert_tf.runtime.json_files import require_json
 from bert_tf.runtime.settings import TEXT, Settings, read_settings, shortened
 
-SETTINGS, ACTIVATION = "sentence_transformers", "activation_fn"  # in config.json, by version 4 and 5
-OLD_ACTIVATION = "sbert_ce_default_activation_function"  # by earlier versions
-SINGLE = "Sigmoid"  # the default of one output
-HARMLESS = ("Identity", "Softmax")  # of classes, which have their probabilities in either case
+SETTINGS, ACTIVATION = "sentence_transformers", "activation_fn"  # in config.json, from versions 4 and 5
+OLD_ACTIVATION = "sbert_ce_default_activation_function"  # from earlier versions
+SINGLE = "Sigmoid"  # the default for one output
+HARMLESS = ("Identity", "Softmax")  # for classes, which have probabilities in either case
 USUAL: dict[str, Any] = {
     "transformer_task": "sequence-classification",
     "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
@@ -23,9 +23,9 @@ USUAL: dict[str, Any] = {
 
 
 def kind_of(folder: str, config: Settings, kind: str) -> tuple[str, str]:
-    """The kind of a head of texts as its files say it, and why it cannot be used, "" if it can.
+    """The kind of a text head according to the files, and why it cannot be used, "" if it can.
 
-    kind: by the architecture and the number of labels alone, which is that of any other folder.
+    kind: the kind inferred only from the architecture and the number of labels, as for any other folder.
     """
     about = read_settings(os.path.join(folder, PROMPTS))
     is_saved_as_one = about.get("model_type") == CROSS_ENCODER
@@ -35,7 +35,7 @@ def kind_of(folder: str, config: Settings, kind: str) -> tuple[str, str]:
     named = named or config.inside(SETTINGS).value(ACTIVATION, TEXT) or config.get(OLD_ACTIVATION)
     is_single = kind == Regression.kind
     name = SINGLE if is_single else HARMLESS[0]
-    if isinstance(named, str) and named.startswith("torch."):  # others are left to the default there
+    if isinstance(named, str) and named.startswith("torch."):  # others get the default there
         name = named.rpartition(".")[2]
     own = format_names.kind_with("cross_encoder_activation", name)
     found = own if is_single else kind if name in HARMLESS else None
@@ -46,7 +46,7 @@ def kind_of(folder: str, config: Settings, kind: str) -> tuple[str, str]:
 
 
 def _unsupported(folder: str, about: dict[str, Any]) -> str:
-    """Settings of a folder of version 5 or later that change scores, as a part of a sentence; "" for nothing."""
+    """Settings of a folder of version 5 or later that change scores, as a part of a sentence; "" if none do."""
     path = os.path.join(folder, MODULES)
     modules = require_json(path, "a list of modules; fetch it again", kind=list) if files.is_file(path) else []
     types = [str(each.get("type")) for each in modules if isinstance(each, dict)]
@@ -62,7 +62,7 @@ def _unsupported(folder: str, about: dict[str, Any]) -> str:
 
 
 def values_of(kind: str | None) -> dict[str, Any]:
-    """The entries of config.json by which sentence-transformers knows a head of this kind; {} for others."""
+    """The config.json entries that tell sentence-transformers the kind of head; {} for other kinds."""
     activation = heads.get(kind).format_names().cross_encoder_activation if kind else ""
     if not activation:
         return {}

@@ -1,4 +1,4 @@
-"""The tokens that `transformers` recognizes in texts by the files of a Hugging Face folder, and their ids."""
+"""The tokens that `transformers` recognizes in texts according to the files of a Hugging Face folder, and their ids."""
 
 import dataclasses
 from collections.abc import Collection, Iterator
@@ -30,22 +30,22 @@ tokenizers = module("tokenizers")
 FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
 EXTRA = ("additional_special_tokens", "extra_special_tokens")
 
-Found = dict[str, tuple[AddedToken, int | None]]  # by content, with the id that a file gives it
+Found = dict[str, tuple[AddedToken, int | None]]  # by content, with the id from a file
 
 
 def extend(folder: TokenizerFolder, vocabulary: list[str]) -> tuple[list[str], tuple[str, ...]]:
-    """A vocabulary with the tokens that the folder adds to it, such as [E1], and all that are recognized in texts.
+    """A vocabulary with the tokens that the folder adds, such as [E1], and all tokens recognized in texts.
 
-    The settings of the vocabulary say how. Raises UserError if their ids do not follow those of the vocabulary.
+    The settings of the vocabulary record how. Raises UserError if their ids do not follow the vocabulary's.
     """
     kind, tokens = kind_of(vocabulary), list(vocabulary)
     if kind == LIBRARY:  # which adds them itself
         return vocabulary, tuple(found_in(folder, kind, vocabulary))
-    if kind == DEBERTA_V2:  # whose [MASK] is one of those that are added
+    if kind == DEBERTA_V2:  # whose [MASK] is an added token
         tokens = tokens[: len(tokens) - (tokens[-1] == "[MASK]")]
     known = set(tokens)
     found = found_in(folder, kind, known)
-    number, added = len(known), []  # of the next token, as transformers counts: without repeated ones
+    number, added = len(known), []  # id of the next token, counted like transformers: without repeated ones
     for token, declared in found.values():
         is_new = token.content not in known
         if is_new and (declared not in (None, number) or number < len(tokens)):
@@ -64,7 +64,7 @@ def extend(folder: TokenizerFolder, vocabulary: list[str]) -> tuple[list[str], t
 
 
 def found_in_lower_case(folder: TokenizerFolder, tokens: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the recognized tokens that are still found after sentence-transformers lower-cased the text."""
+    """The recognized tokens that are still found after sentence-transformers lower-cased the text."""
     if not folder.lower_cases_first:
         return tokens
     lower = [token for token in tokens if token == token.lower()]
@@ -77,7 +77,7 @@ def found_in_lower_case(folder: TokenizerFolder, tokens: tuple[str, ...]) -> tup
 
 
 def found_in(folder: TokenizerFolder, kind: str, known_tokens: Collection[str]) -> Found:
-    """The tokens in the order in which transformers adds them; of those with the same content the first counts."""
+    """The tokens in the order in which transformers adds them; the first of several with the same content counts."""
     found: Found = {}
     known = {content_of(token) for name in EXTRA for token in _extra(folder.config, name)}
     only_there = {content_of(token) for token in _extra(folder.names, EXTRA[0])} - known  # transformers overlooks these
@@ -103,9 +103,9 @@ def _extra(values: Settings, name: str) -> list[Any]:
 
 
 def _entries(folder: TokenizerFolder, special: set[str], kind: str) -> dict[int, AddedToken]:
-    """Tokens with ids, by these: of tokenizer_config.json, or else of the older files or of an XLNet's model.
+    """{id: token} from tokenizer_config.json, or else from the older files or an XLNet's model.
 
-    special: names of special tokens, which are not looked for in normalized texts.
+    special: names of special tokens, which are not searched for in normalized texts.
     """
     config, older = folder.config, folder.place(OLDER)
     decoder = config.value("added_tokens_decoder", map_of(TOKEN, "tokens by their ids"))
@@ -131,7 +131,7 @@ def _listed(file: str, entries: list[Any]) -> Iterator[tuple[int, AddedToken]]:
 
 
 def _named(folder: TokenizerFolder, kind: str) -> Iterator[tuple[str, AddedToken, bool]]:
-    """Special tokens by their names in the files, or the class; optional ones count where the vocabulary has them."""
+    """Special tokens named by the files or the class; optional ones count only if the vocabulary has them."""
     by_file = folder.is_by_file
     usual = {} if by_file else {f"{name}_token": text for name, text in KINDS[kind].special.items()}
     values = Settings(usual, folder.place(CONFIG))
@@ -176,7 +176,7 @@ def _object(token: Any) -> dict[str, Any]:
 
 
 def _recognized(checkpoint: Checkpoint) -> tuple[list[AddedToken], dict[str, int]]:
-    """Tokens that a checkpoint recognizes in texts, in the order of the ids, and {token: id} of its vocabulary."""
+    """Tokens that a checkpoint recognizes in texts, in the order of the ids, and {token: id} for its vocabulary."""
     tokens = checkpoint.vocabulary or []
     ids = {token: number for number, token in enumerate(tokens)}
     names = dict.fromkeys([*checkpoint.added_tokens, *checkpoint.special_tokens])
@@ -188,7 +188,7 @@ def _flags_of(token: AddedToken) -> dict[str, bool]:
 
 
 def written(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The entry of tokenizer_config.json with which transformers finds the tokens of a checkpoint as it does."""
+    """The tokenizer_config.json entry that lets transformers find a checkpoint's tokens in the same way."""
     if kind_of(checkpoint.vocabulary or ()) == LIBRARY:  # whose tokenizer.json has them
         return {}
     found, ids = _recognized(checkpoint)
@@ -203,6 +203,6 @@ def written(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def to_theirs(checkpoint: Checkpoint) -> list[Any]:
-    """The recognized tokens of a checkpoint as those of `tokenizers`, which numbers new ones in this order."""
+    """The recognized tokens of a checkpoint as objects of `tokenizers`, which numbers new ones in this order."""
     found, _ = _recognized(checkpoint)
     return [tokenizers.AddedToken(spaces_for_blanks(token.content), **_flags_of(token)) for token in found]

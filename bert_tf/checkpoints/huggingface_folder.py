@@ -1,4 +1,4 @@
-"""A Hugging Face folder, as far as its tokenizer is concerned: each file is read once."""
+"""The tokenizer files of a Hugging Face folder: each is read once."""
 
 import fnmatch
 import functools
@@ -16,14 +16,14 @@ CLASSES_OF_MODELS = {"mpnet": "MPNetTokenizer", "camembert": "CamembertTokenizer
 
 
 class OtherSteps(UserError):
-    """A tokenizer.json, which has every step of its tokenizer, has others than the kinds of this package."""
+    """A tokenizer.json, which has every step of its tokenizer, has steps that no kind of this package supports."""
 
 
 class TokenizerFolder:
     """The files of a tokenizer.
 
     Attributes:
-        path: of the folder.
+        path: the folder.
         file: the path of tokenizer.json, for messages.
     """
 
@@ -81,18 +81,18 @@ class TokenizerFolder:
 
     @functools.cached_property
     def class_name(self) -> str | None:
-        """The class of the tokenizer, as the files name it, None if they do not; without "Fast"."""
+        """The tokenizer class named in the files, without "Fast"; None if they name none."""
         name = self.config.value("tokenizer_class", TEXT) or self.model.value("tokenizer_class", TEXT)
         return name if name is None or name in BY_FILE else name.removesuffix("Fast")
 
     @property
     def likely_class(self) -> str:
-        """`class_name`, or without one the class of the kind of model; "" for BERT and others."""
+        """`class_name`, or else the class for the type of model; "" for BERT and others."""
         return self.class_name or self.default_class
 
     @property
     def default_class(self) -> str:
-        """The class of tokenizer of the kind of model in config.json; "" for BERT and others."""
+        """The tokenizer class for the type of model in config.json; "" for BERT and others."""
         return CLASSES_OF_MODELS.get(self.model.value("model_type", TEXT, ""), "")
 
     @property
@@ -102,13 +102,13 @@ class TokenizerFolder:
 
     @property
     def error(self) -> type[UserError]:
-        """The error for steps that no kind of this package has: the library `tokenizers` computes those of a file."""
+        """The error for steps that no kind of this package has: the library `tokenizers` computes those in a file."""
         return OtherSteps if self.is_by_file else UserError
 
     @functools.cached_property
     def lower_cases_first(self) -> bool:
         """Returns whether sentence-transformers lower-cases a text before its tokenizer gets it."""
-        folders = (self.path, os.path.dirname(self.path))  # an encoder may have a folder of its own
+        folders = (self.path, os.path.dirname(self.path))  # an encoder may have its own folder
         if not any(files.is_file(os.path.join(folder, "modules.json")) for folder in folders):
             return False
         names = fnmatch.filter(files.names(self.path), "sentence_*_config.json")
@@ -116,7 +116,7 @@ class TokenizerFolder:
 
     @functools.cached_property
     def rows(self) -> tuple[str, ...]:
-        """The rows of a text and of a pair by the post_processor, with :1 at tokens of the second segment."""
+        """The sequences for a text and a pair by the post_processor, with :1 at tokens of the second segment."""
         processor = self.steps.inside("post_processor")
         kind = processor.value("type", TEXT, "none")
         if kind == "TemplateProcessing":

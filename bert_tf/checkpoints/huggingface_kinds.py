@@ -19,9 +19,9 @@ from bert_tf.text.vocabulary import (
     XLNET,
 )
 
-PARTS = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers"}  # what sequences call their steps
-Steps = tuple[str, ...]  # of a normalizer or a pre_tokenizer, see `described`
-Values = Mapping[str, tuple[Any, ...]]  # supported values by name; None, for a name that is missing, always is one
+PARTS = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers"}  # keys of the steps in a sequence
+Steps = tuple[str, ...]  # the steps of a normalizer or a pre_tokenizer, see `described`
+Values = Mapping[str, tuple[Any, ...]]  # supported values by name; None, for a missing name, is always supported
 
 OF_BERT = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 OF_ROBERTA = {
@@ -53,21 +53,21 @@ class TokenizerLayout:
     """A kind of tokenizer in files of transformers.
 
     Attributes:
-        model: type of its model in tokenizer.json.
-        classes: of transformers that are one, without "Tokenizer" at the end.
-        file: of its SentencePiece model; "" without one.
+        model: the type of its model in tokenizer.json.
+        classes: the transformers classes of this kind, without "Tokenizer" at the end.
+        file: the file of its SentencePiece model; "" without one.
         special: the special tokens by their names in the files.
-        settings: in tokenizer_config.json, with the values that change no token.
-        options: of its model in tokenizer.json, with their supported values.
+        settings: settings in tokenizer_config.json, with the values that change no token.
+        options: settings of its model in tokenizer.json, with their supported values.
         normalizers: the supported ones in tokenizer.json.
         pre_tokenizers: the supported ones.
-        of_class: further ones where a class is named, which makes its steps anew; None: any.
-        separators: between the texts of a pair.
-        has_segments: whether the second text of a pair has a segment of its own in the rows of the classes.
-        one_segment: classes, of those, that give a model no segments all the same.
-        differs: whether the classes give a model segments in transformers 4 and none in transformers 5.
-        ends_in_cls: whether rows of transformers end in the first special token, which has a segment of its own.
-        extra: special tokens besides, where no file names any.
+        of_class: additional ones if a class is named, because it rebuilds its steps; None: any.
+        separators: the number of separators between the texts of a pair.
+        has_segments: whether sequences from the classes have a separate segment for the second text of a pair.
+        one_segment: those of the classes that nevertheless pass no segments to a model.
+        differs: whether the classes pass segments to a model in transformers 4 and none in transformers 5.
+        ends_in_cls: whether sequences in transformers end in the `cls` token, which has its own segment.
+        extra: additional special tokens if no file names any.
     """
 
     model: str
@@ -88,7 +88,7 @@ class TokenizerLayout:
 
     @property
     def rows(self) -> tuple[str, str]:
-        """The rows of a text and of a pair, with :1 at tokens of the second segment."""
+        """The sequences for a text and a pair, with :1 at tokens of the second segment."""
         cls, sep = self.special["cls"], self.special["sep"]
         if self.ends_in_cls:
             return f"A {sep} {cls}:2", f"A {sep} B:1 {sep}:1 {cls}:2"
@@ -102,7 +102,7 @@ class TokenizerLayout:
 
     @property
     def class_names(self) -> list[str]:
-        """The classes of transformers."""
+        """The transformers classes."""
         return [f"{name}Tokenizer" for name in self.classes.split()]
 
 
@@ -135,7 +135,7 @@ KINDS = {
         special={"unk": "<unk>", "sep": "[SEP]", "pad": "<pad>", "cls": "[CLS]", "mask": "[MASK]"},
         settings={**PREFIX, "remove_space": (True,)},
         options={"byte_fallback": (False,)},
-        normalizers=tuple(  # as transformers 4 and 5 write them; another order is another normalization
+        normalizers=tuple(  # as written by transformers 4 and 5; a different order is a different normalization
             (*QUOTES, *lowered, *charsmap, *spaces)
             for lowered in (LOWERED, ())
             for charsmap in (CHARSMAP, ())
@@ -175,11 +175,11 @@ KINDS = {
         options={"byte_fallback": (False,)},
         normalizers=((), CHARSMAP),
         pre_tokenizers=(("WhitespaceSplit", "Metaspace"),),
-        of_class=None,  # all but the charsmap is made anew
+        of_class=None,  # everything but the charsmap is rebuilt
         separators=2,
         has_segments=False,
     ),
-    DEBERTA_V2: TokenizerLayout(  # the steps of transformers 4 and 5 differ, and are those of the file
+    DEBERTA_V2: TokenizerLayout(  # the steps of transformers 4 and 5 differ, and come from the file
         model="Unigram",
         classes="DebertaV2",
         file="spm.model",
@@ -201,7 +201,7 @@ KINDS = {
         of_class=(),
     ),
 }
-KINDS[LIBRARY] = TokenizerLayout(  # whatever its tokenizer.json has
+KINDS[LIBRARY] = TokenizerLayout(  # accepts any steps in its tokenizer.json
     model="", special={}, options={"dropout": (0,)}, normalizers=(), pre_tokenizers=(), of_class=None
 )
 KINDS[BERT_BYTE_BPE] = dataclasses.replace(
@@ -227,7 +227,7 @@ def _metaspace(step: Settings) -> list[str]:
     return [f"{name}={value!r}" for name, (value, usual) in values.items() if value != usual]
 
 
-# Types of steps -> what of them changes tokens, besides the type; [] for what is supported.
+# Types of steps -> the details that change tokens, in addition to the type; [] if supported.
 DETAILS: Mapping[str, Callable[[Settings], list[str]]] = {
     "BertNormalizer": lambda step: ["clean_text=False"] if step.get("clean_text") is False else [],
     "ByteLevel": lambda step: [
@@ -241,7 +241,7 @@ DETAILS: Mapping[str, Callable[[Settings], list[str]]] = {
 
 
 def steps_of(content: Settings, name: str) -> list[Settings]:
-    """The steps of the normalizer or pre_tokenizer of a tokenizer.json; of a sequence, those in it."""
+    """The steps of the normalizer or pre_tokenizer in a tokenizer.json; for a sequence, its steps."""
     step = content.inside(name)
     if step.get("type") == "Sequence":
         return step.each(PARTS[name])
@@ -249,6 +249,6 @@ def steps_of(content: Settings, name: str) -> list[Settings]:
 
 
 def described(step: Settings) -> str:
-    """A step as a text: its type, and what else of it changes tokens."""
+    """A step as text: its type and any other details that change tokens."""
     kind = step.value("type", TEXT, "None")
     return " ".join([kind, *DETAILS.get(kind, lambda step: [])(step)])

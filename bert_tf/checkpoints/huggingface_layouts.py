@@ -1,4 +1,4 @@
-"""Layouts of the architectures of `transformers`, which are the families here that have one."""
+"""Layouts of `transformers` architectures, from the families that have one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from bert_tf.errors import UserError
 from bert_tf.families.base.huggingface import Layout
 from bert_tf.runtime.settings import TEXT, TEXTS, Settings, shortened
 
-# Entries of config.json that change what a model computes -> the only value that is supported.
+# Entries of config.json that change the output of a model -> the only supported value.
 NOT_SUPPORTED: Mapping[str, Any] = {
     "position_embedding_type": "absolute",
     "add_cross_attention": False,
@@ -23,12 +23,12 @@ BY_TYPE = {layout.model_type: encoder for encoder, layout in LAYOUTS.items()}
 
 
 def written_by_class(values: Settings) -> str:
-    """The class of transformers that wrote a config.json; "" if it does not say so."""
+    """The transformers class that wrote a config.json; "" if it does not specify it."""
     return next(iter(values.value("architectures", TEXTS, [])), "")
 
 
 def encoder_of(values: Settings) -> str:
-    """The encoder that a config.json describes: by its type, in older files by the class that wrote it, or BERT.
+    """The encoder in a config.json: by its type, in older files by the class that wrote it, or BERT.
 
     Raises UserError if this package has no such encoder.
     """

@@ -1,4 +1,4 @@
-"""A tokenizer.json with steps that this package does not have itself: the library `tokenizers` computes them."""
+"""A tokenizer.json with steps that this package does not implement: the library `tokenizers` computes them."""
 
 import dataclasses
 import os
@@ -23,15 +23,15 @@ WHITE = re.compile(r"\s")
 
 
 def read(folder: TokenizerFolder) -> SubwordVocabulary:
-    """The vocabulary of a folder whose tokenizer.json has every step, with the tokens that the other files add.
+    """The vocabulary of a folder whose tokenizer.json has every step, with the tokens added by the other files.
 
-    Raises UserError for a file that the library cannot read, for special tokens without a name, and for other rows than
-    [CLS] a [SEP] and [CLS] a [SEP] b [SEP], or with two separators between a and b.
+    Raises UserError for a file that the library cannot read, for unnamed special tokens, and for sequences other than
+    [CLS] a [SEP] and [CLS] a [SEP] b [SEP], with one or two separators between a and b.
     """
     huggingface_rules.check(folder, LIBRARY)
     try:
         library = open_rules(folder.read(JSON))
-    except Exception as error:  # the library raises that type
+    except Exception as error:  # the type that the library raises
         raise UserError(f"{folder.file} cannot be read by the library tokenizers: {reason_of(error)}.") from None
     _add(folder, library)
     names = _special_tokens(folder)
@@ -48,7 +48,7 @@ def read(folder: TokenizerFolder) -> SubwordVocabulary:
 
 
 def _add(folder: TokenizerFolder, library: Any) -> None:
-    """Adds the tokens of the other files of a folder, as transformers does."""
+    """Adds the tokens from the other files of a folder, like transformers."""
     for token, declared in huggingface_added_tokens.found_in(folder, LIBRARY, library.get_vocab()).values():
         content = spaces_for_blanks(token.content)
         known = library.get_added_tokens_decoder().get(library.token_to_id(content))
@@ -72,7 +72,7 @@ def _flags(token: AddedToken) -> dict[str, Any]:
 
 
 def _special_tokens(folder: TokenizerFolder) -> tuple[str, ...]:
-    """The tokens for padding, unknown words, the start of a row, the end of a segment, and masks."""
+    """The tokens for padding, unknown words, the start of a sequence, the end of a segment, and masks."""
     values = {name: value for given in folder.special for name, value in given.items() if value is not None}
     named = Settings(values, folder.place(CONFIG))
     found = {name: content_of(named.value(f"{name}_token", TOKEN)) for name in NAMES}
@@ -84,7 +84,7 @@ def _special_tokens(folder: TokenizerFolder) -> tuple[str, ...]:
 
 
 def _separators(folder: TokenizerFolder, names: tuple[str, ...]) -> int:
-    """The separators between two texts in the rows that a post_processor makes."""
+    """The number of separators between two texts in the sequences of a post_processor."""
     special, rows = dict(zip(NAMES, names, strict=True)), folder.rows
     for count in (1, 2):
         if rows in dataclasses.replace(KINDS[LIBRARY], special=special, separators=count).known_rows:
@@ -106,7 +106,7 @@ def _written(token: str) -> str:
 
 
 def write(folder: str, vocabulary: SubwordVocabulary, settings: dict[str, Any]) -> None:
-    """Writes tokenizer.json and tokenizer_config.json with the names of the special tokens and further settings."""
+    """Writes tokenizer.json, and tokenizer_config.json with the names of the special tokens and more settings."""
     names = zip(NAMES, settings_of(vocabulary).special_tokens, strict=True)
     special = {f"{name}_token": token for name, token in names}
     write_bytes(os.path.join(folder, JSON), vocabulary.rules)

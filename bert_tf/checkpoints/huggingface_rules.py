@@ -1,6 +1,6 @@
-"""Rules of `transformers` to tokenize for a Hugging Face folder: what is supported, and a UserError for what is not.
+"""The tokenization rules of `transformers` for a Hugging Face folder: the supported ones, and a UserError for others.
 
-AutoTokenizer of transformers 5 makes a BertTokenizer or RobertaTokenizer anew from the vocabulary and
+AutoTokenizer of transformers 5 rebuilds a BertTokenizer or RobertaTokenizer from the vocabulary and
 tokenizer_config.json; for PreTrainedTokenizerFast every step comes from tokenizer.json.
 """
 
@@ -40,12 +40,12 @@ HARMLESS: Values = {
     "add_bos_token": (True,),
     "add_eos_token": (True,),
 }
-INPUT, FIRST_WITHOUT = "token_type_ids", 5  # general tokenizers of this version of transformers and later give none
+INPUT, FIRST_WITHOUT = "token_type_ids", 5  # general tokenizers return none from this version of transformers on
 MAX_SHOWN = 2  # supported values that an error names
 
 
 def check(folder: TokenizerFolder, kind: str) -> None:
-    """Raises UserError for a class or a setting of a folder that would give other tokens than this package's."""
+    """Raises UserError for a class or a setting of a folder that would produce different tokens from this package's."""
     layout, name, path, values = KINDS[kind], folder.class_name, folder.path, folder.config
     config = str(values.source)
     if name is not None and name not in (*BY_FILE, *layout.class_names):
@@ -79,9 +79,9 @@ def check(folder: TokenizerFolder, kind: str) -> None:
 
 
 def segments_of(folder: TokenizerFolder, kind: str) -> tuple[str, str]:
-    """The segments that transformers gives a pair, "one" or "two", and a sentence if its versions differ.
+    """The segments that transformers assigns to a pair, "one" or "two", and a message if its versions differ.
 
-    By model_input_names, else by the class of the tokenizer and the version in config.json, without one by version 4.
+    Determined by model_input_names, else by the tokenizer class and the version in config.json (4 if missing).
     """
     layout, name, by_file = KINDS[kind], folder.class_name, folder.is_by_file
     rows = folder.rows if by_file else layout.rows
@@ -116,7 +116,7 @@ def _check_value(
 
 
 def _shown(value: Any) -> str:
-    """A value for an error; steps joined."""
+    """A value for an error, with steps joined."""
     return (", ".join(each or "none" for each in value) or "none") if isinstance(value, tuple) else shortened(value)
 
 
@@ -128,7 +128,7 @@ def _check_values(
 
 
 def _check_names(folder: TokenizerFolder, layout: TokenizerLayout) -> None:
-    """Raises UserError for special tokens with other names than this package's."""
+    """Raises UserError for special tokens with different names from this package's."""
     for values in folder.special:
         for name, expected in layout.special.items():
             value = content_of(values.value(f"{name}_token", TOKEN))
@@ -140,9 +140,9 @@ def _check_names(folder: TokenizerFolder, layout: TokenizerLayout) -> None:
 
 
 def model_of(folder: TokenizerFolder) -> str | None:
-    """The kind of tokenizer that a folder has by the model in tokenizer.json, or by the file of a SentencePiece model.
+    """The kind of tokenizer in a folder, from the model in tokenizer.json or the file of a SentencePiece model.
 
-    None without either. Raises UserError for a model that is not supported.
+    None without either. Raises UserError for an unsupported model.
     """
     by_file = (kind for kind, name in SENTENCEPIECE_FILES.items() if folder.has(name))
     if (kind := next(by_file, None)) is not None:
@@ -151,18 +151,18 @@ def model_of(folder: TokenizerFolder) -> str | None:
 
 
 def _is_xlnet(folder: TokenizerFolder) -> bool:
-    """Returns whether a folder with spiece.model is that of an XLNet, not of an ALBERT."""
+    """Returns whether a folder with spiece.model is for an XLNet, not an ALBERT."""
     name = folder.likely_class
     return name == "XLNetTokenizer" or name in BY_FILE and _model_in(folder) == XLNET
 
 
 def _model_in(folder: TokenizerFolder) -> str | None:
-    """The kind of tokenizer of a tokenizer.json; None without the file or a model in it."""
+    """The kind of tokenizer in a tokenizer.json; None without the file or a model in it."""
     model = folder.steps.inside("model")
     if not model:
         return None
     vocab = model.get("vocab")
-    guess = "Unigram" if isinstance(vocab, list) else "BPE" if "merges" in model else "WordPiece"  # of old files
+    guess = "Unigram" if isinstance(vocab, list) else "BPE" if "merges" in model else "WordPiece"  # for old files
     name = model.value("type", TEXT, guess)
     if name not in BY_MODEL:
         raise folder.error(f"{folder.file}: model.type is {name!r}; supported are {', '.join(BY_MODEL)}.")
@@ -171,7 +171,7 @@ def _model_in(folder: TokenizerFolder) -> str | None:
 
 
 def _unigram_kind(folder: TokenizerFolder, vocab: Any, added: set[Any]) -> str:
-    """The kind of tokenizer with a unigram model: by the class that the files name, else by its special tokens."""
+    """The kind of tokenizer with a unigram model: by the class named in the files, else by its special tokens."""
     name, kinds = folder.likely_class, {kind: KINDS[kind] for kind in SENTENCEPIECE_FILES}
     by_class = next((kind for kind, layout in kinds.items() if name in layout.class_names), None)
     entries = vocab if isinstance(vocab, list) else ()
@@ -181,17 +181,17 @@ def _unigram_kind(folder: TokenizerFolder, vocab: Any, added: set[Any]) -> str:
 
 
 def mask_takes_space(folder: TokenizerFolder, kind: str) -> bool:
-    """Returns whether the class of the tokenizer lets a mask token that files name as text take space before it."""
+    """Returns whether the tokenizer class lets a mask token that files name as text absorb the space before it."""
     return kind in (MPNET, XLNET) or kind == XLM_ROBERTA and fairseq_class(folder) == "CamembertTokenizer"
 
 
 def fairseq_class(folder: TokenizerFolder) -> str:
-    """The class of transformers that says how fairseq numbered the pieces of the SentencePiece model of a folder."""
+    """The transformers class that determines how fairseq numbered the pieces of a folder's SentencePiece model."""
     return next((name for name in (folder.class_name, folder.default_class) if name in FAIRSEQ), "XLMRobertaTokenizer")
 
 
 def _check_json(folder: TokenizerFolder, kind: str) -> None:
-    """Raises UserError if tokenizer.json has other steps; those that the class would choose may differ."""
+    """Raises UserError if tokenizer.json has unsupported steps; those that the class would choose may differ."""
     file, layout, by_file = folder.file, KINDS[kind], folder.is_by_file
     content, error = folder.steps, folder.error
     model = None if kind == LIBRARY else _model_in(folder)

@@ -45,11 +45,11 @@ VOCAB = "vocab.json"
 
 
 def read(folder: TokenizerFolder) -> tuple[list[str] | None, bool | None]:
-    """The vocabulary with its settings, and the casing; None for what the files do not say.
+    """The vocabulary with its settings, and the casing; None for anything that the files do not specify.
 
-    From `tokenizer.json` first, as transformers. Steps of such a file that this package does not have itself are
-    computed by the library `tokenizers`, if the file has all of them. Raises UserError, which names it, for a file or a
-    setting that would give other tokens, see `huggingface_rules`.
+    From `tokenizer.json` first, like transformers. Steps in it that this package does not implement are computed by the
+    library `tokenizers`, if the file has all of them. Raises a UserError that names any file or setting that would
+    produce different tokens, see `huggingface_rules`.
     """
     try:
         return _own(folder)
@@ -58,7 +58,7 @@ def read(folder: TokenizerFolder) -> tuple[list[str] | None, bool | None]:
 
 
 def _own(folder: TokenizerFolder) -> tuple[list[str] | None, bool | None]:
-    """`read` for the kinds of tokenizers of this package; raises OtherSteps for others in a tokenizer.json."""
+    """`read` for the tokenizer kinds of this package; raises OtherSteps for others in a tokenizer.json."""
     if (tokens := _byte_bpe(folder)) is not None:
         huggingface_rules.check(folder, tokens.kind)
         check_special_tokens(tokens, folder.path)
@@ -71,7 +71,7 @@ def _own(folder: TokenizerFolder) -> tuple[list[str] | None, bool | None]:
 
 
 def _sentencepiece(folder: TokenizerFolder, kind: str) -> tuple[list[str], bool]:
-    """The vocabulary and casing of a kind of SentencePiece: of tokenizer.json first, as transformers."""
+    """The vocabulary and casing for a kind of SentencePiece: from tokenizer.json first, like transformers."""
     name, lower_case = huggingface_rules.SENTENCEPIECE_FILES[kind], folder.config.value("do_lower_case", FLAG)
     model, is_lower = folder.place(name), True
     if not folder.has_steps:
@@ -95,14 +95,14 @@ def _sentencepiece(folder: TokenizerFolder, kind: str) -> tuple[list[str], bool]
 def with_added_tokens(
     folder: TokenizerFolder, vocabulary: list[str] | None
 ) -> tuple[list[str] | None, tuple[str, ...]]:
-    """A vocabulary with the tokens that the folder adds after it, such as [E1]; and all that texts may hold."""
+    """A vocabulary with the tokens that the folder adds after it, such as [E1]; and all tokens recognized in texts."""
     if vocabulary is None:
         return None, ()
     return huggingface_added_tokens.extend(folder, vocabulary)
 
 
 def _without_added(tokens: list[str]) -> list[str]:
-    """The vocabulary without the tokens at its end that WordPiece does not have, and what `as_long_as_table` added."""
+    """The vocabulary without trailing tokens that WordPiece does not have or that `as_long_as_table` added."""
     outside, count = settings_of(tokens).outside_wordpiece(), len(tokens)
     while outside and count and (tokens[count - 1] in outside or tokens[count - 1] == f"[unused{count - 1}]"):
         count -= 1
@@ -110,7 +110,7 @@ def _without_added(tokens: list[str]) -> list[str]:
 
 
 def as_long_as_table(vocabulary: list[str] | None, size: int) -> list[str] | None:
-    """The vocabulary with unused tokens for the rows that a table of `size` rows has besides; not of an ALBERT."""
+    """The vocabulary, padded with unused tokens to a table of `size` rows; unchanged for an ALBERT."""
     if vocabulary is None or len(vocabulary) >= size or kind_of(vocabulary) == SENTENCEPIECE:
         return vocabulary
     names = (f"[unused{number}]" for number in itertools.count(len(vocabulary)))
@@ -120,7 +120,7 @@ def as_long_as_table(vocabulary: list[str] | None, size: int) -> list[str] | Non
 
 
 def _byte_bpe(folder: TokenizerFolder) -> SubwordVocabulary | None:
-    """The vocabulary of a byte-level BPE; None if the folder has another tokenizer, or none."""
+    """The vocabulary of a byte-level BPE; None if the folder has a different tokenizer, or none."""
     model = folder.steps.inside("model")
     if folder.has(VOCAB) and folder.has(RULES[BYTE_BPE]):
         file = folder.place(VOCAB)
@@ -129,7 +129,7 @@ def _byte_bpe(folder: TokenizerFolder) -> SubwordVocabulary | None:
     elif model.get("type") == "BPE":
         file, ids, rules = folder.file, model.value("vocab", OBJECT, {}), _merges_in(model)
         added = {token.value("content", TEXT, ""): token.get("id") for token in folder.steps.each("added_tokens")}
-        if "[MASK]" in added and folder.is_by_file:  # whose special tokens are not others
+        if "[MASK]" in added and folder.is_by_file:  # with BERT's special tokens
             ids = {byte_level.blanks_for_spaces(token): number for token, number in {**ids, **added}.items()}
             return SubwordVocabulary(in_order_of_ids(ids, file), BERT_BYTE_BPE, rules)
     else:
@@ -140,7 +140,7 @@ def _byte_bpe(folder: TokenizerFolder) -> SubwordVocabulary | None:
 def _merges_in(model: Settings) -> bytes:
     """The merges of a tokenizer.json as the content of a merges.txt; UserError unless each is a pair of tokens."""
     merges = model.value("merges", LIST, [])
-    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in merges]  # texts in older files
+    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in merges]  # strings in older files
     for pair in pairs:
         if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(token, str) for token in pair)):
             raise UserError(f"{model.source}: model.merges holds {shortened(pair)}; expected pairs of tokens.")
@@ -148,7 +148,7 @@ def _merges_in(model: Settings) -> bytes:
 
 
 def write(folder: str, checkpoint: Checkpoint) -> None:
-    """Writes the tokenizer as `transformers` and `tokenizers` read it, as far as the checkpoint knows it."""
+    """Writes the tokenizer for `transformers` and `tokenizers`, as far as the checkpoint knows it."""
     tokens = checkpoint.vocabulary
     settings: dict[str, Any] = {
         MAX_LENGTH: checkpoint.max_seq_length or checkpoint.config.max_position_embeddings,
@@ -170,7 +170,7 @@ def write(folder: str, checkpoint: Checkpoint) -> None:
     plain = dataclasses.replace(checkpoint, vocabulary=tokens and _without_added(tokens))
     write_tokenizer_files(folder, plain, **settings)
     is_known = tokens and len(set(tokens)) == len(tokens) and checkpoint.lower_case is not None
-    if is_known:  # `tokenizers` cannot hold a token twice
+    if is_known:  # `tokenizers` cannot store a token twice
         tokenizer_of(checkpoint).save(os.path.join(folder, "tokenizer.json"))
 
 
@@ -183,7 +183,7 @@ def _write_sentencepiece(
         write_bytes(os.path.join(folder, RULES[tokens.kind]), tokens.rules)
         settings |= {"tokenizer_class": "AlbertTokenizer", "do_lower_case": lower_case}
         settings |= {} if lower_case else {"keep_accents": True}
-    elif tokens.kind == DEBERTA_V2 or is_library:  # transformers 5 would change the normalization with another class
+    elif tokens.kind == DEBERTA_V2 or is_library:  # in transformers 5 a different class would change the normalization
         settings |= _by_file(tokens.kind)
     else:
         name = "XLNetTokenizer" if tokens.kind == XLNET else sentencepiece_model.owner_of(tokens)
@@ -223,13 +223,13 @@ def _write_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[str, 
 
 
 def _by_file(kind: str) -> dict[str, str]:
-    """Entries of tokenizer_config.json for a tokenizer all of whose steps are those of tokenizer.json."""
+    """Entries of tokenizer_config.json for a tokenizer with all of its steps in tokenizer.json."""
     names = {f"{name}_token": token for name, token in KINDS[kind].special.items()}
     return {"tokenizer_class": "PreTrainedTokenizerFast", **names}
 
 
 def tokenizer_of(checkpoint: Checkpoint) -> Any:
-    """The WordPiece tokenizer of a checkpoint, which has a vocabulary and a casing, as `tokenizers` has it."""
+    """The WordPiece tokenizer of a checkpoint with a vocabulary and a casing, as an object of `tokenizers`."""
     tokens = checkpoint.vocabulary or []
     ids = {token: number for number, token in enumerate(_without_added(tokens))}
     settings = settings_of(tokens)

@@ -1,4 +1,4 @@
-"""WordPiece in a Hugging Face folder: vocab.txt or tokenizer.json, and how the text before it is normalized."""
+"""WordPiece in a Hugging Face folder: vocab.txt or tokenizer.json, and the normalization of the text before it."""
 
 import dataclasses
 from typing import Any
@@ -17,8 +17,8 @@ from bert_tf.text.vocabulary import MPNET, WORDPIECE, check_special_tokens, sett
 from bert_tf.text.vocabulary import read as read_lines
 
 OLDER = "added_tokens.json"
-WORD_CHARACTERS = 100  # of BertTokenizer
-MAX_UNSIGNED = 2**64 - 1  # of `tokenizers`, where a very large number means no limit
+WORD_CHARACTERS = 100  # in BertTokenizer
+MAX_UNSIGNED = 2**64 - 1  # in `tokenizers`, where a very large number means no limit
 NAMES = {  # entries of tokenizer_config.json -> names in the normalizer of tokenizer.json, and BertTokenizer's values
     "do_lower_case": ("lowercase", (True,)),
     "strip_accents": ("strip_accents", (None, True)),
@@ -27,9 +27,9 @@ NAMES = {  # entries of tokenizer_config.json -> names in the normalizer of toke
 
 
 def read(folder: TokenizerFolder, model: str | None) -> tuple[list[str] | None, bool | None]:
-    """The vocabulary with its settings, and the casing; None for what the files do not say.
+    """The vocabulary with its settings, and the casing; None for anything that the files do not specify.
 
-    model: the kind of tokenizer whose model tokenizer.json has.
+    model: the kind of tokenizer in tokenizer.json.
     """
     is_mpnet, listed = folder.likely_class == "MPNetTokenizer", folder.place("vocab.txt")
     huggingface_rules.check(folder, MPNET if is_mpnet else WORDPIECE)
@@ -53,7 +53,7 @@ def read(folder: TokenizerFolder, model: str | None) -> tuple[list[str] | None, 
 
 
 def _settings(folder: TokenizerFolder) -> tuple[bool | None, TokenizerSettings]:
-    """Returns whether the tokenizer of a folder lower-cases, None if no file says it, and its settings."""
+    """Returns whether the tokenizer of a folder lower-cases, None if no file specifies it, and its settings."""
     normalizer, limit = _normalizer(folder.steps), None
     if normalizer and not folder.has(CONFIG):
         for ours, (theirs, usual) in NAMES.items():
@@ -77,34 +77,34 @@ def _settings(folder: TokenizerFolder) -> tuple[bool | None, TokenizerSettings]:
         )  # None: BertTokenizer lower-cases, too
     return lower_case, TokenizerSettings(
         strip_accents=None if strips == lower_case else strips,
-        no_final_sigma=lower_case is not False,  # Rust lower-cases each character apart from the others
+        no_final_sigma=lower_case is not False,  # Rust lower-cases each character separately
         split_ideographs=values["tokenize_chinese_chars"] is not False,
         max_word_characters=min(limit or WORD_CHARACTERS, MAX_WORD_CHARACTERS),
     )
 
 
 def _normalizer(content: Settings) -> dict[str, bool | None]:
-    """The settings of the normalizer in a tokenizer.json by the names of tokenizer_config.json; {} without one."""
+    """The normalizer settings in a tokenizer.json by the names in tokenizer_config.json; {} without one."""
     steps = steps_of(content, "normalizer")
     return {ours: steps[0].value(theirs, FLAG) for ours, (theirs, _) in NAMES.items()} if len(steps) == 1 else {}
 
 
 def written(checkpoint: Checkpoint) -> dict[str, bool]:
-    """The entries of tokenizer_config.json with which transformers tokenizes with the settings of a checkpoint."""
+    """The tokenizer_config.json entries that let transformers tokenize with the settings of a checkpoint."""
     settings = settings_of(checkpoint.vocabulary or ())
     values = {"strip_accents": settings.strip_accents} if settings.strip_accents is not None else {}
     return values | ({} if settings.split_ideographs else {"tokenize_chinese_chars": False})
 
 
 def _blank_lines(path: str) -> int:
-    """The blank lines at the end of a vocab.txt, which are tokens where others are added."""
+    """The number of blank lines at the end of a vocab.txt, which are tokens if others are added."""
     with files.open_binary(path) as file:
         content = file.read().removesuffix(b"\n")
     return content.count(b"\n", len(content.rstrip()))
 
 
 def _check_words(path: str, vocabulary: list[str]) -> None:
-    """Raises UserError for the pieces of a SentencePiece model in a vocab.txt."""
+    """Raises UserError for SentencePiece pieces in a vocab.txt."""
     pieces = sum(len(token) > 1 and token.startswith(SPACE) for token in vocabulary)
     if pieces > sum(token.startswith("##") for token in vocabulary):
         raise UserError(
@@ -116,7 +116,7 @@ def _check_words(path: str, vocabulary: list[str]) -> None:
 def _vocabulary_in(folder: TokenizerFolder, ids: dict[str, Any] | None, lines: list[str] | None) -> list[str]:
     """The tokens of a `tokenizer.json` in the order of their ids; UserError unless these are 0, 1, 2, ...
 
-    lines: of the vocab.txt, if there is one: it also holds tokens that are repeated.
+    lines: the lines of vocab.txt, if there is one, which also have the repeated tokens.
     """
     if lines is not None and ids == {token: number for number, token in enumerate(lines)}:
         return lines

@@ -1,7 +1,7 @@
-"""Files of Keras 3: `.keras` archives and `.weights.h5`, read without Keras. None of what they describe is created.
+"""Keras 3 files, `.keras` archives and `.weights.h5`, read without Keras. Nothing described in them is created.
 
-Weights have the path of their place in the model, such as "layers/dense/vars/0", without the underscores with which
-names of attributes begin, as these differ between versions of Keras.
+Weights are named by their path in the model, such as "layers/dense/vars/0", without leading underscores of attribute
+names because these differ between versions of Keras.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from bert_tf.runtime.settings import TEXT, Settings, read_settings
 END, CONFIG, WEIGHTS, ASSETS = ".keras", "config.json", "model.weights.h5", "assets/"
 OPTIMIZER = "optimizer/"
 DEFLATE = 1032  # the most bytes that one compressed byte can stand for
-OLDER_LAYERS = "_layer_checkpoint_dependencies"  # what Keras 2.13 wrote for "layers"
+OLDER_LAYERS = "_layer_checkpoint_dependencies"  # "layers" in files from Keras 2.13
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class KerasFile:
 
     Attributes:
         config: the outermost object in config.json: class_name, registered_name, config.
-        weights: {path: array}, without those of the optimizer.
+        weights: {path: array}, without the optimizer's.
         assets: {path of a file without "assets/": its content}.
     """
 
@@ -41,7 +41,7 @@ class KerasFile:
 
 
 def is_one(path: str) -> bool:
-    """Returns whether a path is that of a `.keras` file."""
+    """Returns whether a path is a `.keras` file."""
     return path.endswith(END) and files.is_file(path)
 
 
@@ -70,9 +70,9 @@ def read(path: str) -> KerasFile:
 
 
 def read_weights(path: str) -> dict[str, np.ndarray]:
-    """{path in the model: array} of a `.weights.h5`, without those of the optimizer; {} if there is none.
+    """{path in the model: array} from a `.weights.h5`, without the optimizer's weights; {} if there is none.
 
-    Raises UserError if it is damaged, or lacks one of the shards that it was split into.
+    Raises UserError if it is damaged or lacks one of its shards.
     """
     arrays: dict[str, np.ndarray] = {}
     for shard in [path] if files.is_file(path) else _shards(path):
@@ -82,7 +82,7 @@ def read_weights(path: str) -> dict[str, np.ndarray]:
 
 
 def _shards(path: str) -> list[str]:
-    """The files that Keras has split a `.weights.h5` into, which its index names; [] without one."""
+    """The shards of a `.weights.h5` that Keras has split, as named in its index; [] without one."""
     index = f"{path.removesuffix('.h5')}.json"
     places = read_settings(index).inside("weight_map")
     names = [name for each in places.values() for name in (each if isinstance(each, list) else [each])]
@@ -101,7 +101,7 @@ def _weights(path: str, source: Any) -> dict[str, np.ndarray]:
 
 
 def path_in_model(name: str) -> str:
-    """The path of a weight as this module has it, by its name in HDF5."""
+    """The path of a weight in this module's convention, from its name in HDF5."""
     parts = ("layers" if part == OLDER_LAYERS else part.lstrip("_") for part in name.split("/"))
     return "/".join(parts)
 
@@ -117,7 +117,7 @@ def _config(path: str, entries: Mapping[str, bytes]) -> Settings:
 
 
 def _read_entries(path: str, wanted: tuple[str, ...]) -> dict[str, bytes]:
-    """The files in an archive whose names begin so; UserError if it is damaged or they need too much memory."""
+    """The files in an archive with these prefixes; UserError if it is damaged or they need too much memory."""
     try:
         with files.open_binary(path) as file, zipfile.ZipFile(file) as archive:
             chosen = [each for each in archive.infolist() if each.filename.startswith(wanted) and not each.is_dir()]

@@ -1,4 +1,4 @@
-"""Models of KerasHub as files: preset folders, fetched from its hub, and `.keras` files; read without it."""
+"""KerasHub models as files: preset folders, fetched from its hub, and `.keras` files; read without KerasHub."""
 
 import dataclasses
 import os
@@ -24,13 +24,13 @@ MOST, LARGEST_SMALL = 2, 1 << 20  # times as many weights as a file has, or this
 KAGGLE = "kaggle://"
 WEIGHTS, TASK_WEIGHTS = "model.weights.h5", "task.weights.h5"
 BACKBONE = "Backbone"
-CLASSIFIERS = ("TextClassifier", "Classifier")  # the second is that of older presets
+CLASSIFIERS = ("TextClassifier", "Classifier")  # the second is in older presets
 MASKED_LM, EMBEDDER = "MaskedLM", "TextEmbedder"
 ROLES = (BACKBONE, *CLASSIFIERS, MASKED_LM, EMBEDDER)
-HEAD_EPSILON = 1e-5  # of the LayerNorm in every head for masked LM
-FIRST_LAYER = re.compile(r"(layers/\w+_encoder)(?=/)")  # has no number, and the second 1
+HEAD_EPSILON = 1e-5  # for the LayerNorm in every masked LM head
+FIRST_LAYER = re.compile(r"(layers/\w+_encoder)(?=/)")  # has no number, and the second has 1
 ATTENTION = re.compile(r".*/self_attention_layer/(\w+)_dense/vars/(\d)")
-FROM_TASK = re.compile(r"layers/\w+_backbone/(?=layers/)")  # what a backbone's paths have before them in a `.keras`
+FROM_TASK = re.compile(r"layers/\w+_backbone/(?=layers/)")  # precedes the paths of a backbone in a `.keras`
 LAYOUTS: Mapping[str, Layout] = families.having("KERAS_HUB")
 CLASS = re.compile(rf"keras_(?:hub|nlp)>({'|'.join(layout.classes for layout in LAYOUTS.values())})({'|'.join(ROLES)})")
 
@@ -43,11 +43,11 @@ class Preset:
         path: the folder or file.
         encoder: the encoder of its backbone.
         task_class: the registered class of its task; "" for a backbone.
-        role: of that class, one of ROLES; BACKBONE for a task that is not supported, too.
-        backbone, task, preprocessor: arguments of these; empty for what is not there.
+        role: the role of that class, one of ROLES; BACKBONE also for an unsupported task.
+        backbone, task, preprocessor: their arguments; empty for missing ones.
         tokenizer: class and arguments.
-        weights: {path as the tables of families have it: array}.
-        assets: {name of a file of the tokenizer: its content}.
+        weights: {path as in the tables of the families: array}.
+        assets: {name of a tokenizer file: its content}.
     """
 
     path: str
@@ -63,7 +63,7 @@ class Preset:
 
 
 def class_of(name: str) -> tuple[str, str] | None:
-    """The encoder and the role, one of ROLES, of a registered class; None for others."""
+    """The encoder and the role, one of ROLES, for a registered class; None for others."""
     found = CLASS.fullmatch(name)
     if found is None:
         return None
@@ -71,7 +71,7 @@ def class_of(name: str) -> tuple[str, str] | None:
 
 
 def path_here(path: str, *, in_task: bool) -> str:
-    """The path of `keras_files` as the tables here have it. in_task: whether it is in the file of a task."""
+    """The path in the tables here for one from `keras_files`. in_task: whether it is in the file of a task."""
     inside = FROM_TASK.sub("", path)
     return TASK * (in_task and inside == path) + FIRST_LAYER.sub(r"\1_0", inside)
 
@@ -87,7 +87,7 @@ def flat(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def keras_hub(path: str) -> ModuleType:
-    """The package; UserError, which names the path that needs it, where it is not installed."""
+    """The package; UserError, which names the path that needs it, if it is not installed."""
     try:
         import keras_hub as package
     except ImportError as error:
@@ -107,7 +107,7 @@ def fetched(name: str) -> str:
     handle = name if "://" in name else presets[name]["kaggle_handle"]
     try:
         return str(kagglehub.model_download(handle.removeprefix(KAGGLE)))
-    except Exception as error:  # of the network, the hub or the cache
+    except Exception as error:  # from the network, the hub or the cache
         raise UserError(
             f"{name} could not be fetched ({reason_of(error)}): check the name and the network; without one, "
             "download the preset elsewhere and pass its folder."
@@ -115,12 +115,12 @@ def fetched(name: str) -> str:
 
 
 def backbone_of(models: ModuleType, layout: Layout) -> Any:
-    """KerasHub's backbone of a layout."""
+    """KerasHub's backbone for a layout."""
     return getattr(models, f"{layout.classes}{BACKBONE}")
 
 
 def is_one(path: str) -> bool:
-    """Returns whether a path is that of a preset with a backbone, or of a `.keras` file of KerasHub."""
+    """Returns whether a path is a preset with a backbone, or a `.keras` file of KerasHub."""
     if keras_files.is_one(path):
         return keras_files.class_of(path).startswith(("keras_hub>", "keras_nlp>"))
     file = os.path.join(path, "config.json")
@@ -129,7 +129,7 @@ def is_one(path: str) -> bool:
 
 
 def read(path: str) -> Preset:
-    """Reads a preset or a `.keras` file; UserError if it is damaged or of an encoder that is not supported."""
+    """Reads a preset or a `.keras` file; UserError if it is damaged or its encoder is not supported."""
     return _read_file(path) if keras_files.is_one(path) else _read_folder(path)
 
 
@@ -173,7 +173,7 @@ def _preset(
     weights: "dict[str, np.ndarray]",
     assets: Mapping[str, bytes],
 ) -> Preset:
-    """A preset of these objects; UserError if the classes are not those of one encoder."""
+    """A preset made of these objects; UserError if their classes do not belong to one encoder."""
     name, task_class = keras_files.class_in(backbone), keras_files.class_in(task)
     encoder, role = class_of(name) or ("", "")
     if role != BACKBONE:
@@ -237,7 +237,7 @@ def config_of(preset: Preset) -> BertConfig:
 
 
 def kind_of_classifier(preset: Preset) -> str:
-    """The kind of head of a classifier; UserError for an activation that is not one of probabilities."""
+    """The kind of a classifier's head; UserError for an activation that does not produce probabilities."""
     activation = preset.task.get("activation")
     kinds = {each: kind for kind, names in format_names.FORMATS.items() for each in names.activations}
     if not isinstance(activation, str | None) or activation not in kinds:

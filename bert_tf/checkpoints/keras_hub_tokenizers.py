@@ -1,4 +1,4 @@
-"""Tokenizers of KerasHub, read from the files of a preset or of a `.keras` file without it, and created by it."""
+"""KerasHub tokenizers: read from a preset or a `.keras` file without KerasHub, and created with it."""
 
 from collections.abc import Mapping
 from types import ModuleType
@@ -28,7 +28,7 @@ from bert_tf.text.vocabulary import (
     with_settings,
 )
 
-SUPPORTED: Mapping[str, Mapping[str, Any]] = {  # arguments of a tokenizer -> the only value that is supported
+SUPPORTED: Mapping[str, Mapping[str, Any]] = {  # arguments of a tokenizer -> the only supported value
     WORDPIECE: {"split": True, "suffix_indicator": "##", "oov_token": "[UNK]"},
     BYTE_BPE: {"add_prefix_space": False},
 }
@@ -37,9 +37,9 @@ VOCABULARY, PIECES, MERGES, MODEL = "vocabulary.txt", "vocabulary.json", "merges
 
 
 def read(preset: Preset) -> tuple[list[str] | None, bool | None, tuple[str, ...]]:
-    """The vocabulary, the casing and the special tokens that are recognized in texts; None for what is not there.
+    """The vocabulary, the casing and the special tokens recognized in texts; None for anything missing.
 
-    Raises UserError for a file that is missing or damaged, and for a tokenizer or an argument that is not supported.
+    Raises UserError for a missing or damaged file, and for an unsupported tokenizer or argument.
     """
     if not preset.tokenizer:
         return (None, None, ()) if keras_files.is_one(preset.path) else (*read_tokenizer_files(preset.path), ())
@@ -92,7 +92,7 @@ def _byte_bpe(preset: Preset, values: Settings) -> tuple[list[str], bool, tuple[
 
 
 def check_writable(checkpoint: Checkpoint) -> None:
-    """Raises UserError for a tokenizer that KerasHub cannot have."""
+    """Raises UserError for a tokenizer that KerasHub cannot represent."""
     tokens, kind = checkpoint.vocabulary or (), checkpoint.config.encoder_traits.tokenizer
     if checkpoint.vocabulary is not None and kind_of(tokens) != kind:
         raise UserError(
@@ -112,7 +112,7 @@ def check_writable(checkpoint: Checkpoint) -> None:
 
 
 def create(models: ModuleType, checkpoint: Checkpoint) -> Any:
-    """KerasHub's tokenizer of a checkpoint; None without a vocabulary or casing."""
+    """KerasHub's tokenizer for a checkpoint; None without a vocabulary or casing."""
     tokens = checkpoint.vocabulary
     made = getattr(models, f"{LAYOUTS[checkpoint.config.encoder].classes}Tokenizer")
     if tokens is None:

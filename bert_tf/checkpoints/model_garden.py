@@ -1,6 +1,6 @@
-"""Encoders of TensorFlow's Model Garden (official.nlp), in its checkpoints of objects and on TensorFlow Hub.
+"""Encoders of TensorFlow's Model Garden (official.nlp), in its object-based checkpoints and on TensorFlow Hub.
 
-The sizes of a model come from its weights, its activation from its files if there are any.
+The sizes of a model come from its weights, and its activation from its files if there are any.
 """
 
 import os
@@ -24,7 +24,7 @@ from bert_tf.runtime import files, lazy
 from bert_tf.runtime.settings import Settings, read_settings, shortened
 
 yaml = lazy.module("yaml")
-# The beginning of a name in the table MODEL_GARDEN; before it, names may have those of models around.
+# The beginning of a name in the table MODEL_GARDEN; the names of enclosing models may precede it.
 BEGIN = re.compile(
     r"(?:.*?/)??(?=(?:word_embeddings|position_embedding|type_embeddings|embeddings/layer_norm|"
     r"transformer/layer_\d+|pooler_transform|cls/predictions|predictions/transform/logits|[^/]+/(?:logits|pooler_dense))/)"
@@ -38,7 +38,7 @@ OLDER = {
     re.compile(r"position_embedding(s/embeddings|/position_embeddings)"): "position_embedding/embeddings",
 }
 LOGITS = re.compile(r"(.*)/logits/(kernel|bias)")
-DENSE = "predictions/transform/logits"  # of the head for questions, of that for tags and of an older one for texts
+DENSE = "predictions/transform/logits"  # in the heads for questions and for tags, and in an older one for texts
 NEXT_SENTENCE, SPAN = "next_sentence", "span_labeling"
 CONFIG = "bert_config.json"
 # Names in their configurations -> ours.
@@ -57,9 +57,9 @@ SIZES = {
 
 
 def read(prefix: str, folder: str) -> Checkpoint:
-    """Reads a checkpoint of objects, without a tokenizer; the outputs of a head for classes or tags get numbers.
+    """Reads an object-based checkpoint, without a tokenizer; labels of classes or tags are numbered.
 
-    folder: the place of bert_config.json, YAML or the metadata of a SavedModel, which are optional.
+    folder: the folder with bert_config.json, YAML or the metadata of a SavedModel, which are optional.
 
     Raises:
         UserError: a file is damaged, or the encoder is not supported.
@@ -77,7 +77,7 @@ def read(prefix: str, folder: str) -> Checkpoint:
 
 
 def _named(variables: Mapping[str, np.ndarray], prefix: str) -> tuple[dict[str, np.ndarray], str | None]:
-    """{name in MODEL_GARDEN: array}, and the kind of a head that its weights do not tell."""
+    """{name in MODEL_GARDEN: array}, and the kind of a head that its weights do not determine."""
     arrays: dict[str, np.ndarray] = {}
     for name, array in variables.items():
         new = name
@@ -102,7 +102,7 @@ def _named(variables: Mapping[str, np.ndarray], prefix: str) -> tuple[dict[str, 
     own = [head for head in of_texts if head != NEXT_SENTENCE]
     if len(own) == 1:
         arrays = {name.replace(f"{own[0]}/logits/", "classifier/logits/"): array for name, array in arrays.items()}
-    if len(of_texts) == 1:  # it may have a pooler of its own, which it reads instead of the encoder's
+    if len(of_texts) == 1:  # it may have its own pooler, which it reads instead of the encoder's
         for part in ("kernel", "bias"):
             pooler = arrays.pop(f"{of_texts[0]}/pooler_dense/{part}", None)
             arrays |= {} if pooler is None else {f"pooler_transform/{part}": pooler}
@@ -110,7 +110,7 @@ def _named(variables: Mapping[str, np.ndarray], prefix: str) -> tuple[dict[str, 
 
 
 def _flat(name: str, array: np.ndarray) -> np.ndarray:
-    """A weight of attention without the axis of heads."""
+    """An attention weight without the axis of heads."""
     if re.search(r"self_attention/(query|key|value)/kernel", name) and array.ndim == 3:
         return array.reshape(len(array), -1)
     if re.search(r"self_attention/(query|key|value)/bias", name) and array.ndim == 2:
@@ -180,7 +180,7 @@ def _described(folder: str) -> Settings:
         if found:
             values = {SIZES.get(name, name): value for name, value in found.items()}
             act = values.get("hidden_act")
-            # A function without a name is the approximation that the class has by default.
+            # A function without a name is the approximation, the default of the class.
             values["hidden_act"] = act.rpartition(">")[2] if isinstance(act, str) else "gelu"
             known = BertConfig.__dataclass_fields__.keys() | {"norm_first"}
             return Settings(
@@ -193,7 +193,7 @@ def _read_yaml(path: str) -> Any:
     try:
         with files.open_binary(path) as file:
             return yaml.safe_load(file.read())
-    except Exception as error:  # of YAML, or of text
+    except Exception as error:  # from YAML, or from decoding text
         raise UserError(f"{path} cannot be read as YAML ({type(error).__name__}): correct or remove it.") from None
 
 

@@ -11,21 +11,21 @@ from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.heads.regression import Regression
 
-Labels = Sequence[str] | int  # the names of the outputs of a head, or their number
-PARTS = ("classifier", "span")  # of names of weights, which heads of tasks have
-UNNAMED = "LABEL_"  # how Hugging Face begins the labels that have no name
+Labels = Sequence[str] | int  # the names of a head's outputs, or their number
+PARTS = ("classifier", "span")  # prefixes of the weight names of task heads
+UNNAMED = "LABEL_"  # prefix of Hugging Face labels without names
 
 
 def with_head(
     checkpoint: Checkpoint, path: str, labels: Labels | None, kind: str | None, *, replaces: bool = False
 ) -> Checkpoint:
-    """The checkpoint with a head of these labels and this kind: its own, if it has one, else a new one.
+    """The checkpoint with a head of these labels and this kind: its own if it has one, otherwise a new one.
 
     Args:
         checkpoint: the checkpoint, with its weights.
         path: the path for messages.
         labels: the names of the outputs in their order, or their number; None for a head without labels.
-        kind: a name of `bert_tf.heads`; None: that of the head of the checkpoint, else "classes".
+        kind: a name in `bert_tf.heads`; None: the kind of the checkpoint's head, otherwise "classes".
         replaces: whether the head is new even if the checkpoint has one.
 
     Raises:
@@ -55,7 +55,7 @@ def with_head(
 
 
 def _size(head: type[Head], labels: Labels | None) -> int:
-    """The number of outputs of a new head; UserError for labels that it cannot have."""
+    """The number of outputs of a new head; UserError for labels that do not fit it."""
     if not head.is_labelled:
         if labels is not None:
             raise UserError(f"labels is {labels!r}, and a head of the kind {head.kind} has none: remove labels.")
@@ -74,7 +74,7 @@ def _size(head: type[Head], labels: Labels | None) -> int:
 def _with_own_head(
     checkpoint: Checkpoint, path: str, own: type[Head], head: type[Head], labels: Labels | None
 ) -> Checkpoint:
-    """The checkpoint with the head that it has, whose labels may get names; UserError if another one was asked for."""
+    """The checkpoint with its own head, whose labels may get names; UserError if a different one was requested."""
     advice = "remove {}, or pass new_head=True to replace the head by one with random weights"
     is_unsaid = checkpoint.kind is None and {own, head} <= {Classes, MultiLabel}  # their weights have the same shapes
     if head.kind != own.kind and not is_unsaid:

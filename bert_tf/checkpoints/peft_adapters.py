@@ -26,7 +26,7 @@ from bert_tf.runtime.settings import TEXT, Settings, number, read_settings, shor
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."
-# What changes the meaning of the matrices -> the only value that is read.
+# Entries that change the meaning of the matrices -> the only supported value.
 PLAIN: dict[str, Any] = {
     "use_dora": False,
     "use_rslora": False,
@@ -49,13 +49,13 @@ INITIAL = (
     "gaussian",
     "orthogonal",
     "eva",
-)  # values of init_lora_weights that leave the base as it is
+)  # values of init_lora_weights that do not change the base
 SAVED = re.compile(r"\.(modules_to_save|default)(?=\.)")  # in names of older versions
 MATRIX = re.compile(r"(?P<module>.+)\.lora_(?P<matrix>[AB])\.weight")
 
 
 class Part(NamedTuple):
-    """What an adapter adds to a part of a kernel, a b: which dense layer, which of how many parts of its columns."""
+    """An adapter's update to a part of a kernel, a b: the dense layer, the part's number and the number of parts."""
 
     dense: str
     number: int
@@ -65,7 +65,7 @@ class Part(NamedTuple):
 
 
 def check_layout(config: BertConfig) -> Layout:
-    """Layout of the encoder in transformers; UserError if it does not have it."""
+    """Layout of the encoder in transformers; UserError if it has none."""
     if config.encoder not in LAYOUTS:
         raise UserError(f"lora_rank is for {', '.join(LAYOUTS)}; encoder={config.encoder} has no adapters in PEFT.")
     return LAYOUTS[config.encoder]
@@ -76,7 +76,7 @@ def write(
 ) -> None:
     """Writes the adapters among {canonical name: array}, and the pooler and head, as a new folder.
 
-    kind: of the head. base: the checkpoint that they are for, as PEFT is to find it.
+    kind: the kind of head. base: the checkpoint that they belong to, as PEFT will look it up.
     """
     layout = check_layout(config)
     found = {module: _part_of(*place, weights) for module, place in _places(layout, config, kind).items()}
@@ -84,7 +84,7 @@ def write(
     rank = max(part.a.shape[1] for part in parts.values())
     arrays = dict[str, np.ndarray]()
     for module, part in parts.items():
-        missing = rank - part.a.shape[1]  # several matrices of ours may lie in one module of theirs, such as Wqkv
+        missing = rank - part.a.shape[1]  # several matrices of ours may be in one module of theirs, such as Wqkv
         arrays[f"{module}.lora_A.weight"] = np.ascontiguousarray(np.pad(part.a.T, ((0, missing), (0, 0))))
         arrays[f"{module}.lora_B.weight"] = np.ascontiguousarray(np.pad(part.b.T, ((0, 0), (0, missing))))
     trained_heads = ("classifier/", "span/", *(() if kind in heads.kinds("reads_tokens") else ("encoder/pooler/",)))
@@ -113,11 +113,11 @@ def write(
 
 
 def read(folder: str, config: BertConfig) -> tuple[dict[str, Part], Weights, str | None]:
-    """The adapters for a model of this configuration by their modules, its head, and the kind of that.
+    """The adapters for a model of this configuration by their modules, its head, and the head's kind.
 
-    `fan_in_fan_out` changes nothing, as PEFT takes it for false where modules are linear layers, as here.
+    `fan_in_fan_out` changes nothing because PEFT treats it as false if modules are linear layers, as here.
 
-    Raises UserError for adapters that are not plain LoRA, for those of other layers, and for weights of another use.
+    Raises UserError for adapters that are not plain LoRA or adapt other layers, and for unknown weights.
     """
     settings, layout = settings_of(folder), check_layout(config)
     if settings.get("init_lora_weights") not in INITIAL:
@@ -162,7 +162,7 @@ def read(folder: str, config: BertConfig) -> tuple[dict[str, Part], Weights, str
 
 
 def merged(parts: Mapping[str, Part], base: Weights, folder: str, base_path: str) -> Weights:
-    """{canonical name: array} of a base with adapters in its kernels; UserError for those that do not fit them."""
+    """{canonical name: array} for a base with adapters in its kernels; UserError if they do not fit."""
     result = dict(base)
     for module, part in parts.items():
         name = f"{part.dense}/kernel"
@@ -183,7 +183,7 @@ def merged(parts: Mapping[str, Part], base: Weights, folder: str, base_path: str
 
 
 def settings_of(folder: str) -> Settings:
-    """The content of adapter_config.json; UserError if it is not LoRA."""
+    """The content of adapter_config.json; UserError if its type is not LORA."""
     settings = read_settings(os.path.join(folder, CONFIG))
     if settings.get("peft_type") != "LORA":
         raise UserError(f"{folder} holds an adapter of the type {shortened(settings.get('peft_type'))}; expected LORA.")
@@ -191,13 +191,13 @@ def settings_of(folder: str) -> Settings:
 
 
 def _table(layout: Layout, config: BertConfig, kind: str | None) -> dict[str, tuple[str, ...]]:
-    """{canonical name: their names}, of a classifier of texts unless `kind` says otherwise."""
+    """{canonical name: their names}, for a text classifier unless `kind` reads tokens."""
     of_texts = {} if kind in heads.kinds("reads_tokens") else layout.of_texts
     return expand({**layout.names, **of_texts}, config.layers_with_weights)
 
 
 def _places(layout: Layout, config: BertConfig, kind: str | None) -> dict[str, tuple[str, int, int]]:
-    """{their module without the prefix: (our dense layer, which part of its kernel it is, of how many)}."""
+    """{their module without the prefix: (our dense layer, the number of its part of the kernel, number of parts)}."""
     return {
         name.removesuffix(".weight"): (ours.removesuffix("/kernel"), number, len(theirs))
         for ours, theirs in _table(layout, config, kind).items()
@@ -207,9 +207,9 @@ def _places(layout: Layout, config: BertConfig, kind: str | None) -> dict[str, t
 
 
 def _part_of(dense: str, number: int, count: int, weights: Weights) -> Part | None:
-    """The adapters of one of the `count` parts of a kernel among {canonical name: array}, as one pair of matrices.
+    """The adapters for one of the `count` parts of a kernel in {canonical name: array}, as one pair of matrices.
 
-    Several of ours may lie in one part, as query, key and value do in the Wqkv of a ModernBERT.
+    Several of ours may be in one part, such as query, key and value in the Wqkv of a ModernBERT.
     """
     a, b = [], []
     for target, (_, ours, of_ours) in lora.TARGETS.items():
@@ -225,7 +225,7 @@ def _part_of(dense: str, number: int, count: int, weights: Weights) -> Part | No
 
 
 def _saved_module(name: str, layout: Layout) -> str:
-    """The module of a weight that is saved whole: of a head all of it, as PEFT names it by itself."""
+    """The module of a weight saved as a whole: for a head all of it, under PEFT's own name."""
     return name.split(".")[0] if name.startswith(layout.outside) else name.rpartition(".")[0]
 
 

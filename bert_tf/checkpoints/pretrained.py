@@ -22,7 +22,7 @@ from bert_tf.model.replaced_tokens import Discriminator, ReplacedTokenModel, is_
 from bert_tf.text import special_tokens
 
 POOLER = "encoder/pooler/"
-OPTIONAL = (POOLER, "next_sentence/")  # weights that others leave out where they were not trained
+OPTIONAL = (POOLER, "next_sentence/")  # weights that third-party checkpoints omit if they were not trained
 MAX_SHOWN = 12  # names in a warning
 
 
@@ -36,25 +36,25 @@ def load(
     kind: str | None = None,
     new_head: bool = False,
 ) -> Checkpoint:
-    """Reads any checkpoint that `bert-tf convert` takes, the folder of a run or an export, into a Keras model.
+    """Reads any checkpoint that `bert-tf convert` takes, a run folder or an export, into a Keras model.
 
     The class of the model follows from the head: Classifier, Regressor, MultipleChoice, SpanFinder, TokenClassifier,
-    Pretrainer for a head of masked LM, or Discriminator for that of an ELECTRA. Without a head, and for a tagger on
-    frozen vectors, it is a BertModel, which has an encoder and returns its outputs. Unknown casing means lower case.
+    Pretrainer for a masked LM head, or Discriminator for an ELECTRA's. Without a head, and for a tagger on frozen
+    vectors, it is a BertModel, which has an encoder and returns its outputs. Unknown casing means lower case.
 
     Args:
         path: a folder, a prefix of files, "hf://owner/name" or the name of a KerasHub preset.
         format_name: the format; by default the one that recognizes the path.
-        special_tokens_in_strings: as for Tokenizer, where True includes the tokens that the checkpoint adds; None: as
-            the checkpoint says.
-        segments: "one" or "two", of the texts of a pair; None: as the checkpoint says.
+        special_tokens_in_strings: as in Tokenizer, where True includes the tokens that the checkpoint adds; None: as
+            specified in the checkpoint.
+        segments: "one" or "two", for the texts of a pair; None: as specified in the checkpoint.
         labels: the head's labels, see `new_heads.with_head`; without labels and kind, the head is the checkpoint's.
         kind: the head's kind.
         new_head: whether to replace a head that the checkpoint has.
 
     Raises:
-        UserError: no format recognizes the path, a file is damaged, a weight of the encoder or of the head has another
-            shape than the configuration says, or one is missing that the head depends on.
+        UserError: no format recognizes the path, a file is damaged, a weight of the encoder or head does not have the
+            shape given in the configuration, or one is missing that the head depends on.
     """
     checkpoint = formats.read(path, format_name, segments=segments)
     check_rows_for_tokens(checkpoint, path)
@@ -79,7 +79,7 @@ def load(
 def load_encoder(checkpoint: Checkpoint, path: str, *, dtype: Any = "float32", needs_pooler: bool = False) -> BertModel:
     """A BertModel without a head, with the weights of a checkpoint.
 
-    Raises UserError, which names the path, where a weight is missing that is needed for the vectors.
+    Raises UserError, which names the path, if a weight is missing that the embeddings depend on.
     """
     model = BertModel(checkpoint.config, dtype=dtype)
     arrays = {name: array for name, array in checkpoint.weights.items() if name.startswith("encoder/")}
@@ -96,10 +96,10 @@ def load_encoder(checkpoint: Checkpoint, path: str, *, dtype: Any = "float32", n
 
 
 def _check_complete(path: str, model: BertModel, report: weights.LoadReport, *, is_new: bool) -> None:
-    """Raises UserError if a head that is not new would be of random weights.
+    """Raises UserError if a head that is not new would have random weights.
 
-    Warns of other random weights, and of unused ones. Checkpoints of other libraries
-    lack the pooler or the next sentence head where these were not trained.
+    Warns about other random weights, and about unused ones. Third-party checkpoints lack the pooler or the next
+    sentence head if these were not trained.
     """
     mismatched = [each for each in report.shape_mismatch if each[0].startswith(weights.HEADS)]
     if mismatched:

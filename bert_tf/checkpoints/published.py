@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Published(NamedTuple):
-    """A checkpoint on the Hugging Face hub: its owner, the license that its card names ("": none), its purpose."""
+    """A checkpoint on the Hugging Face hub: its owner, the license in its model card ("": none), its purpose."""
 
     owner: str
     license: str
@@ -84,8 +84,8 @@ PUBLISHED = {
     "scibert_scivocab_uncased": Published("allenai", "", "scientific articles"),
     "biobert-v1.1": Published("dmis-lab", "", "biomedical articles, with case"),
 }
-# Supported checkpoint -> architectures that are not, for which it is the nearest: how the names of their checkpoints
-# begin, or with a colon their model_type. docs/encoders.md names them.
+# Supported checkpoint -> unsupported architectures for which it is the nearest: prefixes of their checkpoint names, or
+# with a colon their model_type. docs/encoders.md lists them.
 NEAREST = {
     "bert-base-cased": "fnet",
     "bert-base-chinese": "ernie|nezha|roc-bert|roformer",
@@ -112,7 +112,7 @@ _LOWER = {name.lower(): name for name in PUBLISHED}
 
 
 def handle(name: str) -> str | None:
-    """The hf:// handle of a published checkpoint by its name, in any case; None if there is none of that name."""
+    """The hf:// handle of a published checkpoint by its name, in any case; None for an unknown name."""
     published = _LOWER.get(name.lower())
     return f"hf://{PUBLISHED[published].owner}/{published}" if published else None
 
@@ -126,9 +126,9 @@ def license_of(name: str) -> str | None:
 
 
 def nearest(name: str) -> str | None:
-    """The checkpoint to use instead of one whose architecture is not supported; None if that is unknown.
+    """The checkpoint to use instead of one with an unsupported architecture; None if unknown.
 
-    name: of the checkpoint, or its model_type and a colon.
+    name: the name of the checkpoint, or its model_type and a colon.
     """
     plain = name.lower().replace("_", "-")
     found = {near: re.search(f"(^|[/-])({words})", plain) for near, words in NEAREST.items()}

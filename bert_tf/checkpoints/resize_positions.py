@@ -1,4 +1,4 @@
-"""Changes the number of positions of a checkpoint, for rows longer than it was trained with, or shorter.
+"""Changes the number of positions of a checkpoint, for longer or shorter sequences than it was trained with.
 
 P positions before, N positions after, D hidden size.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 
-TABLE = "position_table"  # end of the name of the weights with a row for each position
+TABLE = "position_table"  # suffix of the name of the weights with a row for each position
 FEWEST = 4  # [CLS], a token and two [SEP]
 
 
@@ -23,7 +23,7 @@ def with_positions(checkpoint: Checkpoint, count: int) -> Checkpoint:
     (Beltagy et al. 2020, section 5).
 
     Raises:
-        UserError: `count` is too small, or the checkpoint has no table of positions.
+        UserError: `count` is too small, or the checkpoint has no position table.
     """
     if count < FEWEST:
         raise UserError(f"max_position_embeddings is {count}; expected {FEWEST} or more.")
@@ -41,7 +41,7 @@ def with_positions(checkpoint: Checkpoint, count: int) -> Checkpoint:
 
 
 def _in_rows_of(answers: Mapping[str, Any], count: int) -> Mapping[str, Any]:
-    """See `Checkpoint.answers`; recorded rows and windows that are longer than `count` tokens are shortened to that."""
+    """See `Checkpoint.answers`; limits recorded lengths of sequences and windows to `count` tokens."""
     if not answers.get("host"):
         return answers
     most = {"max_seq_length": count, "stride": count // 2, "doc_stride": count // 3, "max_query_length": count // 4}
@@ -56,9 +56,9 @@ def _in_rows_of(answers: Mapping[str, Any], count: int) -> Mapping[str, Any]:
 
 
 def with_position_table(checkpoint: Checkpoint) -> Checkpoint:
-    """The checkpoint with its sinusoidal positions as a table of learned ones, which is the same function.
+    """The checkpoint with its sinusoidal positions as a table of learned ones, which computes the same function.
 
-    Other formats and engines have learned positions only. A checkpoint with learned ones is returned as it is.
+    Other formats and engines support only learned positions. A checkpoint that has them is returned unchanged.
     """
     config = checkpoint.config
     if config.position_embedding_type == "absolute":

@@ -1,4 +1,4 @@
-"""Gives a checkpoint another vocabulary: with words of a domain added, or tokens of other languages removed.
+"""Changes the vocabulary of a checkpoint: adds words of a domain, or removes tokens of other languages.
 
 V tokens before, W tokens after, D hidden size.
 """
@@ -14,12 +14,12 @@ from bert_tf.text import vocabulary
 from bert_tf.text.characters import basic_tokenize, wordpiece
 from bert_tf.text.tokenizer_settings import TokenizerSettings
 
-BY_TOKEN = ("token_table", "masked_lm/output_bias")  # ends of the names of weights with a row for each token
+BY_TOKEN = ("token_table", "masked_lm/output_bias")  # suffixes of the names of weights with a row for each token
 
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyChange:
-    """Numbers of tokens that keep their vectors, are new, and were removed."""
+    """Numbers of tokens that keep their embeddings, are new, and were removed."""
 
     kept: int
     new: int
@@ -33,10 +33,10 @@ class VocabularyChange:
 
 
 def with_vocabulary(checkpoint: Checkpoint, tokens: Sequence[str]) -> tuple[Checkpoint, VocabularyChange]:
-    """The checkpoint with `tokens` [W], in any order, for its vocabulary [V].
+    """The checkpoint with `tokens` [W], in any order, in place of its vocabulary [V].
 
     A token in both vocabularies keeps its row of every table. A new token starts as the mean of the old tokens that it
-    is split into, or of all old tokens where one of those is [UNK]; further training adapts it.
+    splits into, or of all old tokens if one of those is [UNK]; further training adapts it.
 
     Raises:
         UserError: the checkpoint lacks a vocabulary or its casing, or `tokens` lacks a special token.
@@ -62,7 +62,7 @@ def with_vocabulary(checkpoint: Checkpoint, tokens: Sequence[str]) -> tuple[Chec
 
 
 def _old_ids(token: str, ids: Mapping[str, int], lower_case: bool, settings: TokenizerSettings) -> list[int]:
-    """Ids of the old tokens that a new one is split into; all ids where one of them is unknown."""
+    """Ids of the old tokens that a new one splits into; all ids if one of them is unknown."""
     is_suffix = token.startswith("##")
     words = basic_tokenize(token.removeprefix("##"), lower_case=lower_case, settings=settings)
     parts = [

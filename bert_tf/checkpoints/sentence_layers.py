@@ -15,8 +15,8 @@ from bert_tf.runtime.settings import FLAG, check, read_settings, shortened, whol
 
 KIND_OF = {"dense": "Dense", "layer_norm": "LayerNorm", "normalize": "Normalize"}
 KINDS = (*KIND_OF.values(), "Dropout", "Pooling")
-VECTOR = "sentence_embedding"  # what the modules read and write
-ACTIVATIONS = {  # of Dense, if no argument is needed
+VECTOR = "sentence_embedding"  # read and written by the modules
+ACTIVATIONS = {  # activations of Dense without arguments
     "torch.nn.modules.linear.Identity": "identity",
     "torch.nn.modules.activation.Tanh": "tanh",
     "torch.nn.modules.activation.ReLU": "relu",
@@ -34,7 +34,7 @@ class Unsupported(Exception):
 def read(kind: str, folder: str) -> VectorLayer | None:
     """The layer of a module; None for one that changes nothing.
 
-    Raises Unsupported for another module or setting, UserError if a file is damaged.
+    Raises Unsupported for an unsupported module or setting, UserError if a file is damaged.
     """
     path = os.path.join(folder, "config.json")
     values = read_settings(path)
@@ -54,7 +54,7 @@ def read(kind: str, folder: str) -> VectorLayer | None:
         found = _expected(arrays, shapes, folder)
         return VectorLayer("layer_norm", arrays={"gamma": found["norm.weight"], "beta": found["norm.bias"]})
     activation = values.get("activation_function", "torch.nn.modules.activation.Tanh")
-    # Names as torch writes them, or as in `torch.nn`.
+    # Names as written by torch, or as in `torch.nn`.
     short = {f"torch.nn.{name.split('.')[-1]}": ours for name, ours in ACTIVATIONS.items()}
     if not isinstance(activation, str) or activation not in {**ACTIVATIONS, **short}:
         raise Unsupported(f"the activation_function {shortened(activation)} of the module Dense")
@@ -93,7 +93,7 @@ def _arrays(folder: str) -> dict[str, np.ndarray]:
 def _expected(
     arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], folder: str
 ) -> dict[str, np.ndarray]:
-    """The arrays with these names, float32; UserError unless they are all, with these shapes, and finite."""
+    """The arrays with these names, float32; UserError unless they are complete, have these shapes, and are finite."""
     actual = {name: array.shape for name, array in arrays.items()}
     if actual != dict(shapes):
         raise UserError(f"{folder} holds weights of shapes {actual}; expected {dict(shapes)}: fetch it again.")
@@ -104,7 +104,7 @@ def _expected(
 
 
 def write(layer: VectorLayer, folder: str) -> None:
-    """Writes the files of a module into its folder, which exists."""
+    """Writes the files of a module into its existing folder."""
     if layer.kind == "normalize":
         return
     arrays = layer.arrays

@@ -1,7 +1,7 @@
-"""Vectors of whole texts: the files that sentence-transformers adds to a folder.
+"""Text embeddings: the files that sentence-transformers adds to a folder.
 
-`modules.json` lists what a text passes: the encoder, a pooling, and layers after it, each with a folder of its own.
-`sentence_bert_config.json` has the length of texts, `config_sentence_transformers.json` the prompts.
+`modules.json` lists the steps for a text: the encoder, a pooling, and layers after it, each with its own folder.
+`sentence_bert_config.json` has the maximum length of texts, `config_sentence_transformers.json` the prompts.
 """
 
 import os
@@ -21,14 +21,14 @@ from bert_tf.runtime.settings import FLAG, TEXT, TEXTS, Settings, check, read_se
 
 MODULES, POOLING = "modules.json", "1_Pooling"
 PROMPTS = "config_sentence_transformers.json"
-CROSS_ENCODER = "CrossEncoder"  # model_type of a model of pairs
+CROSS_ENCODER = "CrossEncoder"  # model_type of a cross-encoder
 ENCODER = "sentence_bert_config.json"
-# Older names, of which the first that is there counts.
+# Older names; the first existing one counts.
 OLDER = ("roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 ENCODERS = (ENCODER, *(f"sentence_{name}_config.json" for name in OLDER))
 LIBRARY = "sentence_transformers."
 OLD_ENCODERS = ("BERT", "RoBERTa", "DistilBERT", "ALBERT", "CamemBERT", "XLMRoBERTa", "XLNet")  # in versions before 0.3
-POOLINGS = {  # name in pooling_mode -> our name; the order is that in which the flags of older files are joined
+POOLINGS = {  # name in pooling_mode -> our name; the order in which the flags of older files are joined
     "cls": "cls",
     "max": "max",
     "mean": "mean",
@@ -36,7 +36,7 @@ POOLINGS = {  # name in pooling_mode -> our name; the order is that in which the
     "weightedmean": "weighted_mean",
     "lasttoken": "last",
 }
-FLAGS = {  # of older files -> name in pooling_mode
+FLAGS = {  # flags in older files -> name in pooling_mode
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_tokens": "mean",
@@ -44,15 +44,15 @@ FLAGS = {  # of older files -> name in pooling_mode
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-# Settings of the encoder that change no vector, those that other modules of ours read, and the values of others that
-# mean nothing special.
+# Encoder settings that change no embedding, those that other modules of ours read, and the values of others that mean
+# nothing special.
 HARMLESS = ("max_seq_length", "do_lower_case", "unpad_inputs")
 USUAL: Mapping[str, Any] = {
     "transformer_task": "feature-extraction",
     "module_output_name": "token_embeddings",
     "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
 }
-ARGUMENTS = ("processor_kwargs", "tokenizer_args")  # of the tokenizer
+ARGUMENTS = ("processor_kwargs", "tokenizer_args")  # for the tokenizer
 ARGUMENTS_OF_MODEL = ("model_kwargs", "model_args", "config_kwargs", "config_args")
 HARMLESS_ARGUMENTS = (
     "model_max_length",
@@ -65,10 +65,10 @@ HARMLESS_ARGUMENTS = (
 
 
 def read(folder: str, positions: int, *, has_length: bool = True) -> SentenceVectors | None:
-    """Reads a folder of sentence-transformers; None for another folder, UserError for a damaged file.
+    """Reads a sentence-transformers folder; None for any other folder, UserError for a damaged file.
 
-    positions: of the encoder, to which the length is limited. has_length: whether texts are truncated if no file
-        says so, as sentence-transformers does; our own runs read long texts in windows.
+    positions: the encoder's positions, which limit the length. has_length: whether texts are truncated if no file
+        specifies a length, as in sentence-transformers; our own runs read long texts in windows.
     """
     path = os.path.join(folder, MODULES)
     is_of_pairs = read_settings(os.path.join(folder, PROMPTS)).value("model_type", TEXT) == CROSS_ENCODER
@@ -98,7 +98,7 @@ def read(folder: str, positions: int, *, has_length: bool = True) -> SentenceVec
 
 
 def encoder_folder(folder: str) -> str:
-    """The folder with the encoder: the folder itself, but in older layouts one in it, such as 0_Transformer."""
+    """The folder with the encoder: the folder itself, or in older layouts a subfolder such as 0_Transformer."""
     path = os.path.join(folder, MODULES)
     if not files.is_file(path):
         return folder
@@ -107,7 +107,7 @@ def encoder_folder(folder: str) -> str:
 
 
 def _modules(path: str) -> list[tuple[str, str]]:
-    """(kind, folder) of each module, of others than those of the library the dotted name."""
+    """(kind, folder) of each module; the kind of a module from outside the library is its dotted name."""
     listed = Settings({"modules": require_json(path, "a list of modules; fetch it again", kind=list)}, path)
     modules = [(each.value("type", TEXT, ""), each.value("path", TEXT, "")) for each in listed.each("modules")]
     if not modules or any(not each.get("type") or "path" not in each for each in listed.each("modules")):
@@ -122,7 +122,7 @@ def _modules(path: str) -> list[tuple[str, str]]:
 
 
 def _pooling(folder: str) -> tuple[str, bool]:
-    """Our name of the pooling, and whether it includes the prompt."""
+    """Our name for the pooling, and whether it includes the prompt."""
     path = os.path.join(folder, "config.json")
     values = read_settings(path)
     modes = values.get("pooling_mode")
@@ -136,7 +136,7 @@ def _pooling(folder: str) -> tuple[str, bool]:
 
 
 def _length(folder: str, encoder: str, positions: int, *, has_length: bool) -> int | None:
-    """The tokens after which texts are truncated, which is checked with all else that the encoder's file says."""
+    """The tokens after which texts are truncated; also checks the other settings in the encoder's file."""
     path = next((p for name in ENCODERS if files.is_file(p := os.path.join(encoder, name))), None)
     values = read_settings(path) if path else {}
     for name, value in values.items():
@@ -166,7 +166,7 @@ def _length(folder: str, encoder: str, positions: int, *, has_length: bool) -> i
 
 
 def _prompts(path: str) -> dict[str, Any]:
-    """The fields of SentenceVectors that are in config_sentence_transformers.json."""
+    """The fields of SentenceVectors in config_sentence_transformers.json."""
     values = read_settings(path)
     prompts = values.inside("prompts")
     kind = values.value("model_type", TEXT)
@@ -184,7 +184,7 @@ def _prompts(path: str) -> dict[str, Any]:
 
 
 def write(folder: str, vectors: SentenceVectors | None, hidden_size: int) -> None:
-    """Writes the files with which sentence-transformers loads the folder too, if all of it is supported."""
+    """Writes the files that let sentence-transformers load the folder too, if everything is supported."""
     if vectors is None or vectors.unsupported:
         return
     layers = [*vectors.layers, *([NORMALIZE] if vectors.normalize else [])]
@@ -201,7 +201,7 @@ def write(folder: str, vectors: SentenceVectors | None, hidden_size: int) -> Non
     values: dict[str, Any] = {"word_embedding_dimension": hidden_size}
     if names == [name for name in POOLINGS if name in names]:
         values |= {flag: name in names for flag, name in FLAGS.items()}
-    else:  # in an order, or a number, that older versions cannot have
+    else:  # an order, or a number of poolings, that older versions do not support
         values["pooling_mode"] = names
     if not vectors.include_prompt:
         values["include_prompt"] = False

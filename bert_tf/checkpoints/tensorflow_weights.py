@@ -1,7 +1,7 @@
 """Weights that other programs wrote with TensorFlow, by the names of their variables. None of their code runs.
 
-An h5 file of Keras 2 has these names. A checkpoint of objects (`tf.train.Checkpoint`, `save_weights`, the variables of
-a SavedModel) has them in the graph of its objects.
+An h5 file of Keras 2 has these names. An object-based checkpoint (`tf.train.Checkpoint`, `save_weights`, the variables
+of a SavedModel) has them in its object graph.
 """
 
 import functools
@@ -27,7 +27,7 @@ saved_metadata_pb2 = module("tensorflow.python.keras.protobuf.saved_metadata_pb2
 trackable_object_graph_pb2 = module("tensorflow.core.protobuf.trackable_object_graph_pb2")
 GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 SAVED_MODEL, VARIABLES, METADATA = "saved_model.pb", os.path.join("variables", "variables"), "keras_metadata.pb"
-# Keys of the state of optimizers and metrics, and of counters.
+# Keys for the state of optimizers and metrics, and for counters.
 STATE = re.compile(r"(optimizer|keras_api|save_counter|global_step|train_step)\b|.*/\.OPTIMIZER_SLOT/")
 NEWER_KERAS = re.compile(r"(.*/)?vars/\d+")  # names in files of Keras 3, which are numbers
 DUPLICATED = re.compile(r"(^|/)[^/]*___([^/]*)/")  # transformers: "mlm___cls" is a second layer "cls"
@@ -45,7 +45,7 @@ ENDS = {"kernel": "weight", "embeddings": "weight", "gamma": "weight", "beta": "
 
 
 def read_h5(path: str, is_selected: Callable[[Any], bool] = lambda dataset: True) -> dict[str, np.ndarray]:
-    """{name of a variable: array} of a file of `save_pretrained` or `save_weights`, of the selected datasets only.
+    """{name of a variable: array} from a file of `save_pretrained` or `save_weights`, only for selected datasets.
 
     Raises:
         UserError: the file is damaged, or has no such names.
@@ -61,9 +61,9 @@ def read_h5(path: str, is_selected: Callable[[Any], bool] = lambda dataset: True
 
 
 def read_datasets(source: Any, path: str, is_selected: Callable[[Any], bool]) -> dict[str, np.ndarray]:
-    """{name: array} of the selected datasets in an HDF5 file.
+    """{name: array} for the selected datasets in an HDF5 file.
 
-    source: the file, or its path here. path: for errors. Raises UserError if the file is damaged.
+    source: the file, or its local path. path: the path in errors. Raises UserError if the file is damaged.
     """
     try:
         with h5py.File(source, "r") as file:
@@ -74,7 +74,7 @@ def read_datasets(source: Any, path: str, is_selected: Callable[[Any], bool]) ->
 
 
 def _read_datasets(file: Any, size: int, is_selected: Callable[[Any], bool]) -> dict[str, np.ndarray]:
-    """The numbers in an open file; ValueError for bytes that are not in it. Links are not followed."""
+    """The numbers in an open file; ValueError for data beyond its end. Links are not followed."""
     found: dict[str, Any] = {}
     file.visititems(lambda name, each: found.update({name: each} if isinstance(each, h5py.Dataset) else {}))
     arrays: dict[str, np.ndarray] = {}
@@ -83,7 +83,7 @@ def _read_datasets(file: Any, size: int, is_selected: Callable[[Any], bool]) -> 
         group, _, rest = path.partition("/")
         # The group of a layer lists the names of its weights. In shards, the names begin at the top.
         name = rest if rest and "weight_names" in file[group].attrs else path
-        is_bfloat16 = dataset.dtype.itemsize == 2 and dataset.attrs.get("dtype") == "bfloat16"  # of Keras 3
+        is_bfloat16 = dataset.dtype.itemsize == 2 and dataset.attrs.get("dtype") == "bfloat16"  # from Keras 3
         if not (is_bfloat16 or dataset.dtype.kind in "fiub") or not is_selected(dataset):
             continue
         total += dataset.nbytes
@@ -97,7 +97,7 @@ def _read_datasets(file: Any, size: int, is_selected: Callable[[Any], bool]) -> 
 
 
 def is_of_objects(prefix: str) -> bool:
-    """Returns whether a TensorFlow checkpoint is one of objects, but not of a run of this package."""
+    """Returns whether a TensorFlow checkpoint is object-based, and not from a run of this package."""
     try:
         keys = set(tf_index.keys(prefix))
     except (OSError, ValueError):
@@ -106,7 +106,7 @@ def is_of_objects(prefix: str) -> bool:
 
 
 def read_objects(prefix: str) -> dict[str, np.ndarray]:
-    """{name of a variable: array} of a checkpoint of objects, without the state of optimizers and metrics.
+    """{name of a variable: array} from an object-based checkpoint, without the state of optimizers and metrics.
 
     Raises:
         UserError: a file is missing or damaged, or two variables have the same name.
@@ -123,24 +123,24 @@ def read_objects(prefix: str) -> dict[str, np.ndarray]:
 
 
 def names(prefix: str) -> list[str]:
-    """The names of the variables of a checkpoint of objects."""
+    """The names of the variables in an object-based checkpoint."""
     return [name for _, name in _variables(prefix)]
 
 
 def read_flag(prefix: str, key: str) -> bool | None:
-    """A variable at the top of a checkpoint of objects that is true or false; None if there is none."""
+    """A boolean variable at the top of an object-based checkpoint; None if there is none."""
     found = read_tensors(prefix, f"{key}/.ATTRIBUTES/VARIABLE_VALUE".__eq__)
     values = [bool(value) for value in found.values() if np.ndim(value) == 0]
     return values[0] if values else None
 
 
 def has_object(prefix: str, name: str) -> bool:
-    """Returns whether an object in a checkpoint of objects has an attribute of that name."""
+    """Returns whether an object in an object-based checkpoint has an attribute of that name."""
     return any(child.local_name == name for node in _nodes(prefix) for child in node.children)
 
 
 def _variables(prefix: str) -> list[tuple[str, str]]:
-    """(key, name) of the variables of models."""
+    """(key, name) for the variables of models."""
     attributes = [attribute for node in _nodes(prefix) for attribute in node.attributes]
     return [(each.checkpoint_key, each.full_name) for each in attributes if not STATE.match(each.checkpoint_key)]
 
@@ -156,7 +156,7 @@ def _nodes(prefix: str) -> Any:
 
 
 def torch_names(arrays: Mapping[str, np.ndarray], path: str) -> dict[str, np.ndarray]:
-    """The weights of a TensorFlow class of transformers as the same class of PyTorch has them.
+    """The weights of a TensorFlow class in transformers with the names and shapes of the PyTorch class.
 
     Raises UserError if two get the same name.
     """
@@ -174,7 +174,7 @@ def torch_names(arrays: Mapping[str, np.ndarray], path: str) -> dict[str, np.nda
 
 
 def is_encoder(folder: str) -> bool:
-    """Returns whether a SavedModel has an encoder of others whose signatures take token ids, not texts."""
+    """Returns whether a SavedModel has a third-party encoder whose signatures take token ids, not texts."""
     path = os.path.join(folder, SAVED_MODEL)
     is_ours = files.is_folder(os.path.join(folder, "assets.extra"))
     return not is_ours and files.is_file(path) and _takes_ids(path, files.size(path))
@@ -182,7 +182,7 @@ def is_encoder(folder: str) -> bool:
 
 @functools.lru_cache(maxsize=16)
 def _takes_ids(path: str, size: int) -> bool:
-    """See `is_encoder`; size: of the file, so that a new file is read again."""
+    """See `is_encoder`; size: the file's size, so that a new file is read again."""
     try:
         with files.open_binary(path) as file:
             content = file.read()
@@ -207,5 +207,5 @@ def metadata(folder: str) -> Settings:
         with files.open_binary(path) as file:
             nodes = saved_metadata_pb2.SavedMetadata.FromString(file.read()).nodes
         return Settings(parse(next(node.metadata for node in nodes if node.node_path == "root")), path)
-    except Exception:  # of a missing file, protobuf, or JSON
+    except Exception:  # from a missing file, protobuf, or JSON
         return Settings({}, path)

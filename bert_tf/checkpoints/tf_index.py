@@ -1,10 +1,10 @@
 """Checks the index of a TensorFlow checkpoint before TensorFlow reads it.
 
-TensorFlow's reader trusts an index whose checksums hold. A damaged entry, a shape beyond int64 or a slice of
+TensorFlow's reader trusts an index with correct checksums. A damaged entry, a shape beyond int64 or a slice of
 negative length ends the process, and a tensor is allocated by its shape before its bytes are looked for.
 
-The index is a table of LevelDB (tensorflow/core/lib/io/format.h, block.cc): blocks of entries {key: value} in the order
-of their keys, each followed by a type and a checksum; the last 48 bytes point to a block that points to the others. The
+The index is a LevelDB table (tensorflow/core/lib/io/format.h, block.cc): blocks of entries {key: value} in the order of
+their keys, each followed by a type and a checksum; the last 48 bytes point to a block that points to the others. The
 values are the messages of tensorflow/core/protobuf/tensor_bundle.proto.
 """
 
@@ -38,7 +38,7 @@ def check(prefix: str) -> None:
         try:
             _check_entry(entry, prefix, header.num_shards)
             if entry.slices:
-                start = b"\0" + key + b"\0\1"  # of the keys of its parts, as OrderedCode writes them
+                start = b"\0" + key + b"\0\1"  # prefix of the keys of its parts, as written by OrderedCode
                 _check_parts(entry, [part for name, part in found.items() if name.startswith(start)])
         except ValueError as error:
             raise ValueError(f"{error} in the entry {key[:60]!r} of its index") from None
@@ -55,7 +55,7 @@ def _read(prefix: str) -> list[tuple[bytes, bytes]]:
 
 
 def _check_entry(entry: Any, prefix: str, shards: int) -> None:
-    """Raises ValueError for a shape, slices or bytes that cannot be."""
+    """Raises ValueError for an impossible shape, slice or location."""
     sizes = [dimension.size for dimension in entry.shape.dim]
     count = math.prod(sizes)
     if entry.shape.unknown_rank or len(sizes) > MAX_DIMENSIONS or min(sizes, default=0) < 0 or count > MAX_SIZE:
@@ -78,7 +78,7 @@ def _check_entry(entry: Any, prefix: str, shards: int) -> None:
 
 
 def _check_parts(entry: Any, parts: list[Any]) -> None:
-    """Raises ValueError unless the entries of the parts have the type of the whole and the shapes of its slices."""
+    """Raises ValueError unless the parts' entries have the type of the whole and the shapes of its slices."""
     sizes = [dimension.size for dimension in entry.shape.dim]
     places = [
         tuple((part.start, part.length or size) for part, size in zip(each.extent, sizes, strict=True))
@@ -94,12 +94,12 @@ def _check_parts(entry: Any, parts: list[Any]) -> None:
 
 
 def _is_part(start: int, length: int, size: int) -> bool:
-    """Returns whether a slice lies within a dimension; a length of 0 stands for all of it."""
+    """Returns whether a slice is within a dimension; a length of 0 means all of it."""
     return start >= 0 and length >= 0 and start + length <= size
 
 
 def _fits(dtype: int, count: int, size: int) -> bool:
-    """Returns whether a tensor of `count` elements may take `size` bytes: strings and objects take one each or more."""
+    """Returns whether a tensor of `count` elements may take `size` bytes; strings and objects take one or more each."""
     try:
         kind = tf.as_dtype(dtype)
         width = kind.size
@@ -111,7 +111,7 @@ def _fits(dtype: int, count: int, size: int) -> bool:
 
 
 def _entries(table: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yields (key, value) of a table."""
+    """Yields (key, value) from a table."""
     footer = table[-FOOTER:]
     if len(footer) < FOOTER or not footer.endswith(MAGIC):
         raise ValueError("its index is cut short")
@@ -121,14 +121,14 @@ def _entries(table: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _handle(data: bytes, position: int) -> tuple[int, int, int]:
-    """Offset and size of a block, and where the next handle begins."""
+    """Offset and size of a block, and the position of the next handle."""
     offset, position = _varint(data, position)
     size, position = _varint(data, position)
     return offset, size, position
 
 
 def _block(table: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yields (key, value) of a block. A key is the beginning of the one before it, and bytes of its own."""
+    """Yields (key, value) from a block. A key consists of a prefix of the previous key, and its own bytes."""
     if offset + size + TRAILER > len(table) - FOOTER or size < 4:
         raise ValueError("its index points beyond its end")
     if table[offset + size]:
@@ -150,7 +150,7 @@ def _block(table: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """A number in groups of seven bits, the lowest first, and the position behind it."""
+    """A number in groups of seven bits, lowest first, and the position after it."""
     number = shift = 0
     while position < len(data) and shift < 64:
         byte = data[position]

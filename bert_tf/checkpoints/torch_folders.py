@@ -1,6 +1,6 @@
-"""Folders of transformers: the file with the weights, shards, and names that training scripts put before others.
+"""Folders of transformers: the file with the weights, shards, and prefixes that training scripts add to names.
 
-The weights are PyTorch's or TensorFlow's, which get the names of PyTorch.
+The weights come from PyTorch or TensorFlow, and get PyTorch's names.
 """
 
 import fnmatch
@@ -17,7 +17,7 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.settings import Settings, read_settings
 
-CONFIGS = ("config.json", "bert_config.json")  # the second is that of older folders
+CONFIGS = ("config.json", "bert_config.json")  # the second is in older folders
 WEIGHT_FILES = (
     "model.safetensors",
     "model.safetensors.index.json",
@@ -29,9 +29,9 @@ WEIGHT_FILES = (
 INDEX = ".index.json"
 H5, VARIABLES = ".h5", ".index"  # Keras' file, and the index of a TensorFlow checkpoint
 SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", H5)
-# SavedModels of TensorFlow, as Keras and as `save_pretrained` write them.
+# SavedModels, as written by Keras and by `save_pretrained`.
 SAVED_MODELS = ("", os.path.join("saved_model", "1"))
-# Files with these suffixes that do not hold the weights of a model.
+# Files with these suffixes that do not contain model weights.
 OTHER_FILES = (
     "training_args.bin",
     "optimizer.*",
@@ -41,9 +41,9 @@ OTHER_FILES = (
     "adapter_model.*",
     "heads.*",
 )
-# Modules of PyTorch around others: parallel, compiled, sharded and checkpointed ones.
+# PyTorch modules that wrap others: parallel, compiled, sharded and checkpointed ones.
 AROUND = re.compile(r"(?<![^.])(module|_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
-TOKENS = "embeddings.word_embeddings.weight"  # which most architectures have
+TOKENS = "embeddings.word_embeddings.weight"  # in most architectures
 MAX_SHOWN = 3  # names in an error
 
 
@@ -70,7 +70,7 @@ def _is_of_transformers(metadata: Settings) -> bool:
 
 
 def split(path: str) -> tuple[str, str | None]:
-    """The folder, and the name of the file in it that a path names: weights of Keras, or a TensorFlow checkpoint."""
+    """The folder, and the name of the file in it if the path is one: Keras weights, or a TensorFlow checkpoint."""
     folder, name = os.path.split(files.absolute(path))
     if name.endswith(H5) and files.is_file(path):
         return folder, name
@@ -81,9 +81,9 @@ def split(path: str) -> tuple[str, str | None]:
 
 
 def is_model(path: str) -> bool:
-    """Returns whether a folder, or that of a file, has a configuration and weights of transformers.
+    """Returns whether a folder, or a file's folder, has a configuration and weights of transformers.
 
-    bert_config.json with model.safetensors is a folder of the format native, with a TensorFlow checkpoint google_tf.
+    bert_config.json with model.safetensors has the format native, with a TensorFlow checkpoint google_tf.
     """
     folder, name = split(path)
     config, candidates = config_file(folder), [name] if name else _candidates(folder)
@@ -91,22 +91,22 @@ def is_model(path: str) -> bool:
         return False
     if os.path.basename(config) == CONFIGS[1]:
         return not candidates[0].endswith((".safetensors", VARIABLES))
-    return "registered_name" not in settings(folder)  # as a preset of KerasHub has
+    return "registered_name" not in settings(folder)  # which a KerasHub preset has
 
 
 def has_weights(folder: str) -> bool:
-    """Returns whether a folder has files that may hold weights of PyTorch."""
+    """Returns whether a folder has files that may contain PyTorch weights."""
     return bool(_candidates(folder))
 
 
 def lacks_shards(folder: str) -> bool:
-    """Returns whether a folder has the index of shards, and not all of these."""
+    """Returns whether a folder has an index of shards but not all of the shards."""
     indexes = [name for name in _candidates(folder) if name.endswith(INDEX)]
     return any(not files.is_file(os.path.join(folder, shard)) for name in indexes for shard in _shards(folder, name))
 
 
 def _candidates(folder: str) -> list[str]:
-    """The names of the files that may hold the weights; only the first of WEIGHT_FILES if there is one."""
+    """The names of the files that may contain the weights; only the first of WEIGHT_FILES if there is one."""
     names = files.names(folder) if files.is_folder(folder) else []
     for known in WEIGHT_FILES:
         if known in names:
@@ -124,10 +124,10 @@ def _candidates(folder: str) -> list[str]:
 
 
 def read(folder: str, name: str | None = None) -> dict[str, np.ndarray]:
-    """{name in PyTorch: array} of the weights in a folder, or in one file of it.
+    """{name in PyTorch: array} for the weights in a folder, or in one file of it.
 
     Raises:
-        UserError: there are no weights, several files of them, a shard is missing, or a file is damaged.
+        UserError: there are no weights or several files of them, a shard is missing, or a file is damaged.
     """
     candidates = [name] if name else _candidates(folder)
     if len(candidates) != 1:
@@ -153,7 +153,7 @@ def _read_shards(folder: str, name: str) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     for shard in shards:
         arrays.update(_read_file(os.path.join(folder, shard)))
-    # The index of TensorFlow's shards has the class before the names.
+    # In the index of TensorFlow's shards, the class precedes the names.
     absent = sorted(each for each in places if each not in arrays and each.partition("/")[2] not in arrays)
     if absent:
         raise UserError(
@@ -164,7 +164,7 @@ def _read_shards(folder: str, name: str) -> dict[str, np.ndarray]:
 
 
 def _report_others(folder: str, name: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """Warns of a tf_model.h5 next to the file that is read, if its vectors, which are read quickly, differ."""
+    """Warns about a tf_model.h5 next to the file in use if its vectors, which are fast to read, differ."""
     path = os.path.join(folder, f"tf_model{H5}")
     if name.startswith("tf_model") or not files.is_file(path):
         return
@@ -174,7 +174,7 @@ def _report_others(folder: str, name: str, arrays: Mapping[str, np.ndarray]) -> 
     except UserError as error:
         logging.getLogger("bert_tf").warning("%s is read; %s", os.path.join(folder, name), error)
         return
-    # Their names end in those of the other file, or begin after the class.
+    # Their names equal the other file's, or do so without the class at the beginning.
     same = {each.partition(".")[2] if each not in arrays else each: array for each, array in others.items()}
     common = [each for each in same if each in arrays]
     if any(not np.array_equal(same[each], arrays[each]) for each in common):
@@ -200,7 +200,7 @@ def _read_file(path: str) -> dict[str, np.ndarray]:
 
 
 def _weight_map(path: str) -> dict[str, str]:
-    """{name of a weight: file}; only files in the folder of the index."""
+    """{name of a weight: file}; only files in the index's folder."""
     places = read_settings(path).get("weight_map")
     if not isinstance(places, dict) or any(os.path.basename(str(name)) != name for name in places.values()):
         raise UserError(f"{path} has no weight_map from names to files in its folder: fetch it again.")
@@ -210,21 +210,21 @@ def _weight_map(path: str) -> dict[str, str]:
 def without_prefixes(
     arrays: Mapping[str, np.ndarray], prefix: str, other_prefixes: Collection[str], path: str, tokens: str = TOKENS
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """The arrays of a model with their names in its encoder, as `embeddings.word_embeddings.weight`; and all others.
+    """The arrays of a model by their names in its encoder, such as `embeddings.word_embeddings.weight`; and all others.
 
-    Before these names, files may have `prefix`, that of a model with a head; and before it the names of modules that a
-    training script put around the model ("model.", "0.auto_model."). Old names of LayerNorm, gamma and beta, become
-    weight and bias.
+    Files may put `prefix`, the encoder's in a model with a head, before these names, and before that the names of
+    modules that a training script put around the model ("model.", "0.auto_model."). Old names in LayerNorm, gamma and
+    beta, become weight and bias.
 
     Args:
         arrays: {name in the file: array}.
-        prefix: of the encoder in a model with a head, as "bert.".
-        other_prefixes: those of other architectures.
-        path: of the file, for messages.
-        tokens: the name of the table of tokens.
+        prefix: the encoder's prefix in a model with a head, such as "bert.".
+        other_prefixes: the prefixes of other architectures.
+        path: the file, for messages.
+        tokens: the name of the token table.
 
     Raises:
-        UserError: there is no encoder, there are several, or it is one of another architecture.
+        UserError: there is no encoder, there are several, or it has a different architecture.
     """
     arrays = _renamed(arrays, lambda name: _newer(AROUND.sub("", name)), path)
     places = sorted(name.removesuffix(tokens) for name in arrays if name == tokens or name.endswith(f".{tokens}"))
@@ -252,7 +252,7 @@ def without_prefixes(
 
 
 def _renamed(arrays: Mapping[str, np.ndarray], new: Callable[[str], str], path: str) -> dict[str, np.ndarray]:
-    """The arrays under new names; UserError if two get the same."""
+    """The arrays under new names; UserError if two get the same name."""
     old: dict[str, str] = {}
     for name in arrays:
         if old.setdefault(new(name), name) != name:

@@ -1,11 +1,11 @@
-"""Reads the tensors of a `pytorch_model.bin` without torch, with an unpickler that can create nothing but tensors.
+"""Reads the tensors of a `pytorch_model.bin` without torch, with an unpickler that can create only tensors.
 
-Since PyTorch 1.6 the file is a zip: `*/data.pkl` describes a dictionary of tensors, `*/data/KEY` holds the bytes of a
-storage. Before, it was a sequence of pickles (a magic number, two of versions, the dictionary, the keys of the
+Since PyTorch 1.6 the file is a zip: `*/data.pkl` describes a dictionary of tensors, `*/data/KEY` contains the bytes of
+a storage. Before, it was a sequence of pickles (a magic number, two with versions, the dictionary, the keys of the
 storages), followed by each storage: its length as int64 and its bytes.
 
-A file is refused before it takes memory out of proportion to its size: torch compresses nothing, numbers the objects of
-a pickle one by one, and its tensors are parts of their storages.
+A file that would take memory out of proportion to its size is rejected up front: torch compresses nothing, numbers the
+objects of a pickle one by one, and its tensors are parts of their storages.
 """
 
 import collections
@@ -27,11 +27,11 @@ from bert_tf.runtime import files
 
 OLD_MAGIC = 0x1950A86A20F9469CFC6C
 MEMOIZING = ("PUT", "BINPUT", "LONG_BINPUT")  # opcodes that number an object
-MAX_SHARED = 4  # numbers in tensors for each one in a storage: tied weights share theirs
+MAX_SHARED = 4  # numbers in tensors per number in a storage: tied weights share theirs
 
-# Names under which training scripts put the weights of a model beside the state of its training.
+# Names under which training scripts store the weights of a model, alongside the state of its training.
 WEIGHTS = ("state_dict", "model_state_dict", "model", "module", "net", "weights")
-# Classes in the files of PyTorch Lightning and of training scripts, whose objects are read as if they were empty.
+# Classes in the files of PyTorch Lightning and training scripts; their objects are read as if they were empty.
 IGNORED = {
     ("argparse", "Namespace"),
     ("collections", "defaultdict"),
@@ -58,10 +58,10 @@ STORAGES = {
 
 
 def read(path: str) -> dict[str, np.ndarray]:
-    """{name: array} of a file of `torch.save`, old or new: of a state dict, or of one in a dictionary of training.
+    """{name: array} from a file of `torch.save`, old or new: a state dict, or a training dictionary that contains one.
 
     Raises:
-        UserError: the file is another one, is cut short, or its pickle contains anything but tensors.
+        UserError: the file is of a different kind, is cut short, or its pickle contains anything but tensors.
     """
     try:
         with files.local_copy(path) as local:
@@ -81,7 +81,7 @@ def read(path: str) -> dict[str, np.ndarray]:
 
 
 def _tensors_of(state: dict[Any, Any], path: str) -> dict[str, "_Tensor"]:
-    """The tensors of a dictionary, or of the dictionary in it that has the weights of the model."""
+    """The tensors of a dictionary, or of the dictionary in it that has the model's weights."""
     tensors = {str(name): value for name, value in state.items() if isinstance(value, _Tensor)}
     inner = [name for name in WEIGHTS if isinstance(state.get(name), dict)]
     inner = [name for name in inner if any(isinstance(value, _Tensor | dict) for value in state[name].values())]
@@ -130,9 +130,9 @@ def _read_old(path: str) -> tuple[Any, dict[str, np.ndarray]]:
 
 
 def _unpickler(file: io.BytesIO | mmap.mmap, path: str) -> "_TensorUnpickler":
-    """An unpickler of the next pickle in a file, whose memo, as large as the largest number in it, is bounded.
+    """An unpickler for the next pickle in a file, with a bounded memo, whose size is the largest number in it.
 
-    The file is one in memory: there a text of 4 GB in a pickle of 10 bytes is found out before it is allocated.
+    The file is in memory, so a text of 4 GB in a pickle of 10 bytes is detected before it is allocated.
     """
     start = file.tell()
     for count, (opcode, argument, _) in enumerate(pickletools.genops(cast(IO[bytes], file))):
@@ -169,7 +169,7 @@ class _TensorUnpickler(pickle.Unpickler):
         self.dtypes: dict[str, str] = {}
 
     def find_class(self, module: str, name: str) -> Callable[..., Any] | str:
-        """The replacement for a global of torch; UserError for any other global."""
+        """The replacement for a torch global; UserError for any other global."""
         if (module, name) == ("collections", "OrderedDict"):
             return collections.OrderedDict
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
@@ -193,7 +193,7 @@ class _TensorUnpickler(pickle.Unpickler):
 
 
 class _Ignored(dict):
-    """Stands for an object of a class that is not read; takes any arguments and state."""
+    """Stands for an object of an ignored class; accepts any arguments and state."""
 
     def __init__(self, *_: Any) -> None:
         super().__init__()

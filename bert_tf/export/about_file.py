@@ -1,4 +1,4 @@
-"""about.json: what an export says of itself."""
+"""about.json: the description of an export."""
 
 import os
 from collections.abc import Mapping
@@ -10,9 +10,9 @@ from bert_tf.runtime.run_files import HEAD_KINDS, check_thresholds
 from bert_tf.runtime.settings import OBJECT, TEXT, Kind, Settings, shortened, whole
 
 NAME, EXTRA = "about.json", "assets.extra"  # TensorFlow's loaders ignore the files in this folder
-HEAD = os.path.join(EXTRA, "labels.json")  # what about.json says of the head, as the model was exported
+HEAD = os.path.join(EXTRA, "labels.json")  # entries of about.json about the head at the time of the export
 OF_HEAD = ("labels", "kind", "temperature", "thresholds")
-# Of values in about.json, and in its "reads".
+# Kinds of values in about.json, and in its "reads".
 KINDS: dict[str, Kind[Any]] = {
     **HEAD_KINDS,
     **dict.fromkeys(("text_columns", "label_column", "label_separator"), TEXT),
@@ -25,9 +25,9 @@ KINDS: dict[str, Kind[Any]] = {
 
 
 def read(folder: str) -> dict[str, Any]:
-    """The content; {} where the file is missing or damaged, as an export works without it.
+    """The content; {} if the file is missing or damaged, because an export works without it.
 
-    Raises UserError for a value of another kind than exports have, or another one than the model was exported with.
+    Raises UserError for a value of the wrong kind, or one that differs from the value at the time of the export.
     """
     path = os.path.join(folder, NAME)
     values = json_files.read_json(path)
@@ -43,12 +43,12 @@ def read(folder: str) -> dict[str, Any]:
 
 
 def of_head(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What HEAD holds."""
+    """The content of HEAD."""
     return {name: about[name] for name in OF_HEAD if name in about} | {"labels": list(about.get("labels") or ())}
 
 
 def _check_unchanged(path: str, values: dict[str, Any], exported: Any) -> None:
-    """exported: the content of HEAD; older exports have no more than labels and kind there."""
+    """exported: the content of HEAD; older exports have only labels and kind there."""
     exported = exported if isinstance(exported, dict) else {}
     for name in OF_HEAD:
         known = exported.get(name)

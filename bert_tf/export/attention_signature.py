@@ -15,17 +15,17 @@ from bert_tf.model.heads import BertModel
 from bert_tf.text.tokenizer import Tokenizer, pack
 
 SIGNATURE = "attention"
-MAX_TOKENS = 128  # more cannot be read on a screen
-MAX_NUMBERS = 600_000  # in the output for one text of any model: about 12 MB as JSON
+MAX_TOKENS = 128  # more would be unreadable on a screen
+MAX_NUMBERS = 600_000  # in the output for one text, for any model: about 12 MB as JSON
 EXAMPLES = {"text": ["The fox ran over the hill.", "Who ran over it? ||| The fox ran over the hill."]}
 
 
 def signature(model: BertModel, tokenizer: Tokenizer) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
     """attention(text string [B]) -> "tokens" string [B, T], "attention" float32 [B, L, H, T, T], "lengths" int32 [B].
 
-    A text may be a pair, "first ||| second", and for a model that fills masks contain "[MASK]". Row t of "attention"
-    has the probabilities with which token t attends to each token and sums to 1 (while a model trains: before dropout);
-    padding is "" and 0. Each text has a row of its own, truncated to `max_tokens`, a pair by its longer text.
+    A text may be a pair, "first ||| second", and may contain "[MASK]" for a fill-mask model. Row t of "attention" has
+    the probabilities of token t attending to each token and sums to 1 (while a model trains: before dropout); padding
+    is "" and 0. Each text has its own row, truncated to `max_tokens`, a pair by its longer text.
     """
     length = max_tokens(model.config)
     tokenize = tokenize_function(model, tokenizer)
@@ -46,20 +46,20 @@ def signature(model: BertModel, tokenizer: Tokenizer) -> Callable[[tf.Tensor], d
 
 
 def max_tokens(config: BertConfig) -> int:
-    """The number of tokens at which an output of L * H * T * T numbers stays below MAX_NUMBERS."""
+    """The number of tokens that keeps an output of L * H * T * T numbers below MAX_NUMBERS."""
     heads = config.num_hidden_layers * config.num_attention_heads
     return max(4, min(MAX_TOKENS, config.max_position_embeddings, math.isqrt(MAX_NUMBERS // heads)))
 
 
 def tokenize_function(model: BertModel, tokenizer: Tokenizer) -> Callable[..., Any]:
-    """String [B] -> ragged ids; "[MASK]" is one token where the model fills masks."""
+    """String [B] -> ragged ids; "[MASK]" is one token if the model fills masks."""
     return tokenizer.ids_with_masks if hasattr(model, "masked_lm") else tokenizer
 
 
 def rows_of(tokenizer: Tokenizer, tokenize: Callable[..., Any], text: tf.Tensor, length: int) -> dict[str, tf.Tensor]:
-    """Model inputs [B, T] of texts and pairs, T the longest of them. tokenize: string [B] -> ragged ids."""
+    """Model inputs [B, T] for texts and pairs, T the longest of them. tokenize: string [B] -> ragged ids."""
     first, second, is_pair = split_pairs(text)
-    ids = tokenize(tf.concat([first, second], 0))  # one call, as a tokenizer is a large part of a graph
+    ids = tokenize(tf.concat([first, second], 0))  # one call, because a tokenizer is a large part of a graph
     first, second = ids[: tf.size(text)], ids[tf.size(text) :]
     single, pairs = (pack(tokenizer, segments, length) for segments in ([first], [first, second]))
     rows = {name: tf.where(_broadcastable(is_pair, x), pairs[name], x) for name, x in single.items()}

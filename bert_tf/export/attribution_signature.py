@@ -1,4 +1,4 @@
-"""An optional signature of an export that attributes its prediction to tokens, by integrated gradients.
+"""An optional signature of an export that attributes its prediction to tokens, using integrated gradients.
 
 B texts, T tokens in a row.
 """
@@ -17,14 +17,14 @@ EXAMPLES = {"text": ["The fox ran over the [MASK].", "Who ran over it? ||| The f
 
 
 def signature(model: BertModel, tokenizer: Tokenizer) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
-    """attribution(text string [B]): the predictions for texts, attributed to their tokens.
+    """attribution(text string [B]): attributes the predictions for texts to their tokens.
 
-    A text may be a pair, "first ||| second", and for a model that fills masks contain "[MASK]"; it is truncated as for
+    A text may be a pair, "first ||| second", and may contain "[MASK]" for a fill-mask model; it is truncated as in
     `attention_signature`.
 
     Returns:
         A function that returns "tokens" string [B, T], "attributions" float32 [B, T], "lengths" int32 [B], and
-        "outputs", "baseline_outputs" and "targets" [B] of `model.attribution.integrated_gradients`; padding is "" and
+        "outputs", "baseline_outputs" and "targets" [B] from `model.attribution.integrated_gradients`; padding is "" and
         0.
     """
     tokenize, length = tokenize_function(model, tokenizer), max_tokens(model.config)

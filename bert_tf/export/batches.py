@@ -1,4 +1,4 @@
-"""Answers for many texts in their order: those of similar length share a batch, and batches are computed in parallel.
+"""Predictions for many texts in order: texts of similar length share a batch, and batches are computed in parallel.
 
 B texts in a batch.
 """
@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from bert_tf.data.examples import Example
 from bert_tf.runtime import stopping
 
-MAX_CHARACTERS = 4 << 20  # in the texts that are held at once: 4096 of a thousand each
-CHARACTERS_PER_TEXT = 4096  # of a batch, on average: bounds the memory for long texts
+MAX_CHARACTERS = 4 << 20  # in the texts kept in memory at once: 4096 with a thousand each
+CHARACTERS_PER_TEXT = 4096  # average in a batch: bounds the memory for long texts
 MAX_PARALLEL_BATCHES = 4  # on as many cores; measured with two
 
 
@@ -20,7 +20,7 @@ class BatchFunction(Protocol):
     """Anything that computes outputs for a batch of examples."""
 
     def predict(self, examples: Sequence[Example]) -> dict[str, Any]:
-        """{name: sequence of B values} of the outputs."""
+        """{name: sequence of B values} for each output."""
 
 
 def predict_in_order(
@@ -28,14 +28,14 @@ def predict_in_order(
 ) -> Iterator[tuple[Example, dict[str, Any]]]:
     """Yields (example, {name: its value of the output}) in the order of the examples.
 
-    Texts of similar length share a batch, so that short ones are not padded to the length of long ones; long batches
-    come first.
+    Texts of similar length share a batch, so short ones are not padded to the length of long ones; long batches come
+    first.
 
     Args:
         predictor: an Export, for instance.
-        examples: the examples; not all are held at once.
-        batch_size: examples in a batch, fewer where their texts are longer than CHARACTERS_PER_TEXT on average.
-        window: examples to hold at once, fewer where their texts exceed MAX_CHARACTERS.
+        examples: the examples; not all are kept in memory at once.
+        batch_size: examples in a batch, fewer if their texts are longer than CHARACTERS_PER_TEXT on average.
+        window: examples to keep in memory at once, fewer if their texts exceed MAX_CHARACTERS.
     """
     threads = concurrent.futures.ThreadPoolExecutor(parallel_batches())
     predict = stopping.inherited(predictor.predict)
@@ -55,7 +55,7 @@ def predict_in_order(
 
 
 def parallel_batches() -> int:
-    """The number of batches to compute in parallel: one alone leaves cores idle between its operations."""
+    """The number of batches to compute in parallel: a single one leaves cores idle between its operations."""
     return min(MAX_PARALLEL_BATCHES, os.cpu_count() or 1)
 
 
@@ -65,7 +65,7 @@ def _length(first: str = "", *others: str) -> int:
 
 
 def _batches(order: Sequence[int], lengths: Sequence[int], size: int) -> list[list[int]]:
-    """Splits `order` into batches of at most `size` that have no more than so many CHARACTERS_PER_TEXT, or one text."""
+    """Splits `order` into batches of at most `size` texts and `size` * CHARACTERS_PER_TEXT characters, or one text."""
     batches: list[list[int]] = []
     characters = 0
     for index in order:

@@ -1,4 +1,4 @@
-"""Compares a model in another engine with the live one: inputs of several lengths, differences of outputs, times.
+"""Compares a model in another engine with the live one: inputs of several lengths, output differences, times.
 
 B texts, T positions in a row, P masked positions.
 """
@@ -27,7 +27,7 @@ SENTENCES = (
 
 
 def token_ids_of(texts: Iterable[str], tokenizer: Any, config: BertConfig) -> list[list[int]]:
-    """Lists of ids of a `tokenizers.Tokenizer`; without a tokenizer, reproducible random ids of similar lengths."""
+    """Lists of ids from a `tokenizers.Tokenizer`; without a tokenizer, reproducible random ids of similar lengths."""
     if tokenizer is not None:  # it truncates to the positions of the model
         return [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]
     random, longest = np.random.default_rng(0), config.max_position_embeddings
@@ -35,7 +35,7 @@ def token_ids_of(texts: Iterable[str], tokenizer: Any, config: BertConfig) -> li
 
 
 def batches(rows: Sequence[list[int]], *, length: int, **options: Any) -> list[Arrays]:
-    """Inputs with the options of `inputs_of`: each row alone, several together, and one row of `length` tokens."""
+    """Inputs with the options of `inputs_of`: single rows, several together, and one row of `length` tokens."""
     rows = rows[:MAX_TEXTS]
     joined = sum(rows, [])
     long_row = (joined * (length // len(joined) + 1))[:length]
@@ -45,7 +45,7 @@ def batches(rows: Sequence[list[int]], *, length: int, **options: Any) -> list[A
 def inputs_of(rows: Sequence[Sequence[int]], *, segments: int = 2, has_masks: bool = False) -> Arrays:
     """Lists of ids -> int32 `token_ids`, `segment_ids` [B, T], `lengths` [B], and `masked_lm_positions` [B, P].
 
-    segments: the number of segments that the model has.
+    segments: the number of segments in the model.
     """
     lengths = np.array([len(row) for row in rows], np.int32)
     token_ids = np.zeros([len(rows), max(lengths)], np.int32)
@@ -67,10 +67,10 @@ def difference(
         expected: the reference.
         actual: the function to compare with it.
         batches: their inputs.
-        token_outputs: outputs [B, T, ...], which are compared within the lengths of the texts only.
+        token_outputs: outputs [B, T, ...], compared only within the lengths of the texts.
 
     Returns:
-        The difference; infinity where shapes differ or a value is not finite.
+        The difference; infinity if shapes differ or a value is not finite.
     """
     largest: dict[str, float] = {}
     differences: dict[str, float] = {}
@@ -87,7 +87,7 @@ def difference(
 
 
 def median_seconds(functions: Sequence[Function], inputs: Arrays) -> list[float]:
-    """The median time of a call of each function; calls alternate, so that other load on the machine affects all."""
+    """The median time per call of each function; calls alternate, so that other load on the machine affects all."""
     seconds: list[list[float]] = [[] for _ in functions]
     for _ in range(WARM_UP_CALLS + TIMED_CALLS):
         for function, times in zip(functions, seconds, strict=True):

@@ -1,8 +1,8 @@
-"""Refuses SavedModels whose graphs read or write files, run other code or use the network, before they are loaded.
+"""Rejects SavedModels whose graphs read or write files, run other code or use the network, before they are loaded.
 
-A SavedModel is a program. Its operations are compared with FORBIDDEN, made from the list of all that TensorFlow
-registers, rather than with those of our exports: others' models, and ours of later versions, hold other operations that
-only compute. Free of TensorFlow.
+A SavedModel is a program. Its operations are compared with FORBIDDEN, made from the list of all operations that
+TensorFlow registers, rather than with those in our exports: third-party models, and ours from later versions, contain
+other operations that only compute. Free of TensorFlow.
 """
 
 import os
@@ -24,13 +24,13 @@ FORBIDDEN = re.compile(
             r"LoadAndRemapMatrix|GenerateVocabRemapping|InitializeTableFromTextFile.*|Skipgram",
             r"FixedUnigramCandidateSampler|EncodeProto|DecodeProto.*|CalibrationStatisticsSaver",
             r"PrintV2|.*Summary.*|ImportEvent|Debug.*|DumpTensor|Copy(Host)?",  # the last two may publish to files
-            r".*Dataset.*|.*Iterator.*",  # of files, services and Python
+            r".*Dataset.*|.*Iterator.*",  # for files, services and Python
             r"Abort|.*PyFunc.*|Remote.*|.*Mlir.*|.*TRT.*|_?Xla(CustomCall|CallModule|Launch|Compile|Run).*",
             r".*TPU.*|.*Rpc.*|Collective.*|_?Nccl.*|_?(Xla)?(Host)?(Send|Recv)|_?Xla(Send|Recv|Host).*",
         )
     )
 )
-# What the functions hold that save and restore variables, which a loader finds by SaverDef.
+# Operations in the functions that save and restore variables, which a loader finds by SaverDef.
 SAVING, RESTORING = {"SaveV2", "MergeV2Checkpoints"}, {"RestoreV2"}
 OTHER_FILES = ("saved_model.cpb", "saved_model.pbtxt")  # a loader may prefer them
 _MESSAGES: Any = {
@@ -59,9 +59,9 @@ _MESSAGES: Any = {
 
 
 def check(folder: str) -> None:
-    """Raises UserError if the graphs of a SavedModel hold an operation that may do more than compute, or are damaged.
+    """Raises UserError if the graphs in a SavedModel contain an operation that may do more than compute or are damaged.
 
-    folder: of the SavedModel.
+    folder: the SavedModel's folder.
     """
     for name in OTHER_FILES:
         if files.exists(os.path.join(folder, name)):
@@ -83,10 +83,10 @@ def check(folder: str) -> None:
 
 
 def _forbidden(graph: Any) -> str | None:
-    """The first operation of a graph and its functions that is forbidden; None if there is none.
+    """The first forbidden operation of a graph and its functions; None if there is none.
 
-    The two nodes that save and restore, and the functions they call, may hold the operations for it, if nothing else
-    calls them: a loader runs the one that restores, with the path of the variables, and nobody the other.
+    The two nodes that save and restore, and the functions they call, may contain the operations for it, if nothing else
+    calls them: a loader runs only the one that restores, with the path of the variables.
     """
     functions = graph.graph.library.functions
     allowed = {_node_of(graph.saver.save): SAVING, _node_of(graph.saver.restore): RESTORING}
@@ -107,7 +107,7 @@ def _forbidden(graph: Any) -> str | None:
 
 
 def _used(graph: Any) -> set[bytes]:
-    """The names of the nodes that others, signatures and collections use."""
+    """The names of the nodes used by others, signatures and collections."""
     names = [name for node in graph.graph.nodes for name in node.inputs]
     for entry in graph.signatures:
         names += [tensor.value.name for tensor in [*entry.value.inputs, *entry.value.outputs]]
@@ -116,10 +116,10 @@ def _used(graph: Any) -> set[bytes]:
 
 
 def _node_of(tensor: bytes) -> bytes:
-    """The name of the node of a tensor, "node:0", or of a control input, "^node"."""
+    """The name of the node behind a tensor, "node:0", or a control input, "^node"."""
     return tensor.removeprefix(b"^").partition(b":")[0]
 
 
 def _named_in(content: bytes, functions: Iterable[bytes]) -> list[bytes]:
-    """Those of some functions whose names are in a serialized message, wherever it may have one."""
+    """The functions whose names occur anywhere in a serialized message."""
     return [name for name in functions if name in content]

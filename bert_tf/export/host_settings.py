@@ -1,4 +1,4 @@
-"""host.json of an export: how texts become rows of its network, and numbers answers, without TensorFlow's strings."""
+"""host.json of an export: how to turn texts into rows, and numbers into answers, without TensorFlow's strings."""
 
 import contextlib
 import os
@@ -21,24 +21,24 @@ def of_model(own: Mapping[str, Any], model: Any, pad_id: int) -> dict[str, Any]:
     own: `host_settings` of the task. model: the Keras model. pad_id: the padding token.
     """
     settings = {**own, "max_positions": model.config.max_position_embeddings, "pad_id": pad_id}
-    if (settings.get("windows") or {}).get("pooling") == "max":  # of vectors, before the last layer
+    if (settings.get("windows") or {}).get("pooling") == "max":  # over vectors, before the last layer
         settings["last_layer"] = json_arrays.as_json(last_layer(model))
     return settings
 
 
 def last_layer(model: Any) -> dict[str, np.ndarray]:
-    """The weights of the layer after the vectors of windows."""
+    """The weights of the layer after the pooled windows."""
     return {name: getattr(model.classifier, name).numpy() for name in ("kernel", "bias")}
 
 
 def read(folder: str) -> dict[str, Any] | None:
-    """The content; None if the export has none, because only TensorFlow can answer, or it is damaged."""
+    """The content; None if it is damaged or the export has none because only TensorFlow can answer."""
     values = json_files.read_json(os.path.join(folder, NAME))
     return values if isinstance(values, dict) and "stages" in values else None
 
 
 def of_own_head(folder: str) -> dict[str, Any] | None:
-    """The same; None also for an unknown head, and for one from outside: its signature on strings needs no code."""
+    """The same; None also for an unknown or third-party head: its signature on strings needs no code."""
     settings, kind = read(folder), str(about_file.read(folder).get("kind") or "")
     is_known = kind or not settings or settings["stages"] != "texts"
     return settings if is_known and "." not in kind else None
@@ -56,7 +56,7 @@ def refusing_damage(path: str) -> Iterator[None]:
 
 
 def check_labels(folder: str, stages: Any, numbers: host.Numbers, labels: Sequence[str]) -> None:
-    """Raises UserError unless numbers of the network in a folder are of these labels."""
+    """Raises UserError unless the numbers of the network in a folder match these labels."""
     size = stages.labels_of(numbers) if hasattr(stages, "labels_of") else None
     if size is not None and size != len(labels):
         raise UserError(

@@ -1,4 +1,4 @@
-"""The network of a live model, with the current weights of the model, and the functions of it that an export has."""
+"""The network of a live model, with the model's current weights, and its functions for an export."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from bert_tf.runtime import backend
 
 
 class KerasNetwork(TensorFlowNetwork):
-    """A `predictor.Network` of a Keras model.
+    """A `predictor.Network` for a Keras model.
 
     Args:
         model: the model.
         source, settings, jit_compile: see TensorFlowNetwork.
-        choice: the vectors to return; None for the numbers of its head.
+        choice: the vectors to return; None for its head's numbers.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class KerasNetwork(TensorFlowNetwork):
 
 
 def saved_functions(model: BertModel, settings: dict[str, Any], choice: VectorChoice | None = None) -> dict[str, Any]:
-    """The tf.functions of rows that an export has: "packed", and "planned" if the model takes tables of rows.
+    """The tf.functions on rows for an export: "packed", and "planned" if the model takes tables of rows.
 
     settings, choice: see KerasNetwork.
     """
@@ -84,15 +84,15 @@ def _function_of(
         return lambda rows: features.of_rows(model, model.complete(rows), choice, packing)
     if settings["stages"] != "texts":
         return lambda rows: _float32(model(rows, packing=packing))
-    if (settings.get("windows") or {}).get("pooling") == "max":  # of vectors, before the last layer
+    if (settings.get("windows") or {}).get("pooling") == "max":  # over vectors, before the last layer
         return lambda rows: _float32({"pooled": model.vectors(model.complete(rows), how)})
     return lambda rows: _float32({"logits": model.logits(model.complete(rows), how)})
 
 
 def _traced(compute: Callable[[Tensors], Tensors], specs: dict[str, tf.TensorSpec]) -> Callable[[Tensors], Tensors]:
-    """Returns the function, whose concrete function is traced when it is first called.
+    """Returns the function; its concrete function is traced at the first call.
 
-    TensorFlow warns of retracing if the tf.functions of several models are called.
+    TensorFlow warns about retracing if the tf.functions of several models are called.
     """
     traced = functools.cache(tf.function(compute, input_signature=[specs], autograph=False).get_concrete_function)
     return lambda rows: traced()(rows)

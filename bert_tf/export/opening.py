@@ -29,9 +29,9 @@ CHOICES: tuple[str, ...] = get_args(Engine)
 
 
 def predictor_of(folder: str, engine: str, *, exact: bool = False) -> Predictor:
-    """The predictor of an export by an engine, without TensorFlow.
+    """The predictor of an export on an engine, without TensorFlow.
 
-    exact: see EngineNetwork. Raises UserError as that does, and if the numbers of the engine are wrong.
+    exact: see EngineNetwork. Raises UserError like EngineNetwork, and if the engine's numbers are wrong.
     """
     network, about = EngineNetwork(folder, engine, exact=exact), about_file.read(folder)
     with host_settings.refusing_damage(os.path.join(folder, FOLDER, SETTINGS)):
@@ -42,26 +42,26 @@ def predictor_of(folder: str, engine: str, *, exact: bool = False) -> Predictor:
 
 
 def config_of(folder: str) -> BertConfig:
-    """The configuration of the encoder of an export."""
+    """The encoder configuration of an export."""
     return BertConfig.from_json_file(os.path.join(folder, EXTRA, "bert_config.json"))
 
 
 def sentence_vectors_of(folder: str) -> SentenceVectors | None:
-    """The recorded settings of the embeddings of an export."""
+    """The recorded embedding settings of an export."""
     positions = config_of(folder).max_position_embeddings
     return sentence_transformers.read(os.path.join(folder, EXTRA), positions, has_length=False)
 
 
 def load(folder: str, engine: str = AUTO) -> Predictor | None:
-    """The export by an engine: one of CHOICES; None for TensorFlow. See `choose`."""
+    """The export on an engine, one of CHOICES; None for TensorFlow. See `choose`."""
     chosen = choose(folder, engine)
     return None if chosen == TENSORFLOW else predictor_of(folder, chosen)
 
 
 def open_model(folder: str, engine: str = AUTO, *, jit_compile: str = "auto", texts: int | None = None) -> TextFunction:
-    """Opens the model in a folder that `loaded_model.find` returned: an export or a checkpoint.
+    """Opens the model in a folder from `loaded_model.find`: an export or a checkpoint.
 
-    engine: see `choose`. jit_compile: see TensorFlowNetwork. texts: of a checkpoint, see `live_model.answers_of`.
+    engine: see `choose`. jit_compile: see TensorFlowNetwork. texts: for a checkpoint, see `live_model.answers_of`.
     """
     found = load(folder, engine)
     if found is not None:
@@ -75,7 +75,7 @@ def open_model(folder: str, engine: str = AUTO, *, jit_compile: str = "auto", te
 
 
 def of_saved_model(folder: str, *, jit_compile: str = "auto", loaded: Any = None) -> TextFunction:
-    """The export in a folder by TensorFlow; see `open_model`. loaded: the SavedModel if it is loaded."""
+    """The export in a folder, on TensorFlow; see `open_model`. loaded: the SavedModel if already loaded."""
     settings = host_settings.of_own_head(folder)
     if settings is None:
         return loaded_model.Export(folder)
@@ -91,9 +91,9 @@ def of_saved_model(folder: str, *, jit_compile: str = "auto", loaded: Any = None
 
 
 def load_for_vectors(path: str, engine: str = AUTO) -> Predictor | None:
-    """The export at a path, or that of the run there, by an engine that makes text embeddings; None for TensorFlow.
+    """The export at a path, or of the run there, on an engine that makes text embeddings; None for TensorFlow.
 
-    Raises UserError if the engine is named and makes none.
+    Raises UserError if a requested engine makes none.
     """
     folder = next((each for each in (path, os.path.join(path, "export")) if loaded_model.is_export(each)), "")
     chosen = choose(folder, engine) if folder else TENSORFLOW
@@ -107,9 +107,9 @@ def load_for_vectors(path: str, engine: str = AUTO) -> Predictor | None:
 
 
 def choose(folder: str, engine: str = AUTO) -> str:
-    """The name of the engine for an export: "auto" is the fastest installed one that it has a model for.
+    """The name of the engine for an export: "auto" is the fastest installed one with a model in the export.
 
-    It is never one of 8 bits, and on a machine with a GPU it is TensorFlow.
+    It is never an 8-bit one, and on a machine with a GPU it is TensorFlow.
     """
     if engine not in CHOICES:
         raise UserError(f"engine is {engine!r}; expected one of {', '.join(CHOICES)}.")
@@ -138,12 +138,12 @@ def tokenizer_of(folder: str) -> HostTokenizer:
 
 
 def are_calibrated(names: Sequence[str]) -> bool:
-    """Returns whether one of these engines learns the ranges of numbers in 8 bits from texts."""
+    """Returns whether one of these engines learns 8-bit ranges from texts."""
     return any(engines.engine_of(name.removesuffix(INT8)).CALIBRATES for name in names if name.endswith(INT8))
 
 
 def names_of(text: str) -> list[str]:
-    """The engines that a flag of `bert-tf export` or of a training command names, separated by commas.
+    """The engines in a flag of `bert-tf export` or of a training command, separated by commas.
 
     [AUTO] for "auto", which `default_names` decides when the export is written; [] for "none".
     Raises UserError for an unknown one, and if the package that writes its models is missing.
@@ -160,7 +160,7 @@ def names_of(text: str) -> list[str]:
 
 
 def default_names() -> list[str]:
-    """The engines whose models an export gets by "auto": the first whose models can be written and run here, if any."""
+    """The engines that "auto" adds to an export: the first one with models that can be written and run here, if any."""
     for name in CHOICES[2:]:
         with contextlib.suppress(UserError):
             if not name.endswith(INT8) and engines.engine_of(name):

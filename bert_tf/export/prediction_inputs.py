@@ -17,14 +17,14 @@ from bert_tf.runtime import files
 STANDARD_INPUT = "-"
 SQUAD = ".json"
 EXTENSIONS = (".txt", *tables.EXTENSIONS)
-FIRST, SECOND = "text_a", "text_b"  # of a pair
-TEXT = "text"  # the column that is read if there is none of the input's name
+FIRST, SECOND = "text_a", "text_b"  # for a pair
+TEXT = "text"  # the column to read if none has the input's name
 
 Inputs = Mapping[str, int | None]
 
 
 def check_readable(path: str) -> None:
-    """Raises UserError for a file that is missing, empty or of no known extension, before a model is loaded."""
+    """Raises UserError for a file that is missing, empty or has no known extension, before a model is loaded."""
     if path == STANDARD_INPUT or files.is_folder(path) and tables.is_table(path):
         return
     if _extension(path) not in EXTENSIONS:
@@ -36,7 +36,7 @@ def check_readable(path: str) -> None:
 
 
 def count(path: str) -> int | None:
-    """The approximate number of texts in a file, from its line ends; None if these do not tell."""
+    """The approximate number of texts in a file, from its line ends; None if these do not determine it."""
     extension = _extension(path)
     if path == STANDARD_INPUT or extension not in (".txt", ".tsv", ".jsonl"):  # a text there may have many lines
         return None
@@ -58,12 +58,12 @@ def read(
 
     Args:
         path: the file, or "-".
-        inputs: {name: None, or the number of texts it takes} of a model: {"text_a": None, "choices": 4}. Columns of a
-            table have these names; several texts are in columns "choice 0", "choice 1", ... or in a list in JSON.
+        inputs: {name: None, or the number of texts it takes} for a model: {"text_a": None, "choices": 4}. Columns of a
+            table have these names; several texts are in columns "choice 0", "choice 1", ... or in a JSON list.
         columns: names of the columns in the order of the inputs, if they differ from the inputs' names.
         id_column: the column with the id; without it, the id is the number of the text, from 0.
         label: the column of a table with the label, or several, see `examples.label_of`.
-        malformed: collects the places of malformed rows, as for `tables.read`; a missing text is then "".
+        malformed: collects the places of malformed rows, as in `tables.read`; a missing text is then "".
 
     Raises:
         UserError: a column is missing, the file is empty, or a line is not UTF-8.
@@ -82,9 +82,9 @@ def read(
 
 
 def number_of_texts(path: str, columns: str | None) -> int | None:
-    """Number of texts of an example of a table: as many as `columns` names, or as it has columns of a model's inputs.
+    """Number of texts per example in a table: the number of names in `columns`, or of columns with the inputs' names.
 
-    None if neither says it. A list of choices in JSON counts as many as the first row has.
+    None if neither is known. A JSON list of choices counts by its length in the first row.
     """
     named = [name for name in (columns or "").split(",") if name.strip()]
     if named or path == STANDARD_INPUT or not tables.is_table(path):
@@ -98,15 +98,15 @@ def number_of_texts(path: str, columns: str | None) -> int | None:
 
 
 def read_words(path: str, column: str, *, id_column: str | None = None) -> Iterator[Example]:
-    """Yields an Example for each sentence of a file, whose texts are its words.
+    """Yields an Example for each sentence of a file, with its words as texts.
 
     Args:
         path: a .txt file or standard input ("-"), words between white space; or a table.
-        column: of a table, with lists of words (JSONL, Parquet) or words between white space.
-        id_column: as for `read`.
+        column: the column of a table, with lists of words (JSONL, Parquet) or words between white space.
+        id_column: as in `read`.
 
     Raises:
-        UserError: as `read`.
+        UserError: as in `read`.
     """
     if path == STANDARD_INPUT or not tables.is_table(path):
         for example in read(path, {column: None}, id_column=id_column):
@@ -149,7 +149,7 @@ def _read_rows(
             tables.check_columns(path, row, [*columns, *label_columns(label, row), *filter(None, [id_column])])
         texts: list[Any] = []
         for name in columns:
-            value = joined_words(row.get(name)) if len(columns) == expected else row.get(name)  # else of choices
+            value = joined_words(row.get(name)) if len(columns) == expected else row.get(name)  # else a list of choices
             texts += value if isinstance(value, list) else ["" if value is None and malformed is not None else value]
         if len(texts) != expected or not all(isinstance(text, str) for text in texts):
             raise UserError(f"In {location} there is {texts!r}; expected {expected} texts in {', '.join(columns)}.")
@@ -159,7 +159,7 @@ def _read_rows(
 
 
 def _columns_of(path: str, inputs: Inputs, row: Mapping[str, Any]) -> list[str]:
-    """Columns of a table that are named after the inputs, or "text" of a single one; UserError if one is missing."""
+    """Columns of a table named after the inputs, or "text" for a single one; UserError if one is missing."""
     names: list[str] = []
     for name, count in inputs.items():
         numbered = [f"{name.removesuffix('s')} {number}" for number in range(count or 0)]

@@ -1,4 +1,4 @@
-"""Predictor: texts to rows on the host, rows to numbers by any network, numbers to answers on the host.
+"""Predictor: texts to rows on the host, rows to numbers with any network, numbers to answers on the host.
 
 B examples, R rows.
 """
@@ -18,7 +18,7 @@ from bert_tf.heads.vectors.vector_choice import VectorChoice
 
 
 class Network(Protocol):
-    """A Keras model or the model of an engine.
+    """A Keras model or an engine's model.
 
     Attributes:
         name: "tensorflow" or the name of the engine.
@@ -27,10 +27,10 @@ class Network(Protocol):
     name: str
 
     def numbers(self, rows: Sequence[Row]) -> host.Numbers:
-        """{output: R arrays} for rows; outputs of tokens have no padding."""
+        """{output: R arrays} for rows; token outputs have no padding."""
 
     def of_vectors(self, choice: VectorChoice) -> Self:
-        """The network that returns the states of tokens, or the pooled vectors, for these vectors.
+        """The network that returns the token states, or the pooled vectors, for these vectors.
 
         Raises UserError if it has none.
         """
@@ -40,7 +40,7 @@ class Predictor(TextFunction):
     """Answers texts.
 
     Attributes:
-        folder, source: of the model, for messages.
+        folder, source: the model's location, for messages.
         network, tokenizer, stages: its parts, see `export.host`.
         labels, task, head: names of the classes, () without; name of the task; kind of the answers, None if unknown.
         signature_def: the SignatureDef of an export's default signature as JSON; None for other models.
@@ -61,7 +61,7 @@ class Predictor(TextFunction):
         Args:
             source: the folder of the model.
             network: a Keras model or the model of an engine.
-            settings: the `host_settings` of its task and further settings of the stages, see `export.host`.
+            settings: the `host_settings` of its task and additional settings for the stages, see `export.host`.
             about: content of about.json.
             tokenizer: a HostTokenizer.
             head: kind of the answers.
@@ -83,7 +83,7 @@ class Predictor(TextFunction):
 
     @property
     def outputs_told(self) -> Sequence[str]:
-        """Names of some outputs, () unless these tell the kind of head."""
+        """Names of some outputs, () unless these determine the kind of head."""
         names: Sequence[str] = getattr(self.stages, "outputs", ())
         return names
 
@@ -110,7 +110,7 @@ class Predictor(TextFunction):
         return self.outputs([[text.decode("utf-8", "ignore") for text in each] for each in texts])
 
     def extractor(self, choice: VectorChoice, *, splits_pairs: bool = False) -> "VectorExtractor":
-        """A predictor of other vectors of the same encoder; see `VectorExtractor`.
+        """A predictor for other vectors of the same encoder; see `VectorExtractor`.
 
         Raises UserError if the network has no such vectors.
         """
@@ -121,24 +121,24 @@ class VectorExtractor:
     """A `batches.BatchFunction` that returns vectors: one per text, word or token."""
 
     def __init__(self, network: Network, choice: VectorChoice, tokenizer: Any, *, splits_pairs: bool = False) -> None:
-        """network: of `Network.of_vectors`. splits_pairs: whether a single text "first ||| second" is a pair."""
+        """network: from `Network.of_vectors`. splits_pairs: whether a single text "first ||| second" is a pair."""
         self._network = network
         self._stages = host.stages({**choice.host_settings(), "splits_pairs": splits_pairs}, {}, tokenizer)
 
     def predict(self, examples: Sequence[Example]) -> dict[str, list[TextVectors]]:
-        """{"vectors": TextVectors of each example}."""
+        """{"vectors": TextVectors for each example}."""
         rows, rest = self._stages.read(_texts(examples))
         return {"vectors": self._stages.vectors(self._network.numbers(rows), rest)}
 
 
 class WordTagger:
-    """A `batches.BatchFunction` of sentences that are split into words: the texts of an example are its words."""
+    """A `batches.BatchFunction` for sentences split into words: the texts of an example are its words."""
 
     def __init__(self, network: Network, stages: Any) -> None:
         self._network, self._stages = network, stages
 
     def predict(self, examples: Sequence[Example]) -> dict[str, Any]:
-        """{"tags": list of str, "scores": list of probabilities} of the words of each sentence."""
+        """{"tags": list of str, "scores": list of probabilities} for the words of each sentence."""
         rows, rest = self._stages.read_words(_texts(examples))
         tags, scores = zip(*self._stages.tags(self._network.numbers(rows), rest), strict=True)
         return {"tags": tags, "scores": scores}

@@ -1,4 +1,4 @@
-"""Reranker: a model of pairs that says how well a text answers a query."""
+"""Reranker: a cross-encoder that scores how well a text answers a query."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -15,11 +15,11 @@ POSITIVE = ("1", "true", "yes", "positive", "relevant", "entailment", "equivalen
 
 
 class Reranker:
-    """A cross-encoder, a classifier of pairs, or another model that gives pairs a number.
+    """A cross-encoder, a classifier of pairs, or another model that assigns a number to pairs.
 
     Args:
         pairs: the model.
-        labels: names of its classes, () for a number.
+        labels: names of its classes, () for a model that returns a number.
         label: the class whose probability ranks texts; "" for the one of POSITIVE, or the number.
     """
 
@@ -34,7 +34,7 @@ class Reranker:
 
     @classmethod
     def load(cls, path: str, label: str = "") -> Self:
-        """The reranker of an export, of a run with one, or of a checkpoint; raises UserError as the constructor."""
+        """The reranker in an export, a run with one, or a checkpoint; raises UserError like the constructor."""
         export = opening.open_model(loaded_model.find(path), opening.TENSORFLOW, texts=2)
         return cls(export, export.labels, label)
 
@@ -49,13 +49,13 @@ class Reranker:
 
 
 def positive(labels: Sequence[str]) -> int | None:
-    """The number of the class that means a match; None if no label, or more than one, says so."""
+    """The number of the class that means a match; None if no label, or more than one, does."""
     found = [number for number, label in enumerate(labels) if str(label).lower() in POSITIVE]
     return found[0] if len(found) == 1 else None
 
 
 def _class(path: str, labels: list[str], label: str) -> int | None:
-    """The number of the class that means a match; None for a model that gives a number."""
+    """The number of the class that means a match; None for a model that returns a number."""
     if not labels and not label:
         return None
     number = (labels.index(label) if label in labels else None) if label else positive(labels)

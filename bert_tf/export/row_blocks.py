@@ -1,4 +1,4 @@
-"""Which rows of tokens an engine computes together: padded to one width, or several texts in a row.
+"""Decides which rows of tokens an engine computes together: padded to one width, or with several texts per row.
 
 R texts, T positions of the longest; P rows of W positions.
 """
@@ -11,14 +11,14 @@ import numpy as np
 from bert_tf.export.host import Row
 from bert_tf.model.static_shapes import ATTENTION_WIDTH, Placement, Shape, first_fit
 
-SHARED = "shares_rows"  # entry of host.json: the engines that are faster so, if networks take rows of several texts
-MAX_POSITIONS = 4096  # of a block: bounds memory, and is enough for all cores
-TEXTS_PER_ROW = 4  # of a block at most, on average: after the encoder each text is padded to the width of a row
+SHARED = "shares_rows"  # entry of host.json: engines that are faster with several texts per row, if networks allow it
+MAX_POSITIONS = 4096  # per block: bounds memory, and is enough for all cores
+TEXTS_PER_ROW = 4  # average per block, at most: after the encoder each text is padded to the width of a row
 CALL_COST = 64  # positions that take about as long as the fixed part of a call, which reads all weights
 
 
 def plan(lengths: Sequence[int], *, shares_rows: bool) -> list[Placement]:
-    """The blocks for texts of these lengths, which compute every text once: the faster of padded and shared rows.
+    """The blocks for texts of these lengths, covering every text once: the faster of padded and shared rows.
 
     shares_rows: whether the network takes rows of several texts.
     """
@@ -29,7 +29,7 @@ def plan(lengths: Sequence[int], *, shares_rows: bool) -> list[Placement]:
 
 
 def cost(blocks: Iterable[Placement]) -> float:
-    """About the time that blocks take, in positions of short rows."""
+    """The approximate time for blocks, in positions of short rows."""
     shapes = [block.shape for block in blocks]
     return sum(CALL_COST + shape.rows * shape.width * (1 + shape.width / ATTENTION_WIDTH) for shape in shapes)
 
@@ -66,7 +66,7 @@ def _shared(lengths: np.ndarray) -> Iterator[Placement]:
 
 
 def alone(lengths: Sequence[int]) -> Placement:
-    """A block of all texts, each in a row of its own."""
+    """A block of all texts, each in its own row."""
     return _rows_of(list(range(len(lengths))), max(lengths))
 
 
@@ -79,10 +79,10 @@ def in_one_row(lengths: Sequence[int]) -> Placement:
 def inputs_of(
     rows: Sequence[Row], settings: Mapping[str, Any], block: Placement | None = None
 ) -> dict[str, np.ndarray]:
-    """The rows of a block, by default all, as inputs of a network.
+    """The rows of a block, by default all, as inputs for a network.
 
-    They are int32 "token_ids", "segment_ids" [R, W], "lengths" [R], and what else the network takes: the tables of a
-    `RowAssignment`, and "masked_lm_positions".
+    They are int32 "token_ids", "segment_ids" [R, W], "lengths" [R], and any other inputs of the network: the tables of
+    a `RowAssignment`, and "masked_lm_positions".
     """
     lengths = [len(row.ids) for row in rows]
     block = block or alone(lengths)

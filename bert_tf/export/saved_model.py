@@ -1,4 +1,4 @@
-"""Writes a SavedModel that takes raw strings, compared with the live model first.
+"""Writes a SavedModel that takes raw strings, after comparing it with the live model.
 
 It loads without this package: with `tf.saved_model.load` after `import tensorflow_text`, in TensorFlow Serving, in C.
 It is also a checkpoint, which `checkpoints.formats.saved_model` reads with the configuration in `assets.extra`.
@@ -43,9 +43,9 @@ from bert_tf.text.tokenizer import Tokenizer
 # Largest difference between outputs, relative to the largest value of an output.
 TOLERANCES = {"float32": 1e-4, "bfloat16": 0.1, "float16": 2e-2, "int8": 0.5}
 
-CONVERSION_FACTOR = 10  # memory that converting a model takes, relative to the size of its weights in float32
+CONVERSION_FACTOR = 10  # memory for converting a model, relative to the size of its weights in float32
 
-TEXTS = (  # that other engines are compared on
+TEXTS = (  # for the comparison with other engines
     "The [MASK] is on the table.",
     "Ann Smith moved from Paris to New York in 1998, and works at Acme Inc. there, as her brother did before her.",
     "Who sings in Ulm?",
@@ -78,22 +78,23 @@ def export(
     Args:
         task: creates the model and its signatures.
         model: the trained model, in any precision and on any devices.
-        tokenizer: of the model.
+        tokenizer: the model's tokenizer.
         folder: the folder to write.
-        examples: {signature: {input: strings}}, on which the export is compared with the model.
-        about: plain data for `about.json`: "labels" and "kind" of the head, how files for it are read.
-        precision: of the weights and the computation; 16 bits need a device with instructions for them to be fast.
-        with_attention: whether to add the signatures of `attention_signature` and, where the model has a prediction
-            to explain, of `attribution_signature`.
-        engine_names: other engines that get a model of their own in the export, see `engine_models.write`; with
-            [AUTO] the one of `opening.default_names`, unless that is not possible, which is logged.
-        calibration: see there.
+        examples: {signature: {input: strings}}, for comparing the export with the model.
+        about: plain data for `about.json`: "labels" and "kind" of the head, how to read files for it.
+        precision: precision of the weights and the computation; 16 bits are fast only on devices with instructions for
+            them.
+        with_attention: whether to add the signatures of `attention_signature` and, if the model has a prediction to
+            explain, of `attribution_signature`.
+        engine_names: other engines that get their own model in the export, see `engine_models.write`; with [AUTO] the
+            one from `opening.default_names`, unless that is impossible, which is logged.
+        calibration: see `engine_models.write`.
 
     Returns:
         What `tf.saved_model.load` returns for the folder.
 
     Raises:
-        UserError: the outputs of the export differ from those of the model.
+        UserError: the outputs of the export differ from the model's.
         TrainingError: the folder cannot be written.
     """
     if not (tokenizer.in_graph or task.host_settings):
@@ -127,7 +128,7 @@ def export(
             _write_checkpoint_files(os.path.join(partial, EXTRA), model.config, tokenizer, about, settings)
             sentence_transformers.write(os.path.join(partial, EXTRA), task.sentence_vectors, model.config.hidden_size)
             exported = tf.saved_model.load(partial)
-            found = exported.signatures if tokenizer.in_graph else signatures  # others only say why they do not answer
+            found = exported.signatures if tokenizer.in_graph else signatures  # others only explain why they cannot run
             default: Signature = found[DEFAULT]
             if live_precision != precision:
                 own_examples = {**examples, **own_examples}
@@ -155,14 +156,14 @@ def export(
 def _why_only_strings(
     partial: str, exported: Any, default: Signature, tokenizer: Tokenizer, about: Mapping[str, Any], precision: str
 ) -> str:
-    """Why an export cannot answer by its functions of rows: their tokens or answers are not those of its signature.
+    """Why an export cannot answer with its functions on rows: their tokens or answers differ from its signature's.
 
-    "" if it can. default: that signature, of the export or of the live model.
+    "" if it can. default: that signature, from the export or the live model.
     """
     try:
         tokenizer_parity.check(tokenizer, opening.tokenizer_of(partial))
         found = opening.of_saved_model(partial, jit_compile="false", loaded=exported)
-        if isinstance(found, Predictor):  # heads from outside have the signature only
+        if isinstance(found, Predictor):  # third-party heads have only the signature
             texts, expected = _answers(default, about["inputs"])
             _check_answers("its functions of rows", found.outputs(texts), expected, TOLERANCES[precision])
     except NoEngine as error:
@@ -171,7 +172,7 @@ def _why_only_strings(
 
 
 def _check_fits(folder: StrPath, model: BertModel) -> None:
-    """Raises NoEngine for a folder in a store, and where converting the model may need more memory than is free."""
+    """Raises NoEngine for a folder in a store, and if converting the model may need more memory than is free."""
     if files.is_remote(folder):
         raise NoEngine("engines read models from disks, not from stores")
     weights_size = 4 * sum(math.prod(variable.shape) for variable in weights.variables_by_name(model).values())
@@ -181,7 +182,7 @@ def _check_fits(folder: StrPath, model: BertModel) -> None:
 
 
 def _add_default_engine(folder: StrPath, partial: str, default: Signature, **options: Any) -> None:
-    """Adds a model for the engine of "auto", if there is one; where that fails, the export is whole without it."""
+    """Adds a model for the engine of "auto", if there is one; if that fails, the export is complete without it."""
     names = opening.default_names()
     if not names:
         return
@@ -195,7 +196,7 @@ def _add_default_engine(folder: StrPath, partial: str, default: Signature, **opt
 
 
 def _add_engines(partial: str, default: Signature, names: Sequence[str], *, precision: str, **options: Any) -> None:
-    """Adds models for other engines; NoEngine if their answers differ from those of the SavedModel."""
+    """Adds models for other engines; NoEngine if their answers differ from the SavedModel's."""
     texts, expected = _answers(default, options["about"]["inputs"])
     found = engine_models.write(partial, names, texts=texts, precision=precision, **options)
     for engine, outputs in found.items():
@@ -203,7 +204,7 @@ def _add_engines(partial: str, default: Signature, names: Sequence[str], *, prec
 
 
 def _answers(default: Signature, inputs: Mapping[str, int | None]) -> tuple[list[list[str]], Mapping[str, tf.Tensor]]:
-    """Examples made of TEXTS, and the outputs of the default signature for them. inputs: see `_inputs_of`."""
+    """Examples made from TEXTS, and the outputs of the default signature for them. inputs: see `_inputs_of`."""
     size = sum(count or 1 for count in inputs.values())
     texts = [[TEXTS[(number + place) % len(TEXTS)] for place in range(size)] for number in range(len(TEXTS))]
     columns, first = {}, 0
@@ -217,7 +218,7 @@ def _answers(default: Signature, inputs: Mapping[str, int | None]) -> tuple[list
 def _check_answers(
     name: str, outputs: Mapping[str, np.ndarray], expected: Mapping[str, tf.Tensor], tolerance: float
 ) -> None:
-    """Raises NoEngine if outputs differ from those of the default signature. name: of whatever computed them."""
+    """Raises NoEngine if outputs differ from the default signature's. name: the name of their source."""
     if outputs.keys() != expected.keys():
         raise NoEngine(f"The outputs of {name} are {', '.join(outputs)}; expected {', '.join(expected)}")
     for output, values in outputs.items():
@@ -230,14 +231,14 @@ def _check_answers(
 
 
 def _inputs_of(signature: Any) -> dict[str, int | None]:
-    """{name: None, or the number of strings of an example that it takes} of a signature on strings."""
+    """{name: None, or the number of strings per example that it takes} for a signature on strings."""
     return {spec.name: spec.shape[1] if spec.shape.rank == 2 else None for spec in signature.input_signature}
 
 
 def signatures_of(
     task: Servable, model: BertModel, tokenizer: Tokenizer, *, with_attention: bool = False
 ) -> Signatures:
-    """{name: tf.function on strings}: those of the task, one of tf.Examples, and if requested some that explain."""
+    """{name: tf.function on strings}: the task's, one on tf.Examples, and if requested some that explain."""
     signatures: Signatures = task.signatures(model, tokenizer)
     signatures = {**signatures, tf_examples.NAME: tf_examples.signature(signatures[DEFAULT])}
     if with_attention:
@@ -251,7 +252,7 @@ def signatures_of(
 class _Serving(tf.Module):
     """Variables under their canonical names, and functions.
 
-    The Keras model is in the closures of the functions only: TensorFlow's C++ loader fails on one as an attribute.
+    Only closures of the functions refer to the Keras model: TensorFlow's C++ loader fails on one as an attribute.
     """
 
     def __init__(self, model: BertModel, signatures: Signatures, network: Mapping[str, Any]) -> None:
@@ -263,7 +264,7 @@ class _Serving(tf.Module):
 
 def _save(serving: _Serving, folder: str) -> None:
     runs_eagerly = tf.config.functions_run_eagerly()
-    tf.config.run_functions_eagerly(False)  # what saves the variables would lie in the main graph, not in functions
+    tf.config.run_functions_eagerly(False)  # otherwise the operations that save variables would be in the main graph
     try:
         with backend.for_any_device(), tensorflow_startup.quiet_log():  # the functions are traced here
             tf.saved_model.save(serving, folder, signatures=serving.functions)
@@ -309,7 +310,7 @@ def _compare(signatures: Mapping[str, Signature], functions: Functions, examples
 
 
 def _difference(expected: np.ndarray, actual: np.ndarray, tolerance: float) -> float:
-    """Largest difference relative to the largest expected value, or absolute where all values are smaller than 1.
+    """Largest difference relative to the largest expected value, or absolute if all values are smaller than 1.
 
     Values of the last hidden layer are about 1, so rounding errors of the outputs do not shrink below that scale.
     Integers and strings depend on the order of values, which a small difference can swap: strings are not compared,

@@ -1,4 +1,4 @@
-"""The network of an export: the functions of rows in its SavedModel, without the code of its model."""
+"""The network of an export: the functions on rows in its SavedModel, without its model's code."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from bert_tf.heads.vectors.vector_choice import VectorChoice
 
 
 class SavedNetwork(TensorFlowNetwork):
-    """A `predictor.Network` of a SavedModel.
+    """A `predictor.Network` for a SavedModel.
 
     Attributes:
-        signatures: {name: function on strings} of the export.
+        signatures: {name: function on strings} in the export.
     """
 
     def __init__(self, folder: str, settings: dict[str, Any], jit_compile: str = "auto", loaded: Any = None) -> None:
         """Loads the SavedModel in a folder; starts TensorFlow.
 
-        settings: content of host.json. jit_compile: see TensorFlowNetwork. loaded: the SavedModel if it is loaded.
+        settings: content of host.json. jit_compile: see TensorFlowNetwork. loaded: the SavedModel if already loaded.
         Raises UserError if it is damaged.
         """
         loaded = loaded or loaded_model.load(folder)
@@ -34,7 +34,7 @@ class SavedNetwork(TensorFlowNetwork):
         super().__init__(functions, folder, settings, jit_compile)
 
     def zeros(self) -> host.Numbers:
-        """Numbers of a row of a single token, all 0."""
+        """Numbers for a row of a single token, all 0."""
         (packed,) = self._loaded.network["packed"].concrete_functions
         shapes = {name: [size or 1 for size in spec.shape[1:]] for name, spec in packed.structured_outputs.items()}
         return {name: [np.zeros(shape, np.float32)] for name, shape in shapes.items()}

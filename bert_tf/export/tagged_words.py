@@ -1,6 +1,6 @@
-"""The signature `words` of a tagger: sentences that are already split into words -> a tag for each word.
+"""The signature `words` of a tagger: sentences already split into words -> a tag for each word.
 
-An Example is a sentence here, its texts are the words.
+Here an Example is a sentence, and its texts are the words.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,13 +18,13 @@ SIGNATURE = "words"
 
 
 class WordTagger:
-    """A `batches.BatchFunction`. function: the signature, of an export or of a live model."""
+    """A `batches.BatchFunction`. function: the signature, from an export or a live model."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
 
     def predict(self, examples: Sequence[Example]) -> dict[str, Any]:
-        """{"tags": list of str, "scores": list of probabilities} of the words of each sentence."""
+        """{"tags": list of str, "scores": list of probabilities} for the words of each sentence."""
         rows = [example.encode() for example in examples]
         most = max(map(len, rows))
         words = tf.constant([row + [b""] * (most - len(row)) for row in rows], tf.string, [len(rows), most])
@@ -42,8 +42,8 @@ class WordTagger:
 def answered(example: Example, outputs: dict[str, Any], labels: Sequence[str]) -> Answered:
     """The sentence with the tag of each word, and the entities.
 
-    An empty word has the tag and the score of a word without tokens. Offsets of entities are characters of "text", the
-    words joined.
+    An empty word gets the tag and score of a word without tokens. Offsets of entities are characters in "text", the
+    joined words.
     """
     tag_set = TagSet.of(labels)
     outside = tag_set.labels[tag_set.outside]

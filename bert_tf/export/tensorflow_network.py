@@ -1,4 +1,4 @@
-"""Rows to numbers by functions of TensorFlow, of a live model or a SavedModel.
+"""Rows to numbers with TensorFlow functions, from a live model or a SavedModel.
 
 R rows, T positions in a row, P masked positions.
 """
@@ -28,13 +28,13 @@ Tensors = dict[str, "tf.Tensor"]
 
 @dataclasses.dataclass(frozen=True)
 class RowFunctions:
-    """Functions of rows {name: tensor} that return {output: [R, ...]}.
+    """Functions on rows {name: tensor} that return {output: [R, ...]}.
 
     Rows have "token_ids" and "segment_ids" [R, T], "lengths" [R], and for masks MASKS [R, P].
 
     Attributes:
         packed: packs the rows in the graph, in shapes known only at run time.
-        alone: the same for a single row, which has nothing to pack.
+        alone: the same for a single row, which needs no packing.
         planned: takes rows with the tables of a `RowAssignment`, in static shapes; None if the model cannot.
     """
 
@@ -49,7 +49,7 @@ class TensorFlowNetwork:
     Args:
         functions: the functions of the model.
         source: its folder, for messages.
-        settings: "stages", see `export.host`, "pad_id", and "max_positions", the longest row.
+        settings: "stages", see `export.host`, "pad_id", and "max_positions", the maximum row length.
         jit_compile: whether XLA compiles it, in static shapes: "true", "false", or "auto", on accelerators.
     """
 
@@ -65,7 +65,7 @@ class TensorFlowNetwork:
             self.static = StaticRows(functions.planned, Ladder(settings["max_positions"], texts_per_row=texts))
 
     def numbers(self, rows: Sequence[Row]) -> host.Numbers:
-        """See `predictor.Network`. Raises UserError if memory does not suffice."""
+        """See `predictor.Network`. Raises UserError if memory runs out."""
         found: dict[str, list[np.ndarray]] = {}
         for block in self._blocks([len(row.ids) for row in rows]):
             stopping.check()
@@ -111,7 +111,7 @@ class TensorFlowNetwork:
 
 
 def specs_of(*, has_masks: bool) -> dict[str, Any]:
-    """The specs of rows."""
+    """The specs for rows."""
     names = ("token_ids", "segment_ids", *([MASKS] if has_masks else []))
     specs = {name: tf.TensorSpec([None, None], tf.int32, name) for name in names}
     return {**specs, "lengths": tf.TensorSpec([None], tf.int32, "lengths")}

@@ -9,14 +9,14 @@ NAME = "tf_example"
 
 
 def signature(function: Any) -> Any:
-    """A tf.function of `examples`, string [B], each a serialized tf.Example with a feature for each input.
+    """A tf.function on `examples`, string [B], each a serialized tf.Example with a feature for each input.
 
-    function: a tf.function of strings, [B] or [B, C] each.
+    function: a tf.function on strings, [B] or [B, C] each.
     """
     features = {spec.name: tf.io.FixedLenFeature(spec.shape[1:], tf.string) for spec in function.input_signature}
 
     def predict_examples(examples: tf.Tensor) -> Any:
-        # In a graph the same one, traced once; eagerly, when an export is compared, none.
+        # In a graph the given function, traced once; eagerly, during the comparison of an export, its Python function.
         called = function.python_function if tf.executing_eagerly() else function
         return called(**tf.io.parse_example(examples, features))
 

@@ -1,4 +1,4 @@
-"""Compares the tokens of hard texts by the tokenizer in the graph and by that of other engines."""
+"""Compares the tokens of hard texts between the tokenizer in the graph and the one for other engines."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from bert_tf.text.byte_level import spaces_for_blanks
 from bert_tf.text.host_tokenizer import HostTokenizer
 from bert_tf.text.tokenizer import Tokenizer
 
-MOST = 100  # tokens found in texts that are tried
+MOST = 100  # tokens found in texts to try
 TEXTS = (
     "",
     " ",
@@ -60,7 +60,7 @@ def check(graph: Tokenizer, host: HostTokenizer) -> None:
 
 
 def hard_texts(tokens: Sequence[str]) -> list[str]:
-    """TEXTS, and texts with tokens that are found in texts: in words, repeated, at both ends, with blanks around."""
+    """TEXTS, and texts with tokens found in texts: in words, repeated, at both ends, with spaces around."""
     names = [spaces_for_blanks(token) for token in tokens[:MOST]]
     alone = [f"{name}a {name}b{name}{name}  {name} \n{name.swapcase()} c{name}" for name in names]
     return [*TEXTS, *alone, "".join(names), " ".join(reversed(names)), "  x\t".join(names)]

@@ -1,4 +1,4 @@
-"""Whether a model truncates texts, found by tokenizing them without TensorFlow and without computing anything."""
+"""Whether a model truncates texts, determined by tokenizing them without TensorFlow or any computation."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -12,14 +12,14 @@ from bert_tf.heads.vectors import sentence_choice
 from bert_tf.runtime import files
 
 ENDLESS = 1 << 30  # tokens, or windows
-Cuts = Callable[[Sequence[str]], bool]  # of the texts of an example
+Cuts = Callable[[Sequence[str]], bool]  # for the texts of an example
 
 
 def of(folder: str, prompt: str | None = None) -> Cuts | None:
     """A function that returns whether an export or checkpoint truncates the texts of an example; None if unknown.
 
-    Known for exports with a model for an engine, for text encoders and heads on whole texts in any form. prompt: the
-    name of one that is not the default.
+    Known for exports with a model for an engine, and for text encoders and heads on whole texts in any form. prompt:
+    the name of one that is not the default.
     """
     if prompt is None and engine_network.available(folder):
         settings = engine_network.settings_of(folder)
@@ -27,7 +27,7 @@ def of(folder: str, prompt: str | None = None) -> Cuts | None:
     if loaded_model.is_export(folder):
         extra = os.path.join(folder, about_file.EXTRA)
         if not files.is_file(os.path.join(extra, "bert_config.json")):
-            return None  # that of others, or an older one
+            return None  # a third-party or older one
         about = about_file.read(folder)
         settings = {
             "stages": "texts",
@@ -53,7 +53,7 @@ def of(folder: str, prompt: str | None = None) -> Cuts | None:
 
 
 def _cuts(settings: dict[str, Any], about: dict[str, Any], tokenizer: Any) -> Cuts | None:
-    """Compares the rows of a model with the rows it would have without a limit."""
+    """Compares the rows of a model with its rows without a limit."""
     if "max_seq_length" not in settings:  # taggers, question answering and mask filling
         return None
     if settings.get("stride"):  # long texts are read in several rows

@@ -1,7 +1,7 @@
-"""Zero-shot classification: a model of entailment says which labels fit a text (Yin et al. 2019, arXiv:1909.00161).
+"""Zero-shot classification: an NLI model decides which labels fit a text (Yin et al. 2019, arXiv:1909.00161).
 
-Each label makes a hypothesis, such as "This example is sport.", and the text is its premise. The scores are those of
-the pipeline of `transformers`.
+Each label makes a hypothesis, such as "This example is sport.", and the text is its premise. The scores equal those of
+the `transformers` pipeline.
 
 B texts, L labels, C classes of the model. Free of TensorFlow.
 """
@@ -19,11 +19,11 @@ from bert_tf.heads.multi_label import THRESHOLD
 TEMPLATE = "This example is {}."
 SIGNATURE = "zero_shot"
 PAIR = ["text_a", "text_b"]
-ENTAILED, CONTRADICTED = "entail", "contradict"  # how the names of these classes begin
+ENTAILED, CONTRADICTED = "entail", "contradict"  # prefixes of the names of these classes
 
 
 def is_entailment(inputs: Sequence[str], classes: Sequence[str]) -> bool:
-    """Returns whether a model with these inputs and classes says if a text entails another."""
+    """Returns whether a model with these inputs and classes predicts if a text entails another."""
     return list(inputs) == PAIR and numbers_in(classes) is not None
 
 
@@ -40,17 +40,17 @@ def numbers_in(classes: Sequence[str]) -> tuple[int, int | None] | None:
 
 
 class ZeroShot(TextFunction):
-    """Classifies texts by labels that are named when it is used.
+    """Classifies texts by labels chosen at use time.
 
     Args:
-        pairs: a model of entailment.
+        pairs: an NLI model.
         classes: the names of its classes.
-        labels: what texts are classified by.
-        multi_label: whether each label is decided by itself, entailment against contradiction; otherwise one holds.
+        labels: the labels for texts.
+        multi_label: whether to decide each label independently, entailment against contradiction; otherwise one fits.
         hypothesis_template: the hypothesis, with {} in place of the label.
 
     Attributes:
-        labels: L of them.
+        labels: the L labels.
     """
 
     head = Classes
@@ -64,7 +64,7 @@ class ZeroShot(TextFunction):
         multi_label: bool = False,
         hypothesis_template: str = TEMPLATE,
     ) -> None:
-        """Raises UserError for a model of something else, no labels, and a template without a place for them."""
+        """Raises UserError for any other kind of model, no labels, and a template without a place for them."""
         self.source, self.batch_size = pairs.source, pairs.batch_size
         self.inputs, self.has_order = {"text": None}, True
         numbers = numbers_in(classes) if list(pairs.inputs) == PAIR else None
@@ -103,7 +103,7 @@ def logits_in(outputs: "Mapping[str, np.ndarray]", source: str) -> "np.ndarray":
 
 
 def hypotheses(labels: Sequence[str], template: str) -> list[str]:
-    """The hypothesis of each label; UserError for labels that are empty or the same, and for a template without {}."""
+    """The hypothesis for each label; UserError for empty or equal labels, and for a template without {}."""
     if not labels or len(set(labels)) < len(labels) or not all(label.strip() for label in labels):
         raise UserError(
             f"The labels are {', '.join(map(repr, labels)) or 'none'}; expected different ones, none empty."
@@ -123,8 +123,8 @@ def hypotheses(labels: Sequence[str], template: str) -> list[str]:
 def probabilities(logits: "np.ndarray", classes: Sequence[str], *, multi_label: bool = False) -> "np.ndarray":
     """Probabilities of labels, float64 [B, L], from the logits [B, L, C] of their hypotheses.
 
-    Labels exclude each other. With multi_label, or if there is one, each is decided by itself: entailment against
-    contradiction.
+    Labels are mutually exclusive. With multi_label, or if there is only one, each is decided independently: entailment
+    against contradiction.
     """
     entailed, contradicted = numbers_in(classes) or (0, None)
     scores = logits[:, :, entailed].astype(np.float64)
@@ -135,7 +135,7 @@ def probabilities(logits: "np.ndarray", classes: Sequence[str], *, multi_label: 
 
 
 def named(row: "np.ndarray", labels: Sequence[str], *, multi_label: bool) -> str:
-    """The likeliest label, or those that hold, joined by commas; row: probabilities [L]."""
+    """The most probable label, or all positive labels, joined by commas; row: probabilities [L]."""
     if multi_label:
         return ",".join(label for label, value in zip(labels, row.tolist(), strict=True) if value > THRESHOLD)
     return labels[int(row.argmax())]

@@ -1,6 +1,6 @@
 """Checkpoint formats, plugins: `recognizes(path)`, `read(path)` and usually `write(checkpoint, folder)`.
 
-docs/adding_a_checkpoint_format.md describes what a module holds.
+docs/adding_a_checkpoint_format.md describes the contents of a module.
 """
 
 import dataclasses
@@ -25,16 +25,16 @@ from bert_tf.runtime.tensorflow_startup import ensure_started
 
 huggingface_hub = module("huggingface_hub")
 HUB = "hf://"
-PRESET = re.compile(r"[a-z0-9.]+(_[a-z0-9.]+){2,}")  # such as bert_base_en; KerasHub says which there are
+PRESET = re.compile(r"[a-z0-9.]+(_[a-z0-9.]+){2,}")  # such as bert_base_en; KerasHub knows the full list
 # Runs write adapters, `bert_tf.export.saved_model` exports, and `Bert.save` Keras files.
 READ_ONLY = ("keras_file", "peft", "saved_model", "word_vectors")
-# Files of a model hub that a format may read; each further list only if no weights were found before.
+# Files on a model hub that a format may read; each further list only if no weights were found before.
 HUB_FILES = ["*.json", "vocab.txt", "merges.txt", "model*.safetensors", "*.weights.h5"]
 HUB_FILES += ["spiece.model", "sentencepiece.bpe.model", "spm.model"]
 HUB_FILES += ["assets/tokenizer/*", "bert_model.ckpt.*", "adapter_model.safetensors"]
 HUB_FILES += ["[0-9]_*/model.safetensors", "[0-9]_*/pytorch_model.bin"]  # layers of sentence-transformers
 FURTHER_HUB_FILES = (["pytorch_model.bin", "pytorch_model-*.bin"], ["tf_model.h5", "tf_model-*.h5"])
-# Files of weights that no format reads -> what to do.
+# Weight files that no format reads -> what to do.
 NOT_READ = {
     "flax_model.msgpack": "Flax's weights: load it with transformers 4, from_flax=True, and save it again",
     "model.onnx": "an ONNX graph: pass the checkpoint that it was made from",
@@ -69,12 +69,12 @@ def load(name: str) -> ModuleType:
 def read(path: str | os.PathLike[str], format_name: str | None = None, *, segments: str | None = None) -> Checkpoint:
     """Reads a checkpoint: a folder, a prefix of files, "hf://owner/name", or the name of a published one.
 
-    The names are those of `checkpoints.published` and of KerasHub's presets.
+    Names come from `checkpoints.published` and KerasHub's presets.
 
     Args:
         path: the checkpoint.
         format_name: its format; by default the format of this package that recognizes it.
-        segments: "one" or "two", of the texts of a pair; None: as `config.segments.choosing` or its files say.
+        segments: "one" or "two", for the texts of a pair; None: from `config.segments.choosing` or its files.
 
     Raises:
         UserError: there is no such file, no format recognizes it, or it is damaged.
@@ -90,7 +90,7 @@ def read(path: str | os.PathLike[str], format_name: str | None = None, *, segmen
 
 
 def _reason(path: str, format_name: str | None = None) -> str:
-    """Description of the content of a path and of what was expected there, as far as its files say it."""
+    """Describes the content of a path and the expected content, as far as the files show it."""
     if keras_files.is_one(path):
         name = shortened(keras_files.class_of(path))
         return f"its model has the class {name} (nothing in it was run); expected a model of KerasHub or of bert_tf"
@@ -115,7 +115,7 @@ def _reason(path: str, format_name: str | None = None) -> str:
 
 
 def _checked(checkpoint: Checkpoint, path: str, segments: str | None = None) -> Checkpoint:
-    """The checkpoint, with these segments; UserError if it has no weights or some not finite, or is too large."""
+    """The checkpoint with these segments; UserError if it has no weights or non-finite ones, or is too large."""
     checkpoint.config.check_room_for_weights()
     names = [name for name in checkpoint.weights if name.startswith((*PRE_TRAINED, *HEADS))]
     if not names:
@@ -144,8 +144,8 @@ def _checked(checkpoint: Checkpoint, path: str, segments: str | None = None) -> 
 def locate(path: str | os.PathLike[str]) -> str:
     """Returns the path of a checkpoint, or for the name of a published one its hf:// handle, which it prints.
 
-    Reads no file, and loads TensorFlow only for a path in a store. Names of KerasHub's presets are returned as they
-    are, known or not.
+    Reads no file, and loads TensorFlow only for a path in a store. Names of KerasHub presets are returned unchanged,
+    known or not.
 
     Raises:
         UserError: there is neither a file nor a published checkpoint of that name.
@@ -165,7 +165,7 @@ def locate(path: str | os.PathLike[str]) -> str:
 
 
 def is_checkpoint(path: str) -> bool:
-    """Returns whether a path is that of a checkpoint, or a name that could be one on a hub; reads no weights."""
+    """Returns whether a path is a checkpoint, or a name that could be one on a hub; reads no weights."""
     if not files.exists_with_prefix(path):
         return bool(path.startswith(HUB) or published.handle(path) or PRESET.fullmatch(path))
     return _format_of(path) is not None
@@ -182,10 +182,10 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike[str], format_name: s
     """Writes a checkpoint as a new folder in a format, whole or not at all.
 
     Returns:
-        The names of weights that the format cannot hold.
+        The names of weights that the format cannot store.
 
     Raises:
-        UserError: the format is unknown or cannot hold this model, or the folder cannot be written.
+        UserError: the format is unknown or cannot store this model, or the folder cannot be written.
     """
     module = load(format_name)
     if not hasattr(module, "write"):
@@ -211,7 +211,7 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike[str], format_name: s
 
 
 def _without_layers_between(checkpoint: Checkpoint) -> Checkpoint:
-    """Removes a tagger's layers between encoder and head, and the head, which is of no use without them."""
+    """Removes a tagger's layers between encoder and head, and the head, which is useless without them."""
     if not any(name.startswith(BETWEEN) for name in checkpoint.weights):
         return checkpoint
     weights = {
@@ -242,7 +242,7 @@ def _read_from_hub(path: str, format_name: str | None, segments: str | None) -> 
 def _download(path: str, patterns: list[str]) -> str:
     try:
         return str(huggingface_hub.snapshot_download(path.removeprefix(HUB), allow_patterns=patterns))
-    except Exception as error:  # of the network, the hub or the cache
+    except Exception as error:  # from the network, the hub or the cache
         raise UserError(
             f"{path} could not be fetched ({reason_of(error)}). Check the name, hf://owner/name, and the network. "
             f"Without a network, run `hf download {path.removeprefix(HUB)} --local-dir FOLDER` on another machine, "

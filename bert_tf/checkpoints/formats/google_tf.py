@@ -1,10 +1,10 @@
-"""The original's TF1 checkpoints: `bert_model.ckpt.index` and its data, with `bert_config.json` and `vocab.txt`.
+"""TF1 checkpoints of google-research/bert: `bert_model.ckpt.index` and its data, `bert_config.json` and `vocab.txt`.
 
-Names and shapes are those of google-research/bert `modeling.py` and `run_pretraining.py`; of an ALBERT, whose folder
-has `albert_config.json` and a SentencePiece model, those of google-research/albert; of an ELECTRA those of
-google-research/electra, whose archives have the weights and `vocab.txt` alone.
+Names and shapes follow google-research/bert `modeling.py` and `run_pretraining.py`; for ALBERT, whose folder has
+`albert_config.json` and a SentencePiece model, google-research/albert; for ELECTRA, whose archives contain only the
+weights and `vocab.txt`, google-research/electra.
 
-Checkpoints of Model Garden, of objects, are read too: see `checkpoints.model_garden`.
+Object-based checkpoints of the Model Garden are read too: see `checkpoints.model_garden`.
 """
 
 import dataclasses
@@ -47,7 +47,7 @@ ENCODERS = tuple(LAYOUTS)
 CONFIG_FILES = [layout.config_file for layout in LAYOUTS.values()]
 PREFIX = "bert_model.ckpt"
 INDEX = re.compile(r"(?!\.)(.*\.)?ckpt.*\.index|electra_(small|base|large)\.index")
-# State of optimizers, and counters.
+# Optimizer state and counters.
 NOT_WEIGHTS = re.compile(
     r"(.*/)?(global_step|(adam|lamb)_[mv]|\w*(Adam|LAMB)\w*Optimizer(_1)?|beta[12]_power|ExponentialMovingAverage)"
 )
@@ -93,16 +93,16 @@ def read(path: str) -> Checkpoint:
 
 
 def labels(path: str) -> list[str] | None:
-    """The labels in the file that `write` adds; the original has none."""
+    """The labels from the file that `write` adds; google-research/bert stores none."""
     found: list[str] | None = read_head_file(os.path.dirname(files.absolute(_existing_prefix(path))))["labels"]
     return found
 
 
 def write(checkpoint: Checkpoint, folder: str) -> list[str]:
-    """Writes `bert_model.ckpt.*` with the original's names, `bert_config.json` and `vocab.txt` as a new folder.
+    """Writes `bert_model.ckpt.*` with google-research/bert's names, `bert_config.json` and `vocab.txt` as a new folder.
 
     Returns:
-        The names of weights that the format cannot hold.
+        The names of weights that the format cannot store.
     """
     _check_writable(checkpoint)
     config = checkpoint.config
@@ -117,7 +117,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
 
 
 def _check_writable(checkpoint: Checkpoint) -> None:
-    """Raises UserError for a tokenizer that the original's code, which knows its casing alone, cannot be."""
+    """Raises UserError for tokenizer settings other than casing, which google-research/bert does not support."""
     settings = settings_of(checkpoint.vocabulary or ())
     for name, value, expected in (
         ("strip_accents", settings.strip_accents, None),
@@ -130,7 +130,7 @@ def _check_writable(checkpoint: Checkpoint) -> None:
 
 
 def _read_config(folder: str, arrays: Mapping[str, np.ndarray]) -> BertConfig:
-    """The configuration in a folder; of archives without one, what the shapes of the weights say."""
+    """The configuration in a folder; for archives without one, inferred from the shapes of the weights."""
     paths = {encoder: os.path.join(folder, layout.config_file) for encoder, layout in LAYOUTS.items()}
     by_file = next((encoder for encoder, path in paths.items() if encoder != "bert" and files.is_file(path)), None)
     by_weights = next((encoder for encoder, layout in LAYOUTS.items() if layout.own_table in arrays), None)
@@ -149,7 +149,7 @@ def _read_config(folder: str, arrays: Mapping[str, np.ndarray]) -> BertConfig:
 
 
 def _read_tokenizer(folder: str) -> tuple[list[str] | None, bool | None]:
-    """The vocabulary and casing; of a released ALBERT, which has a model without a vocab.txt, that of the model."""
+    """The vocabulary and casing; for a released ALBERT without vocab.txt, from its SentencePiece model."""
     names = [name for name in files.names(folder) if name.endswith(".model")]
     if not names or files.is_file(os.path.join(folder, "vocab.txt")):
         return read_tokenizer_files(folder)
@@ -167,7 +167,7 @@ def _prefix(path: str) -> str | None:
 
 
 def _is_ours(prefix: str) -> bool:
-    """Returns whether a checkpoint is of this format, not a run's (ckpt-N) or one that config.json describes."""
+    """Returns whether a checkpoint has this format and is neither a run's (ckpt-N) nor described by config.json."""
     folder = os.path.dirname(files.absolute(prefix))
     is_of_transformers = files.is_file(os.path.join(folder, "config.json")) and not any(
         files.is_file(os.path.join(folder, name)) for name in CONFIG_FILES
@@ -185,7 +185,7 @@ def _existing_prefix(path: str) -> str:
 
 
 def _precedence(prefix: str) -> tuple[bool, int, str]:
-    """Released weights take precedence over those of a training (model.ckpt-N), and the last step over others."""
+    """Released weights take precedence over training checkpoints (model.ckpt-N), and the last step over others."""
     step = re.search(r"\bckpt-(\d+)$", prefix)
     return (step is None, int(step[1]) if step else 0, prefix)
 
@@ -193,7 +193,7 @@ def _precedence(prefix: str) -> tuple[bool, int, str]:
 def _write_arrays(prefix: str, arrays: dict[str, np.ndarray]) -> None:
     names = sorted(arrays)
     try:
-        # The operation of tf.compat.v1.train.Saver, which writes plain names as in the original's checkpoints.
+        # The operation behind tf.compat.v1.train.Saver, which writes plain names as in google-research's checkpoints.
         tf.raw_ops.SaveV2(
             prefix=prefix,
             tensor_names=names,
@@ -205,9 +205,9 @@ def _write_arrays(prefix: str, arrays: dict[str, np.ndarray]) -> None:
 
 
 def _config_values(config: BertConfig) -> dict[str, Any]:
-    """The content of `bert_config.json` for the original's code, which has one GELU and one epsilon."""
+    """The content of `bert_config.json` for google-research/bert, which has one GELU and one epsilon."""
     layout, values = LAYOUTS[config.encoder], config.to_dict()
-    del values["pooling"]  # "cls", or of an encoder alone
+    del values["pooling"]  # "cls", or unused without a head
     values |= layout.written(config)
     if config.hidden_act == layout.gelu:
         values["hidden_act"] = "gelu"
@@ -235,5 +235,5 @@ def _casing(folder_name: str) -> bool | None:
 
 
 def _is_transposed(name: str) -> bool:
-    """Output layers that are not dense layers in the original are stored [out, in]."""
+    """Output layers that are not dense layers in google-research/bert are stored [out, in]."""
     return name.endswith("output_weights")

@@ -43,38 +43,38 @@ from bert_tf.runtime.settings import TEXT, Kind, Settings, map_of, one_of, short
 from bert_tf.text.special_tokens import SETTING
 from bert_tf.text.vocabulary import kind_of, settings_of, special_tokens, with_settings
 
-NAMES = LAYOUTS["bert"].names  # of BERT; those of its relatives are in `bert_tf.families`
+NAMES = LAYOUTS["bert"].names  # for BERT; the names of other encoders are in `bert_tf.families`
 ENCODERS = tuple(LAYOUTS)
-# The output matrix of a masked LM head and its bias, as a rule copies of the table of tokens and of the head's bias.
+# The output matrix and bias of a masked LM head, usually copies of the token table and of the head's bias.
 OUTPUT = re.compile(
     r"(cls\.|lm_head\.|)(predictions\.)?decoder\.(?P<part>weight|bias)|"
     r"(vocab_projector|generator_lm_head)\.(?P<matrix>weight)"
 )
-POSITION_IDS = "embeddings.position_ids"  # numbers in order
+POSITION_IDS = "embeddings.position_ids"  # 0, 1, 2, ...
 POOLER = "encoder/pooler/"
 TOKENS = "encoder/embeddings/token_table"
 IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings?\b|relative_attention_bias")
-MAX_LABELS = 1_000_000  # that config.json may number without naming them
+MAX_LABELS = 1_000_000  # labels that config.json may count without naming them
 LABELS: Kind[dict[str, Any]] = map_of(
     Kind("a label", lambda value: isinstance(value, str | int | float)), "labels, which are texts or numbers"
 )
-MAX_TOKENS = 2  # in a vocabulary for each one of the table; a few more than that has do occur
+MAX_TOKENS = 2  # tokens in a vocabulary per row of the table; vocabularies slightly larger than the table do occur
 LABELLED, CLASSIFIERS = heads.kinds("is_labelled"), ("classes", "multi_label", "regression")
 
 
 def recognizes(path: str) -> bool:
-    """Returns whether a path is a folder with a configuration and weights, or one of TensorFlow's files in it."""
+    """Returns whether a path is a folder with a configuration and weights, or a TensorFlow file in such a folder."""
     return torch_folders.is_model(sentence_transformers.encoder_folder(path))
 
 
 def read(path: str) -> Checkpoint:
-    """Reads the folder, or of sentence-transformers that with the encoder; "gelu" means the exact error function.
+    """Reads the folder, for sentence-transformers the one with the encoder; "gelu" means the exact error function.
 
-    Heads that this package would compute otherwise are left out: their weights keep the names of the file.
+    Heads that this package would compute differently are dropped: their weights keep the names in the file.
 
     Raises:
-        UserError: a file is missing or damaged, the configuration has something that is not supported, or the encoder
-            lacks weights.
+        UserError: a file is missing or damaged, the configuration has an unsupported setting, or the encoder lacks
+            weights.
     """
     folder, file = torch_folders.split(path)
     path = sentence_transformers.encoder_folder(folder)
@@ -84,7 +84,7 @@ def read(path: str) -> Checkpoint:
     layout, kind = LAYOUTS[config.encoder], _kind(values)
     if layout.has_fixed_gelu and config.hidden_act != "gelu_erf":
         config = dataclasses.replace(config, masked_lm_act="gelu_erf")
-    prefixes = {each.prefix for each in LAYOUTS.values()} - {"model."}  # which others may have around them
+    prefixes = {each.prefix for each in LAYOUTS.values()} - {"model."}  # "model." may also wrap other models
     table_name = str(layout.names[TOKENS])
     found = torch_folders.read(path, file)
     arrays, beside = torch_folders.without_prefixes(found, layout.prefix, prefixes, path, table_name)
@@ -156,7 +156,7 @@ def _check_whole_encoder(
 ) -> None:
     """Raises UserError if a weight of the encoder is missing.
 
-    Not all have a pooler.
+    Not every encoder has a pooler.
     """
     optional = (*([] if config.encoder_traits.shares_head and has_head else [POOLER]),)
     optional += LAYOUTS[config.encoder].optional(config)
@@ -174,9 +174,9 @@ def _check_whole_encoder(
 def _left_out(
     config: BertConfig, layout: Layout, arrays: dict[str, np.ndarray], kind: str | None, written_by: str
 ) -> Iterator[tuple[str, str]]:
-    """Yields (prefix of canonical names, reason) of what this package would compute otherwise.
+    """Yields (prefix of canonical names, reason) for each part that this package would compute differently.
 
-    Removes from the arrays what only repeats others.
+    Removes arrays that only repeat others.
     """
     name_of_bias = str(layout.names.get("masked_lm/output_bias", ""))
     table, bias = arrays.get(str(layout.names[TOKENS])), arrays.get(name_of_bias)
@@ -210,7 +210,7 @@ def labels(path: str) -> list[str] | None:
 
 
 def _labels(values: Settings, size: int = 0) -> list[str]:
-    """See `labels`; of a head with `size` outputs. UserError if there are names for another number of outputs."""
+    """See `labels`, for a head with `size` outputs. UserError if the number of names differs."""
     names, count = values.value("id2label", LABELS, {}), values.value("num_labels", whole(1, MAX_LABELS))
     if all(name == f"LABEL_{number}" for number, name in names.items()):
         names = {str(i): f"LABEL_{i}" for i in range(size or count or len(names) or 2)}
@@ -224,7 +224,7 @@ def _labels(values: Settings, size: int = 0) -> list[str]:
 
 
 def _kind(values: Settings) -> str | None:
-    """The kind of the head of a fine-tuned model; None if there is none."""
+    """The kind of a fine-tuned model's head; None if it has none."""
     layout = LAYOUTS[encoder_of(values)]
     task = written_by_class(values).removeprefix(layout.classes)
     if task == layout.ends["span",]:
@@ -235,7 +235,7 @@ def _kind(values: Settings) -> str | None:
 
 
 def _kind_without_class(values: Settings, size: int, *, has_pooler: bool) -> str:
-    """The kind of a classifier whose class is unknown, by the names of class and labels and by the weights beside it.
+    """The kind of a classifier of unknown class, inferred from the names of class and labels and from other weights.
 
     A warning names the class, which may compute something else.
     """
@@ -256,7 +256,7 @@ def _kind_without_class(values: Settings, size: int, *, has_pooler: bool) -> str
 
 
 def _kind_of_texts(values: Settings, size: int = 0) -> str:
-    """The kind of a classifier of texts, by its problem_type or the number of its outputs."""
+    """The kind of a text classifier, from its problem_type or its number of outputs."""
     known = {names.problem_type for names in format_names.FORMATS.values()} - {""}
     problem = values.value("problem_type", one_of(*sorted(known)))
     return (
@@ -267,10 +267,10 @@ def _kind_of_texts(values: Settings, size: int = 0) -> str:
 def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     """Writes `config.json`, `model.safetensors`, `vocab.txt` and `tokenizer*.json` as a new folder.
 
-    `transformers` loads it with the class that config.json names.
+    `transformers` loads it with the class named in config.json.
 
     Returns:
-        The names of weights that the format cannot hold.
+        The names of weights that the format cannot store.
     """
     config, layout = checkpoint.config, LAYOUTS[checkpoint.config.encoder]
     _warn_of_calibration(checkpoint)
@@ -302,7 +302,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
 
 
 def _warn_of_calibration(checkpoint: Checkpoint) -> None:
-    """Warns of a temperature or of thresholds, which the layout has no place for."""
+    """Warns about a temperature or thresholds, which the layout cannot store."""
     temperature, thresholds = (checkpoint.answers.get(name) for name in ("temperature", "thresholds"))
     lost = [f"the temperature {temperature:g}, by which logits are divided"] if temperature not in (None, 1) else []
     lost += ["the thresholds of its labels"] if any(value != THRESHOLD for value in thresholds or ()) else []
@@ -313,7 +313,7 @@ def _warn_of_calibration(checkpoint: Checkpoint) -> None:
 
 
 def _architecture(parts: tuple[str, ...], config: BertConfig, layout: Layout) -> str:
-    """The class of transformers that has these heads."""
+    """The transformers class with these heads."""
     is_language_model = config.is_causal and parts == (MaskedLm.weights,)
     return layout.classes + ("LMHeadModel" if is_language_model else layout.ends.get(parts, "ForPreTraining"))
 
@@ -321,7 +321,7 @@ def _architecture(parts: tuple[str, ...], config: BertConfig, layout: Layout) ->
 def _means_the_same(name: str, checkpoint: Checkpoint) -> bool:
     """Returns whether transformers uses a weight as we do: its causal models pool the first token, ours the last one.
 
-    The generator of an ELECTRA is a checkpoint of its own there.
+    The generator of an ELECTRA is a separate checkpoint there.
     """
     if name.startswith("masked_lm/") and any(each.startswith("generator/") for each in checkpoint.weights):
         return False
@@ -357,5 +357,5 @@ def _read_config(values: Settings) -> BertConfig:
 
 
 def _is_transposed(name: str) -> bool:
-    """Linear layers are stored [out, in], embeddings as ours."""
+    """Linear layers are stored [out, in], embeddings as here."""
     return name.endswith(".weight") and not IS_NO_MATRIX.search(name)

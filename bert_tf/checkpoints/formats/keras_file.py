@@ -1,7 +1,7 @@
-"""`.keras` files with models of this package, as `model.save` and `Bert.save` write them, or with an encoder of it.
+"""`.keras` files that contain a model of this package, written by `model.save` or `Bert.save`, or one of its encoders.
 
-`Bert.save` and `model.save` of a loaded model put vocabulary and labels into the file. Those of earlier versions have
-none; vocab.txt may then be in the same folder. A model that contains an encoder of this package is read as that one.
+`Bert.save` and `model.save` of a loaded model put vocabulary and labels into the file. Files from earlier versions have
+neither; vocab.txt may then be in the same folder. A model that contains an encoder of this package is read as that one.
 """
 
 import collections
@@ -25,13 +25,13 @@ from bert_tf.model.weights import variables_by_name
 from bert_tf.runtime import kept_files, keras_classes
 from bert_tf.runtime.settings import TEXT, Settings
 
-PACKAGE, END = "bert_tf>", "Encoder"  # the start of registered names, the end of names of encoders
+PACKAGE, END = "bert_tf>", "Encoder"  # prefix of registered names, suffix of encoder names
 LAYER, PREPROCESSING = "EncoderLayer", "PreprocessingLayer"
 HOLDS_ANY_WEIGHT = HOLDS_ANY_ENCODER = True
 
 
 class Part(NamedTuple):
-    """A layer in a file: its class without the package, its configuration, and the place of its weights and assets."""
+    """A layer in a file: its class without the package, its configuration, and the path of its weights and assets."""
 
     name: str
     config: Settings
@@ -60,8 +60,8 @@ def read(path: str) -> Checkpoint:
 
 
 def _description(assets: Mapping[str, bytes], path: str, model: BertModel) -> dict[str, Any]:
-    """Vocabulary, labels and so on of the file; without them the vocabulary in its folder."""
-    if not assets:  # further files of the folder may describe another model
+    """Vocabulary, labels and so on from the file; without them, the vocabulary in its folder."""
+    if not assets:  # other files in the folder may describe a different model
         folder = os.path.dirname(path)
         tokens, lower_case = read_tokenizer_files(folder)
         return {"vocabulary": tokens, "lower_case": lower_case, "kind": model.kind or None}
@@ -97,7 +97,7 @@ def _snake_case(name: str) -> str:
 
 
 def _with_weights(part: Part, arrays: Mapping[str, np.ndarray], path: str) -> BertModel:
-    """The model of a part; of an encoder a BertModel with it."""
+    """The model of a part; for an encoder, a BertModel with it."""
     found: Any = keras_classes.load(part.name)
     is_model = found is not None and issubclass(found, BertModel)
     try:
@@ -113,7 +113,7 @@ def _with_weights(part: Part, arrays: Mapping[str, np.ndarray], path: str) -> Be
                 stored[prefix + name] = array
         try:
             model.load_weights(file)
-        except Exception as error:  # of Keras or h5py
+        except Exception as error:  # from Keras or h5py
             raise UserError(f"The weights in {path} do not fit its configuration ({reason_of(error)}).") from None
     loaded: BertModel = model
     return loaded

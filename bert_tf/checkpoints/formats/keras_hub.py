@@ -1,7 +1,7 @@
-"""Models of KerasHub, of the families that have a layout of it: preset folders, `.keras` files, names of presets.
+"""KerasHub models of the families with a KerasHub layout: preset folders, `.keras` files, preset names.
 
-Files are read without KerasHub, which downloads and writes presets: `pip install "bert-tf[keras-hub]"`.
-Heads that KerasHub lacks are in heads.safetensors.
+Files are read without KerasHub; only downloading and writing presets needs it: `pip install "bert-tf[keras-hub]"`.
+Heads that KerasHub lacks are stored in heads.safetensors.
 """
 
 import dataclasses
@@ -57,7 +57,7 @@ POOLINGS = ("mean", "cls", "max")
 
 
 def recognizes(path: str) -> bool:
-    """Returns whether a path is a preset or a `.keras` file of KerasHub, or may be the name of a preset."""
+    """Returns whether a path is a KerasHub preset or `.keras` file, or may be the name of a preset."""
     if files.exists(path):
         return keras_hub_presets.is_one(path)
     return path.startswith(KAGGLE) or formats.PRESET.fullmatch(path) is not None
@@ -66,7 +66,7 @@ def recognizes(path: str) -> bool:
 def read(path: str) -> Checkpoint:
     """Reads a preset or a `.keras` file; KerasHub downloads and caches a preset with a name or handle.
 
-    Where it has the `bert_config.json` that `write` adds, the model computes as that says, and not as KerasHub does.
+    If it has the `bert_config.json` that `write` adds, the model follows that file instead of KerasHub's behavior.
     """
     path = path if files.exists(path) else keras_hub_presets.fetched(path)
     preset = keras_hub_presets.read(path)
@@ -106,7 +106,7 @@ def read(path: str) -> Checkpoint:
 
 
 def _own_config(config: BertConfig, path: str) -> BertConfig:
-    """The configuration in our bert_config.json, with the sizes of a backbone."""
+    """The configuration in our bert_config.json, with the backbone's sizes."""
     sizes = {name: getattr(config, name) for name in LAYOUTS[config.encoder].sizes}
     own = dataclasses.replace(BertConfig.from_json_file(path), **sizes)
     if own.encoder != config.encoder:
@@ -115,7 +115,7 @@ def _own_config(config: BertConfig, path: str) -> BertConfig:
 
 
 def _check_whole(preset: Preset, config: BertConfig, weights: "dict[str, np.ndarray]") -> None:
-    """Raises UserError if a weight of the encoder or of the head of its task is missing."""
+    """Raises UserError if a weight of the encoder or of its task's head is missing."""
     parts = (POOLER, "classifier/") if preset.role in CLASSIFIERS else ("masked_lm/",) * (preset.role == MASKED_LM)
     table = LAYOUTS[preset.encoder].table(config)
     names = [name for name, theirs in table.items() if not theirs[0].startswith(TASK) or name.startswith(parts)]
@@ -128,7 +128,7 @@ def _check_whole(preset: Preset, config: BertConfig, weights: "dict[str, np.ndar
 
 
 def _left_out(preset: Preset) -> list[str]:
-    """Sentences on the parts of a model that are left out."""
+    """Messages about the parts of a model that were not read."""
     layout = LAYOUTS[preset.encoder]
     left_out = []
     if preset.task_class and preset.role == BACKBONE:
@@ -142,7 +142,7 @@ def _left_out(preset: Preset) -> list[str]:
 
 
 def _length(preset: Preset, config: BertConfig) -> int | None:
-    """The tokens after which KerasHub truncates texts and pairs; None if these are as many as there are positions."""
+    """KerasHub's maximum length of texts and pairs in tokens; None if the model has no more positions than that."""
     length = preset.preprocessor.value("sequence_length", whole(1), config.max_position_embeddings)
     truncate = preset.preprocessor.get("truncate", "round_robin")
     if truncate != "round_robin":
@@ -153,7 +153,7 @@ def _length(preset: Preset, config: BertConfig) -> int | None:
 
 
 def _sentence_vectors(preset: Preset, config: BertConfig) -> SentenceVectors | None:
-    """How a text embedder makes vectors; None for other tasks."""
+    """The pooling of a text embedder; None for other tasks."""
     if preset.role != EMBEDDER:
         return None
     return SentenceVectors(
@@ -164,19 +164,19 @@ def _sentence_vectors(preset: Preset, config: BertConfig) -> SentenceVectors | N
 
 
 def labels(path: str) -> list[str] | None:
-    """The labels in the file that `write` adds; KerasHub has none."""
+    """The labels from the file that `write` adds; KerasHub has none."""
     found: list[str] | None = read_head_file(path)["labels"] if files.is_folder(path) else None
     return found
 
 
 def write(checkpoint: Checkpoint, folder: str) -> list[str]:
-    """Writes a preset as a new folder: of a text classifier, a masked LM or a text embedder, or else of a backbone.
+    """Writes a preset as a new folder: a text classifier, a masked LM, a text embedder, or else a backbone.
 
     Returns:
-        An empty list: weights that KerasHub cannot hold are in heads.safetensors.
+        An empty list: weights that KerasHub cannot store are in heads.safetensors.
 
     Raises:
-        UserError: the encoder lacks a weight, is causal, or computes what KerasHub's cannot.
+        UserError: the encoder lacks a weight, is causal, or computes something that KerasHub cannot.
     """
     config, layout = checkpoint.config, LAYOUTS[checkpoint.config.encoder]
     role = _role(checkpoint)
@@ -205,12 +205,12 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
 
 
 def holds_vectors(checkpoint: Checkpoint) -> bool:
-    """Returns whether the preset that `write` makes gives vectors of texts as the checkpoint says."""
+    """Returns whether the preset that `write` makes produces the checkpoint's text embeddings."""
     return _role(checkpoint) == EMBEDDER
 
 
 def _role(checkpoint: Checkpoint) -> str:
-    """The task of KerasHub that a checkpoint is written as."""
+    """The KerasHub task to write a checkpoint as."""
     config, names, vectors = checkpoint.config, checkpoint.weights.keys(), checkpoint.sentence_vectors
     layout = LAYOUTS[config.encoder]
     own_head = {"classifier/kernel", "classifier/bias", f"{POOLER}kernel"}
@@ -226,7 +226,7 @@ def _role(checkpoint: Checkpoint) -> str:
 
 
 def _activation(checkpoint: Checkpoint) -> str | None:
-    """The activation of a classifier of KerasHub for the head of a checkpoint; None for other heads."""
+    """The activation of a KerasHub classifier for a checkpoint's head; None for other heads."""
     kind = checkpoint.kind or format_names.of_size(len(checkpoint.weights["classifier/bias"]))
     if any(name.startswith(BETWEEN) for name in checkpoint.weights):
         return None
@@ -237,13 +237,13 @@ def _activation(checkpoint: Checkpoint) -> str | None:
 
 
 def _is_in(role: str, path: str, name: str) -> bool:
-    """Returns whether a model of a role has the weight of that canonical name."""
+    """Returns whether a model with a role has the weight of that canonical name."""
     parts = {MASKED_LM: ("masked_lm/",), CLASSIFIERS[0]: (POOLER, "classifier/")}
     return not path.startswith(TASK) or name.startswith(parts.get(role, ()))
 
 
 def _check_writable(checkpoint: Checkpoint, role: str) -> None:
-    """Raises UserError for a checkpoint that KerasHub's model cannot be; warns where it computes something else."""
+    """Raises UserError for a checkpoint that KerasHub cannot represent; warns if KerasHub computes something else."""
     config, layout = checkpoint.config, LAYOUTS[checkpoint.config.encoder]
     keras_hub_tokenizers.check_writable(checkpoint)
     names = [name for name, theirs in layout.table(config).items() if _is_in(role, theirs[0], name)]
@@ -277,7 +277,7 @@ def _check_writable(checkpoint: Checkpoint, role: str) -> None:
 
 
 def _save_untrained(checkpoint: Checkpoint, role: str, folder: str) -> Any:
-    """Saves a preset with random weights, and returns its tokenizer, None without vocabulary."""
+    """Saves a preset with random weights and returns its tokenizer, or None without a vocabulary."""
     models = keras_hub_presets.keras_hub("The keras_hub format").models
     config, layout = checkpoint.config, LAYOUTS[checkpoint.config.encoder]
     values = {**config.to_dict(), "embedding_size": config.embedding_width}
@@ -311,7 +311,7 @@ def _arguments_of_task(checkpoint: Checkpoint, role: str) -> dict[str, Any]:
 
 
 def _fill(file: str, arrays: "dict[str, np.ndarray]", *, in_task: bool) -> None:
-    """Writes the arrays over the random weights in a file of KerasHub; zeros over those that the model lacks."""
+    """Overwrites the random weights in a KerasHub file with the arrays, or with zeros if the model lacks them."""
     if not files.is_file(file):
         return
     try:
@@ -327,5 +327,5 @@ def _fill(file: str, arrays: "dict[str, np.ndarray]", *, in_task: bool) -> None:
 
 
 def _is_transposed(name: str) -> bool:
-    """Dense layers are stored [in, out], as ours."""
+    """Dense layers are stored [in, out], as here."""
     return False

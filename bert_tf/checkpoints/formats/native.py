@@ -1,6 +1,6 @@
-"""Our own formats: the folder of a run, and a small folder with `model.safetensors` with canonical names.
+"""Our own formats: run folders, and small folders with canonical names in `model.safetensors`.
 
-Both hold `bert_config.json`, `vocab.txt` and `tokenizer_config.json`; a run also holds `checkpoints/ckpt-N`.
+Both contain `bert_config.json`, `vocab.txt` and `tokenizer_config.json`; a run also has `checkpoints/ckpt-N`.
 """
 
 import logging
@@ -35,20 +35,20 @@ from bert_tf.training import checkpoint_paths
 
 HOLDS_ANY_WEIGHT = HOLDS_ANY_ENCODER = True
 CONFIG, WEIGHTS = "bert_config.json", "model.safetensors"
-RUN_LABELS = "task.json"  # in the folder of a fine-tuning run
+RUN_LABELS = "task.json"  # in fine-tuning run folders
 # The name of a weight in a tf.train.Checkpoint, with "/" as ".S" (see training.checkpointing).
 SAVED = re.compile(r"weights/(?P<name>[^/]+)/\.ATTRIBUTES/VARIABLE_VALUE")
 
 
 def recognizes(path: str) -> bool:
-    """Returns whether a path is the folder of a run, its checkpoints, one of them (ckpt-N), or a folder of `write`."""
+    """Returns whether a path is a run folder, its checkpoints, one of them (ckpt-N), or a folder from `write`."""
     folder = _run_folder(path)
     has_weights = files.is_file(os.path.join(folder, WEIGHTS)) or bool(_prefixes(path, folder))
     return has_weights and files.is_file(os.path.join(folder, CONFIG))
 
 
 def read(path: str) -> Checkpoint:
-    """Reads a checkpoint; for a run its model.safetensors, if there is one, or else the newest one that is whole."""
+    """Reads a checkpoint; for a run, its model.safetensors if it exists, otherwise the newest intact checkpoint."""
     folder = _run_folder(path)
     config = BertConfig.from_json_file(os.path.join(folder, CONFIG))
     final = os.path.join(folder, WEIGHTS)
@@ -62,7 +62,7 @@ def read(path: str) -> Checkpoint:
 
 
 def read_description(folder: str, config: BertConfig) -> dict[str, Any]:
-    """The fields of a Checkpoint on tokenizer, head and text embeddings, as far as files in a folder have them."""
+    """The Checkpoint fields for tokenizer, head and text embeddings, as far as the files in a folder have them."""
     vocabulary, lower_case = read_tokenizer_files(folder)
     return {
         "vocabulary": vocabulary,
@@ -84,7 +84,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     """Writes a new folder with `model.safetensors`, `bert_config.json`, `vocab.txt` and `tokenizer_config.json`.
 
     Returns:
-        An empty list: the format holds every weight.
+        An empty list: the format stores every weight.
     """
     with new_folder(folder) as partial:
         checkpoint.config.write(os.path.join(partial, CONFIG))
@@ -94,14 +94,14 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
 
 
 def write_description(checkpoint: Checkpoint, folder: str) -> None:
-    """Writes what `read_description` reads."""
+    """Writes the files for `read_description`."""
     write_tokenizer_files(folder, checkpoint)
     write_head_file(folder, checkpoint)
     sentence_transformers.write(folder, checkpoint.sentence_vectors, checkpoint.config.hidden_size)
 
 
 def _adapter_of(folder: str) -> LoraConfig:
-    """Scale of the adapters of a run."""
+    """Scale of a run's adapters."""
     path = os.path.join(folder, "run.json")
     flags = read_settings(path).inside("flags")
     rank, alpha = flags.value("lora_rank", whole(1)), flags.value("lora_alpha", number(above=0))
@@ -117,7 +117,7 @@ def _head_of(folder: str) -> dict[str, Any]:
 
 
 def _run_folder(path: str) -> str:
-    """The folder of the run for a path inside its checkpoints/; otherwise the path."""
+    """The run folder for a path inside its checkpoints/; otherwise the path."""
     path = files.absolute(path)
     if checkpoint_paths.is_one(path.removesuffix(".index")):
         path = os.path.dirname(path)
@@ -143,7 +143,7 @@ def _read_newest_whole(prefixes: list[str]) -> dict[str, np.ndarray]:
 
 
 def read_weights(prefix: str) -> dict[str, np.ndarray]:
-    """{canonical name: array} of a tf.train.Checkpoint of a run or of the variables of an export."""
+    """{canonical name: array} from a tf.train.Checkpoint of a run or from the variables of an export."""
     tensors = read_tensors(prefix, SAVED.fullmatch)
     if not tensors:
         raise UserError(f"{prefix} holds no weights of a model; expected a checkpoint of a training run.")

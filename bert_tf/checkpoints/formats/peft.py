@@ -1,4 +1,4 @@
-"""Folders of PEFT's LoRA adapters, which are read merged into the checkpoint that they name; a run writes them."""
+"""PEFT folders with LoRA adapters: read merged into the checkpoint that they name, and written by runs."""
 
 import dataclasses
 import os
@@ -25,10 +25,10 @@ def recognizes(path: str) -> bool:
 
 
 def read(path: str) -> Checkpoint:
-    """Reads the checkpoint that adapter_config.json names, and adds the adapters to its kernels.
+    """Reads the checkpoint named in adapter_config.json and adds the adapters to its kernels.
 
     Raises:
-        UserError: the adapter does not fit the checkpoint, is of another kind, or names itself as its base.
+        UserError: the adapter does not fit the checkpoint, is of a different kind, or names itself as its base.
     """
     base = _check_no_circle(path)
     checkpoint = formats.read(base)
@@ -40,7 +40,7 @@ def read(path: str) -> Checkpoint:
     if parts and kind is None:
         kind = checkpoint.kind if checkpoint.kind in heads.text_kinds() else None
         kind = kind or format_names.of_size(size)
-    run = os.path.dirname(files.absolute(path))  # that wrote the adapter, if it is one of ours
+    run = os.path.dirname(files.absolute(path))  # the run that wrote the adapter, if it is one of ours
     if parts and files.is_file(os.path.join(run, native.CONFIG)):
         head = read_head_file(run, native.RUN_LABELS)
         if size == len(head["labels"] or ()):
@@ -52,7 +52,7 @@ def read(path: str) -> Checkpoint:
 
 
 def _base_of(path: str) -> str:
-    """The checkpoint that an adapter names: a path, or of a name on the Hugging Face hub its handle."""
+    """The checkpoint that an adapter names: a path, or the handle for a name on the Hugging Face hub."""
     base = peft_adapters.settings_of(path).value("base_model_name_or_path", TEXT)
     if not base:
         raise UserError(f"{path} does not say what it adapts: write base_model_name_or_path in adapter_config.json.")
@@ -60,7 +60,7 @@ def _base_of(path: str) -> str:
 
 
 def _check_no_circle(path: str) -> str:
-    """The base of an adapter; UserError if that is an adapter whose base, or the base of that, is this one."""
+    """The base of an adapter; UserError if the chain of bases leads back to this adapter."""
     first, seen = _base_of(path), [files.absolute(path)]
     base = first
     while not base.startswith(formats.HUB) and recognizes(base):

@@ -1,7 +1,7 @@
-"""SavedModels as checkpoints: exports of runs, with `assets.extra` next to their graph, and encoders of TensorFlow Hub.
+"""SavedModels as checkpoints: exports of runs, with `assets.extra` next to their graph, and TensorFlow Hub encoders.
 
-`bert_tf.export.saved_model` writes them: weights with canonical names, and their configuration in `assets.extra`.
-Weights of an export in bfloat16 are converted to float32.
+`bert_tf.export.saved_model` writes exports: weights with canonical names, and their configuration in `assets.extra`.
+The bfloat16 weights of an export are converted to float32.
 """
 
 import dataclasses
@@ -63,7 +63,7 @@ def read(path: str) -> Checkpoint:
 
 
 def _read_of_others(path: str) -> Checkpoint:
-    """An encoder of TensorFlow Hub, by the names of its variables and its assets. Nothing in the SavedModel runs."""
+    """A TensorFlow Hub encoder, from the names of its variables and its assets. Nothing in the SavedModel runs."""
     prefix = os.path.join(path, tensorflow_weights.VARIABLES)
     if not tensorflow_weights.is_of_objects(prefix):
         raise UserError(
@@ -90,7 +90,7 @@ def _read_of_others(path: str) -> Checkpoint:
 
 
 def _sentence_vectors(path: str) -> SentenceVectors | None:
-    """Pooling of an older export of vectors of the last layer; None for others."""
+    """Pooling of an older export of last-layer embeddings; None for others."""
     about = read_json(os.path.join(path, "about.json"))
     if not isinstance(about, dict) or about.get("layers") not in (["last"], ["-1"]) or "pooling" not in about:
         return None

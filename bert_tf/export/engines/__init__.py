@@ -1,10 +1,10 @@
 """Models for other inference engines, plugins: OpenVINO, ONNX Runtime, LiteRT.
 
-A module has PACKAGES, {quantize: the packages that `write` imports}; RUNTIME, the one that `load` imports; CALIBRATES,
-whether int8 learns from samples; FILES, the names of what it writes; and
+A module has PACKAGES, {quantize: the packages that `write` imports}; RUNTIME, the package that `load` imports;
+CALIBRATES, whether int8 learns from samples; FILES, the names of the files that it writes; and
 
   write(saved_model, folder, *, quantize, samples)
-      converts the SavedModel of a `functional_bert.FunctionalModel`; samples: inputs to calibrate with, maybe none
+      converts the SavedModel of a `functional_bert.FunctionalModel`; samples: inputs for calibration, maybe none
   load(folder, *, exact)
       returns a function {input: int32 array} -> {output: float32 array}; exact: in float32 even if the engine would
       use lower precision
@@ -37,7 +37,7 @@ def names() -> list[str]:
 
 
 def is_engine(name: str) -> bool:
-    """Returns whether a name is that of an engine, not of a format: one of `names()`, or a module with PACKAGES."""
+    """Returns whether a name is an engine rather than a format: one of `names()`, or a module with PACKAGES."""
     if "." not in name:
         return name in names()
     ensure_started()  # the module may import it
@@ -45,7 +45,7 @@ def is_engine(name: str) -> bool:
 
 
 def is_installed(name: str) -> bool:
-    """Returns whether models of an engine of this package, "_int8" ones too, can be run."""
+    """Returns whether this machine can run models for an engine of this package, including "_int8" ones."""
     engine = name.partition("_")[0]
     return engine in names() and importlib.util.find_spec(plugins.load(__name__, engine).RUNTIME) is not None
 
@@ -53,7 +53,7 @@ def is_installed(name: str) -> bool:
 def engine_of(name: str, quantize: str | None = None, *, runs_only: bool = False) -> ModuleType:
     """Imports an engine: one of `names()`, or a module outside of this package by its dotted name.
 
-    runs_only: whether models are only run.
+    runs_only: whether models are only run, not written.
 
     Raises:
         UserError: the engine is unknown, cannot quantize, or needs a package that is not installed.
@@ -74,7 +74,7 @@ def load(folder: StrPath, *, exact: bool = False, engine: str | None = None) -> 
     Args:
         folder: the folder.
         exact: whether to compute in float32 even if the engine would use lower precision.
-        engine: the dotted name of an engine outside of this package; by default the one that the folder names.
+        engine: the dotted name of an engine outside of this package; by default the one named in the folder.
 
     Returns:
         A function {input: int32 array} -> {output: float32 array}.

@@ -16,7 +16,7 @@ FILES = ("model.tflite",)
 
 
 def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[dict[str, np.ndarray]]) -> None:
-    """Converts the SavedModel; a concrete function alone would lose its weights silently."""
+    """Converts the SavedModel; a concrete function by itself would silently lose its weights."""
     converter = tf.lite.TFLiteConverter.from_saved_model(saved_model)
     if quantize:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]

@@ -15,18 +15,18 @@ PACKAGES = {None: ("tf2onnx", "onnx", "onnxruntime"), "int8": ("tf2onnx", "onnx"
 CALIBRATES = False
 RUNTIME = "onnxruntime"
 FILES = ("model.onnx",)
-OPSET = 18  # with an older one tf2onnx turns means into average pools, in which ONNX Runtime finds no LayerNorm
+OPSET = 18  # with an older one tf2onnx turns means into average pools, and ONNX Runtime finds no LayerNorm in these
 ROOT = "square_root_of_2"
 
 
 def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[dict[str, np.ndarray]]) -> None:
-    """Converts the SavedModel. int8 uses 7 bits of each weight, as 8 overflow on processors without VNNI.
+    """Converts the SavedModel. int8 uses 7 bits of each weight because 8 overflow on processors without VNNI.
 
-    Products with fewer outputs than inputs stay in float32, without which logits differ most (docs/performance.md).
+    Products with fewer outputs than inputs stay in float32; quantizing them changes logits most (docs/performance.md).
     """
     logging.getLogger("tf2onnx").setLevel(logging.ERROR)  # it reports its progress
     loaded = tf.saved_model.load(saved_model)  # a function alone loses its variables
-    function = loaded.of_params  # with weights as constants, those of BERT-base take 22 GB
+    function = loaded.of_params  # with weights as constants, BERT-base would take 22 GB
     model, _ = tf2onnx.convert.from_function(function, input_signature=function.input_signature, opset=OPSET)
     _fill(model.graph, [tensor.op.name for tensor in function.get_concrete_function().inputs], loaded.params)
     _divide_before_erf(model.graph)
@@ -43,7 +43,7 @@ def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[
 
 
 def _fill(graph: Any, inputs: Sequence[str], params: Mapping[str, Any]) -> None:
-    """Turns the first inputs of a graph, which are weights in the order of their names, into constants."""
+    """Turns the first inputs of a graph, its weights in the order of their names, into constants."""
     for name, param in zip(inputs, sorted(params), strict=False):
         graph.initializer.append(onnx.numpy_helper.from_array(params[param].numpy(), name))
     remaining = [value for value in graph.input if value.name not in inputs[: len(params)]]
@@ -70,7 +70,7 @@ def _divide_before_erf(graph: Any) -> None:
 
 
 def may_round() -> bool:
-    """ONNX Runtime computes as the file says."""
+    """ONNX Runtime computes in the precision of the file."""
     return False
 
 

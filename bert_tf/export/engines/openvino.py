@@ -1,4 +1,4 @@
-"""OpenVINO: `model.xml` and `model.bin`; int8 weights, and with texts to calibrate on int8 activations too."""
+"""OpenVINO: `model.xml` and `model.bin`; int8 weights, and with texts for calibration int8 activations too."""
 
 import contextlib
 import functools
@@ -23,14 +23,14 @@ FILES = ("model.xml", "model.bin")
 def _core() -> Any:
     """OpenVINO's core, one per process, which is never freed.
 
-    With AMX the core gives the main thread a signal stack and, when freed, puts the previous one back. After two cores
+    With AMX the core gives the main thread a signal stack and, when freed, restores the previous one. After two cores
     that can be the stack of the one freed first: the next signal ends the process with a segmentation fault.
     """
     return openvino.Core()
 
 
 def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[dict[str, np.ndarray]]) -> None:
-    """Converts the SavedModel; int8 applies to weights, and with samples to the inputs of matrix products too."""
+    """Converts the SavedModel; int8 applies to weights, and with samples also to the inputs of matrix products."""
     model = _core().read_model(saved_model)  # convert_model does the same and sends telemetry
     if quantize:
         model = _quantized(model, samples)
@@ -52,7 +52,7 @@ def may_round() -> bool:
 
 
 def _cause(error: RuntimeError) -> str:
-    """The message of an error without the lines that name the places in OpenVINO's code."""
+    """The message of an error without the lines about locations in OpenVINO's code."""
     lines = [line.strip() for line in str(error).splitlines()]
     return " ".join(line for line in lines if line and not line.startswith("Exception from ")) or str(error)
 

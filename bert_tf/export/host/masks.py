@@ -1,6 +1,6 @@
 """Texts with [MASK]s to the most probable tokens: `tasks.pretraining.mask_filling` in NumPy.
 
-M [MASK]s of a text, V vocabulary, K predictions for each.
+M [MASK]s in a text, V vocabulary, K predictions for each.
 """
 
 from collections.abc import Sequence

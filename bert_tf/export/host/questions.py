@@ -1,4 +1,4 @@
-"""Questions and texts of any length to answers, in NumPy, of a question at a time."""
+"""Questions and texts of any length to answers, in NumPy, one question at a time."""
 
 import types
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from bert_tf.heads.span.answer_search import Asked, Search, outputs_of, room_and
 
 
 class Stages:
-    """See `export.host`. settings: "windows" as of QuestionWindows, "search" as of Search."""
+    """See `export.host`. settings: "windows" as in QuestionWindows, "search" as in Search."""
 
     inputs: dict[str, int | None] = {"question": None, "context": None}
 

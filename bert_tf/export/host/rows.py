@@ -1,4 +1,4 @@
-"""Segments of tokens as rows, truncated or in windows: `text.tokenizer.pack` and `data.windows`, of one text."""
+"""Segments of tokens as rows, truncated or in windows: `text.tokenizer.pack` and `data.windows`, for one text."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ class Windows(NamedTuple):
 
 
 def pack(tokenizer: Any, segments: Sequence[list[int]], length: int, truncation: str = LONGEST_FIRST) -> Row:
-    """[CLS] first [SEP] second [SEP] of at most `length` tokens, see `text.tokenizer.pack`."""
+    """[CLS] first [SEP] second [SEP] with at most `length` tokens, see `text.tokenizer.pack`."""
     room = max(length - tokenizer.special_count(len(segments)), 0)
     sizes, chosen = [len(each) for each in segments], TRUNCATIONS[truncation]
     if chosen is None or len(segments) == 1:
@@ -43,7 +43,7 @@ def truncated_sizes(sizes: Sequence[int], room: int, settings: TokenizerSettings
     if len(sizes) == 1:
         return [min(sizes[0], room)]
     first, second = sizes
-    odd = int(first > second) if settings.odd_to_longer else 1  # which the first text gets
+    odd = int(first > second) if settings.odd_to_longer else 1  # for the first text
     return [min(first, max(room - second, (room + odd) // 2)), min(second, max(room - first, (room + 1 - odd) // 2))]
 
 
@@ -60,12 +60,12 @@ def windows(sizes: Sequence[int], room: int, stride: int, settings: TokenizerSet
 
 
 def window_count(length: int, size: int, stride: int) -> int:
-    """Windows of at most `size` tokens, `stride` apart, that cover a text; 1 for an empty one."""
+    """Number of windows with at most `size` tokens, `stride` apart, that cover a text; 1 for an empty one."""
     return 1 + max(-((size - length) // stride), 0)
 
 
 def max_context(position: int, starts: Sequence[int], sizes: Sequence[int]) -> int:
-    """Which of some windows shows a token with most context, see `data.windows.max_context`."""
+    """The number of the window that shows a token with most context, see `data.windows.max_context`."""
 
     def score(number: int) -> float:
         left, right = position - starts[number], sizes[number] - 1 - position + starts[number]

@@ -1,6 +1,6 @@
-"""Texts of any length to entities, and words to tags, in NumPy, of a text at a time.
+"""Texts of any length to entities, and words to tags, in NumPy, one text at a time.
 
-N words of a text, P tokens of it, C labels, E entities.
+N words in a text, P tokens in it, C labels, E entities.
 """
 
 import itertools
@@ -16,11 +16,11 @@ from bert_tf.text import byte_level
 from bert_tf.text.characters import is_cjk
 from bert_tf.text.host_tokenizer import Tokens
 
-WITHIN_WORDS = "-./&_@"  # marks that do not separate letters and digits on both sides of them
+WITHIN_WORDS = "-./&_@"  # punctuation that does not separate letters and digits on both sides of it
 
 
 class Read(NamedTuple):
-    """A text: itself, where each word is in it, how many rows it has, and the row and position that show each word."""
+    """A text: itself, the span of each word, its number of rows, and the row and position that show each word."""
 
     text: str
     spans: list[tuple[int, int]]
@@ -29,7 +29,7 @@ class Read(NamedTuple):
 
 
 class Stages:
-    """See `export.host`. settings: "windows" as of TagWindows, "scheme" of the TagSet."""
+    """See `export.host`. settings: "windows" as in TagWindows, "scheme" of the TagSet."""
 
     inputs: dict[str, int | None] = {"text": None}
 
@@ -42,7 +42,7 @@ class Stages:
         self._of_letters = tokenizer.is_of_letters & ~ends_in_ideograph
 
     def read(self, examples: Sequence[Sequence[str]]) -> tuple[list[Row], list[Read]]:
-        """Rows of texts, and where their words are."""
+        """Rows for texts, and the locations of their words."""
         found, texts = [], []
         for (text,) in examples:
             tokens = self._tokenizer.with_offsets(text)
@@ -57,7 +57,7 @@ class Stages:
         return found, texts
 
     def read_words(self, sentences: Sequence[Sequence[str]]) -> tuple[list[Row], list[Read]]:
-        """Rows of sentences that are split into words."""
+        """Rows for sentences already split into words."""
         found, texts = [], []
         for words in sentences:
             ids: list[int] = []
@@ -73,7 +73,7 @@ class Stages:
         return found, texts
 
     def _rows(self, ids: list[int], firsts: Sequence[int]) -> tuple[list[Row], list[tuple[int, int]]]:
-        """The rows of a text, and where each of these tokens is shown with most of its context."""
+        """The rows of a text, and the place where each of these tokens is shown with most context."""
         length, stride = self._windows["max_seq_length"], self._windows["stride"]
         if not ids:
             return [], []
@@ -104,7 +104,7 @@ class Stages:
         return found
 
     def labels_of(self, numbers: Numbers) -> int:
-        """How many labels numbers are of."""
+        """The number of labels that numbers cover."""
         return int(numbers["logits"][0].shape[-1])
 
     def answer(self, numbers: Numbers, texts: Sequence[Read]) -> dict[str, np.ndarray]:
@@ -130,7 +130,7 @@ class Stages:
         return {**columns, "counts": np.array(counts, np.int32)}
 
     def tags(self, numbers: Numbers, sentences: Sequence[Read]) -> list[tuple[list[str], list[float]]]:
-        """The tag of each word of sentences, and its probability; a word without tokens is O."""
+        """The tag of each word in sentences, and its probability; a word without tokens is O."""
         names = self._tag_set.labels
         return [
             ([names[label] for label in labels], shares[np.arange(len(labels)), labels].tolist())
@@ -138,7 +138,7 @@ class Stages:
         ]
 
     def _labels(self, numbers: Numbers, texts: Sequence[Read]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Of each text the labels of its words, [N], and the probabilities of all labels, float32 [N, C]."""
+        """For each text the labels of its words, [N], and the probabilities of all labels, float32 [N, C]."""
         found, first, outside = [], 0, self._tag_set.outside
         for read in texts:
             labels = np.full(len(read.places), outside)

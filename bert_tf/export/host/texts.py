@@ -1,6 +1,6 @@
 """Texts, pairs and choices to the answers of a `heads.base.text_head.TextHead`.
 
-B examples, R rows of them, C outputs of the network.
+B examples, R rows for them, C outputs of the network.
 """
 
 import functools
@@ -18,8 +18,8 @@ from bert_tf.text.truncation import LONGEST_FIRST
 class Stages:
     """See `export.host`.
 
-    settings: "max_seq_length", "texts", "truncation", "windows" as of TextHead, and for their maximum "last_layer":
-    the weights after it as JSON, or a function that returns those of a live model.
+    settings: "max_seq_length", "texts", "truncation", "windows" as in TextHead, and for their maximum "last_layer":
+    the weights after it as JSON, or a function that returns a live model's.
     """
 
     def __init__(self, settings: dict[str, Any], about: dict[str, Any], tokenizer: Any) -> None:
@@ -31,7 +31,7 @@ class Stages:
         self.inputs = {name: shape[0] if shape else None for name, shape in shapes.items()}
 
     def read(self, examples: Sequence[Sequence[str]]) -> tuple[list[Row], list[int]]:
-        """Rows, and how many each example has."""
+        """Rows, and the number of rows for each example."""
         found: list[Row] = []
         counts = []
         for texts in examples:
@@ -62,15 +62,15 @@ class Stages:
         ]
 
     def labels_of(self, numbers: Numbers) -> int | None:
-        """How many labels numbers are of; None for a head without names."""
+        """The number of labels that numbers cover; None for a head without names."""
         if not self._head.is_labelled:
             return None
         return len(self._last()["bias"] if self._last() else numbers["logits"][0])
 
     def answer(self, numbers: Numbers, counts: list[int]) -> dict[str, np.ndarray]:
-        """The outputs of the signature; the logits of windows are averaged, as their vectors are before the head.
+        """The outputs of the signature; the logits of windows are averaged, like their vectors before the head.
 
-        The maximum is that of vectors, which pass the last layer here.
+        The maximum is taken over vectors, which pass through the last layer here.
         """
         firsts = np.cumsum([0, *counts[:-1]])
         if self._windows and self._windows["pooling"] == "max":

@@ -1,6 +1,6 @@
-"""Texts to vectors of texts, words or tokens, in NumPy.
+"""Texts to embeddings of texts, words or tokens, in NumPy.
 
-n tokens of a text, K vectors of a token, one for each layer, E numbers of a vector.
+n tokens in a text, K vectors per token, one for each layer, E dimensions of a vector.
 """
 
 import math
@@ -51,13 +51,13 @@ class Stages:
     def __init__(self, settings: dict[str, Any], about: dict[str, Any], tokenizer: Any) -> None:
         self._tokenizer, self._settings = tokenizer, settings
         self._after = [VectorLayer(**{**x, "arrays": json_arrays.from_json(x["arrays"])}) for x in settings["after"]]
-        self._skipped = 0  # first tokens of a text that are not pooled, [CLS] among them
+        self._skipped = 0  # leading tokens of a text to exclude from pooling, including [CLS]
         if settings["prompt"] and not settings["include_prompt"] and settings["pooling"] != "pooled":
             size = len(tokenizer(settings["prompt"])) + tokenizer.special_count(1)
             self._skipped = min(size, settings["max_seq_length"]) - 1
 
     def read(self, examples: Sequence[Sequence[str]]) -> tuple[list[Row], list[Read]]:
-        """Rows of texts and pairs, "first ||| second" being a pair."""
+        """Rows for texts and pairs, "first ||| second" being a pair."""
         found, texts = [], []
         for parts in examples:
             is_split = len(parts) == 1 and self._settings.get("splits_pairs", True)
@@ -94,12 +94,12 @@ class Stages:
         return found, Read(parts, len(found), places, Tokens.joined(framed), numbers)
 
     def answer(self, numbers: Numbers, texts: Sequence[Read]) -> dict[str, np.ndarray]:
-        """The outputs of the signature: [B, E], or [B, K, E] of several layers."""
+        """The outputs of the signature: [B, E], or [B, K, E] for several layers."""
         vectors = np.stack([each.vectors[0] for each in self.vectors(numbers, texts)])
         return {"vectors": vectors[:, 0] if vectors.shape[1] == 1 else vectors}
 
     def vectors(self, numbers: Numbers, texts: Sequence[Read]) -> list[TextVectors]:
-        """The vectors of each text, of its words or of its tokens."""
+        """The vectors for each text, its words or its tokens."""
         found, first = [], 0
         for read in texts:
             if self._settings["unit"] == "sentence" and self._settings["pooling"] == "pooled":
@@ -112,7 +112,7 @@ class Stages:
         return found
 
     def _of_unit(self, states: np.ndarray, read: Read) -> TextVectors:
-        """States of the tokens of a text [n, K, E] -> its vectors."""
+        """States of a text's tokens [n, K, E] -> its vectors."""
         unit = self._settings["unit"]
         ids, starts, ends, segments = (np.array(column, np.int32) for column in (*read.tokens, read.segments))
         finish = _unit if self._settings["is_normalized_last"] else np.asarray
@@ -138,7 +138,7 @@ class Stages:
         return words_of(read.parts, finish(vectors), *offsets)
 
     def _pooled(self, tokens: np.ndarray) -> np.ndarray:
-        """Tokens [n, K, E] -> one vector of all poolings for each layer, [K, E]."""
+        """Tokens [n, K, E] -> one vector with all poolings for each layer, [K, E]."""
         if self._settings["pooling"] == "pooled":
             return tokens[0]
         skipped = min(self._skipped, len(tokens) - 1)
@@ -147,13 +147,13 @@ class Stages:
 
 
 def split_pair(text: str) -> list[str]:
-    """The text, or the two that its last bar separates: `heads.vectors.feature_windows.split_pairs`."""
+    """The text, or the two texts around its last bar: `heads.vectors.feature_windows.split_pairs`."""
     first, bar, second = text.rstrip(BLANKS).rpartition(BAR)
     return [first, second] if bar and first.strip(BLANKS) else [text]
 
 
 def _pooled(tokens: np.ndarray, pooling: str, before: int) -> np.ndarray:
-    """Tokens [n, K, E] -> one vector for each layer [K, E]. before: tokens of the text before these."""
+    """Tokens [n, K, E] -> one vector for each layer [K, E]. before: number of preceding tokens in the text."""
     if pooling == "weighted_mean":
         ranks = np.arange(before + 1, before + 1 + len(tokens), dtype=np.float32)
         return (tokens * ranks[:, None, None]).sum(0) / ranks.sum()
@@ -165,7 +165,7 @@ def _pooled(tokens: np.ndarray, pooling: str, before: int) -> np.ndarray:
 
 
 def _through_layers(vector: np.ndarray, layers: Sequence[VectorLayer]) -> np.ndarray:
-    """`heads.vectors.features.through_layers` of vectors [K, E]."""
+    """`heads.vectors.features.through_layers` for vectors [K, E]."""
     for layer in layers:
         arrays: Mapping[str, np.ndarray] = layer.arrays
         if layer.kind == "normalize":

@@ -1,4 +1,4 @@
-"""Description of a family in TF1 checkpoints of its authors' code at google-research."""
+"""Description of a family in the TF1 checkpoints from its authors' code at google-research."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -14,11 +14,11 @@ class Layout:
 
     Attributes:
         config_file: the name of its configuration.
-        gelu: what the code computes for "gelu".
+        gelu: the function that "gelu" means in that code.
         names: {canonical name: theirs}.
-        written: further entries of the configuration.
-        own_table: the name of its table of tokens, if only it has that name.
-        config_of: its configuration from the shapes of its weights, for archives without a file.
+        written: additional entries of the configuration.
+        own_table: the name of its token table, if no other family uses it.
+        config_of: infers its configuration from the shapes of its weights, for archives without a file.
     """
 
     config_file: str
@@ -29,5 +29,5 @@ class Layout:
     config_of: Callable[[Mapping[str, Any]], BertConfig] | None = None
 
     def table(self, config: BertConfig) -> dict[str, tuple[str, ...]]:
-        """{canonical name: theirs} of all weights of an encoder and its heads."""
+        """{canonical name: theirs} for all weights of an encoder and its heads."""
         return expand(self.names, config.layers_with_weights)

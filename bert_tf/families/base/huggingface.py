@@ -12,8 +12,8 @@ from bert_tf.runtime.settings import FLAG, Settings, number, shortened
 Names = Mapping[str, str | tuple[str, ...]]
 
 ACTIVATIONS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}  # their "gelu" uses the exact error function
-SIZES = {"hidden_size", "num_hidden_layers", "num_attention_heads"}  # which every class reads under these names too
-# Heads of ours -> how the name of a class of transformers ends that has them.
+SIZES = {"hidden_size", "num_hidden_layers", "num_attention_heads"}  # every class also reads these names
+# Our heads -> the suffix of the transformers class that has them.
 CLASSES = {
     ("masked_lm", "next_sentence"): "ForPreTraining",
     ("masked_lm",): "ForMaskedLM",
@@ -31,31 +31,30 @@ class Layout:
 
     Attributes:
         model_type: its name in config.json.
-        classes: how the names of its classes begin.
-        prefix: of the names of the encoder's weights in a model with a head.
+        classes: the prefix of its class names.
+        prefix: the prefix of the encoder's weight names in a model with a head.
         names: {canonical name: theirs} without the prefix. Several of theirs are concatenated to ours; "{i}" stands for
             every layer.
-        outside: how names begin that have no prefix in a model with a head.
-        of_texts: names that differ in a classifier of texts, unlike in other models; with all of these in a file, it is
-            one.
+        outside: beginnings of names without the prefix in a model with a head.
+        of_texts: names that differ in a text classifier; a file with all of these is one.
         renamed: {field of BertConfig: theirs}.
-        constants: further entries of config.json, which a config.json that is read must not contradict.
-        written: further entries that it may.
-        left_out: fields of BertConfig that it has no entry for.
-        defaults: what its class has for entries that a config.json leaves out, where BertConfig has something else.
+        constants: additional entries of config.json; a config.json must not contradict them.
+        written: additional entries that it may contradict.
+        left_out: fields of BertConfig without an entry.
+        defaults: the class's values for entries missing from a config.json, if BertConfig has different ones.
         may_be_causal: whether it has `is_decoder`; the others ignore it.
-        of_spans: names of the head that finds answers, if it has that of the classifier's.
-        absent: the beginnings of canonical names that a model of some configuration does not have.
-        older: {how a name begins in some files: how it begins in others}.
-        optional: the beginnings of canonical names of the encoder that a model of some configuration may lack.
-        unused: weights of files that change nothing here, and the reason.
-        heads_left_out: (beginning of canonical names, why) of heads that would compute something else here.
-        has_fixed_gelu: its head for masked LM has the exact GELU whatever hidden_act says.
-        has_choices_of_texts: a model that chooses among texts has the names of `of_texts`.
-        ends: {heads of ours: how the name of a class ends that has them}.
-        read, write: between a config.json and entries under the names of this class, which has one form of each entry.
-        read_arrays: from the names inside a class of transformers, which a state dict has, to those of its files.
-        read_array, write_array: between an array of a file, by its name there, and one of the shape that ours has.
+        of_spans: names in the QA head, if they equal the classifier's.
+        absent: prefixes of canonical names that a model with some configuration does not have.
+        older: {prefix of names in some files: prefix in others}.
+        optional: prefixes of canonical names in the encoder that a model with some configuration may lack.
+        unused: weights in files that change nothing here, and the reason.
+        heads_left_out: (prefix of canonical names, reason) for heads whose output would differ here.
+        has_fixed_gelu: its masked LM head has the exact GELU regardless of hidden_act.
+        has_choices_of_texts: a multiple-choice model has the names in `of_texts`.
+        ends: {our heads: suffix of the name of the class that has them}.
+        read, write: convert between a config.json and entries under this class's names, in one form per entry.
+        read_arrays: converts names inside a transformers class, as in a state dict, to those in its files.
+        read_array, write_array: convert between an array in a file, by its name there, and one with our shape.
     """
 
     model_type: str
@@ -86,7 +85,7 @@ class Layout:
     write_array: Callable[[str, Any, BertConfig], Any] = lambda name, array, config: array
 
     def table(self, config: BertConfig, *, is_of_texts: bool, is_of_spans: bool) -> dict[str, tuple[str, ...]]:
-        """{canonical name: theirs} of a model of that configuration."""
+        """{canonical name: theirs} for a model with that configuration."""
         names = {**self.names, **(self.of_texts if is_of_texts else {})}
         if is_of_spans and self.of_spans:
             names = {ours: theirs for ours, theirs in names.items() if theirs not in self.of_spans.values()}
@@ -95,7 +94,7 @@ class Layout:
         return {ours: theirs for ours, theirs in table.items() if not ours.startswith(absent)}
 
     def renamed_arrays(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """The arrays of a file as `read_array` has them, those of `older` under the names of `names`, if free."""
+        """The arrays of a file after `read_array`, with names in `older` replaced by those in `names` if free."""
         found = self.read_arrays(dict(arrays))
         for name in list(found):
             begin = next((each for each in self.older if name.startswith(each)), None)
@@ -171,7 +170,7 @@ def not_supported(values: Settings, name: str, value: Any, expected: str) -> Use
 
 
 def theta_of(rotation: Settings, default: Any) -> Any:
-    """The base of a rotation, or the default; UserError for rotations that are scaled or partial."""
+    """The base of a rotation, or the default; UserError for scaled or partial rotations."""
     check_one_of(rotation, "rope_type", "default", ("default",))
     check_one_of(rotation, "partial_rotary_factor", 1.0, (None, 1.0))
     return rotation.value("rope_theta", number(above=0), default)
@@ -184,7 +183,7 @@ def check_no_scaling(values: Settings) -> None:
 
 
 def check_same(values: Settings, name: str, other: str, default: Any) -> None:
-    """Raises UserError unless two entries, of which a file may leave out some, are equal."""
+    """Raises UserError unless two entries, either of which a file may omit, are equal."""
     first, second = values.get(name, default), values.get(other, default)
     if first != second:
         raise not_supported(values, name, first, f"that of {other}, {shortened(second)}")

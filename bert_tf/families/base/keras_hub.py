@@ -1,6 +1,6 @@
-"""Description of a family in KerasHub: the paths of its weights, its sizes and what it computes with.
+"""Description of a family in KerasHub: the paths of its weights, its sizes and its constants.
 
-Paths are those of `checkpoints.keras_files`, with a number for every layer; those in a task begin with "task/".
+Paths are as in `checkpoints.keras_files`, with a number for every layer; paths in a task begin with "task/".
 """
 
 import dataclasses
@@ -31,16 +31,16 @@ class Layout:
     """KerasHub's classes for an encoder.
 
     Attributes:
-        classes: how their names begin.
-        names: {canonical name: path}, several paths where query, key and value are one matrix here.
+        classes: the prefix of their names.
+        names: {canonical name: path}, several paths if query, key and value are one matrix here.
         sizes: {field of BertConfig: argument of the backbone}.
-        hidden_act, layer_norm_eps: of the backbone, which has no arguments for them.
-        masked_lm_act: of the head for masked LM.
-        pooler_activation: of the pooler, if it is another one than here; the pooler is then left out.
-        lacks_segment: whether the only segment, which the encoder has here, is in the table of positions.
-        has_embedder: whether KerasHub has a text embedder of it.
+        hidden_act, layer_norm_eps: the backbone's values, which are not arguments.
+        masked_lm_act: the activation of the masked LM head.
+        pooler_activation: the pooler's activation if it differs from ours; the pooler is then dropped.
+        lacks_segment: whether the only segment, which the encoder has here, is in the position table.
+        has_embedder: whether KerasHub has a text embedder for it.
         settings: BertConfig.settings from the arguments of a backbone.
-        arguments: further arguments of a backbone.
+        arguments: additional arguments of a backbone.
         refused: reasons why a model cannot be a backbone.
     """
 
@@ -58,7 +58,7 @@ class Layout:
     refused: Callable[[BertConfig], Iterable[str]] = lambda config: ()
 
     def table(self, config: BertConfig) -> dict[str, tuple[str, ...]]:
-        """{canonical name: paths} of a model of that configuration."""
+        """{canonical name: paths} for a model with that configuration."""
         names, is_projected = self.names, config.encoder_traits.embedding_options.get("is_projected")
         if not is_projected and config.embedding_width == config.hidden_size:
             names = {ours: theirs for ours, theirs in names.items() if "projection" not in ours}
@@ -69,7 +69,7 @@ module = functools.partial(name_tables.module, endings=KERAS_FILE)
 
 
 def backbone(tokens: str, positions: str, layer: str = "transformer_encoder") -> Names:
-    """The paths in all backbones. tokens, positions: of their tables, "" for no positions."""
+    """The paths in all backbones. tokens, positions: names of their tables, "" for no positions."""
     return {
         "encoder/embeddings/token_table": f"layers/{tokens}/vars/0",
         **({"encoder/embeddings/position_table": f"layers/{positions}/vars/0"} if positions else {}),

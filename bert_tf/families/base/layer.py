@@ -1,4 +1,4 @@
-"""The layer of families that differ from BERT in data only: in their traits, weights and tokenizers."""
+"""The layer of families that differ from BERT only in data: in their traits, weights and tokenizers."""
 
 import keras
 
@@ -7,4 +7,4 @@ from bert_tf.families.bert.layer import BertEncoder
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Encoder(BertEncoder):
-    """BertEncoder under the name that encoders have in Keras files."""
+    """BertEncoder under the name of encoders in Keras files."""

@@ -5,14 +5,14 @@ from collections.abc import Container, Mapping, Sequence
 
 Names = dict[str, str | tuple[str, ...]]
 
-# What a format appends to the path of a module for its matrix and bias, or for the scale and shift of a LayerNorm.
+# Suffixes of a format for the matrix and bias of a module, or for the scale and shift of a LayerNorm.
 TORCH = {"kernel": ".weight", "bias": ".bias", "gamma": ".weight", "beta": ".bias"}
 TENSORFLOW = {part: f"/{part}" for part in TORCH}
 KERAS_FILE = {"kernel": "/vars/0", "bias": "/vars/1", "gamma": "/vars/0", "beta": "/vars/1"}
 
 
 def module(ours: str, *theirs: str, endings: Mapping[str, str] = TORCH) -> Names:
-    """The names of the weight and the bias of a dense layer or, if our name ends so, of a LayerNorm.
+    """The names of the weight and bias of a dense layer, or of a LayerNorm if our name ends in "norm".
 
     theirs: the path of the module; several if their weights are concatenated to ours.
     """
@@ -24,7 +24,7 @@ def module(ours: str, *theirs: str, endings: Mapping[str, str] = TORCH) -> Names
 
 
 def layers(layer: str, endings: Mapping[str, str] = TORCH, /, **parts: str) -> Names:
-    """The names of the weights of a layer, all of whose parts are modules with a weight and a bias.
+    """The names of the weights of a layer that consists of modules with a weight and a bias.
 
     layer: its path, with "{i}" for its number. parts: the paths in it of query, key, value, project_out,
     attention_norm, expand, contract and feed_forward_norm.
@@ -58,5 +58,5 @@ def expand(names: Mapping[str, Sequence[str]], num_hidden_layers: int) -> dict[s
 
 
 def number_of_layers(name: str, arrays: Container[str]) -> int:
-    """How many layers have an array of that name, with "{i}" for the layer."""
+    """The number of layers with an array of that name, with "{i}" for the layer."""
     return next(number for number in itertools.count() if name.format(i=number) not in arrays)

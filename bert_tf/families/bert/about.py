@@ -40,7 +40,7 @@ GOOGLE = google.Layout(
         "masked_lm/output_bias": "cls/predictions/output_bias",
         "next_sentence/kernel": "cls/seq_relationship/output_weights",
         "next_sentence/bias": "cls/seq_relationship/output_bias",
-        "classifier/kernel": "output_weights",  # as run_classifier.py names them, at the top
+        "classifier/kernel": "output_weights",  # at the top, as in run_classifier.py
         "classifier/bias": "output_bias",
         "crf/potentials": "crf/potentials",
         "span/kernel": "cls/squad/output_weights",

@@ -24,15 +24,15 @@ from bert_tf.model.token_dropping import KeptTokens
 class BertEncoder(BaseEncoder):
     """BERT without a head (Devlin et al. 2018, section 3; google-research/bert `modeling.py: BertModel`).
 
-    Relatives of BERT differ by their traits, or are subclasses with another `layer_class`, for instance.
+    Other encoders differ in their traits, or are subclasses with a different `layer_class`, for instance.
 
-    gradient_checkpointing: in training a layer keeps only its input for the backward pass, and computes the rest again
-        there (Chen et al. 2016, arXiv:1604.06174): the same gradients, a third more work, a fraction of the memory.
-    token_dropping: in training, the share of each row that the middle layers do not see, see `model.token_dropping`.
+    gradient_checkpointing: in training a layer keeps only its input for the backward pass and recomputes the rest there
+        (Chen et al. 2016, arXiv:1604.06174): the same gradients, a third more work, a fraction of the memory.
+    token_dropping: in training, the share of each row that the middle layers skip, see `model.token_dropping`.
 
     Args:
-        config: its shape.
-        embeddings: those of another encoder to share; None: its own.
+        config: the configuration.
+        embeddings: another encoder's embeddings to share; None: its own.
 
     Example:
         encoder = bert_tf.Encoder(config)  # with random weights; bert_tf.load(PATH).model.encoder has trained ones
@@ -63,7 +63,7 @@ class BertEncoder(BaseEncoder):
     def configure_training(
         self, *, gradient_checkpointing: bool = False, token_dropping: float = 0.0, one_hot: str = "false"
     ) -> None:
-        """Sets the attributes of these names; see `BaseEncoder`."""
+        """Sets the attributes with these names; see `BaseEncoder`."""
         can_drop, can_multiply = bool(self.config.middle_layers), isinstance(self.embeddings, Embeddings)
         super().configure_training(
             token_dropping=0.0 if can_drop else token_dropping, one_hot="false" if can_multiply else one_hot
@@ -88,11 +88,11 @@ class BertEncoder(BaseEncoder):
         return self.config.encoder_traits.pooler_activation
 
     def new_pooler(self) -> ConfiguredLayer:
-        """Layer from the token that represents a text to the vector that heads read."""
+        """Layer that maps the token representing a text to the vector for heads."""
         return self.new_dense(self.config.hidden_size, self.config.hidden_size, self.pooler_activation)
 
     def layer_at(self, number: int, layout: BatchLayout) -> tuple[TransformerLayer, BatchLayout]:
-        """The layer that is applied as that number, and its layout: each use of the same layer drops other numbers."""
+        """The layer applied at that position, and its layout: each use of the same layer has its own dropout."""
         if not self.config.encoder_traits.shares_layers:
             return self.layers[number], layout
         group = number * self.config.num_hidden_groups // self.config.num_hidden_layers
@@ -107,11 +107,11 @@ class BertEncoder(BaseEncoder):
 
     @property
     def token_table(self) -> tf.Tensor:
-        """The word embeddings [V, D], in the precision of the computation; the masked-LM head shares them."""
+        """The word embeddings [V, D], in the compute dtype; shared with the masked LM head."""
         return tf.cast(self.embeddings.token_table.value, self.compute_dtype)
 
     def layout(self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor | None = None) -> BatchLayout:
-        """Layout of the texts of `inputs` in their rows."""
+        """Layout of the texts in `inputs` in their rows."""
         options = {"heads": self.config.num_attention_heads, "dtype": self.compute_dtype, "seed": seed}
         options |= {"is_causal": self.config.is_causal, "text_mask": inputs.get("text_mask")}
         if "text_numbers" in inputs:
@@ -128,7 +128,7 @@ class BertEncoder(BaseEncoder):
         packing: PackingSpec | None,
         probe: Probe | None = None,
     ) -> dict[str, Any]:
-        """As `BaseEncoder.call`; a mean needs all tokens of the last layer."""
+        """Like `BaseEncoder.call`; a mean needs all tokens of the last layer."""
         if positions is not None and self.config.pools_mean:
             outputs = self.encode(
                 inputs,
@@ -165,7 +165,7 @@ class BertEncoder(BaseEncoder):
         return outputs
 
     def pool(self, x: tf.Tensor) -> tf.Tensor:
-        """Output of the pooler for its input [B, D], which is returned as it is without one."""
+        """Output of the pooler for its input [B, D], or the input if there is no pooler."""
         return x if self.pooler is None else self.pooler(x)
 
     def _through_layers(
@@ -201,9 +201,9 @@ class BertEncoder(BaseEncoder):
     def _indices(
         self, inputs: Mapping[str, tf.Tensor], assignment: RowAssignment | None, positions: tf.Tensor
     ) -> tf.Tensor:
-        """Indices into [N, D] of the needed tokens, of each text the pooled one, then the rest.
+        """Indices into [N, D] of the needed tokens, for each text the pooled one, then the rest.
 
-        int32 [B, 1 + P], or [B * (1 + P)] where texts are packed, so that they are not those of a row.
+        int32 [B, 1 + P], or [B * (1 + P)] for packed texts, where several share a row.
         """
         first = pooled_positions(inputs, self.config)
         positions = tf.concat([first[:, None], positions], 1)  # [B, 1 + P]
@@ -219,7 +219,7 @@ Encoder = BertEncoder
 def _checkpointed(
     layer: TransformerLayer, x: tf.Tensor, *, layout: BatchLayout, indices: tf.Tensor | None
 ) -> tf.Tensor:
-    """The output of a layer that is computed again for its gradient: arguments have one, captured tensors have none."""
+    """The output of a layer, recomputed for its gradient: arguments have a gradient, captured tensors have none."""
     names = [name for name in ("bias", "distance_vectors") if getattr(layout, name) is not None]
 
     def compute(x: tf.Tensor, *values: tf.Tensor) -> tf.Tensor:
@@ -227,4 +227,4 @@ def _checkpointed(
         return layer(x, layout=given, indices=indices)[0]
 
     y = tf.recompute_grad(compute)(x, *(getattr(layout, name) for name in names))
-    return tf.reshape(y, tf.shape(y))  # whose gradient is dense: recompute_grad takes none of tf.gather
+    return tf.reshape(y, tf.shape(y))  # which has a dense gradient: recompute_grad takes none from tf.gather

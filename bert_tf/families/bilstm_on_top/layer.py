@@ -27,10 +27,10 @@ class Encoder(BertEncoder):
         width = self.config.hidden_size
         self.bilstm = BiLstm(self.config, width, width, dtype=self.dtype_policy)
 
-    def encode(  # type: ignore[override]  # which takes them by place, too
+    def encode(  # type: ignore[override]  # which also takes them as positional arguments
         self, inputs: Mapping[str, tf.Tensor], **asked: Unpack[Asked]
     ) -> dict[str, Any]:
-        """As BertEncoder; "tokens" and "pooled" are those of the BiLSTM, the last of L + 2 "hidden_states" too."""
+        """Like BertEncoder; "tokens", "pooled" and the last of L + 2 "hidden_states" come from the BiLSTM."""
         positions, asked["positions"] = asked["positions"], None
         outputs = super().encode(inputs, **asked)
         tokens = self.bilstm(outputs["tokens"], inputs["lengths"])

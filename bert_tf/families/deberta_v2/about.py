@@ -31,7 +31,7 @@ TRAITS = like_bert(
 
 
 def read(given: Settings) -> dict[str, Any]:
-    """One form for each entry, with the values of the class for what a file leaves out."""
+    """One form for each entry, with the class's values for entries that a file omits."""
     values = Settings({name: value for name, value in given.items() if value is not None}, given.source)
     huggingface.check_one_of(values, "relative_attention", False, (True,))
     kinds = values.get("pos_att_type", "none")
@@ -60,14 +60,14 @@ def read(given: Settings) -> dict[str, Any]:
 
 
 def write(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The names that the class has."""
+    """The entries under the class's names."""
     buckets, activation = values["position_buckets"] or -1, values["conv_act"]
     names = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}
     return {**values, "position_buckets": buckets, "conv_act": names.get(activation, activation)}
 
 
 def absent(config: BertConfig) -> tuple[str, ...]:
-    """Weights that a DeBERTa of that configuration lacks."""
+    """Weights missing from a DeBERTa with that configuration."""
     settings = config.settings
     parts = {
         "encoder/embeddings/position_table": settings["position_biased_input"],
@@ -82,7 +82,7 @@ def absent(config: BertConfig) -> tuple[str, ...]:
 
 
 def heads_left_out(config: BertConfig, arrays: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yields the head for masked LM where it is not what this package computes."""
+    """Yields the masked LM head if it differs from this package's."""
     has_positions = huggingface.TABLES["encoder/embeddings/position_table"] in arrays
     if "mask_predictions.dense.weight" in arrays:
         yield "masked_lm/", "as the encoder was trained to find replaced tokens"
@@ -145,7 +145,7 @@ HUGGINGFACE = huggingface.Layout(
     write=write,
     heads_left_out=heads_left_out,
 )
-KERAS_HUB_SETTINGS: Mapping[str, Any] = {  # the only values that KerasHub has
+KERAS_HUB_SETTINGS: Mapping[str, Any] = {  # the only values in KerasHub
     "pos_att_type": "p2c|c2p",
     "share_att_key": True,
     "norm_rel_ebd": "layer_norm",
@@ -155,16 +155,16 @@ KERAS_HUB_SETTINGS: Mapping[str, Any] = {  # the only values that KerasHub has
 
 
 def keras_hub_settings(given: Settings) -> dict[str, Any]:
-    """The settings of a backbone."""
+    """The settings for a backbone."""
     buckets = given.value("bucket_size", whole(1), 256)
     reach = given.get("max_sequence_length")
     return {**KERAS_HUB_SETTINGS, "position_buckets": buckets, "max_relative_positions": reach}
 
 
 def keras_hub_refused(config: BertConfig) -> Iterator[str]:
-    """Yields what a backbone cannot have."""
+    """Yields settings that a backbone cannot have."""
     settings = config.settings
-    same = {"c2p|p2c": "p2c|c2p"}  # in another order
+    same = {"c2p|p2c": "p2c|c2p"}  # in a different order
     for name, value in KERAS_HUB_SETTINGS.items():
         if same.get(settings[name], settings[name]) != value:
             yield f"cannot have {name} {settings[name]}, which this model has"

@@ -1,6 +1,6 @@
 """DeBERTa-v2 and -v3: attention by content and by relative position, each with its own vectors (He et al. 2021).
 
-transformers: `DebertaV2Model`. v3 (He et al. 2023) is v2 that was trained to find replaced tokens.
+transformers: `DebertaV2Model`. v3 (He et al. 2023) is v2 trained to find replaced tokens.
 B rows, T positions in a row, N = B * T, D hidden size, H heads, K size of one head, R relative positions.
 """
 
@@ -26,10 +26,10 @@ from bert_tf.model.relative_bias import position_scores
 
 @functools.cache
 def rows_by_distance(buckets: int, most: int, longest: int) -> np.ndarray:
-    """The row of the table of relative positions for each distance query - key, int32 [2 * longest + 1].
+    """The row of the relative position table for each distance query - key, int32 [2 * longest + 1].
 
-    buckets: distances of half as many have a row each, further ones share rows by their logarithm; 0: all have their
-    own. most: the distance from which on all are alike. longest: the distances are those from -longest to longest.
+    buckets: distances up to half of this have a row each, larger ones share rows by their logarithm; 0: all have their
+        own. most: all distances from this one on are treated alike. longest: distances range from -longest to longest.
     """
     distances = np.arange(-longest, longest + 1)
     span, size = buckets or most, np.abs(distances).astype(np.float32)
@@ -41,9 +41,9 @@ def rows_by_distance(buckets: int, most: int, longest: int) -> np.ndarray:
 
 
 def rows_of_width(config: BertConfig, width: tf.Tensor | int) -> tuple[Any, Any, Any]:
-    """The first and the last row of the table that rows of `width` tokens need, and [2 * width - 1] rows by distance.
+    """The first and the last row of the table needed for rows of `width` tokens, and [2 * width - 1] rows by distance.
 
-    The latter, for the distances query - key in ascending order, are counted from the first.
+    The latter are numbered from the first, for the distances query - key in ascending order.
     """
     settings, longest = config.settings, config.max_position_embeddings
     table = rows_by_distance(settings["position_buckets"], settings["max_relative_positions"], longest)
@@ -55,7 +55,7 @@ def rows_of_width(config: BertConfig, width: tf.Tensor | int) -> tuple[Any, Any,
 
 
 class DisentangledAttention(SelfAttention):
-    """SelfAttention whose scores also compare queries and keys with vectors of relative positions (section 3.1)."""
+    """SelfAttention whose scores also compare queries and keys with relative position vectors (section 3.1)."""
 
     position_key: Dense | None = None
     position_query: Dense | None = None
@@ -98,7 +98,7 @@ class DisentangledAttention(SelfAttention):
 
 
 class Convolution(ConfiguredLayer):
-    """Convolution over each token and its neighbors, added to the output of the first layer and normalised."""
+    """Convolution over each token and its neighbors, added to the output of the first layer and normalized."""
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
@@ -119,7 +119,7 @@ class Convolution(ConfiguredLayer):
 def convolved(x: tf.Tensor, numbers: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
     """Sums of neighbors [B, T, D], each multiplied by its part of the kernel [size, D, D].
 
-    numbers: int32 [B, T], of the text of each token, 0 for none; a token has neighbors in its own text alone.
+    numbers: int32 [B, T], the text of each token, 0 for none; a token has neighbors only in its own text.
     """
     half, width = kernel.shape[0] // 2, size_of(x, 1)
     wide, wide_numbers = tf.pad(x, [[0, 0], [half, half], [0, 0]]), tf.pad(numbers, [[0, 0], [half, half]])
@@ -131,12 +131,12 @@ def convolved(x: tf.Tensor, numbers: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
 
 
 class Layer(TransformerLayer):
-    """A TransformerLayer with this attention, and in some models the encoder's convolution after the first one."""
+    """A TransformerLayer with this attention, and in some models the encoder's convolution after the first layer."""
 
     _convolution: Convolution | None = None  # with an underscore: its weights are the encoder's
 
     def new_attention(self, stream: str) -> DisentangledAttention:
-        """With relative positions."""
+        """Attention with relative positions."""
         return DisentangledAttention(self.config, stream, dtype=self.dtype_policy)
 
     def call(
@@ -149,7 +149,7 @@ class Layer(TransformerLayer):
 
 
 class ReplacedTokenHead(ConfiguredLayer):
-    """Tells replaced tokens from original ones (microsoft/DeBERTa `LMMaskPredictionHead`)."""
+    """Distinguishes replaced tokens from original ones (microsoft/DeBERTa `LMMaskPredictionHead`)."""
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
@@ -210,7 +210,7 @@ def encode_functionally(params: functional_bert.Tensors, config: BertConfig, inp
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Encoder(BertEncoder):
-    """BertEncoder of these layers, without segments; the pooler of classifiers has a GELU."""
+    """BertEncoder with these layers and without segments; the pooler of classifiers has a GELU."""
 
     layer_class = Layer
     replaced_token_head = ReplacedTokenHead
@@ -237,7 +237,7 @@ class Encoder(BertEncoder):
 
     @property
     def embedding_options(self) -> Mapping[str, bool]:
-        """No segments; positions in some models."""
+        """No segments; positions only in some models."""
         return {"has_segments": False, "has_positions": self.config.settings["position_biased_input"]}
 
     def layout(self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor | None = None) -> BatchLayout:

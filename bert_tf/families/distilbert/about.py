@@ -1,6 +1,6 @@
 """DistilBERT: BERT without segments, half as deep (Sanh et al. 2019; transformers `DistilBertModel`).
 
-It has no pooler of its own; that of a classifier has a ReLU (`pre_classifier` of transformers).
+It has no pooler; its classifiers have one with a ReLU (`pre_classifier` in transformers).
 """
 
 from bert_tf.config.encoder_traits import like_bert

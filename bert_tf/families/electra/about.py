@@ -1,7 +1,7 @@
-"""ELECTRA: a BERT that tells replaced tokens from original ones (Clark et al. 2020; transformers `ElectraModel`).
+"""ELECTRA: a BERT trained to detect replaced tokens (Clark et al. 2020; transformers `ElectraModel`).
 
-In pre-training a small generator fills masks, and the encoder tells which tokens it replaced: see
-`model.replaced_tokens`. It has no pooler of its own; that of a classifier has a GELU.
+In pre-training a small generator fills masks, and the encoder detects the replaced tokens: see
+`model.replaced_tokens`. It has no pooler; its classifiers have one with a GELU.
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ GOOGLE_HEAD_SIZE = 64  # google-research/electra `get_bert_config`
 
 
 def in_scope(scope: str) -> Names:
-    """The names of google-research/bert in the scope of one of the two models."""
+    """The names in google-research/bert in the scope of one of the two models."""
     return {
         ours: tuple(name.replace("bert/", f"{scope}/", 1) for name in ([theirs] if isinstance(theirs, str) else theirs))
         for ours, theirs in bert.GOOGLE.names.items()
@@ -68,9 +68,9 @@ def in_scope(scope: str) -> Names:
 
 
 def google_config(arrays: Mapping[str, Any]) -> BertConfig:
-    """The configuration as the shapes of weights give it.
+    """The configuration inferred from the shapes of the weights.
 
-    Raises UserError if weights are missing that every ELECTRA has.
+    Raises UserError if a weight is missing that every ELECTRA has.
     """
     names = (
         GOOGLE_TABLE,
@@ -99,12 +99,12 @@ def google_config(arrays: Mapping[str, Any]) -> BertConfig:
 GOOGLE = google.Layout(
     config_file="electra_config.json",
     gelu="gelu_erf",
-    names={  # of `model/modeling.py` and `run_pretraining.py`; the generator reads the embeddings of the discriminator
+    names={  # from `model/modeling.py` and `run_pretraining.py`; the generator reads the discriminator's embeddings
         **in_scope("electra"),
         **{
             ours.replace("encoder/", "generator/", 1): theirs
             for ours, theirs in in_scope("generator").items()
-            if ours.startswith(("encoder/layers/", "encoder/pooler/"))  # poolers are ours alone
+            if ours.startswith(("encoder/layers/", "encoder/pooler/"))  # only ours have poolers
         },
         **module("encoder/embeddings/projection", "electra/embeddings_project", endings=TENSORFLOW),
         **module("generator/embeddings/projection", "generator/embeddings_project", endings=TENSORFLOW),

@@ -58,13 +58,13 @@ class Encoder(BaseEncoder):
 
     @property
     def token_table(self) -> tf.Tensor:
-        """The word embeddings [V, D], in the precision of the computation; the language models share them."""
+        """The word embeddings [V, D], in the compute dtype; shared with the language models."""
         return tf.cast(self.token_embeddings.value, self.compute_dtype)
 
     def encode(self, inputs: Mapping[str, tf.Tensor], **asked: Unpack[Asked]) -> dict[str, Any]:
-        """As BertEncoder with one text per row, but "tokens_at" holds the states of each language model by itself.
+        """Like BertEncoder with one text per row, but "tokens_at" has the states of each language model separately.
 
-        Position 2 t has the forward model's state of token t, then zeros; 2 t + 1 zeros, then the backward model's.
+        Position 2 t has the forward model's state for token t, then zeros; 2 t + 1 zeros, then the backward model's.
         """
         inputs = asked["packing"].trim(inputs) if asked["packing"] else inputs
         seed, positions = asked["seed"], asked["positions"]

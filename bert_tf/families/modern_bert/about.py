@@ -29,12 +29,12 @@ TRAITS = like_bert(
     },
 )
 
-KINDS = ("full_attention", "sliding_attention")  # of the layers of a ModernBERT
+KINDS = ("full_attention", "sliding_attention")  # kinds of ModernBERT layers
 THETAS = dict(zip(KINDS, ("global_rope_theta", "local_rope_theta"), strict=True))
 
 
 def read(values: Settings) -> dict[str, Any]:
-    """Older names for `layer_types` and `rope_parameters`; UserError for layers and rotations in another order."""
+    """Renames `layer_types` and `rope_parameters` to older names; UserError for unsupported layers and rotations."""
     huggingface.check_same(values, "classifier_activation", "hidden_activation", "gelu")
     huggingface.check_same(values, "embedding_dropout", "mlp_dropout", 0.0)
     kinds = values.value("layer_types", TEXTS)
@@ -56,7 +56,7 @@ def read(values: Settings) -> dict[str, Any]:
 
 
 def write(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Both the older and the newer names."""
+    """Writes both the older and the newer names."""
     rotations = {kind: {"rope_type": "default", "rope_theta": values[name]} for kind, name in THETAS.items()}
     return {
         **values,

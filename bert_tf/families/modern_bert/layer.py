@@ -1,6 +1,6 @@
-"""ModernBERT: rotary positions, local and global attention in turn, gated feed-forward (Warner et al. 2024).
+"""ModernBERT: rotary positions, alternating local and global attention, gated feed-forward (Warner et al. 2024).
 
-transformers: `ModernBertModel`. Its head (dense, GELU, LayerNorm) is the pooler here, which all its heads share.
+transformers: `ModernBertModel`. Its head (dense, GELU, LayerNorm) is the pooler here, shared by all its heads.
 """
 
 import functools
@@ -20,7 +20,7 @@ from bert_tf.model.rotary import GatedFeedForward, RotaryAttention, rotate, wind
 
 
 class Layer(PreNormLayer):
-    """A PreNormLayer without a LayerNorm before the first attention, as that comes after the embeddings."""
+    """A PreNormLayer without a LayerNorm before the first attention, because one follows the embeddings."""
 
     def __init__(self, config: BertConfig | dict, number: int, **options: Any):
         super().__init__(config, number, **options)
@@ -32,7 +32,7 @@ class Layer(PreNormLayer):
             self.attention_norm = keras.layers.Identity(dtype=self.dtype_policy)
 
     def new_attention(self, stream: str) -> RotaryAttention:
-        """Global in every n-th layer from the first, else within a window."""
+        """Global attention in every n-th layer from the first, otherwise within a window."""
         settings = self.config.settings
         for name, least in (("local_attention", 2), ("global_attn_every_n_layers", 1)):
             if settings[name] < least:
@@ -43,7 +43,7 @@ class Layer(PreNormLayer):
         return RotaryAttention(self.config, stream, **options)
 
     def new_feed_forward(self) -> GatedFeedForward:
-        """With a gate."""
+        """A gated feed-forward layer."""
         stream = f"layers/{self.number}/feed_forward/gated"
         return GatedFeedForward(self.config, stream, self.config.hidden_dropout_prob, dtype=self.dtype_policy)
 
@@ -68,7 +68,7 @@ def encode_functionally(params: functional_bert.Tensors, config: BertConfig, inp
     """The tokens [B, T, D] of the last layer in the textbook form, see `functional_bert`."""
     shape, settings = tf.unstack(tf.shape(inputs["token_ids"])), config.settings
     x, mask = functional_bert.embed(params, config, inputs, shape[1]), functional_bert.mask_of(inputs, shape[1])
-    positions = tf.range(shape[1])[None]  # in the row: only distances count
+    positions = tf.range(shape[1])[None]  # positions in the row: only distances count
     local = mask + window_mask(positions, settings["local_attention"] // 2, "float32")
     for number in range(config.num_hidden_layers):
         is_local = number % settings["global_attn_every_n_layers"] > 0
@@ -81,7 +81,7 @@ def encode_functionally(params: functional_bert.Tensors, config: BertConfig, inp
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Encoder(BertEncoder):
-    """BertEncoder of these layers and this pooler."""
+    """BertEncoder with these layers and this pooler."""
 
     layer_class = Layer
     functional_encode = staticmethod(encode_functionally)

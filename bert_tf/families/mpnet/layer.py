@@ -1,6 +1,6 @@
-"""MPNet: BERT with a bias for relative positions that all layers share (Song et al. 2020; transformers `MPNetModel`).
+"""MPNet: BERT with a relative position bias shared by all layers (Song et al. 2020; transformers `MPNetModel`).
 
-It is pre-trained here by masked LM; its own pre-training on permutations is not part of this package.
+It is pre-trained here with masked LM; its own permutation pre-training is not part of this package.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from bert_tf.model.relative_bias import BUCKETS, relative_bias
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Encoder(BertEncoder):
-    """BertEncoder without segments whose attention scores have a bias by distance."""
+    """BertEncoder without segments, with a distance bias in its attention scores."""
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)

@@ -28,7 +28,7 @@ NAMES = {
     "hidden_dropout_prob": "resid_pdrop",
     "attention_probs_dropout_prob": "attn_pdrop",
 }
-INSIDE = {  # names of modules of transformers, which renames them when it saves a model
+INSIDE = {  # names of modules in transformers, which renames them when it saves a model
     "embeddings.LayerNorm": "emb_ln",
     "post_attention_layernorm": "norm1",
     "post_mlp_layernorm": "norm2",
@@ -41,7 +41,7 @@ QUERY = ".self_attn.q_proj.weight"
 
 
 def read_arrays(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The names of files for those of a state dict."""
+    """Renames state dict names to those in files."""
     for name in [name for name in arrays if name.endswith(QUERY)]:
         layer = name.removesuffix(QUERY)
         parts = [f"{layer}{QUERY.replace('.q_', f'.{part}_')}" for part in "qkv"]
@@ -56,7 +56,7 @@ def read_arrays(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def read(values: Settings) -> dict[str, Any]:
-    """The names of transformers for those that the maker's own code has."""
+    """Renames entries from the authors' own code to the names in transformers."""
     if values.get("rope_theta") is not None:
         values["rotary_emb_base"] = values["rope_theta"]
     if rotation := values.inside("rope_parameters"):
@@ -72,7 +72,7 @@ def read(values: Settings) -> dict[str, Any]:
 
 
 def write(values: Mapping[str, Any]) -> dict[str, Any]:
-    """With the rotation under its newer name, too."""
+    """Also writes the rotation under its newer name."""
     rotation = {"rope_type": "default", "rope_theta": values["rotary_emb_base"]}
     return {**values, "rope_parameters": rotation}
 

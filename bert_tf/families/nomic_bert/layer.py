@@ -19,15 +19,15 @@ from bert_tf.model.rotary import GatedFeedForward, RotaryAttention, rotate, with
 
 
 class Layer(TransformerLayer):
-    """A TransformerLayer of these parts."""
+    """A TransformerLayer with these parts."""
 
     def new_attention(self, stream: str) -> RotaryAttention:
-        """With rotary positions."""
+        """Attention with rotary positions."""
         theta = self.config.settings["rotary_emb_base"]
         return RotaryAttention(self.config, stream, theta=theta, dtype=self.dtype_policy)
 
     def new_feed_forward(self) -> GatedFeedForward:
-        """With a gate."""
+        """A gated feed-forward layer."""
         return GatedFeedForward(self.config, f"layers/{self.number}/feed_forward/gated", dtype=self.dtype_policy)
 
 
@@ -45,7 +45,7 @@ def encode_functionally(params: functional_bert.Tensors, config: BertConfig, inp
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Encoder(BertEncoder):
-    """BertEncoder of these layers, without positions in its embeddings."""
+    """BertEncoder with these layers, without positions in its embeddings."""
 
     layer_class = Layer
     functional_encode = staticmethod(encode_functionally)

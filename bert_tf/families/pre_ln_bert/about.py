@@ -1,6 +1,6 @@
 """BERT with LayerNorm before attention and feed-forward, as in Megatron-LM (Shoeybi et al. 2019, section 5.3).
 
-Deep models train stably with it, also without warm-up (Xiong et al. 2020). transformers: `MegatronBertModel`.
+It keeps deep models stable in training, even without warm-up (Xiong et al. 2020). transformers: `MegatronBertModel`.
 """
 
 from bert_tf.config.encoder_traits import like_bert

@@ -1,6 +1,6 @@
-"""RoBERTa: BERT with byte-level BPE, pre-trained on full sentences by masked LM alone (Liu et al. 2019).
+"""RoBERTa: BERT with byte-level BPE, pre-trained on full sentences with masked LM only (Liu et al. 2019).
 
-transformers: `RobertaModel`. Its table of positions begins with two rows that no position has.
+transformers: `RobertaModel`. Its position table begins with two unused rows.
 """
 
 from bert_tf.config.encoder_traits import like_bert

@@ -1,4 +1,4 @@
-"""Token embeddings without context, as the baseline that shows what context adds.
+"""Token embeddings without context, a baseline that shows the benefit of context.
 
 B rows, T positions in a row, D hidden size.
 """
@@ -15,7 +15,7 @@ from bert_tf.model.layers import ConfiguredLayer
 
 
 class Table(ConfiguredLayer):
-    """The token embeddings [V, D], which are not trained."""
+    """The frozen token embeddings [V, D]."""
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
@@ -26,7 +26,7 @@ class Table(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Encoder(BaseEncoder):
-    """The embedding of each token, from the checkpoint of a BERT and frozen."""
+    """The frozen embedding of each token, from a BERT checkpoint."""
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
@@ -36,11 +36,11 @@ class Encoder(BaseEncoder):
 
     @property
     def token_table(self) -> tf.Tensor:
-        """The word embeddings [V, D], in the precision of the computation."""
+        """The word embeddings [V, D], in the compute dtype."""
         return tf.cast(self.embeddings.token_table.value, self.compute_dtype)
 
     def encode(self, inputs: Mapping[str, tf.Tensor], **asked: Unpack[Asked]) -> dict[str, Any]:
-        """As BertEncoder with one text per row; "pooled" is computed from the mean over a text."""
+        """Like BertEncoder with one text per row; "pooled" is computed from the mean over a text."""
         inputs = asked["packing"].trim(inputs) if asked["packing"] else inputs
         tokens = tf.gather(self.token_table, inputs["token_ids"])  # [B, T, D]
         used = tf.sequence_mask(inputs["lengths"], tf.shape(tokens)[1], tokens.dtype)[:, :, None]

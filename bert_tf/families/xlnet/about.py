@@ -36,7 +36,7 @@ ONLY_OURS = (
     *("max_position_embeddings", "embedding_size", "num_hidden_groups", "type_vocab_size"),
     "cls_has_segment",
 )
-LONGEST = 2048  # tokens of a text; it has no such limit
+LONGEST = 2048  # tokens of a text; XLNet has no such limit
 ATTENTION, LAYER = "encoder/layers/{i}/attention", "layer.{i}"
 HEADS_LEFT_OUT = {
     "permutation_lm/": "as it predicts tokens by a second stream of attention, which is not supported",
@@ -45,7 +45,7 @@ HEADS_LEFT_OUT = {
 
 
 def read(given: Settings) -> dict[str, Any]:
-    """The names of the class, without what changes nothing here; UserError for what would change outputs."""
+    """The entries under the class's names, without no-ops; UserError for any that would change outputs."""
     values = Settings({name: value for name, value in given.items() if name not in ONLY_OURS}, given.source)
     values |= {RENAMED[ours]: values[ours] for ours in huggingface.SIZES & values.keys() if RENAMED[ours] not in values}
     huggingface.check_one_of(values, "clamp_len", -1, (-1, 0))
@@ -56,12 +56,12 @@ def read(given: Settings) -> dict[str, Any]:
 
 
 def write(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The names that the class has; its `max_position_embeddings` cannot be set."""
+    """The entries under the class's names; its `max_position_embeddings` cannot be set."""
     return {name: value for name, value in values.items() if name not in ONLY_OURS}
 
 
 def read_array(name: str, array: np.ndarray) -> np.ndarray:
-    """Heads and their sizes as one axis, and the output projection as others are stored here."""
+    """Merges the axes of heads and head size, and transposes the output projection as for the other matrices."""
     if ".rel_attn." not in name or array.ndim < 2:
         return array
     flat = array.reshape(*array.shape[:-2], -1)
@@ -125,7 +125,7 @@ HUGGINGFACE = huggingface.Layout(
         "d_inner": 4096,
         "dropout": 0.1,
         "max_position_embeddings": LONGEST,
-        "type_vocab_size": 4,  # with those of <cls> and of padding
+        "type_vocab_size": 4,  # including <cls> and padding
     },
     may_be_causal=False,
     unused={"mask_emb": "only XLNet's own pre-training reads it"},

@@ -1,7 +1,7 @@
 """XLNet's content stream, for fine-tuning: attention by relative position and segment (Yang et al. 2019).
 
-transformers: `XLNetModel`. Its rows end in <cls>, which tells a text only by its segment and its distances; rows here
-begin with it, as BERT's. The encoder moves it behind the text and back, so that both orders give XLNet's vectors.
+transformers: `XLNetModel`. Its rows end in <cls>, which relates to a text only by its segment and distances; rows here
+begin with it, like BERT's. The encoder moves it behind the text and back, so both orders produce XLNet's vectors.
 B rows, T positions in a row, N = B * T, D hidden size, H heads, K size of one head.
 """
 
@@ -23,20 +23,20 @@ from bert_tf.model.layers import FeedForward, SelfAttention, TransformerLayer
 from bert_tf.model.relative_bias import position_scores
 from bert_tf.model.sequence_packing import POSITION_INPUTS
 
-OWN_SEGMENT = -1  # of <cls>
+OWN_SEGMENT = -1  # for <cls>
 
 
 def sinusoids_by_distance(width: tf.Tensor | int, size: int) -> tf.Tensor:
-    """Vectors of the distances query - key in rows of `width`, in ascending order: float32 [2 * width - 1, size]."""
+    """Vectors for the distances query - key in rows of `width`, in ascending order: float32 [2 * width - 1, size]."""
     frequencies = 1 / np.power(np.float32(10000), np.arange(0, size, 2, dtype=np.float32) / np.float32(size))
     angles = tf.cast(tf.range(1 - width, width), tf.float32)[:, None] * frequencies
     return tf.concat([tf.sin(angles), tf.cos(angles)], -1)
 
 
 def turns(inputs: Mapping[str, tf.Tensor], cls_id: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Where each place of XLNet's rows finds its token, and each token its place there, int32 [B, T]; and moved <cls>.
+    """The source of each position in XLNet's rows, and the position there of each token, int32 [B, T]; and moved <cls>.
 
-    The latter, bool [B, T], is where in XLNet's rows <cls> is that was first in a row.
+    The latter, bool [B, T], marks <cls> in XLNet's rows if it came first in a row.
     """
     places = tf.range(size_of(inputs["token_ids"], 1))[None]
     first, last, is_turned = (x[:, None] for x in ends_of_turned_rows(inputs, cls_id))
@@ -48,7 +48,7 @@ def turns(inputs: Mapping[str, tf.Tensor], cls_id: int) -> tuple[tf.Tensor, tf.T
 
 
 def turned(inputs: Mapping[str, tf.Tensor], config: BertConfig) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-    """The inputs in the order of XLNet's rows, and the place there of each token, int32 [B, T]."""
+    """The inputs in the order of XLNet's rows, and the position there of each token, int32 [B, T]."""
     sources, targets, is_cls = turns(inputs, config.settings["cls_token_id"])
     rows = {name: tf.gather(inputs[name], sources, batch_dims=1) for name in POSITION_INPUTS if name in inputs}
     if config.settings["cls_has_segment"]:
@@ -57,12 +57,12 @@ def turned(inputs: Mapping[str, tf.Tensor], config: BertConfig) -> tuple[dict[st
 
 
 def other_segments(segment_ids: tf.Tensor, dtype: Any) -> tf.Tensor:
-    """[B, 1, T, T]: 1 where the key (last axis) is of another segment than the query, else 0."""
+    """[B, 1, T, T]: 1 if the key (last axis) and the query have different segments, else 0."""
     return tf.cast(segment_ids[:, None, :, None] != segment_ids[:, None, None, :], dtype)
 
 
 class RelativeAttention(SelfAttention):
-    """SelfAttention whose scores also compare queries with distances and segments, each with a bias of its own."""
+    """SelfAttention whose scores also compare queries with distances and segments, each with its own bias."""
 
     def __init__(self, config: BertConfig | dict, stream: str, **options: Any):
         super().__init__(config, stream, **options)
@@ -70,7 +70,7 @@ class RelativeAttention(SelfAttention):
         self.position_key = self.new_dense(width, width, has_bias=False)
         for name in ("content_bias", "position_bias", "segment_bias"):
             setattr(self, name, self.add_weight(name=name, shape=(width,), initializer=self.initializer()))
-        self.segment_table = self.new_table("segment_table", 2)  # of the same segment, and of another one
+        self.segment_table = self.new_table("segment_table", 2)  # for the same segment, and for a different one
 
     def attend(
         self, query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, layout: BatchLayout
@@ -109,7 +109,7 @@ def relative_scores(
 ) -> tf.Tensor:
     """Scores [B, H, T, T] by distance and by segment, not scaled.
 
-    A score that all keys of a query share changes nothing, so only the difference of the two segments counts.
+    A score shared by all keys of a query changes nothing, so only the difference between the two segments counts.
 
     query: [B, H, T, K]. distances: [H, 2 T - 1, K]. biases: [H, K]. segments: [H, 2, K]. others: see other_segments.
     """
@@ -119,7 +119,7 @@ def relative_scores(
 
 
 class WideDropout(FeedForward):
-    """FeedForward with dropout between its layers. stream: of that."""
+    """FeedForward with dropout between its layers. stream: the dropout's random stream."""
 
     def __init__(self, config: BertConfig | dict, stream: str, **options: Any):
         super().__init__(config, **options)
@@ -131,14 +131,14 @@ class WideDropout(FeedForward):
 
 
 class Layer(TransformerLayer):
-    """A TransformerLayer of these parts."""
+    """A TransformerLayer with these parts."""
 
     def new_attention(self, stream: str) -> RelativeAttention:
-        """With distances and segments."""
+        """Attention with distances and segments."""
         return RelativeAttention(self.config, stream, dtype=self.dtype_policy)
 
     def new_feed_forward(self) -> WideDropout:
-        """With dropout inside."""
+        """A feed-forward layer with dropout inside."""
         return WideDropout(self.config, f"layers/{self.number}/feed_forward/wide", dtype=self.dtype_policy)
 
 
@@ -184,10 +184,10 @@ def _encode_turned(params: functional_bert.Tensors, config: BertConfig, rows: fu
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Encoder(BertEncoder):
-    """BertEncoder of these layers, with words alone in its embeddings; the vector of a text is that of <cls>."""
+    """BertEncoder with these layers and only words in its embeddings; the vector at <cls> represents a text."""
 
     layer_class = Layer
-    fills_probes = False  # which would get the tokens in another order
+    fills_probes = False  # which would get the tokens in a different order
     functional_encode = staticmethod(encode_functionally)
 
     def __init__(self, config: BertConfig | dict, **options: Any):
@@ -195,10 +195,10 @@ class Encoder(BertEncoder):
         self.position_dropout = self.new_dropout(self.config.hidden_dropout_prob, "positions")
         self.last_dropout = self.new_dropout(self.config.hidden_dropout_prob, "last")
 
-    def encode(  # type: ignore[override]  # which takes them by place, too
+    def encode(  # type: ignore[override]  # which also takes them as positional arguments
         self, inputs: Mapping[str, tf.Tensor], **asked: Unpack[Asked]
     ) -> dict[str, Any]:
-        """As BertEncoder, on texts in the order of XLNet's rows; outputs are in that of the inputs.
+        """Like BertEncoder, on texts in the order of XLNet's rows; outputs are in the order of the inputs.
 
         Raises ValueError for inputs with several texts in a row; `packing` packs them.
         """
@@ -225,7 +225,7 @@ class Encoder(BertEncoder):
         return outputs
 
     def layout(self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor | None = None) -> BatchLayout:
-        """As BertEncoder, with the vectors of distances, and which tokens are of other segments."""
+        """Like BertEncoder, with the distance vectors, and which tokens have different segments."""
         layout = super().layout(inputs, seed)
         vectors = tf.cast(sinusoids_by_distance(layout.width, self.config.hidden_size), self.compute_dtype)
         return dataclasses.replace(
