@@ -1,4 +1,4 @@
-"""Any number of labels for a text, each of which applies or not."""
+"""Any number of labels for a text; each applies or does not."""
 
 from __future__ import annotations
 

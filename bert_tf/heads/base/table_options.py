@@ -1,4 +1,4 @@
-"""Options of tables: where a task's texts and labels are, and how they become examples."""
+"""Options of tables: the location of a task's texts and labels, and how they become examples."""
 
 import dataclasses
 

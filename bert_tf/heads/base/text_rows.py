@@ -21,7 +21,7 @@ from bert_tf.runtime.lazy import tf
 from bert_tf.text.tokenizer import Tokenizer
 
 MAX_CLASSES = 12  # number of classes whose frequencies are shown
-FEW = 50  # examples on which scores are uncertain
+FEW = 50  # scores on fewer examples are uncertain
 UNBALANCED = 0.9  # frequency of one class above which a high score may be meaningless
 TEXTS_AT_ONCE = 4096  # preprocessed examples read together
 

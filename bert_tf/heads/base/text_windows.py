@@ -32,7 +32,7 @@ def pack_windows(tokenizer: Tokenizer, segments: list, max_seq_length: int, wind
 
     Args:
         tokenizer: cuts the segments into tokens.
-        segments: as for `text.tokenizer.pack`.
+        segments: texts or pairs, see `text.tokenizer.pack`.
         max_seq_length: T.
         windows: how long texts are read.
 

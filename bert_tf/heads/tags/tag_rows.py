@@ -36,7 +36,7 @@ class TagRows(Rows):
         crf: whether batches specify where sentences begin and end.
         owners: the sentence of each word, int32 [N].
         word_labels: labels of words, numbers in the TagSet, UNKNOWN without tags, int32 [N].
-        rows, positions: where the first token of each word has the most context, -1 for a word without tokens, int32
+        rows, positions: place of each word's first token with the most context, -1 for a word without tokens, int32
             [N].
         ids: token ids, int32 [P].
         token_labels: labels of the first tokens of words, UNKNOWN for other tokens, int32 [P].
@@ -105,7 +105,7 @@ class TagRows(Rows):
     def batches(self, batch_size: int, *, seed: int | None = None, by_length: bool = False) -> tf.data.Dataset:
         """See `Rows`.
 
-        Inputs of the model, "labels" int32 [B, T], UNKNOWN at positions that are not predicted, "row_numbers" [B]; for
+        Inputs of the model, "labels" int32 [B, T], UNKNOWN at positions without a prediction, "row_numbers" [B]; for
         a CRF also "begins" and "ends" int32 [B], 1 if the first or the last word of a sentence is predicted.
         """
         windows, count = self.windows, self.count

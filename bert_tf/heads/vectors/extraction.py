@@ -1,7 +1,7 @@
 """Text embeddings from an encoder and a tokenizer, as the signatures of an export.
 
-B texts, W rows of the encoder, S positions in a row, M tokens of all texts, n vectors of all texts, D hidden size,
-K vectors of a token, E dimensions of a vector.
+B texts, W rows of the encoder, S positions in a row, M tokens of all texts, n output vectors, D hidden size,
+K vectors per token, E dimensions of a vector.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ class Extractor:
 
     def __init__(self, model: BertModel, tokenizer: Tokenizer, choice: VectorChoice) -> None:
         self.model, self.tokenizer, self.choice = model, tokenizer, choice
-        self._skipped = 0  # leading tokens of a text that are not pooled, including [CLS]
+        self._skipped = 0  # leading tokens of a text to exclude from pooling, including [CLS]
         if choice.prompt and not choice.include_prompt and choice.pooling != "pooled":
             self._skipped = min(len(tokenizer.encode(choice.prompt)), choice.max_seq_length) - 1
 
@@ -69,7 +69,7 @@ class Extractor:
         return tf.pad(found["pooled"][:, None, None, :], [[0, 0], [0, others], [0, 0], [0, 0]])
 
     def of_tokens(self, rows: Mapping[str, tf.Tensor], tokens: Tokens) -> tf.Tensor:
-        """Rows and tokens -> the vectors of all tokens [M, K, E]; rows are encoded in blocks."""
+        """Rows and tokens -> vectors [M, K, E] of all tokens; rows are encoded in blocks."""
         sources, (count, width) = tokens["sources"].values, tf.unstack(tf.shape(rows["token_ids"]))
         order = tf.argsort(sources // width, stable=True)  # by row, which makes a difference for pairs
         places = tf.gather(sources, order)
@@ -88,7 +88,7 @@ class Extractor:
         return tf.cond(is_in_order, lambda: vectors, lambda: tf.gather(vectors, tf.math.invert_permutation(order)))
 
     def of_unit(self, vectors: tf.Tensor, tokens: Tokens) -> tf.Tensor:
-        """The vectors of all tokens [M, K, E] -> token or text vectors [n, K, E]."""
+        """Token vectors [M, K, E] -> token or text vectors [n, K, E]."""
         choice, sources = self.choice, tokens["sources"]
         if choice.unit == "sentence":
             pooling = "cls" if choice.pooling == "pooled" else choice.pooling

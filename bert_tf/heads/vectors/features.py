@@ -1,6 +1,6 @@
 """Features from an encoder: combined layers, for tokens, words or whole texts.
 
-B rows, T positions in a row, M tokens of all texts, D hidden size, L layers, K vectors of a token, E dimensions of a
+B rows, T positions in a row, M tokens of all texts, D hidden size, L layers, K vectors per token, E dimensions of a
 vector.
 """
 
@@ -56,7 +56,7 @@ def text_vectors(
         vectors: token vectors, [M, K, E].
         texts: the text of each token, int32 [M], ascending; each text has at least its first token ([CLS]).
         count: number of texts.
-        pooling: as in VectorChoice, except "pooled"; [CLS] and [SEP] count like other tokens.
+        pooling: one of VectorChoice's except "pooled"; [CLS] and [SEP] count like other tokens.
         skipped: leading tokens of each text that do not count (a prompt); its last token always does.
     """
     firsts, ends = (tf.searchsorted(texts, tf.range(count), side=side) for side in ("left", "right"))

@@ -67,7 +67,7 @@ class VectorGoal(TextHead):
         scale: factor applied to cosines in losses that compare examples.
 
     Attributes:
-        sizes: truncated sizes, largest first, for which the loss is also computed (Kusupati et al. 2022,
+        sizes: truncated sizes, largest first, that the loss also covers (Kusupati et al. 2022,
             arXiv:2205.13147; sentence-transformers' MatryoshkaLoss); () without truncation.
     """
 
@@ -76,7 +76,7 @@ class VectorGoal(TextHead):
     size = 0
     comparison = Comparison(VECTORS, ("labels", "row_weights", "text_keys"))
     sizes: tuple[int, ...] = ()
-    stride = 0  # for the windows in which the export reads long texts; 0: they are truncated, as in training
+    stride = 0  # of the windows of long texts in the export; 0: they are truncated, as in training
 
     def __init__(self, vectors: SentenceVectors, texts: int = 2, scale: float = 20.0) -> None:
         self.vectors = self.sentence_vectors = vectors

@@ -30,7 +30,7 @@ class TextVectors:
 def words_of(
     texts: Sequence[str], vectors: np.ndarray, starts: np.ndarray, ends: np.ndarray, segments: np.ndarray
 ) -> TextVectors:
-    """The word vectors of a text or a pair, except for white space that has tokens."""
+    """The word embeddings of a text or a pair, except for white space that has tokens."""
     places = list(zip(segments, starts, ends, strict=True))
     bounds = [byte_level.trimmed(texts[segment], start, end) for segment, start, end in places]
     begins, stops = np.array(bounds, np.int32).reshape(-1, 2).T

@@ -1,6 +1,6 @@
 """Which vectors to take from a text: their layers, for tokens, words or the whole text. Free of TensorFlow.
 
-K vectors of a token, D hidden size, L layers.
+K vectors per token, D hidden size, L layers.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ class LayerChoice:
     """The layers of one model to take, and how they are combined.
 
     layers: numbers among the L + 1 states of an encoder, 0 for the embeddings, L for the last layer.
-    names: names of the K vectors of a token: numbers as written by the user, or names in NAMES.
+    names: names of the K vectors per token: numbers as written by the user, or names in NAMES.
     join: "apart" (K vectors), "sum" (one, each layer times its weight) or "concat" (one).
     """
 
