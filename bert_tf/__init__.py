@@ -81,7 +81,7 @@ def load(
             default as specified in the checkpoint, else none.
         segments: segments of the texts of a pair: "one", the same for both, or "two"; by default as in the files.
         trust_code: whether files may name modules outside of this package, such as an encoder, which are then imported.
-        engine: "openvino" or "onnx", or one of them with "_int8", runs the model exported for that engine,
+        engine: "openvino" or "onnx", or one of them with "_int8", runs the export's model for that engine,
             without loading TensorFlow, and has methods for texts but no Keras model; "auto" takes the fastest of those,
             else TensorFlow.
         labels: names of the labels to train on, or their number: the model gets a new head with random weights, unless

@@ -189,7 +189,7 @@ def _seconds(network: EngineNetwork, rows: Sequence[Row]) -> float:
 
 
 def _is_faster_shared(network: EngineNetwork, row: Row, longest: int) -> bool:
-    """Returns whether short texts that share rows take less time than padded ones. row: an example of one."""
+    """Returns whether short texts that share rows take less time than padded ones. row: provides the tokens."""
     lengths = np.random.default_rng(0).integers(*TIMED_LENGTHS, TIMED_TEXTS).clip(max=longest).tolist()
     rows = [Row((row.ids * length)[:length], [0] * length, [0]) for length in lengths]
     plans = [row_blocks.plan(lengths, shares_rows=shares_rows) for shares_rows in (False, True)]

@@ -99,7 +99,7 @@ def answers_of(path: str, loaded: Checkpoint, texts: int | None = None) -> tuple
     For other checkpoints, rows have as many tokens as the model has positions, and longer texts are cut, or tagged
     in windows; questions are read in windows of QUESTION_TOKENS.
 
-    texts: texts in an example: 2 for pairs, for choices one more than there are; None: guessed from the checkpoint.
+    texts: texts in an example: 2 for pairs, for choices one more than their number; None: guessed from the checkpoint.
     """
     kind, about = kind_of(loaded), about_of(path, loaded)
     if kind == MaskedLm.kind:

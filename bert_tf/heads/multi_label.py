@@ -203,7 +203,7 @@ class MultiLabel(LabelHead):
         return pairs, np.where(labels > 0, 0, 1).reshape(-1, 1)
 
     def calibrated(self, predictions: Mapping[str, np.ndarray], split: Any) -> tuple[Self, str]:
-        """With the best-fitting temperature, then the thresholds with the best F1, as far as they are to be found."""
+        """With the best-fitting temperature, then the thresholds with the best F1, if they are to be fitted."""
         head, sentence = super().calibrated(predictions, split)
         if not self.finds_best:
             return head, sentence
@@ -216,7 +216,7 @@ class MultiLabel(LabelHead):
 
     @property
     def calibration(self) -> dict[str, Any]:
-        """{"temperature"}, and {"thresholds": {label: threshold}} if they are to be found."""
+        """{"temperature"}, and {"thresholds": {label: threshold}}, if they are to be fitted."""
         thresholds = dict(zip(self.labels, self.thresholds.tolist(), strict=True))
         return {**super().calibration, **({"thresholds": thresholds} if self.finds_best else {})}
 

@@ -134,7 +134,7 @@ def _stratified(groups: Sequence[Rows], fraction: float) -> set[float]:
 def _below(rows: Rows, fraction: float) -> set[float]:
     """The held-out texts of one group, independent of other texts unless some are in several rows.
 
-    So new rows in a table do not move others to the other side.
+    Thus adding rows to a table does not move other rows to the other side.
     """
     share = fraction * sum(rows.values())
     fitting = sum(count for count in rows.values() if count <= max(share, 1))

@@ -23,7 +23,7 @@ from bert_tf.training import confidence, metrics
 from bert_tf.training.task import Batch, Comparison, Objective, Predictions
 
 Row = TypeVar("Row")
-Outputs = Mapping[str, Any]  # {name: array} of one example, as a signature names them
+Outputs = Mapping[str, Any]  # {name: array} for one example, named as in a signature
 Metrics = dict[str, tuple["tf.Tensor", "tf.Tensor"]]
 MAX_CLASSES = 40  # printed by `summary`
 

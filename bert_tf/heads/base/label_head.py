@@ -83,7 +83,7 @@ class LabelHead(TextHead):
         return confidence.report(*self.choices(predictions["logits"], labels), prior)
 
     def calibrated(self, predictions: Mapping[str, np.ndarray], split: Any) -> tuple[Self, str]:
-        """With the temperature that best fits labeled predictions, if it is to be found."""
+        """With the temperature that best fits labeled predictions, if it is to be fitted."""
         if not self.fits_temperature:
             return self, ""
         temperature = self.confidence(predictions, self.compare(predictions, split)[0])["temperature"]
@@ -95,7 +95,7 @@ class LabelHead(TextHead):
         return {"temperature": self.temperature}
 
     def with_calibration(self, stored: Mapping[str, Any]) -> Self:
-        """With the stored temperature, if it is to be found."""
+        """With the stored temperature, if it is to be fitted."""
         if not self.fits_temperature or "temperature" not in stored:
             return self
         return self.replaced(temperature=float(stored["temperature"]))

@@ -235,7 +235,7 @@ class TextHead(Head):
         return {name: function(labels, predicted) for name, function in self.score_functions.items()}
 
     def scored_by(self, names: Sequence[str]) -> Self:
-        """The head with other scores, by default those of its kind."""
+        """The head with other scores, by default the scores of its kind."""
         return self.replaced(score_functions=_criterion_first(names or self.score_names, "", self))
 
     @abc.abstractmethod

@@ -61,7 +61,7 @@ class Training(abc.ABC):
 
     @abc.abstractmethod
     def rows_of(self, content: Any, tokenizer: Tokenizer, *, is_trained: bool) -> Rows:
-        """The rows of examples. is_trained: whether they are to be trained on."""
+        """The rows of examples. is_trained: whether they are for training."""
 
     def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
         """The features of a preprocessed example, named as in batches; see `data.preprocessed_examples`."""

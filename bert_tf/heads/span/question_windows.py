@@ -133,7 +133,7 @@ class QuestionWindows:
         return tf.equal(best, reach) & (position >= 0) & (position < sizes[:, reach : reach + 1])
 
     def all_rows(self, tokenizer: Tokenizer, questions: tf.Tensor, contexts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Every window of every question: what `rows` returns, [W, ...], and "owners" int32 [W], the question."""
+        """Every window of every question: the output of `rows`, [W, ...], and "owners" int32 [W], the question."""
         tokens = self.tokenize(tokenizer, questions, contexts)
         counts = self.counts(*(tf.cast(tokens[name].row_lengths(), tf.int32) for name in ("questions", "contexts")))
         owners, numbers = sliding.enumerate_windows(counts)
@@ -142,8 +142,8 @@ class QuestionWindows:
     def targets(self, rows: dict[str, tf.Tensor], first: tf.Tensor, last: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Positions of an answer's first and last token in the rows, int32 [B] each; 0 ([CLS]) without an answer.
 
-        first, last: the answer's tokens in the whole context, int32 [B]; first > last for no answer. A window that
-        with only a part of the answer counts as one without (google-research/bert `run_squad.py`).
+        first, last: the answer's tokens in the whole context, int32 [B]; first > last for no answer. A window with only
+        a part of the answer counts as one without (google-research/bert `run_squad.py`).
         """
         window = rows["numbers"] * self.stride(rows["question_sizes"])
         size = rows["lengths"] - rows["question_sizes"] - self._before - 1

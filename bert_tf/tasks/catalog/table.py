@@ -19,7 +19,7 @@ from bert_tf.tasks import labelled_rows, table_splits
 from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.task import FineTuningTask, text_task
 
-RARE = 0.5  # share of the most common spelling's rows: if all others together have less, they are slips
+RARE = 0.5  # share of the most common spelling's rows: if all others together have no more, they are slips
 log = logging.getLogger("bert_tf")
 
 
@@ -32,7 +32,7 @@ def task(options: TableOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
         and "regression" take one text or two; for "choice" the first column is a text, the others are possible
         continuations, and the label is the number of the right one, from 0;
         label_threshold: the probability above which one of several labels applies, else 0.5;
-        labels: their order, separated by commas, else those of the training data, sorted;
+        labels: their order, separated by commas; by default the labels of the training data, sorted;
         id_column: the id of predictions, else the number of the row;
         eval_fraction: the fraction of the training rows held out for evaluation if there is no table for it.
         bad_rows: "skip" skips rows without text or label, "stop" raises an error; normalize_labels: lower-case

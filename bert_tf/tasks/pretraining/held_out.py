@@ -23,7 +23,7 @@ BEST = 5  # predictions shown for a mask
 def unigram_loss(token_counts: np.ndarray, batches: Iterable[Mapping[str, tf.Tensor]]) -> float:
     """Mean negative log-likelihood of the masked tokens of `batches` under the frequencies of the training text.
 
-    A model that knows the vocabulary but ignores the context reaches it. token_counts: [V], of each token in the
+    A model that knows only the vocabulary, not the context, reaches this loss. token_counts: [V], of each token in the
     training text; 1 is added to every count.
     """
     counts = np.asarray(token_counts, np.float64) + 1
