@@ -69,26 +69,26 @@ def load(
     """Reads any checkpoint that `bert-tf convert` takes, a run or an export, as a Keras model that also takes strings.
 
     The class of the Keras model follows from the head: Classifier, Regressor, MultipleChoice, SpanFinder,
-    TokenClassifier, or Pretrainer for a head of masked LM. Without a head, and for a tagger on frozen vectors, it is a
+    TokenClassifier, or Pretrainer for a masked LM head. Without a head, and for a tagger on frozen vectors, it is a
     BertModel, which returns the encoder's outputs. Unknown casing means lower case.
 
     Args:
         path: a folder, a prefix of files, a published name such as "bert-base-uncased", "hf://owner/name" or the name
             of a KerasHub preset.
-        format_name: the format; by default the one that recognizes the path.
-        special_tokens_in_strings: which special tokens are recognized in texts. False: none, "[MASK]" is split as the
-            original splits it. True: the five and those that the checkpoint adds. Tokens: these and the five. By
-            default as the checkpoint says, else none.
-        segments: of the texts of a pair: "one", the same for both, or "two"; by default as the files say.
+        format_name: the format; by default detected from the path.
+        special_tokens_in_strings: which special tokens are recognized in texts. False: none, "[MASK]" is split as in
+            google-research/bert. True: the five and those added by the checkpoint. Tokens: these and the five. By
+            default as specified in the checkpoint, else none.
+        segments: segments of the texts of a pair: "one", the same for both, or "two"; by default as in the files.
         trust_code: whether files may name modules outside of this package, such as an encoder, which are then imported.
-        engine: "openvino" or "onnx", or one of them with "_int8", answers by the model for it that an export holds,
+        engine: "openvino" or "onnx", or one of them with "_int8", runs the export's model for that engine,
             without loading TensorFlow, and has methods for texts but no Keras model; "auto" takes the fastest of those,
             else TensorFlow.
         labels: names of the labels to train on, or their number: the model gets a new head with random weights, unless
             the checkpoint has one with these labels.
         kind: the head's kind: "classes" (the default), "multi_label", "regression", "relevance", "tags", "span" or
             "choice".
-        new_head: whether to replace a head that the checkpoint has.
+        new_head: whether to replace the checkpoint's head.
 
     Raises:
         UserError: no format recognizes the path, a file is damaged or names code outside of this package, a weight of
@@ -139,10 +139,10 @@ def fine_tune(
     callbacks: "Sequence[Callback]" = (),
     **options: "Unpack[FineTuneOptions]",
 ) -> "Run":
-    """Fine-tunes a model on labelled texts, as `bert-tf finetune TABLE` does; returns the finished run.
+    """Fine-tunes a model on labeled texts, as `bert-tf finetune TABLE` does; returns the finished run.
 
-    What is not given is chosen as the command chooses it, which is printed: the columns, the type of the labels,
-    max_seq_length, and the checkpoint to start from. Rows without text or label (None, NaN, "") are left out, and a
+    Anything you omit is chosen as in the command, and printed: the columns, the type of the labels,
+    max_seq_length, and the checkpoint to start from. Rows without text or label (None, NaN, "") are skipped, and a
     warning counts and names them. Tagged words, in columns such as sentence_id, words and labels, make a tagger. Called
     again with the same arguments it resumes an interrupted run, and returns a finished one.
 
@@ -151,11 +151,11 @@ def fine_tune(
             iterable of dictionaries or of tuples (text, label).
         output_dir: the run folder. By default runs/NAME for the table NAME.csv, and runs/table for rows; if that has a
             run on other rows, runs/table-2 and so on.
-        text: the column of the text; of two texts for pairs. By default the one called text, or with the longest texts.
-        label: the column of the label. By default the one called label, or the only one with few different values.
-        eval_data: held-out data, as `data`; by default a tenth of the data is held out.
+        text: the text column; two for pairs. By default the column named text, or the one with the longest texts.
+        label: the label column. By default the column named label, or the only one with few distinct values.
+        eval_data: validation data, in the form of `data`; by default a tenth of the data is held out.
         callbacks: functions of the step and {metric: value}, called with the metrics of training and evaluation.
-        **options: flags of `bert-tf finetune` by their names, such as init_checkpoint, num_train_epochs, learning_rate
+        **options: flags of `bert-tf finetune` by name, such as init_checkpoint, num_train_epochs, learning_rate
             or label_type.
 
     Raises:
@@ -183,10 +183,10 @@ def pretrain(
 
     Args:
         files: text files, folders or globs.
-        output_dir: the folder of the run.
+        output_dir: the run folder.
         texts: documents, instead of files.
         callbacks: functions of the step and {metric: value}, called with the metrics of training and evaluation.
-        **options: flags of `bert-tf pretrain` by their names, such as model_size, num_train_steps or init_checkpoint.
+        **options: flags of `bert-tf pretrain` by name, such as model_size, num_train_steps or init_checkpoint.
 
     Raises:
         UserError: an unknown option, a wrong value or unreadable text; nothing was trained.
@@ -197,14 +197,14 @@ def pretrain(
     return training.pretrain(files, output_dir=output_dir, texts=texts, callbacks=callbacks, **options)
 
 
-# Classes of Keras -> the modules that have them, which load TensorFlow.
+# Keras classes -> their modules, which load TensorFlow.
 _CLASSES = {
     **dict.fromkeys("BertModel Classifier MultipleChoice Pretrainer".split(), "bert_tf.model.heads"),
     **dict.fromkeys("Regressor SpanFinder TokenClassifier".split(), "bert_tf.model.heads"),
     **dict.fromkeys("EncoderLayer PreprocessingLayer".split(), "bert_tf.api.keras_layers"),
     "Encoder": "bert_tf.families.bert.layer",
 }
-# What other libraries call these functions, and what a loaded model has.
+# Names of these functions in other libraries, and methods of a loaded model.
 _ELSEWHERE = {
     **dict.fromkeys(("frompretrained", "loadmodel", "bert", "automodel", "model", "pipeline"), "bert_tf.load(PATH)"),
     **dict.fromkeys(("train", "fit", "trainer"), "bert_tf.fine_tune"),
@@ -215,10 +215,10 @@ _ELSEWHERE = {
 }
 
 
-if not TYPE_CHECKING:  # for type checkers every name would exist
+if not TYPE_CHECKING:  # otherwise every name would exist for type checkers
 
     def __getattr__(name: str) -> object:
-        """A class of Keras; AttributeError for a name that is not there, with the one that may be meant."""
+        """A Keras class; AttributeError for an unknown name, with the name that may be meant."""
         import difflib
         import importlib
 

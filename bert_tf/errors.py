@@ -1,4 +1,4 @@
-"""Errors that one sentence explains: what was given, what was expected, what to do."""
+"""Errors explained in one sentence: the input, the expected input, and the remedy."""
 
 import difflib
 import errno
@@ -23,8 +23,8 @@ WRONG_PATH = (
 )
 
 
-MAX_LISTED = 30  # names in a sentence
-# {module: its package}, of every installation but that of requirements-serve.txt
+MAX_LISTED = 30  # names listed in a sentence
+# {module: its package}, for all installations except that of requirements-serve.txt
 PACKAGES = {
     **{each: each for each in "flatbuffers huggingface_hub jinja2 keras scipy sentencex seqeval shtab".split()},
     **{each: each.replace("_", "-") for each in ("tensorboard", "tensorflow", "tensorflow_text")},
@@ -33,7 +33,7 @@ PACKAGES = {
 
 
 def listed(names: Iterable[object]) -> str:
-    """Names with commas, at most MAX_LISTED of them."""
+    """Names separated by commas, at most MAX_LISTED of them."""
     shown = list(map(str, names))
     return ", ".join(shown[:MAX_LISTED]) + (f" and {len(shown) - MAX_LISTED:,} more" * (len(shown) > MAX_LISTED))
 
@@ -45,7 +45,7 @@ def count_text(number: float, noun: str, nouns: str = "") -> str:
 
 
 def meant(name: str, known: Iterable[str], most: int = 3) -> str:
-    """A sentence that begins with a space and asks for the names most like a wrong one; "" if none is like it.
+    """A sentence with a leading space that suggests the names most like a wrong one; "" if there are none.
 
     Example:
         >>> meant("fintune", ["finetune", "serve"])
@@ -63,23 +63,23 @@ def reason_of(error: BaseException) -> str:
 
 
 def missing_package(error: BaseException) -> str | None:
-    """A sentence on an import that failed because one of PACKAGES is not installed; None for other errors."""
+    """A sentence about an import that failed because one of PACKAGES is not installed; None for other errors."""
     name = ((isinstance(error, ModuleNotFoundError) and error.name) or "").partition(".")[0]
     package = PACKAGES.get(name)
     return f"{package} is not installed: pip install {package} (or bert-tf)." if package else None
 
 
 def what_to_do(error: BaseException) -> str:
-    """Remedy for a write that failed: room where the disk is full, else what its reason says."""
+    """Remedy for a failed write: free space if the disk is full, else according to the reason."""
     full = [os.strerror(number) for number in NO_SPACE]
     is_full = any(each in str(error) for each in full) or "Resource exhausted" in str(error)
     return "Free some space" if is_full else "Fix that"
 
 
 def describe_os_error(error: OSError) -> tuple[str, int]:
-    """Returns a sentence on an error of the operating system, and the exit code of a process that it ends.
+    """Returns a sentence about an operating system error, and the exit code of a process that it ends.
 
-    2: the path or its permissions are the user's to change. 1: the machine failed, such as a full disk.
+    2: the user can fix the path or its permissions. 1: the machine failed, such as a full disk.
     """
     path, reason = error.filename or "a file", error.strerror or reason_of(error)
     if error.errno in NO_SPACE:
@@ -93,15 +93,15 @@ def describe_os_error(error: OSError) -> tuple[str, int]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Returns whether memory ran out, of the machine or of a device; known by name, as TensorFlow may not be loaded."""
+    """Returns whether the machine or a device ran out of memory; by name, because TensorFlow may not be loaded."""
     return isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError"
 
 
 def describe_failure(error: Exception, *, memory: str) -> tuple[str, int] | None:
-    """Returns a sentence and an exit code for what the machine, a path, a file or the installation causes; else None.
+    """Returns a sentence and an exit code for faults of the machine, a path, a file or the installation; else None.
 
-    Errors of Python and of TensorFlow, which reports those of files as "PATH; REASON". memory: what to do where it ran
-    out.
+    Handles errors of Python and of TensorFlow, which reports file errors as "PATH; REASON". memory: what to do if it
+    ran out.
     """
     if isinstance(error, OSError):
         return describe_os_error(error)
@@ -123,7 +123,7 @@ def describe_failure(error: Exception, *, memory: str) -> tuple[str, int] | None
     if isinstance(error, errors.DataLossError) or "Read less bytes" in reason or "Read fewer bytes" in reason:
         return f"a file is damaged or cut short ({reason}): fetch or write it again.", 2
     if "Collective ops is aborted" in str(error.message):
-        # the tasks in the message may be that of this process, or one that only passes the failure on
+        # the message may name tasks of this process, or of one that only passes the failure on
         return "another worker of this job has ended: start the same command again on all machines to continue.", 1
     if isinstance(error, errors.UnavailableError | errors.DeadlineExceededError | errors.UnauthenticatedError):
         return f"a store or another machine does not answer ({reason}): run the same command again.", 1
@@ -138,12 +138,12 @@ class UserError(ValueError):
     exit_code = 2
 
     def _render_traceback_(self) -> list[str]:
-        """Text that a notebook shows instead of a traceback."""
+        """Text shown in a notebook instead of a traceback."""
         return [f"{type(self).__name__}: {self}"]
 
 
 def leave_out(reason: str) -> UserError:
-    """The error for an option that was given and has no effect; reason: the sentence without its end.
+    """The error for an option that has no effect; reason: the sentence without its end.
 
     Example:
         >>> str(leave_out("text_columns requires file"))
@@ -153,7 +153,7 @@ def leave_out(reason: str) -> UserError:
 
 
 class NoEngine(UserError):
-    """An engine cannot answer with a model. reason: the sentence without its end."""
+    """An engine does not support a model. reason: the sentence without its end."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"{reason}: leave engine out; nothing was written.")
@@ -161,18 +161,18 @@ class NoEngine(UserError):
 
 
 class MachineError(UserError):
-    """The machine failed, such as a full disk; what was complete is kept."""
+    """The machine failed, such as a full disk; complete results are kept."""
 
     exit_code = 1
 
 
 def of_os_error(error: OSError, sentence: str) -> UserError:
-    """Returns the error with a sentence on what could not be written: a MachineError unless the path is wrong."""
+    """Returns the error with a sentence about the failed write: a MachineError unless the path is wrong."""
     return (UserError if error.errno in WRONG_PATH else MachineError)(sentence)
 
 
 class TrainingError(UserError):
-    """Training cannot continue (the loss is not a number, memory ran out). What was saved before it is kept."""
+    """Training cannot continue (the loss is not a number, memory ran out). Earlier saved results are kept."""
 
     exit_code = 1
 

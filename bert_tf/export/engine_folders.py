@@ -1,6 +1,6 @@
-"""Checkpoints as models of other inference engines, in folders of their own, compared with the live model.
+"""Checkpoints as models for other inference engines, in separate folders, compared with the live model.
 
-Next to the model a folder holds vocab.txt, tokenizer_config.json and tokenizer.json (of the library `tokenizers`),
+Besides the model, a folder contains vocab.txt, tokenizer_config.json and tokenizer.json (of the library `tokenizers`),
 bert_config.json, and about.json with inputs, outputs and labels.
 """
 
@@ -28,7 +28,7 @@ from bert_tf.text.vocabulary import SubwordVocabulary
 
 tokenizers = module("tokenizers")
 
-# Largest difference from the live model, relative to the largest output. Beyond that of int8 a model is useless.
+# Largest difference from the live model, relative to the largest output. Above the int8 limit a model is useless.
 LIMITS = {None: 1e-4, "int8": 0.5}
 
 
@@ -41,11 +41,11 @@ class EngineModel:
         quantize: "int8" or None.
         outputs: names of the outputs.
         size: bytes of the model.
-        length: tokens of the text that is timed.
+        length: tokens of the timed text.
         seconds: median time for that text.
         live_seconds: the same with TensorFlow.
-        difference: largest difference from the live model, relative to the largest output, in the precision that the
-            engine uses on this machine.
+        difference: largest difference from the live model, relative to the largest output, in the engine's precision
+            on this machine.
         report: which weights of the checkpoint were loaded.
     """
 
@@ -130,7 +130,7 @@ def _compare(
 
 
 def table(models: Sequence[EngineModel]) -> Iterator[str]:
-    """Yields the lines of a table on models of one checkpoint: size on disk, time, difference."""
+    """Yields the lines of a table of models of one checkpoint: size on disk, time, difference."""
     yield f"{'':24}{'size':>10}{f'one text of {models[0].length}':>20}{'largest difference':>22}"
     for model in models:
         name = f"{model.engine}{' ' + model.quantize if model.quantize else ''}"
@@ -140,7 +140,7 @@ def table(models: Sequence[EngineModel]) -> Iterator[str]:
 
 
 def _write_text_files(folder: str, checkpoint: Checkpoint) -> Any:
-    """Writes configuration, vocabulary and tokenizer; returns the latter, None without vocabulary or casing."""
+    """Writes configuration, vocabulary and tokenizer; returns the tokenizer, None without vocabulary or casing."""
     checkpoint.config.write(os.path.join(folder, "bert_config.json"))
     checkpoint_files.write_tokenizer_files(folder, checkpoint)
     if checkpoint.vocabulary is None or checkpoint.lower_case is None:

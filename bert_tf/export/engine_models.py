@@ -1,4 +1,4 @@
-"""Writes the models of other engines into an export, compared with the live model and with the SavedModel's answers."""
+"""Adds models for other engines to an export, compared with the live model and with the SavedModel's answers."""
 
 import functools
 import os
@@ -25,9 +25,9 @@ from bert_tf.model.weights import BETWEEN
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
 
-NETWORK = "network"  # the folder of a SavedModel, while an engine converts it
+NETWORK = "network"  # the folder of a SavedModel while an engine converts it
 TIMED_TOKENS, TIMED_CALLS = 64, 5
-TIMED_TEXTS, TIMED_LENGTHS = 24, (5, 60)  # of the choice between padded and shared rows
+TIMED_TEXTS, TIMED_LENGTHS = 24, (5, 60)  # for the choice between padded and shared rows
 
 
 def write(
@@ -42,25 +42,25 @@ def write(
     calibration: Sequence[Sequence[str]] = (),
     by_default: bool = False,
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Adds models of these engines to the export in a folder that nobody uses yet.
+    """Adds models for these engines to the export in a folder that is not in use yet.
 
     Args:
         folder: an export whose SavedModel, about.json, host.json and tokenizer are written.
-        names: engines, with "_int8" for weights of 8 bits.
-        task: of the export.
+        names: engines, with "_int8" for 8-bit weights.
+        task: the task of the export.
         model: the Keras model of the export.
         about: the content of about.json.
-        precision: that of the export, above which an engine need not compute.
-        texts: of the examples to compare on.
-        calibration: texts of examples from which engines learn the ranges of numbers in 8 bits.
-        by_default: whether nobody named an engine: of an export with other signatures, which engines do not have, the
-            server then takes TensorFlow.
+        precision: precision of the export, which an engine need not exceed.
+        texts: texts of the examples to compare on.
+        calibration: texts of examples for finding the ranges of 8-bit numbers.
+        by_default: whether the engines were chosen automatically: for an export with other signatures, which engines
+            do not have, the server then uses TensorFlow.
 
     Returns:
-        {engine: outputs for the texts}, to be compared with those of the SavedModel.
+        {engine: outputs for the texts}, to be compared with the SavedModel's.
 
     Raises:
-        UserError: a package is missing, the model cannot be converted, or its numbers differ.
+        UserError: a package is missing, the model cannot be converted, or its outputs differ.
     """
     settings = host_settings.read(folder)
     choice = task.vector_choice(model.config)
@@ -109,9 +109,9 @@ def write(
 
 
 def functional_form(kind: str | None, weights: Collection[str]) -> functional_bert.Head:
-    """The form of the head of a checkpoint with weights of these names; kind: what it says.
+    """The form of the head of a checkpoint with these weight names; kind: as recorded in it.
 
-    Raises UserError for a head that other engines do not have.
+    Raises UserError for a head that other engines do not support.
     """
     head = heads.of_checkpoint(kind, weights)
     if head is None and any(name.startswith(BETWEEN) for name in weights):
@@ -121,14 +121,14 @@ def functional_form(kind: str | None, weights: Collection[str]) -> functional_be
 
 
 def form_of(kind: str | None, names: Collection[str], settings: Mapping[str, Any]) -> functional_bert.Head:
-    """The form in which engines compute a model whose rows and answers have these settings; names: of its weights.
+    """The form in which engines compute a model with these row and answer settings; names: its weight names.
 
-    Raises NoEngine for a model that fills masks with a generator of its own, and UserError as `functional_form`.
+    Raises NoEngine for a model that fills masks with its own generator, and UserError like `functional_form`.
     """
     form = functional_form(kind, names)
     if settings["stages"] == "masks" and form is not functional_bert.MASKS:
         raise NoEngine("Other engines do not have the generator that fills the masks of this model")
-    if (settings.get("windows") or {}).get("pooling") == "max":  # of vectors, before the last layer
+    if (settings.get("windows") or {}).get("pooling") == "max":  # pools vectors, before the last layer
         return functional_bert.VECTORS
     return form
 
@@ -146,7 +146,7 @@ def convert(
     quantize: str | None,
     samples: list[dict[str, np.ndarray]],
 ) -> None:
-    """Writes the files of an engine alone into an existing folder. samples: inputs to calibrate int8 with."""
+    """Writes only the files of an engine into an existing folder. samples: inputs for int8 calibration."""
     network = os.path.join(folder, NETWORK)
     try:
         live.save(network)
@@ -159,7 +159,7 @@ def convert(
 
 
 def _signature_defs(folder: str) -> dict[str, dict[str, Any]]:
-    """The SignatureDefs of a SavedModel as JSON, with all fields, but for TensorFlow's own."""
+    """The SignatureDefs of a SavedModel as JSON, with all fields, without TensorFlow's own."""
     with files.open_binary(os.path.join(folder, "saved_model.pb")) as file:
         (graph,) = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs
     options = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
@@ -173,7 +173,7 @@ def _rows(stages: Any, texts: Iterable[Sequence[str]]) -> list[Row]:
 
 
 def _checked(live: functional_bert.CheckpointModel, rows: Sequence[Row], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Content of host.json on some rows and TensorFlow's numbers for them."""
+    """Content of host.json about some rows and TensorFlow's outputs for them."""
     numbers: dict[str, list[list[float]]] = {}
     for row in rows:
         for name, values in live(inputs_of([row], settings)).items():
@@ -182,14 +182,14 @@ def _checked(live: functional_bert.CheckpointModel, rows: Sequence[Row], setting
 
 
 def _seconds(network: EngineNetwork, rows: Sequence[Row]) -> float:
-    """The median time of a row of TIMED_TOKENS, or of as many as the longest row has."""
+    """The median time for a row of TIMED_TOKENS, or as many as in the longest row."""
     longest = max(rows, key=lambda row: len(row.ids))
     row = Row(longest.ids[:TIMED_TOKENS], longest.segments[:TIMED_TOKENS], [0])
     return round(statistics.median(_call_seconds(lambda: network.numbers([row])) for _ in range(TIMED_CALLS)), 6)
 
 
 def _is_faster_shared(network: EngineNetwork, row: Row, longest: int) -> bool:
-    """Returns whether short texts that share rows take less time than padded ones. row: an example of one."""
+    """Returns whether short texts that share rows take less time than padded ones. row: provides the tokens."""
     lengths = np.random.default_rng(0).integers(*TIMED_LENGTHS, TIMED_TEXTS).clip(max=longest).tolist()
     rows = [Row((row.ids * length)[:length], [0] * length, [0]) for length in lengths]
     plans = [row_blocks.plan(lengths, shares_rows=shares_rows) for shares_rows in (False, True)]
@@ -197,7 +197,7 @@ def _is_faster_shared(network: EngineNetwork, row: Row, longest: int) -> bool:
         [_call_seconds(functools.partial(network.compute_blocks, rows, blocks)) for blocks in plans]
         for _ in range(TIMED_CALLS)
     ]
-    padded, shared = np.min(times[1:], 0)  # the first call of a shape takes longer
+    padded, shared = np.min(times[1:], 0)  # the first call for a shape takes longer
     return bool(shared < padded)
 
 

@@ -18,16 +18,16 @@ from bert_tf.model.static_shapes import Placement
 from bert_tf.runtime import files, json_files, stopping
 
 FOLDER, SETTINGS = "engines", "host.json"
-INT8 = "_int8"  # how the names of models with weights of 8 bits end
-CHECKED = 2  # rows whose numbers are stored with a model, and compared where it is loaded
-FAR = {"float32": 1e-3, "bfloat16": 0.2, "float16": 0.2, "int8": 0.5}  # how far they may be on another machine
+INT8 = "_int8"  # suffix of the names of models with 8-bit weights
+CHECKED = 2  # rows whose outputs are stored with a model, and compared when it is loaded
+FAR = {"float32": 1e-3, "bfloat16": 0.2, "float16": 0.2, "int8": 0.5}  # how far they may differ on another machine
 
 
 class EngineNetwork:
     """A `predictor.Network`: the engine's model of an export.
 
     Attributes:
-        name: of the engine.
+        name: the engine's name.
         settings: the content of host.json.
     """
 
@@ -62,7 +62,7 @@ class EngineNetwork:
         return self.compute_blocks(rows, row_blocks.plan(lengths, shares_rows=self._shares_rows))
 
     def compute_blocks(self, rows: Sequence[Row], blocks: Sequence[Placement]) -> host.Numbers:
-        """The same in these blocks."""
+        """Computes the same in these blocks."""
         found: dict[str, list[Any]] = {}
         for block in blocks:
             stopping.check()
@@ -79,7 +79,7 @@ class EngineNetwork:
         return found
 
     def check(self, stages: Any, labels: Sequence[str]) -> None:
-        """Raises UserError unless the numbers of some rows are as stored, and are of these labels."""
+        """Raises UserError unless the outputs for some rows are as stored, with these labels."""
         stages.read([[""] * sum(count or 1 for count in stages.inputs.values())])  # raises for damaged settings
         stored = self.settings["check"]
         rows = [Row(**row) for row in stored["rows"]]
@@ -105,7 +105,7 @@ def available(folder: str) -> list[str]:
 
 
 def settings_of(folder: str) -> dict[str, Any]:
-    """The content of host.json; UserError where it is damaged."""
+    """The content of host.json; UserError if it is damaged."""
     path = os.path.join(folder, FOLDER, SETTINGS)
     values: dict[str, Any] = json_files.require_json(path, "what an export says to its engines")
     missing = [name for name in ("stages", "precision", "seconds", "signature_def", "check") if name not in values]
@@ -115,13 +115,13 @@ def settings_of(folder: str) -> dict[str, Any]:
 
 
 def sample(values: Any) -> np.ndarray:
-    """Some of the numbers of a row, which stand for all."""
+    """Some of a row's numbers, which represent all."""
     flat = np.asarray(values, np.float64).reshape(-1)
     return flat[:: -(-flat.size // 64) or 1]
 
 
 def difference(expected: np.ndarray, actual: np.ndarray) -> float:
-    """The largest difference, relative to the largest expected value; infinite where shapes differ."""
+    """The largest difference, relative to the largest expected value; infinite if shapes differ."""
     if expected.shape != actual.shape or not np.isfinite(actual).all():
         return np.inf
     return float(np.abs(expected - actual).max(initial=0) / max(np.abs(expected).max(initial=0), 1e-30))

@@ -1,7 +1,7 @@
-"""A run, an export or a checkpoint as a Keras model, and how it answers: content of about.json, settings of its rows.
+"""A run, an export or a checkpoint as a Keras model, and its answers: content of about.json, settings of its rows.
 
-A checkpoint from elsewhere does not say how many texts an example has: its caller does, or it is one, or a pair if
-labels or configuration are those of a model of pairs.
+A third-party checkpoint does not specify how many texts an example has: the caller does; the default is one, or a
+pair if labels or configuration show a cross-encoder.
 """
 
 import dataclasses
@@ -31,10 +31,10 @@ from bert_tf.runtime.atomic_files import StrPath
 from bert_tf.runtime.settings import read_settings
 from bert_tf.text.truncation import LONGEST_FIRST
 
-PAIR_LABEL = "entailment"  # a label that only models of pairs have
+PAIR_LABEL = "entailment"  # a label that only cross-encoders have
 PAIR_SETTINGS = ("sentence_transformers", "sbert_ce_default_activation_function")  # of cross-encoders, in config.json
-OF_RUN = ("host", "calibration", "inputs")  # parts of `Checkpoint.answers` that about.json does not have, or anew
-QUESTION_TOKENS = 384  # in a row with a question, as in the original
+OF_RUN = ("host", "calibration", "inputs")  # parts of `Checkpoint.answers` that are not in about.json, or are recreated
+QUESTION_TOKENS = 384  # in a row with a question, as in google-research/bert
 
 
 def load(path: str) -> Checkpoint:
@@ -42,7 +42,7 @@ def load(path: str) -> Checkpoint:
     return _load(path, segments.chosen())
 
 
-@functools.cache  # evaluation asks for labels, then for functions
+@functools.cache  # evaluation needs first labels, then functions
 def _load(path: str, segments: str | None) -> Checkpoint:
     loaded = pretrained.load(path, segments=segments)
     check_answers(path, loaded)
@@ -60,12 +60,12 @@ def check_answers(path: str, loaded: Checkpoint) -> None:
 
 
 def forget() -> None:
-    """Lets `load` read each checkpoint again."""
+    """Makes `load` read each checkpoint again."""
     _load.cache_clear()
 
 
 def kind_of(loaded: Checkpoint) -> str | None:
-    """The kind of the head of a model; None if nothing answers a text."""
+    """The kind of a model's head; None if it cannot answer texts."""
     if loaded.new_head:
         return loaded.kind
     if isinstance(loaded.model, Pretrainer):
@@ -76,30 +76,30 @@ def kind_of(loaded: Checkpoint) -> str | None:
 
 
 def about(path: str) -> dict[str, Any]:
-    """Content of an about.json for the checkpoint at a path, but for the inputs."""
+    """Content of an about.json for the checkpoint at a path, without the inputs."""
     return about_of(path, load(path))
 
 
 def about_of(path: str, loaded: Checkpoint) -> dict[str, Any]:
-    """As `about`, for a loaded model."""
+    """Like `about`, for a loaded model."""
     kind = kind_of(loaded)
     if kind == MaskedLm.kind:
         return {"task": loaded.answers.get("task") or mask_filling.task_name(loaded.config)}
     name = f"checkpoint {os.path.basename(path.rstrip('/'))}"
     recorded = {key: value for key, value in loaded.answers.items() if key not in OF_RUN}
-    labels = recorded.get("labels") or [] if "." in (kind or "") else []  # of a head from outside
+    labels = recorded.get("labels") or [] if "." in (kind or "") else []  # of an external head
     if kind in heads.kinds("is_labelled"):
         labels = _names(loaded)
     return {"task": name, **recorded, "kind": kind, "labels": labels}
 
 
 def answers_of(path: str, loaded: Checkpoint, texts: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """How a model reads texts and answers: content of about.json, and `host_settings`. A run and an export record it.
+    """How a model reads texts and answers: about.json content and `host_settings`. Runs and exports record it.
 
-    Of other checkpoints rows have as many tokens as the model has positions, and longer texts are cut, or tagged in
-    windows; questions are read in windows of QUESTION_TOKENS.
+    For other checkpoints, rows have as many tokens as the model has positions, and longer texts are cut, or tagged
+    in windows; questions are read in windows of QUESTION_TOKENS.
 
-    texts: of an example: 2 for pairs, for choices one more than there are; None: as the checkpoint lets guess.
+    texts: texts in an example: 2 for pairs, for choices one more than their number; None: guessed from the checkpoint.
     """
     kind, about = kind_of(loaded), about_of(path, loaded)
     if kind == MaskedLm.kind:
@@ -120,7 +120,7 @@ def answers_of(path: str, loaded: Checkpoint, texts: int | None = None) -> tuple
 
 
 def vector_choice_of(path: str, loaded: Checkpoint) -> VectorChoice:
-    """The vectors of a model: as a run or an export records them, else as the files of the model say."""
+    """The embeddings of a model: as recorded in a run or an export, else as specified in the model's files."""
     options = sentence_choice.SentenceOptions()
     choice = sentence_choice.choose(loaded.sentence_vectors, options, path=path, config=loaded.config)
     if recorded := loaded.answers.get("host"):
@@ -130,7 +130,7 @@ def vector_choice_of(path: str, loaded: Checkpoint) -> VectorChoice:
 
 
 def _usual_settings(path: str, loaded: Checkpoint, kind: str | None, texts: int | None) -> dict[str, Any]:
-    """The settings of rows of a checkpoint that does not record any."""
+    """The row settings for a checkpoint that does not record any."""
     length, names = loaded.config.max_position_embeddings, _names(loaded) if kind != SpanHead.kind else []
     if kind == Tags.kind:
         windows = {"max_seq_length": length, "stride": length // 2}
@@ -154,19 +154,19 @@ def _usual_settings(path: str, loaded: Checkpoint, kind: str | None, texts: int 
 
 
 def labels_of(loaded: Checkpoint) -> list[str] | None:
-    """The names of the outputs of a head that has such, by number if the checkpoint does not name them."""
+    """The names of a head's outputs if it has named ones, numbers if the checkpoint does not name them."""
     is_labelled = kind_of(loaded) in heads.kinds("is_labelled") and hasattr(loaded.model, "classifier")
     return _names(loaded) if is_labelled else loaded.labels
 
 
 def _names(loaded: Checkpoint) -> list[str]:
-    """The labels, by number if they have no names."""
+    """The labels, numbers if they have no names."""
     size = int(loaded.model.classifier.bias.shape[0])
     return list(loaded.labels or ()) or [f"LABEL_{number}" for number in range(size)]
 
 
 def _usual_texts(path: StrPath, kind: str | None, labels: Sequence[str]) -> int:
-    """The number of texts of an example, if nobody says it."""
+    """The number of texts in an example if it is not specified."""
     if kind == MultipleChoice.kind:
         raise UserError(f"{path} takes a text and its choices: say how many texts that are, num_texts.")
     settings = read_settings(os.path.join(path, "config.json"))

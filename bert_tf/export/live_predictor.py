@@ -18,7 +18,7 @@ from bert_tf.runtime import backend, plugins
 def predictor_at(path: str, texts: int | None = None, *, jit_compile: str = "auto") -> TextFunction:
     """The predictor of the checkpoint at a path.
 
-    texts: see `live_model.answers_of`. jit_compile: whether XLA compiles it, in static shapes: "true", "false", or
+    texts: see `live_model.answers_of`. jit_compile: whether XLA compiles it with static shapes: "true", "false", or
     "auto", on accelerators.
     """
     return predictor_of(path, live_model.load(path), texts, jit_compile=jit_compile)
@@ -29,7 +29,7 @@ def predictor_of(path: str, loaded: Checkpoint, texts: int | None = None, *, jit
     loaded.require_tokenizer(path)
     model, kind = loaded.model, live_model.kind_of(loaded) or ""
     about, own = live_model.answers_of(path, loaded, texts)
-    if "." in kind:  # answers of heads from outside are TensorFlow's
+    if "." in kind:  # external heads need TensorFlow to answer
         plugins.check_trusted(kind, path)
         with host_settings.refusing_damage(path):
             head = heads.get(kind).recorded({**loaded.answers, **about}, own)
@@ -41,12 +41,12 @@ def predictor_of(path: str, loaded: Checkpoint, texts: int | None = None, *, jit
         network = KerasNetwork(model, path, settings, jit_compile, choice)
         found = Predictor(path, network, settings, about, loaded.host_tokenizer, heads.get(kind), batch_size)
     if kind == MultipleChoice.kind:
-        found.labels = ()  # choices have numbers
+        found.labels = ()  # choices are numbered
     return found
 
 
 def by_signatures(path: str, functions: dict[str, Any], kind: str | None, about: Mapping[str, Any]) -> TextFunction:
-    """A model whose task has functions on strings only."""
+    """A model whose task only has functions on strings."""
     found = Signature(functions["serving_default"], path)
     if tagged_words.SIGNATURE in functions:
         found.word_tagger = tagged_words.WordTagger(functions[tagged_words.SIGNATURE])
@@ -66,7 +66,7 @@ def settings_of(loaded: Checkpoint, own: Mapping[str, Any]) -> dict[str, Any]:
 def vectors_of(
     path: str, loaded: Checkpoint, choice: VectorChoice, *, splits_pairs: bool = False, jit_compile: str = "false"
 ) -> VectorExtractor:
-    """A predictor of vectors of a loaded model, which needs no head.
+    """An embedding predictor of a loaded model, which needs no head.
 
     splits_pairs, jit_compile: see VectorExtractor and KerasNetwork. Raises UserError if it has no vocabulary.
     """

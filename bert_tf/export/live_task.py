@@ -20,7 +20,7 @@ from bert_tf.tasks.task import FineTuningTask
 def task_of(
     path: str, loaded: Checkpoint, texts: int | None = None, splits: Mapping[str, Callable[[], Any]] | None = None
 ) -> Any:
-    """The task of a model, which reads texts and answers as `live_model.answers_of` says; texts: see there.
+    """The task of a model, with its inputs and answers as in `live_model.answers_of`; texts: see there.
 
     splits: {split: function that reads it}, see FineTuningTask.
     """
@@ -42,7 +42,7 @@ def _masked_lm_task(loaded: Checkpoint) -> Any:
     name = loaded.answers.get("task")
     has_next = name.endswith("_nsp") if name else "next_sentence/bias" in loaded.report.loaded
     return catalog.get(mask_filling.task_name(loaded.config, loaded.report.loaded))(
-        {"wanted": {"max_seq_length": loaded.config.max_position_embeddings}},  # the records themselves are not needed
+        {"wanted": {"max_seq_length": loaded.config.max_position_embeddings}},  # no records are needed
         loaded.tokenizer,
         MaskingConfig(),
         next_sentence_weight=float(has_next),

@@ -1,4 +1,4 @@
-"""An exported SavedModel that takes strings, loaded without the code of its model: its signature says what it takes.
+"""An exported SavedModel on strings, loaded without its model code: the inputs are specified by its signature.
 
 B texts in a batch.
 """
@@ -33,9 +33,9 @@ def check_free(target: str, *, overwrite: bool) -> None:
 
 
 def find(path: str) -> str:
-    """Model that a path stands for: an export, the path itself or `export` in the folder of a run; or a checkpoint.
+    """The model at a path: an export, the path itself or `export` in a run folder; or a checkpoint.
 
-    Raises UserError if it is neither. Whether a checkpoint has a head shows when it is loaded.
+    Raises UserError if it is neither. Loading a checkpoint shows whether it has a head.
     """
     if not path.startswith("hf://"):
         for folder in (path, os.path.join(path, "export")):
@@ -56,22 +56,22 @@ def find(path: str) -> str:
 
 
 def forget_checkpoints() -> None:
-    """Lets checkpoints that were loaded be read again, as they may have been replaced."""
-    if live_model := sys.modules.get("bert_tf.export.live_model"):  # if none was loaded, nor is the code of models
+    """Makes loaded checkpoints be read again, because they may have been replaced."""
+    if live_model := sys.modules.get("bert_tf.export.live_model"):  # imported only with a checkpoint
         live_model.forget()
 
 
 def is_export(folder: str) -> bool:
-    """Returns whether a folder has a SavedModel to run; encoders of others on token ids are checkpoints."""
+    """Returns whether a folder has a SavedModel to run; third-party encoders on token ids are checkpoints."""
     return files.is_file(os.path.join(folder, SAVED_MODEL)) and not tensorflow_weights.is_encoder(folder)
 
 
 class Export(Signature):
-    """The default signature of a SavedModel without functions of rows, such as one of a head from outside.
+    """The default signature of a SavedModel without functions on rows, such as one with an external head.
 
     Attributes:
         folder: the folder of the SavedModel.
-        signatures: {name: function} of all its signatures.
+        signatures: {name: function} for all its signatures.
     """
 
     def __init__(self, folder: str) -> None:
@@ -92,10 +92,10 @@ class Export(Signature):
 
 
 def head_of(folder: str, outputs: Collection[str], inputs: Collection[str] | None = None) -> type[Head] | None:
-    """Kind of the answers of an export or a checkpoint: as it says, or by the tensors of its default signature.
+    """Kind of the answers of an export or a checkpoint: as specified, or by the tensors of its default signature.
 
-    The latter also if the module that it names is from outside and is not trusted, or its answers are made of other
-    tensors than the outputs.
+    The latter also if it names an untrusted external module, or if its answers need tensors other
+    than the outputs.
     """
     kind = about(folder).get("kind")
     with contextlib.suppress(UserError):
@@ -106,7 +106,7 @@ def head_of(folder: str, outputs: Collection[str], inputs: Collection[str] | Non
 
 
 def signatures(folder: str) -> dict[str, Any]:
-    """{name: signature} of the SavedModel in a folder; starts TensorFlow. Raises UserError as `load` does."""
+    """{name: signature} of the SavedModel in a folder; starts TensorFlow. Raises UserError like `load`."""
     return dict(load(folder).signatures)
 
 
@@ -136,13 +136,13 @@ def text_operations() -> list[str]:
 
 
 def declared_inputs(folder: str) -> list[str]:
-    """The names of the inputs of serving_default in order, from about.json; [] if it does not say."""
+    """The names of serving_default's inputs in order, from about.json; [] if they are not specified."""
     inputs = about(folder).get("inputs")
     return list(inputs) if isinstance(inputs, dict) else []
 
 
 def about(folder: str) -> dict[str, Any]:
-    """The content of about.json, or what it would be for a checkpoint; {} where neither is there or it is damaged."""
+    """The content of about.json, or its equivalent for a checkpoint; {} if it is missing or damaged."""
     if not is_export(folder) and formats.is_checkpoint(folder):
         from bert_tf.export import live_model
 
@@ -151,6 +151,6 @@ def about(folder: str) -> dict[str, Any]:
 
 
 def labels_and_task(folder: str) -> tuple[tuple[str, ...], str]:
-    """The names of the classes and of the task from `about.json`: () and "" without."""
+    """The names of the classes and of the task in `about.json`; () and "" if missing."""
     values = about(folder)
     return tuple(values.get("labels") or ()), str(values.get("task") or "")

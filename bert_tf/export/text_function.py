@@ -15,8 +15,8 @@ from bert_tf.export.batches import BatchFunction
 from bert_tf.heads.base.head import Head
 from bert_tf.runtime.lazy import tf
 
-BATCH_SIZE, STATIC_BATCH_SIZE = 32, 2048  # texts that fill all cores, and those that fill the rows of an accelerator
-# The orders of inputs that exports without `inputs` in about.json may have.
+BATCH_SIZE, STATIC_BATCH_SIZE = 32, 2048  # enough texts for all cores, and for an accelerator
+# The possible input orders of exports without `inputs` in about.json.
 ORDERS = (("question", "context"), ("text_a", "text_b"), ("text_a", "choices"))
 
 
@@ -26,12 +26,12 @@ class TextFunction(abc.ABC):
     Attributes:
         source: the path of the model, for messages.
         inputs: {name: None, or the number of texts of an example that it takes}, in the order of an example's texts.
-        has_order: whether that order is known; otherwise it is that of names, and texts must be given by name.
+        has_order: whether that order is known; otherwise inputs are sorted by name, and texts must be passed by name.
         batch_size: texts per batch by default.
-        word_tagger: of sentences that are split into words; None if the model is no tagger.
-        labels: names of the classes, () without.
-        task: its name, "" without.
-        head: what it answers; None if that is of no kind.
+        word_tagger: tags sentences split into words; None if the model is not a tagger.
+        labels: class names, () if there are none.
+        task: its name, "" if there is none.
+        head: the head that forms its answers; None for an unknown kind.
     """
 
     source: str
@@ -44,7 +44,7 @@ class TextFunction(abc.ABC):
     head: type[Head] | None = None
 
     def predict(self, examples: Sequence[Example]) -> "dict[str, np.ndarray]":
-        """{name: array [B, ...]} of the outputs for B examples. Raises UserError if memory does not suffice."""
+        """{name: array [B, ...]} of the outputs for B examples. Raises UserError if memory runs out."""
         columns, first = {}, 0
         for name, count in self.inputs.items():
             texts = [example.encode()[first : first + (count or 1)] for example in examples]
@@ -56,7 +56,7 @@ class TextFunction(abc.ABC):
             raise UserError(f"Memory ran out for {len(examples)} texts at once: lower batch_size.") from None
 
     def check_order(self) -> None:
-        """Raises UserError if the order of the inputs is unknown, so that no text has a place."""
+        """Raises UserError if the order of the inputs is unknown, so that texts cannot be assigned."""
         if not self.has_order:
             raise UserError(
                 f"{self.source} does not say in which order it takes {' and '.join(self.inputs)}: pass a table with "
@@ -65,16 +65,16 @@ class TextFunction(abc.ABC):
 
     @abc.abstractmethod
     def _run(self, columns: dict[str, list]) -> "dict[str, np.ndarray]":
-        """The outputs for the inputs; raises MemoryError, or UserError if it fails otherwise."""
+        """The outputs for the inputs; raises MemoryError, or UserError if it fails for another reason."""
 
 
 class Signature(TextFunction):
-    """A function on strings, of a SavedModel or of a live model, for heads that only TensorFlow can answer."""
+    """A function on strings, from a SavedModel or a live model, for heads that only TensorFlow can run."""
 
     def __init__(self, function: Any, source: str, declared: Sequence[str] = ()) -> None:
-        """Takes a tf.function with an input signature, or one of `signatures`; UserError if it takes no strings.
+        """Takes a tf.function with an input signature, or one of `signatures`; UserError if it does not take strings.
 
-        declared: the inputs in order, of one of `signatures`, which holds them by name.
+        declared: the inputs in order, for one of `signatures`, which has them by name.
         """
         self.source = source
         self._function = function.get_concrete_function() if hasattr(function, "get_concrete_function") else function
@@ -91,13 +91,13 @@ class Signature(TextFunction):
 
 
 def _array(tensor: Any) -> "np.ndarray":
-    """A tensor as an array; bfloat16, which NumPy does not have, as float32."""
+    """A tensor as an array; bfloat16, which NumPy lacks, as float32."""
     array: np.ndarray = tensor.numpy()
     return array.astype("float32") if tensor.dtype.name == "bfloat16" else array
 
 
 def _inputs_of(source: str, signature: Any, declared: Sequence[str]) -> tuple[dict[str, int | None], bool]:
-    positional, named = signature.structured_input_signature  # positional ones of functions that are not loaded
+    positional, named = signature.structured_input_signature  # positional for functions that were not loaded
     specs = {**{spec.name: spec for spec in positional}, **named}
     for name, spec in specs.items():
         if spec.dtype != tf.string or spec.shape.rank not in (1, 2):
@@ -112,8 +112,8 @@ def inputs_in_order(
     """`TextFunction.inputs` and `has_order`.
 
     Args:
-        shapes: {name: shape} of the inputs, in any order: a SavedModel has none.
-        declared: their names in order, as an export says; anything else counts as unsaid.
+        shapes: {name: shape} of the inputs, in any order, because a SavedModel has none.
+        declared: their names in order, as specified in an export; anything else is ignored.
     """
     orders = (tuple(declared), *ORDERS, tuple(shapes)[:1])
     order = next((order for order in orders if set(order) == shapes.keys()), None)

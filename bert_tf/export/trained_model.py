@@ -1,6 +1,6 @@
-"""A run or a checkpoint with a head as a task and a model, and its export written anew.
+"""A run or a checkpoint with a head as a task and a model, and its export rewritten.
 
-The data that it was trained on are not read: its folder records how it answers.
+Its training data is not read: its folder records how it answers.
 """
 
 import os
@@ -13,7 +13,7 @@ from bert_tf.export import opening
 from bert_tf.runtime import files, run_files
 from bert_tf.runtime.tensorflow_startup import ensure_started
 
-# What an export is compared with the live model on; the first has a gap for what fills gaps.
+# Texts for comparing an export with the live model; the first has a gap for models that fill gaps.
 SENTENCES = (
     "The [MASK] is on the table.",
     "Ann Smith moved from Paris to New York in 1998, and works at Acme Inc. there.",
@@ -22,7 +22,7 @@ SENTENCES = (
 
 
 class TrainedModel(NamedTuple):
-    """A model of a run or a checkpoint, in float32, its task, and what an export of it says of itself."""
+    """The float32 model of a run or a checkpoint, its task, and the about.json content of its export."""
 
     task: Any  # a Servable
     model: Any
@@ -31,7 +31,7 @@ class TrainedModel(NamedTuple):
 
 
 def is_run(path: str) -> bool:
-    """Returns whether a folder is that of a run, not only of a checkpoint."""
+    """Returns whether a folder is a run folder, not only a checkpoint."""
     return files.is_file(os.path.join(path, run_files.RUN))
 
 
@@ -55,9 +55,9 @@ def read(
     with_attention: bool = False,
     splits: Mapping[str, Callable[[], Any]] | None = None,
 ) -> TrainedModel:
-    """The model in the folder of a run, or of a checkpoint with a head; starts TensorFlow.
+    """The model in a run folder, or in a checkpoint with a head; starts TensorFlow.
 
-    texts, splits: see `live_task.task_of`. with_attention: its export has attention, even if that of the run does not.
+    texts, splits: see `live_task.task_of`. with_attention: its export has attention, even if the run's export does not.
     Raises UserError if there is no checkpoint, no head, or no vocabulary.
     """
     ensure_started()
@@ -74,7 +74,7 @@ def of_loaded(
     with_attention: bool = False,
     splits: Mapping[str, Callable[[], Any]] | None = None,
 ) -> TrainedModel:
-    """As `read`, for a loaded model, whose weights may have changed since."""
+    """Like `read`, for a loaded model, whose weights may have changed since."""
     from bert_tf.export import live_model, live_task
 
     live_model.check_answers(path, loaded)
@@ -96,8 +96,8 @@ def write_export(
 ) -> None:
     """Writes the export of a model as its script would have, and compares it with the model on SENTENCES.
 
-    engine_names, calibration: see `saved_model.export`. Raises UserError for engines that need texts to calibrate by,
-    without any.
+    engine_names, calibration: see `saved_model.export`. Raises UserError if engines need calibration texts and there
+    are none.
     """
     from bert_tf.export.saved_model import export
 
@@ -122,7 +122,7 @@ def write_export(
 
 
 def examples_of(signatures: Mapping[str, Any]) -> dict[str, dict[str, list]]:
-    """{signature: {input: values}} made of SENTENCES, for signatures that take strings of one or two dimensions."""
+    """{signature: {input: values}} from SENTENCES, for signatures that take strings of one or two dimensions."""
     return {
         name: {spec.name: _values(spec.shape) for spec in function.input_signature}
         for name, function in signatures.items()

@@ -1,8 +1,8 @@
-"""Heads: a file for each kind of head, from the label of an example to the answer that people read.
+"""Heads: one module for each kind of head, from an example's label to the answer shown to people.
 
 The modules here are plugins (`runtime.plugins`): each ends in `HEAD`, a subclass of `base.head.Head`, whose `kind`
-is the name of the module. Checkpoints, exports, flags, reports and the server know kinds by these names alone. None of
-them loads TensorFlow before it computes something.
+is the name of the module. Checkpoints, exports, flags, reports and the server know kinds only by these names. None of
+them loads TensorFlow before computing something.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from bert_tf.heads.base.text_head import INPUTS, TextHead
 from bert_tf.model.weights import BETWEEN
 from bert_tf.runtime import plugins
 
-PARTS = ("replaced_token", "masked_lm", "span", "classifier")  # of names of weights: the first counts
+PARTS = ("replaced_token", "masked_lm", "span", "classifier")  # of weight names: the first match counts
 
 
 @functools.cache
 def get(kind: str) -> type[Head]:
-    """The head of a module here, or of one from outside by its dotted name: "my_lab.stars".
+    """The head of a module here, or of an external module by its dotted name: "my_lab.stars".
 
-    Raises UserError for an unknown name, and for a module from outside that is not trusted: files name kinds, too.
+    Raises UserError for an unknown name, and for an untrusted external module, because files name kinds, too.
     """
     plugins.check_trusted(kind, "The model")
     module = plugins.load(__name__, kind, kind="kind of head")
@@ -34,7 +34,7 @@ def get(kind: str) -> type[Head]:
 
 
 def shown(kind: str | None) -> type[Head]:
-    """The head that cards and pages describe: that of masked LM for None, and classes for a kind without trust."""
+    """The head that cards and pages describe: masked LM for None, and classes for an untrusted kind."""
     try:
         return get(kind or "masked_lm")
     except UserError:
@@ -42,7 +42,7 @@ def shown(kind: str | None) -> type[Head]:
 
 
 def of_texts(kind: str) -> type[TextHead]:
-    """The head of that kind, which reads the vectors of texts; UserError for another one."""
+    """The head of this kind; UserError unless it reads text vectors."""
     head = get(kind)
     if not issubclass(head, TextHead):
         raise UserError(f"{kind} is not a head for labels of texts; expected one of {', '.join(text_kinds())}.")
@@ -50,12 +50,12 @@ def of_texts(kind: str) -> type[TextHead]:
 
 
 def text_kinds() -> tuple[str, ...]:
-    """The kinds whose heads read the vectors of texts."""
+    """The kinds whose heads read text vectors."""
     return tuple(kind for kind, head in known().items() if issubclass(head, TextHead))
 
 
 def text_counts(kind: str | None) -> tuple[int, ...]:
-    """The numbers of texts that an example of a kind of this package may have; () for choices and other inputs."""
+    """The allowed numbers of texts in an example, for a kind of this package; () for choices and other inputs."""
     inputs = known()[kind].signature_inputs if kind in text_kinds() else ()
     return tuple(len(names) for names in inputs if names <= set(INPUTS))
 
@@ -72,16 +72,16 @@ def kinds(attribute: str) -> tuple[str, ...]:
 
 
 def of_signature(inputs: Collection[str] | None, outputs: Collection[str]) -> type[Head] | None:
-    """The head whose answers a signature with these tensors gives, for an export that does not name its kind.
+    """The head that answers a signature with these tensors, for an export that does not name its kind.
 
-    inputs: None if they do not matter. None if the outputs are those of no head.
+    inputs: None if they do not matter. Returns None if no head has these outputs.
     """
     found = [head for head in known().values() if head.answers_signature(inputs, outputs)]
     return max(found, key=lambda head: len(head.signature_outputs), default=None)
 
 
 def of_checkpoint(kind: str | None, weights: Collection[str]) -> type[Head] | None:
-    """The head of a checkpoint with weights of these names; kind: what it says; None if it has none."""
+    """The head of a checkpoint with these weight names; kind: as recorded in it; None if it has no head."""
     parts = {name.split("/")[0] for name in weights}
     part = next((each for each in PARTS if each in parts), None)
     if part == "classifier":

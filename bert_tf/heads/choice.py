@@ -1,4 +1,4 @@
-"""Which of several texts follows a first one (Devlin et al. 2018, section 4.4)."""
+"""Multiple choice: which of several texts follows a first one (Devlin et al. 2018, section 4.4)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class MultipleChoice(SoftmaxHead):
-    """Which of C texts follows the first: texts are (first, choice 0, choice 1, ...), the label is a number.
+    """Multiple choice among C texts: the texts are (first, choice 0, choice 1, ...), the label is a number.
 
-    Each row [CLS] first [SEP] choice [SEP] is encoded by itself.
+    Each row [CLS] first [SEP] choice [SEP] is encoded independently.
     """
 
     kind = "choice"
@@ -29,7 +29,7 @@ class MultipleChoice(SoftmaxHead):
 
     @classmethod
     def check_columns(cls, columns: Sequence[str], options: TableOptions) -> None:
-        """Raises UserError for columns that are not those of this head."""
+        """Raises UserError unless the columns fit this head."""
         if len(columns) < 3 or not options.label_column:
             raise UserError(
                 f"text_columns is {options.text_columns!r}; expected FIRST,CHOICE,CHOICE,..., the text and two or more "

@@ -1,4 +1,4 @@
-"""One of several classes."""
+"""Classification: one of several classes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Classes(SoftmaxHead):
-    """One of several classes, which have names."""
+    """One of several named classes."""
 
     kind = "classes"
     model_class = "Classifier"

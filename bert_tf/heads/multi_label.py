@@ -1,4 +1,4 @@
-"""Any number of labels for a text, each of which holds or does not."""
+"""Any number of labels for a text; each applies or does not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from bert_tf.training.task import Batch
 if TYPE_CHECKING:
     from bert_tf.heads.base.table_options import TableOptions
 
-THRESHOLD = 0.5  # of the probability above which a label holds
+THRESHOLD = 0.5  # probability above which a label applies
 BEST = "best"  # label_threshold=best
 MAX_SHOWN = 12  # labels whose thresholds are printed
 LIST, NUMBERS = re.compile(r"\[.*\]", re.DOTALL), re.compile(r"\[\s*[01]\.?(\s+[01]\.?)*\s*\]")
@@ -35,10 +35,10 @@ log = logging.getLogger("bert_tf")
 
 
 class MultiLabel(LabelHead):
-    """Any number of labels, which a cell holds with `separator` in between, or as a list: of names, or multi-hot.
+    """Any number of labels; a cell contains them with `separator` in between, or as a list: of names, or multi-hot.
 
-    thresholds: the probability above which a label holds, one for all or one for each; None: stored ones, or THRESHOLD.
-    finds_best: look for the best thresholds on the development set.
+    thresholds: probability above which a label applies, one for all or one for each; None: stored ones, or THRESHOLD.
+    finds_best: whether to find the best thresholds on the development set.
     """
 
     kind = "multi_label"
@@ -66,14 +66,14 @@ class MultiLabel(LabelHead):
 
     @classmethod
     def check_columns(cls, columns: Sequence[str], options: TableOptions) -> None:
-        """Raises UserError for columns that are not those of this head."""
+        """Raises UserError unless the columns fit this head."""
         super().check_columns(columns, options)
         if not options.label_separator:
             raise UserError("label_separator is ''; expected what separates the labels of a cell, such as a comma.")
 
     @classmethod
     def names_in(cls, examples: Sequence[Example], options: TableOptions) -> Collection[str | None]:
-        """The labels of all cells; of multi-hot lists LABEL_0, LABEL_1, ... in their order, which a warning says."""
+        """The labels of all cells; for multi-hot lists LABEL_0, LABEL_1, ... in order, with a warning."""
         width = multi_hot_width(examples, options.label_separator)
         if not width:
             return {label for example in examples for label in _parts(example, options.label_separator)}
@@ -92,7 +92,7 @@ class MultiLabel(LabelHead):
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
         labels = [str(label) for label in about["labels"]]
-        reads = about.get("reads") or {}  # which a checkpoint from elsewhere has not
+        reads = about.get("reads") or {}  # missing in third-party checkpoints
         head = cls(labels, reads.get("label_separator", ","), about.get("thresholds"))
         return head.with_temperature(about.get("temperature", 1.0))
 
@@ -100,7 +100,7 @@ class MultiLabel(LabelHead):
         return {"thresholds": self.thresholds.tolist(), **super().about()}
 
     def encode(self, examples: Sequence[Example]) -> np.ndarray:
-        """1 where a label holds, float32 [n, C]."""
+        """1 if a label applies, float32 [n, C]."""
         table = self.unknown(len(examples))
         for row, example in enumerate(examples):
             parts = _parts(example, self.separator)
@@ -117,10 +117,10 @@ class MultiLabel(LabelHead):
         return table
 
     def _is_multi_hot(self, parts: Sequence[str | None]) -> bool:
-        """Returns whether the labels of an example say of each label whether it holds: [0, 1, 0]."""
+        """Returns whether an example's labels specify for each label whether it applies: [0, 1, 0]."""
         if len(parts) != len(self.labels) or not set(parts) <= BITS:
             return False
-        return len(parts) > 2 or set(self.labels) != BITS  # two labels that are called 0 and 1 may both hold
+        return len(parts) > 2 or set(self.labels) != BITS  # two labels named 0 and 1 may both apply
 
     def unknown(self, count: int) -> np.ndarray:
         return np.zeros((count, len(self.labels)), np.float32)
@@ -147,14 +147,14 @@ class MultiLabel(LabelHead):
         return head.replaced(pos_weights=parse_weights("pos_weight", settings.pos_weight, self.labels))
 
     def fitted_to(self, rows: Any) -> Self:
-        """With balanced weights: texts without a label for each text with it, at least 1 of each."""
+        """With balanced weights: texts without a label per text with it, at least 1 of each."""
         if self.loss_settings.pos_weight != BALANCED:
             return self
         counts = rows.labels.sum(0)
         return self.replaced(pos_weights=np.maximum(rows.count - counts, 1) / np.maximum(counts, 1))
 
     def training_losses(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Smoothed labels are (1 - s) * label + s / 2; terms of labels that hold are times their pos_weight."""
+        """Smoothed labels are (1 - s) * label + s / 2; terms of positive labels are multiplied by their pos_weight."""
         losses, settings = {self.loss_name: self.loss(outputs, labels)}, self.loss_settings
         if not settings.is_plain:
             logits = outputs["logits"]
@@ -165,16 +165,16 @@ class MultiLabel(LabelHead):
         return losses
 
     def correct(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor | None:
-        """1 where all labels are as predicted, float32 [B]."""
+        """1 if all labels are as predicted, float32 [B]."""
         holds = tf.cast(self.predictions(outputs)["probabilities"] > self.thresholds, tf.float32)
         return tf.cast(tf.reduce_all(tf.equal(holds, labels), -1), tf.float32)
 
     def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Batch | None = None) -> dict[str, tf.Tensor]:
-        """Logits and probabilities of each label by itself, [B, C]."""
+        """Logits and independent probabilities of all labels, [B, C]."""
         return {"logits": outputs["logits"], "probabilities": tf.sigmoid(outputs["logits"] / self.temperature)}
 
     def predicted(self, predictions: Mapping[str, np.ndarray]) -> np.ndarray:
-        """1 where a label holds, int32 [n, C]."""
+        """1 if a label applies, int32 [n, C]."""
         return (self.shares(predictions["logits"]) > self.thresholds).astype(np.int32)
 
     def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
@@ -198,12 +198,12 @@ class MultiLabel(LabelHead):
         return confidence.sigmoid(logits / self.temperature)
 
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Each label of each example is a choice of two outputs: it applies, whose logit is given, or not, with 0."""
+        """Each label of each example is a choice of two outputs: it applies, with its logit, or not, with 0."""
         pairs = np.stack([logits, np.zeros_like(logits)], -1).reshape(-1, 2)
         return pairs, np.where(labels > 0, 0, 1).reshape(-1, 1)
 
     def calibrated(self, predictions: Mapping[str, np.ndarray], split: Any) -> tuple[Self, str]:
-        """With the temperature that fits best, then the thresholds with the best F1, as far as they are to be found."""
+        """With the best-fitting temperature, then the thresholds with the best F1, if they are to be fitted."""
         head, sentence = super().calibrated(predictions, split)
         if not self.finds_best:
             return head, sentence
@@ -216,12 +216,12 @@ class MultiLabel(LabelHead):
 
     @property
     def calibration(self) -> dict[str, Any]:
-        """{"temperature"}, and {"thresholds": {label: threshold}} if they are to be found."""
+        """{"temperature"}, and {"thresholds": {label: threshold}}, if they are to be fitted."""
         thresholds = dict(zip(self.labels, self.thresholds.tolist(), strict=True))
         return {**super().calibration, **({"thresholds": thresholds} if self.finds_best else {})}
 
     def with_calibration(self, stored: Mapping[str, Any]) -> Self:
-        """With stored thresholds of the same labels, unless a flag set one, and the stored temperature."""
+        """With stored thresholds for the same labels, unless a flag set one, and the stored temperature."""
         head, thresholds = super().with_calibration(stored), stored.get("thresholds") or {}
         if self.is_fixed or thresholds.keys() != set(self.labels):
             return head
@@ -232,7 +232,7 @@ class MultiLabel(LabelHead):
 
 
 def split_labels(label: Any, separator: str) -> list[str | None]:
-    """The labels of a cell: a list, also one that is written as text, or a text with separators."""
+    """The labels in a cell: a list, also if written as text, or a text with separators."""
     if isinstance(label, str) and LIST.fullmatch(label.strip()):
         label = _list_in(label.strip())
     if isinstance(label, list):
@@ -241,7 +241,7 @@ def split_labels(label: Any, separator: str) -> list[str | None]:
 
 
 def _list_in(text: str) -> Any:
-    """The list that a text is, as Python, JSON or NumPy write it: [0, 1], ["a"], [0 1]; else the text."""
+    """The list in a text, as written by Python, JSON or NumPy: [0, 1], ["a"], [0 1]; else the text."""
     if NUMBERS.fullmatch(text):
         return [part.rstrip(".") for part in text[1:-1].split()]
     try:
@@ -265,9 +265,9 @@ def _parts(example: Example, separator: str) -> list[str | None]:
 
 
 def multi_hot_width(examples: Sequence[Example], separator: str) -> int:
-    """The number of labels where those of every example are a list of 0 and 1 for each of them: [0, 1, 0]; else 0.
+    """The number of labels if every example has a list of 0 and 1 for each of them: [0, 1, 0]; else 0.
 
-    UserError, with its place, for such a list of another length.
+    UserError, with its position, for such a list of a different length.
     """
     rows = [(parts, example) for example in examples if (parts := _parts(example, separator))]
     if not rows or not all(set(parts) <= BITS for parts, _ in rows):
@@ -276,7 +276,7 @@ def multi_hot_width(examples: Sequence[Example], separator: str) -> int:
     other = next((example for parts, example in rows if len(parts) != width), None)
     if other is None:
         return width if width > 1 else 0
-    if any(len(set(parts)) < len(parts) for parts, _ in rows):  # no list of the numbers of labels
+    if any(len(set(parts)) < len(parts) for parts, _ in rows):  # not a list of label numbers
         raise UserError(
             f"In {other.location} the labels are {other.label!r}; expected {width} of 0 and 1, as in "
             f"{rows[0][1].location}."

@@ -4,7 +4,7 @@ from bert_tf.heads.masked_lm import MaskedLm
 
 
 class NextSentence(MaskedLm):
-    """A class of two on the pooled vector of a pair, in exports the signature `next_sentence`."""
+    """A two-class head on the pooled vector of a pair; in exports the signature `next_sentence`."""
 
     kind = weights = "next_sentence"
     signature_inputs = (frozenset({"text_a", "text_b"}),)

@@ -19,12 +19,12 @@ from bert_tf.training.task import Batch
 if TYPE_CHECKING:
     from bert_tf.heads.base.table_options import TableOptions
 
-MAX_PAIRS = 1000  # of true and predicted numbers, which the report draws
+MAX_PAIRS = 1000  # of true and predicted numbers, drawn in the report
 LARGEST = float(np.finfo(np.float32).max)
 
 
 class Regression(TextHead):
-    """A number, learned by squared error, without bounds; such as GLUE's STS-B, from 0 to 5."""
+    """An unbounded number, learned by squared error, such as GLUE's STS-B, from 0 to 5."""
 
     kind = "regression"
     model_class = "Regressor"
@@ -50,7 +50,7 @@ class Regression(TextHead):
         return numbers(examples)
 
     def unknown(self, count: int) -> np.ndarray:
-        """Zeros of the shape of `encode`."""
+        """Zeros in the shape of `encode`."""
         return np.zeros(count, np.float32)
 
     def names(self, predicted: np.ndarray) -> list[str]:
@@ -69,7 +69,7 @@ class Regression(TextHead):
         return predictions["values"]
 
     def tables(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
-        """{"values": [true, predicted] of examples, of many every n-th}."""
+        """{"values": [true, predicted] of examples, every n-th if there are many}."""
         pairs = np.stack([labels, predicted], 1)[:: math.ceil(len(labels) / MAX_PAIRS) or 1]
         return {"values": np.round(pairs.astype(np.float64), 4).tolist()}
 
@@ -91,7 +91,7 @@ class Regression(TextHead):
 
 
 def numbers(examples: Sequence[Example]) -> np.ndarray:
-    """The labels of examples as float32 [n]; UserError with its place for one that is not a number."""
+    """The labels of examples as float32 [n]; UserError with the position of any that is not a number."""
     return np.array([_number(example) for example in examples], np.float32)
 
 

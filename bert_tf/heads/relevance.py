@@ -1,4 +1,4 @@
-"""Relevance of a text to a query: a cross-encoder with one output, whose values are probabilities."""
+"""Relevance of a text to a query: a cross-encoder with one output, a probability."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from bert_tf.training.task import Batch
 
 
 class Relevance(RelevanceScore):
-    """A number from 0 to 1 for a pair, learned by binary cross entropy; labels are from 0 to 1 too."""
+    """A number from 0 to 1 for a pair, learned by binary cross entropy; labels are also from 0 to 1."""
 
     kind = "relevance"
     loss_name: ClassVar[str] = "binary_cross_entropy"
 
     def encode(self, examples: Sequence[Example]) -> np.ndarray:
-        """The numbers, float32 [n]; UserError with its place for one that is not from 0 to 1."""
+        """The numbers, float32 [n]; UserError with the position of any that is not from 0 to 1."""
         found = super().encode(examples)
         wrong = np.flatnonzero((found < 0) | (found > 1))
         if wrong.size:

@@ -1,4 +1,4 @@
-"""Relevance of a text to a query: a cross-encoder with one output, whose values are scores without bounds."""
+"""Relevance of a text to a query: a cross-encoder with one output, an unbounded score."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class RelevanceScore(Regression):
-    """A number for a pair, learned by squared error, such as the scores of another model (distillation)."""
+    """A number for a pair, learned by squared error, such as another model's scores (distillation)."""
 
     kind = "relevance_score"
     signature_inputs = (frozenset(INPUTS),)
@@ -38,7 +38,7 @@ class RelevanceScore(Regression):
             )
 
     def targets(self, labels: tf.Tensor) -> tf.Tensor:
-        """The parts that the texts of a list have in its loss, from their scores: labels [N, K] -> [N, K]."""
+        """The target shares of a list's texts in its loss, from their scores: labels [N, K] -> [N, K]."""
         return tf.nn.softmax(labels)
 
     def with_loss(self, settings: LossSettings) -> Self:
@@ -51,11 +51,11 @@ class RelevanceScore(Regression):
         return super().with_loss(plain).replaced(loss_settings=settings)
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """See `TextHead`; those of lists."""
+        """See `TextHead`; one weight per list."""
         return {self.objective: batch["row_weights"][:: self.loss_settings.list_size]}
 
     def metrics(self, outputs: Mapping[str, tf.Tensor], batch: Batch) -> Metrics:
-        """The losses, and those of lists if they are minimised.
+        """The losses, and the list losses if they are minimized.
 
         listwise: cross entropy of the softmax over the K texts of a list (Cao et al. 2007, ListNet). margin_mse: mean
         squared error of the differences between the first and each other score (Hofstätter et al. 2020,
@@ -75,7 +75,7 @@ class RelevanceScore(Regression):
         return {**found, self.objective: (losses, self.loss_weights(batch)[self.objective])}
 
     def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Batch | None = None) -> dict[str, tf.Tensor]:
-        """Values, which are the logits, float32 [B]."""
+        """Values (the logits), float32 [B]."""
         return {"values": outputs["values"], "logits": outputs["values"]}
 
     def from_logits(self, logits: np.ndarray) -> dict[str, np.ndarray]:

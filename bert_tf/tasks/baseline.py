@@ -1,7 +1,7 @@
-"""Quick models on the same split that fine-tuning should beat: the commonest answer, and linear models.
+"""Quick baselines on the same split for fine-tuning to beat: the most common answer, and linear models.
 
-The linear models read TF-IDF of words and pairs of words, or the vectors that the head of the model reads, of the
-encoder as it was before training. n examples, F texts of an example, D features, C outputs of the head.
+The linear models read TF-IDF of words and word pairs, or the vectors that the model's head reads, from the
+encoder before training. n examples, F texts in an example, D features, C outputs of the head.
 """
 
 import warnings
@@ -21,13 +21,13 @@ Vectors = Callable[[str, int], np.ndarray]
 MOST_FREQUENT, MEAN = "the most frequent class", "the mean of the training data"
 MOST_LABELS = "the labels of most texts"
 TF_IDF, FROZEN = "TF-IDF with a linear model", "frozen vectors with a linear model"
-MAX_EXAMPLES, MAX_NUMBERS = 20_000, 5_000  # that TF-IDF learns from, labels or numbers: some seconds
-MAX_VECTORS = 5_000  # examples that the encoder reads for a baseline
-MIN_FREQUENCY_FROM = 1000  # examples from which words that occur once are left out
-# Inverse regularization. Vectors of TF-IDF have length 1, and scikit-learn's 1 underfits them; those of an encoder are
+MAX_EXAMPLES, MAX_NUMBERS = 20_000, 5_000  # for TF-IDF, with labels or numbers: takes a few seconds
+MAX_VECTORS = 5_000  # examples encoded for a baseline
+MIN_FREQUENCY_FROM = 1000  # from this many examples, words that occur once are dropped
+# Inverse regularization. TF-IDF vectors have length 1, and scikit-learn's 1 underfits them; encoder vectors are
 # standardized, and 1 overfits them.
 C = {TF_IDF: 10.0, FROZEN: 0.1}
-ALPHAS = np.logspace(-2, 5, 15)  # of ridge regression, the one with the lowest error when each example is left out
+ALPHAS = np.logspace(-2, 5, 15)  # for ridge regression; the one with the lowest leave-one-out error is used
 IMPOSSIBLE = -30.0  # logit of a class without examples
 
 
@@ -38,7 +38,7 @@ class LinearHead(NamedTuple):
     bias: np.ndarray
 
     def predict(self, features: Any, labels: np.ndarray) -> np.ndarray:
-        """Predictions [m, ...] for features [m, D], numbered as these labels [n, ...]."""
+        """Predictions [m, ...] for features [m, D], numbered like these labels [n, ...]."""
         outputs = np.asarray(features @ self.kernel) + self.bias
         if labels.ndim == 2:
             return (outputs > 0).astype(labels.dtype)
@@ -46,7 +46,7 @@ class LinearHead(NamedTuple):
 
 
 def commonest(labels: np.ndarray, count: int) -> np.ndarray:
-    """The same prediction [count, ...] for all: the commonest class, the labels that most have, or the mean."""
+    """The same prediction [count, ...] for all: the most common class, the labels of most examples, or the mean."""
     if labels.ndim == 2:
         best: Any = labels.mean(0) > 0.5
     else:
@@ -58,11 +58,11 @@ def fit(features: Any, labels: np.ndarray, size: int, *, strength: float, is_bal
     """Logistic regression for classes and labels, ridge regression for numbers.
 
     Args:
-        features: [n, D], a matrix or sparse.
+        features: [n, D], dense or sparse.
         labels: class numbers [n], 0 or 1 for each label [n, C], or float [n].
         size: C.
         strength: inverse regularization of logistic regression.
-        is_balanced: let all classes count alike.
+        is_balanced: whether all classes have equal weight.
     """
 
     def logistic(target: np.ndarray) -> Any:
@@ -70,7 +70,7 @@ def fit(features: Any, labels: np.ndarray, size: int, *, strength: float, is_bal
             C=strength, max_iter=1000, class_weight="balanced" if is_balanced else None
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of few iterations
+            warnings.simplefilter("ignore")  # too few iterations
             return model.fit(features, target)
 
     width = features.shape[1]
@@ -88,14 +88,14 @@ def fit(features: Any, labels: np.ndarray, size: int, *, strength: float, is_bal
         return _as_float32(kernel, bias)
     model = logistic(labels)
     coefficients, intercept = model.coef_, model.intercept_
-    if len(model.classes_) == 2:  # scikit-learn has the odds of the second alone
+    if len(model.classes_) == 2:  # scikit-learn only has the odds of the second
         coefficients, intercept = (np.concatenate([-each / 2, each / 2]) for each in (coefficients, intercept))
     kernel[:, model.classes_], bias[model.classes_] = coefficients.T, intercept
     return _as_float32(kernel, bias)
 
 
 def fit_vectors(vectors: np.ndarray, labels: np.ndarray, size: int, *, is_balanced: bool = False) -> LinearHead:
-    """`fit` on standardized vectors [n, D], as a head on the vectors as they are."""
+    """`fit` on standardized vectors [n, D], returned as a head on the original vectors."""
     center, scale = vectors.mean(0), max(float(vectors.std(0).mean()), 1e-6)
     head = fit((vectors - center) / scale, labels, size, strength=C[FROZEN], is_balanced=is_balanced)
     kernel = head.kernel / scale
@@ -107,7 +107,7 @@ def _as_float32(kernel: np.ndarray, bias: np.ndarray) -> LinearHead:
 
 
 def tf_idf(train: np.ndarray, labels: np.ndarray, texts: np.ndarray, *, is_balanced: bool) -> np.ndarray | None:
-    """Predictions for texts [m, F] of a linear model on TF-IDF of the texts train [n, F]; None if these have no word.
+    """Predictions for texts [m, F] by a linear model on TF-IDF of the texts train [n, F]; None if these have no words.
 
     labels, is_balanced: see `fit`.
     """
@@ -136,7 +136,7 @@ def tf_idf(train: np.ndarray, labels: np.ndarray, texts: np.ndarray, *, is_balan
 
 
 def linear_head(task: FineTuningTask, vectors: Vectors) -> LinearHead | None:
-    """A linear head on the vectors of the training data; None if there is nothing to learn, or for choices."""
+    """A linear head on the vectors of the training data; None for choices, or if there is nothing to learn."""
     if not _can_learn(task):
         return None
     known = vectors("train", MAX_VECTORS)
@@ -146,7 +146,7 @@ def linear_head(task: FineTuningTask, vectors: Vectors) -> LinearHead | None:
 
 
 def _can_learn(task: FineTuningTask) -> bool:
-    """Returns whether the task is one of single texts or pairs with labels that differ."""
+    """Returns whether the task has single texts or pairs, with labels that differ."""
     if not isinstance(task.head, TextHead) or not task.head.size or task.head.rows_per_example > 1:
         return False
     labels = task.split("train").labels
@@ -156,10 +156,10 @@ def _can_learn(task: FineTuningTask) -> bool:
 def of_task(
     task: FineTuningTask, vectors: Vectors | None = None
 ) -> tuple[dict[str, dict[str, float]], LinearHead | None]:
-    """{name of a quick model: its scores on the first evaluation split}, and the last of them that is a linear head.
+    """{baseline name: its scores on the first evaluation split}, and the last baseline that is a linear head.
 
-    vectors(split, most): those that the head reads [n, D], of the first `most` examples of a split, by the encoder as
-    it is; None: it has learned nothing yet.
+    vectors(split, most): the head's input vectors [n, D] for the first `most` examples of a split, from the current
+    encoder; None: it is not trained yet.
     """
     head: Any = task.head
     linear: LinearHead | None = None

@@ -1,4 +1,4 @@
-"""Reading of the labels of a table, in training and in evaluation alike: missing values, spellings of a label."""
+"""How the labels of a table are read, both in training and in evaluation: missing values, spellings of a label."""
 
 import collections
 import dataclasses
@@ -10,11 +10,11 @@ from bert_tf.errors import UserError
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.text_head import TextHead
 
-NO_VALUE = ("nan", "NaN", "<NA>", "#N/A")  # how NumPy, pandas and Excel write that there is none
+NO_VALUE = ("nan", "NaN", "<NA>", "#N/A")  # how NumPy, pandas and Excel write a missing value
 
 
 def is_blank(cell: Any) -> bool:
-    """Returns whether a cell of a table is empty or stands for no value."""
+    """Returns whether a cell of a table is empty or contains a missing value."""
     return cell is None or isinstance(cell, str) and cell.strip() in ("", *NO_VALUE)
 
 
@@ -26,9 +26,9 @@ def lacking(row: Example, head: TextHead | type[TextHead], *, needs_label: bool 
 
 
 def with_value(row: Example, named: Sequence[str], head: TextHead | type[TextHead]) -> Example:
-    """The row without a label or text that stands for no value, unless a label of that name is `named`.
+    """The row without a label or text that means a missing value, unless a label of that name is `named`.
 
-    A label that was written with an apostrophe, for spreadsheets, is read without it.
+    A label written with an apostrophe, for spreadsheets, is read without it.
     """
     label = row.label.strip() if isinstance(row.label, str) else None
     if label is not None and label not in named and label != (plain := prediction_files.without_apostrophe(label)):
@@ -50,12 +50,12 @@ def check_several(labels: Sequence[str], path: str, column: str) -> None:
 
 
 def normalized(label: Any) -> Any:
-    """A label as text in lower case, with single spaces; others unchanged."""
+    """A label as lower-case text with single spaces; other values unchanged."""
     return " ".join(label.split()).lower() if isinstance(label, str) else label
 
 
 def spelling(labels: Sequence[str]) -> Callable[[Example], Example]:
-    """A function that spells the label of a row as the one of `labels` that differs in case or spaces only."""
+    """A function that changes the label of a row to the one in `labels` that differs only in case or spaces."""
     spellings: dict[str, list[str]] = collections.defaultdict(list)
     for label in labels:
         spellings[normalized(label)].append(label)

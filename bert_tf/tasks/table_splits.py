@@ -1,4 +1,4 @@
-"""The tables of a task's splits: which flag or file holds which, and what is held out of the training data."""
+"""The tables of a task's splits: the flag or file of each, and the rows held out of the training data."""
 
 import collections
 import functools
@@ -18,7 +18,7 @@ log = logging.getLogger("bert_tf")
 
 
 def find(options: RowOptions, split: str) -> str | None:
-    """The table of a split: that of its flag, or the one in data_dir, or in train_file if that is such a folder.
+    """The table of a split: from its flag, or in data_dir, or in train_file if that is such a folder.
 
     With tfds_name it is DATASET/SPLIT.
     """
@@ -33,9 +33,9 @@ def find(options: RowOptions, split: str) -> str | None:
 
 
 def needs_held_out(options: RowOptions) -> bool:
-    """Returns whether part of the training table is to be held out, as there is no other to evaluate on.
+    """Returns whether to hold out part of the training table, because there is no other to evaluate on.
 
-    Not of preprocessed examples, whose rows are not texts to divide.
+    Not for preprocessed examples, whose rows are not texts to divide.
     """
     if not options.do_eval or preprocessed_examples.is_file_of_them(options.train_file):
         return False
@@ -43,7 +43,7 @@ def needs_held_out(options: RowOptions) -> bool:
 
 
 def require(options: RowOptions, split: str) -> str:
-    """As `find`; UserError if there is no table."""
+    """Like `find`; UserError if there is no table."""
     path = find(options, split)
     if path is None and options.tfds_name:
         raise UserError(f"{options.tfds_name} has no split {' or '.join(TFDS_SPLITS[split])}: leave out what needs it.")
@@ -64,12 +64,12 @@ def held_out(
     folds: int = 0,
     fold: int = 0,
 ) -> dict[str, Callable]:
-    """{split: function that reads its examples}, both of one table; rows with the same texts are on the same side.
+    """{split: function that reads its examples}, both from one table; rows with the same texts are on the same side.
 
     A text in more rows than are to be held out stays in the training data.
 
-    is_stratified: hold out that part of each label, so that the splits have the same shares of labels.
-    folds, fold: instead of that part hold out this one of so many, counted from 1; every row is in one of them.
+    is_stratified: whether to hold out that fraction of each label, so that the splits have the same shares of labels.
+    folds, fold: hold out this fold of that many instead, counted from 1; every row is in one of them.
     """
     if not 0 < fraction < 1:
         raise UserError(f"eval_fraction is {fraction}; expected more than 0 and less than 1, or a table as eval_file.")
@@ -100,11 +100,11 @@ def held_out(
     return {"train": lambda: divided()["train"], "dev": lambda: divided()["dev"]}
 
 
-Rows = Mapping[float, int]  # {number drawn for a text: how many rows have it}
+Rows = Mapping[float, int]  # {number drawn for a text: its number of rows}
 
 
 def _by_label(examples: Sequence[Example], drawn: Sequence[float]) -> list[Rows]:
-    """The texts of each label; labels with a single text are taken together."""
+    """The texts of each label; labels with a single text are grouped together."""
     labels: dict[float, collections.Counter[str]] = {}
     for example, number in zip(examples, drawn, strict=True):
         labels.setdefault(number, collections.Counter())[str(example.label)] += 1
@@ -117,9 +117,9 @@ def _by_label(examples: Sequence[Example], drawn: Sequence[float]) -> list[Rows]
 
 
 def _stratified(groups: Sequence[Rows], fraction: float) -> set[float]:
-    """The held-out texts: in each group the smallest numbers that fit in its share of rows.
+    """The held-out texts: in each group, the smallest numbers that fit in its share of rows.
 
-    The share of two texts or more is one row at least.
+    Two texts or more have a share of at least one row.
     """
     chosen = set()
     for rows in groups:
@@ -132,9 +132,9 @@ def _stratified(groups: Sequence[Rows], fraction: float) -> set[float]:
 
 
 def _below(rows: Rows, fraction: float) -> set[float]:
-    """The same of one group, without regard to the other texts unless some are in several rows.
+    """The held-out texts of one group, independent of other texts unless some are in several rows.
 
-    So new rows of a table do not move others to the other side.
+    Thus adding rows to a table does not move other rows to the other side.
     """
     share = fraction * sum(rows.values())
     fitting = sum(count for count in rows.values() if count <= max(share, 1))
@@ -148,7 +148,7 @@ def _below(rows: Rows, fraction: float) -> set[float]:
 
 
 def _of_fold(groups: Sequence[Rows], folds: int, fold: int) -> set[float]:
-    """The texts of a fold, counted from 1; each goes to the fold with the fewest rows of its group, then of all."""
+    """The texts of a fold, counted from 1; each goes to the fold with the fewest rows of its group, then in total."""
     chosen, in_all = set(), [0] * folds
     for rows in groups:
         in_group = [0] * folds

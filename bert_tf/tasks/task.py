@@ -1,4 +1,4 @@
-"""FineTuningTask: a source of examples, a head that starts on a pretrained encoder, and defaults."""
+"""FineTuningTask: a source of examples, a head on a pretrained encoder, and defaults."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ Source = Mapping[str, Callable[[], Any]]  # {split: function that reads its exam
 
 
 class FineTuningTask(TextTask):
-    """A task with labelled examples.
+    """A task with labeled examples.
 
     Args:
-        name: of the task in `tasks.catalog`.
-        source: what the head takes of each split: examples, questions, a file of tags, or
+        name: the task in `tasks.catalog`.
+        source: the input of the head for each split: examples, questions, a file of tags, or
             `data.preprocessed_examples.StoredExamples`; "train" is trained on.
-        head: what is predicted.
+        head: the head to train.
         tokenizer: cuts texts into tokens.
         eval_splits: see `training.task.Task`.
         test_splits: the splits to predict.
-        submissions: {split: name of the file that a leaderboard takes}.
-        groups_by_length: whether a batch of training is of rows of similar length.
+        submissions: {split: name of the file for a leaderboard}.
+        groups_by_length: whether a training batch consists of rows of similar length.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class FineTuningTask(TextTask):
         self._rows: dict[str, Any] = {}
 
     def replaced(self, **changes: Any) -> Self:
-        """The task with another head, source or groups_by_length."""
+        """The task with a different head, source or groups_by_length."""
         task = copy.copy(self)
         vars(task).update(changes)
         return task
@@ -107,7 +107,7 @@ class FineTuningTask(TextTask):
 
     @property
     def host_settings(self) -> dict[str, Any] | None:  # type: ignore[override]
-        """Those of the head."""
+        """The settings of the head."""
         return self.head.host_settings
 
     def write_predictions(self, folder: str, split: str, predictions: Predictions) -> list[str]:
@@ -117,11 +117,11 @@ class FineTuningTask(TextTask):
         return self.head.write_predictions(folder, name, predictions, self.split(split), submission=submission)
 
     def about(self) -> dict[str, Any]:
-        """Content of about.json besides the name: "labels", "kind", and what else is needed to score it."""
+        """Content of about.json without the name: "labels", "kind", and anything else needed to score it."""
         return {"labels": list(self.head.labels), "kind": self.head.kind, **self.head.about()}
 
     def calibrated(self, predictions: Mapping[str, Predictions]) -> tuple[Self, str]:
-        """The task with the thresholds that are best on {split: predictions}, and a sentence on them; or itself."""
+        """The task with the best thresholds for {split: predictions}, and a sentence about them; or itself."""
         split = next(iter(self.eval_splits.values()), "")
         if split not in predictions:
             return self, ""
@@ -146,13 +146,13 @@ def text_task(
     """A task on whole texts, with the flags of `options`; see FineTuningTask.
 
     Args:
-        name: of the task.
+        name: the task name.
         source: functions that read the examples of splits.
-        head: what is predicted.
+        head: the head to train.
         tokenizer_for: see `tasks.catalog`.
         options: the flags.
-        texts: texts of an example.
-        scores: names for `metrics.score_of`, or functions of labels and predicted labels; by default those of the head.
+        texts: texts in an example.
+        scores: names for `metrics.score_of`, or functions of labels and predicted labels; by default the head's scores.
         defaults: eval_splits, test_splits and submissions.
     """
     tokenizer = tokenizer_for(lambda: (text for example in source["train"]() for text in example.texts))

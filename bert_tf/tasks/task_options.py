@@ -1,4 +1,4 @@
-"""The options of tasks: a dataclass for each kind, which its functions in `tasks.catalog` take."""
+"""Options of tasks: a dataclass for each kind, passed to its functions in `tasks.catalog`."""
 
 import dataclasses
 
@@ -100,13 +100,13 @@ BY_FAMILY: dict[str, type[TaskOptions]] = {  # of tasks in `tasks.catalog`
     "ner": TagOptions,
     "vectors": VectorOptions,
 }
-SHORT_NAMES = {  # of tasks whose family need not be given
+SHORT_NAMES = {  # of tasks whose family can be omitted
     **dict.fromkeys(("pairs", "triplets", "sts", "simcse"), "vectors"),
     **dict.fromkeys(("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli", "ax"), "glue"),
 }
 
 
 def of_task(name: str) -> type[TaskOptions] | None:
-    """The options of a task by its name, without loading it; None if it is unknown or from outside this package."""
+    """The options of a task by its name, without loading it; None if it is unknown or external."""
     family = name.lower().partition("/")[0].replace("-", "")
     return BY_FAMILY.get(SHORT_NAMES.get(family, family))

@@ -8,7 +8,7 @@ from bert_tf.training.task import Batch, Task
 
 
 class TextTask(Servable, Task):
-    """A task on texts. tokenizer: of the texts."""
+    """A task on texts. tokenizer: cuts them into tokens."""
 
     tokenizer: Tokenizer
 

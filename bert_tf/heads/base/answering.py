@@ -1,4 +1,4 @@
-"""An example with its answer, made of the outputs of a model, shown as JSON, in a table, in lines."""
+"""An example with its answer, built from model outputs, shown as JSON, as a table row, or as lines."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Answered:
     """An example with its answer.
 
     Attributes:
-        id: of the example.
+        id: the example's id.
         texts: {input: text, or list of choices}.
-        answer: of the model.
-        row: all columns of its row of a table, in their order, which then stand for id and texts; None without one.
-        truth: the label that it has, as the label column writes it; None if it is not known.
-        loss: of the example; None if it is not computed.
+        answer: the model's answer.
+        row: all columns of its table row, in order, used instead of id and texts; None without a table.
+        truth: its true label, as written in the label column; None if unknown.
+        loss: the example's loss; None if not computed.
     """
 
     id: str
@@ -33,12 +33,12 @@ class Answered:
     loss: float | None = None
 
     def fields(self) -> dict[str, Any]:
-        """{name: plain value}, as JSON has it."""
+        """{name: plain value}, as in JSON."""
         answer = {**self.answer.fields(), **self._known()}
         return _renamed({"id": self.id, **self.texts} if self.row is None else self.row, answer) | answer
 
     def columns(self) -> dict[str, Any]:
-        """{name: value} of a row of a table: its own columns, then the answer; texts of no table come last."""
+        """{name: value} of a table row: its own columns, then the answer; texts not from a table come last."""
         if self.row is not None:
             answer = {**self.answer.columns(), **self._known()}
             return _renamed(self.row, answer) | answer
@@ -56,7 +56,7 @@ class Answered:
         return "\t".join(" ".join(part.split()) for part in [*self.answer.cells(), *texts]) + "\n"
 
     def details(self) -> str:
-        """Several lines: the answer with all that is known of it."""
+        """Several lines: the answer with all its details."""
         lines = list(self.answer.lines())
         if not lines and self.answer.headline is None:
             return self.line()
@@ -68,7 +68,7 @@ class Answered:
 
 
 def _renamed(given: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The given columns; one whose name the answer has too gets a free name: "label (file)", "label (file 2)"."""
+    """The given columns; one that the answer has too is renamed: "label (file)", "label (file 2)"."""
     taken = {*answer, *given}
     columns = {}
     for name, value in given.items():
@@ -91,17 +91,17 @@ def answered(
 
     Args:
         example: its texts are in the order of `inputs`.
-        outputs: {name: array} of this example, as the signature names them.
-        head: of the model; None keeps the outputs as they are.
-        labels: the names of the classes, () if the export does not name them.
-        inputs: as `loaded_model.Export` has them.
+        outputs: {name: array} for this example, named as in the signature.
+        head: the model's head; None keeps the outputs as they are.
+        labels: class names, () if the export does not name them.
+        inputs: inputs of the export, see `loaded_model.Export`.
     """
     answer = answer_of(outputs, head, labels)
     return Answered(id=example.id, texts=texts_by_input(example, inputs), answer=answer, row=example.row)
 
 
 def answer_of(outputs: Mapping[str, Any], head: type[Head] | None, labels: Sequence[str]) -> BaseAnswer:
-    """The answer alone; arguments as of `answered`."""
+    """Only the answer; arguments as for `answered`."""
     return head.answer(outputs, labels) if head else RawOutputs.of(outputs)
 
 

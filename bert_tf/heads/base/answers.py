@@ -1,4 +1,4 @@
-"""Answers of models, a dataclass for each kind, shown as JSON, in a table, in lines.
+"""Model answers, a dataclass for each kind, shown as JSON, as a table row, or as lines.
 
 K tokens for a mask or answers to a question.
 """
@@ -12,13 +12,13 @@ from typing import Any
 
 from bert_tf.runtime import json_files
 
-MAX_LINES = 10  # of a single answer
+MAX_LINES = 10  # for a single answer
 SHOWN_TOKENS = 3  # for each mask, in one line
 NO_ANSWER, NO_MASK = "no answer", "no [MASK] in the text"
 
 
 class Share(float):
-    """A probability in a table, with six decimals as text."""
+    """A probability in a table, printed with six decimals."""
 
     def __str__(self) -> str:
         return f"{self:.6f}"
@@ -34,27 +34,27 @@ class BaseAnswer(abc.ABC):
 
     @abc.abstractmethod
     def fields(self) -> dict[str, Any]:
-        """{name: plain value}, as JSON has it."""
+        """{name: plain value}, as in JSON."""
 
     def columns(self) -> dict[str, Any]:
-        """{name: value} of a row of a table."""
+        """{name: value} of a table row."""
         return self.fields()
 
     def cells(self) -> list[str]:
-        """Line about it, before the text."""
+        """The cells of its line, before the text."""
         return [self.shown]
 
     def lines(self) -> Iterator[str]:
-        """Yields lines with everything, the best first; none if there is nothing but the label."""
+        """Yields lines with all details, best first; none if there is only the label."""
         yield from ()
 
     @property
     def headline(self) -> str | None:
-        """The line above `lines`; None if they say it."""
+        """The line above `lines`; None if they include it."""
         return self.shown or "none"
 
     def numbers(self) -> list[float]:
-        """Line of the original's test_results.tsv."""
+        """Line of test_results.tsv, as in google-research/bert."""
         return []
 
 
@@ -63,10 +63,10 @@ class Prediction(BaseAnswer):
     """The prediction for a text, a pair, or a text and its choices.
 
     Attributes:
-        label: the predicted class; of several labels those that hold, joined by commas; of a number its digits.
+        label: the predicted class; for multi-label, the positive labels joined by commas; for a number, its digits.
         probabilities: {label: probability}, {} for a number.
         value: the number, None for classes.
-        is_named: whether labels are names; otherwise they are the numbers of the outputs.
+        is_named: whether labels are names; otherwise they are output numbers.
 
     Example:
         >>> Prediction(label="good", probabilities={"bad": 0.1, "good": 0.9}).cells()
@@ -83,7 +83,7 @@ class Prediction(BaseAnswer):
         return self.label
 
     def fields(self) -> dict[str, Any]:
-        """{"label"} with {"value"} or {"probabilities"}: by label, or a list if an export does not name them."""
+        """{"label"} with {"value"} or {"probabilities"}: by label, or a list if the export does not name labels."""
         if self.value is not None:
             return {"label": self.label, "value": self.value}
         probabilities = dict(self.probabilities) if self.is_named else list(self.probabilities.values())
@@ -110,7 +110,7 @@ class Prediction(BaseAnswer):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Token:
-    """A token that may stand for [MASK], with its probability."""
+    """A candidate token for [MASK], with its probability."""
 
     token: str
     probability: float
@@ -174,7 +174,7 @@ class Tag:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Entities(BaseAnswer):
-    """The entities of a text, in order; of a sentence that was split into words also the tag of each word.
+    """The entities of a text, in order; for a sentence split into words also the tag of each word.
 
     Example:
         >>> Entities(entities=[Entity(text="Ulm", label="LOC", start=0, end=3, probability=0.9)]).shown
@@ -285,7 +285,7 @@ class Similarity(BaseAnswer):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RawOutputs(BaseAnswer):
-    """The outputs of an export of another kind, as they are."""
+    """The outputs of an export of any other kind, unchanged."""
 
     outputs: Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""The names that heads have in other formats, and in the models of other engines: a row for each kind."""
+"""The names of heads in other formats and in models for other engines: a row for each kind."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FormatNames:
-    """What other formats call a kind of head.
+    """Names of a kind of head in other formats.
 
     Attributes:
-        architecture: how the name of the class of transformers ends that has it.
-        is_told_by_class: whether that name tells the kind, which the names of the weights do not.
-        problem_type: `problem_type` in config.json of transformers; "" for none.
-        peft_task: `task_type` of PEFT; "" for none.
-        cross_encoder_activation: in sentence-transformers, of its logit; "" for heads that are of no cross-encoder.
-        activations: of the classifiers of KerasHub that are of this kind, None for a layer without one.
+        architecture: how the name of its transformers class ends.
+        is_told_by_class: whether that name determines the kind, because the weight names do not.
+        problem_type: `problem_type` in a transformers config.json; "" for none.
+        peft_task: `task_type` in PEFT; "" for none.
+        cross_encoder_activation: activation of its logit in sentence-transformers; "" if it is not for cross-encoders.
+        activations: activations of KerasHub classifiers of this kind, None for a layer without one.
         form: the constant of `model.functional_bert` that computes it for other engines.
     """
 
@@ -28,7 +28,7 @@ class FormatNames:
 
 
 OF_TEXTS, TEXTS = "ForSequenceClassification", "TEXTS"
-FORMATS: Mapping[str, FormatNames] = {  # by kinds, in the order in which `heads.kind_with` looks for a name
+FORMATS: Mapping[str, FormatNames] = {  # by kind, in the order in which `heads.kind_with` looks for a name
     "choice": FormatNames(architecture="ForMultipleChoice", form=TEXTS, is_told_by_class=True),
     "classes": FormatNames(
         architecture=OF_TEXTS,
@@ -65,16 +65,16 @@ FORMATS: Mapping[str, FormatNames] = {  # by kinds, in the order in which `heads
 
 
 def kind_with(attribute: str, value: str) -> str | None:
-    """The first kind with a name in another format: `kind_with("problem_type", "regression")`."""
+    """The first kind with this name in another format: `kind_with("problem_type", "regression")`."""
     return next((kind for kind, names in FORMATS.items() if getattr(names, attribute) == value), None)
 
 
 def of_architecture(end: str) -> str | None:
-    """The kind of a class of transformers whose name ends so; None if the weights tell it, or if it has no head."""
+    """The kind for a transformers class name with this ending; None if the weights determine it or it has no head."""
     found = (kind for kind, names in FORMATS.items() if names.architecture == end and names.is_told_by_class)
     return next(found, None)
 
 
 def of_size(size: int) -> str:
-    """The kind of a classifier with so many outputs, if nothing else says it."""
+    """The kind of a classifier with this number of outputs, if nothing else specifies it."""
     return "regression" if size == 1 else "classes"

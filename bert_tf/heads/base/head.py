@@ -1,6 +1,6 @@
-"""Head: what a model answers, and what everything outside the model needs to know of that.
+"""Head: the answers of a model, and everything about them that code outside the model needs to know.
 
-Its labels, loss, scores and answers are here, in NumPy but for formulas of training. Its `Training` makes rows of
+Its labels, loss, scores and answers are here, in NumPy except for training formulas. Its `Training` makes rows of
 examples, the Keras model and functions on strings, in TensorFlow. B rows of a batch, n examples of a split.
 """
 
@@ -23,34 +23,34 @@ from bert_tf.training import confidence, metrics
 from bert_tf.training.task import Batch, Comparison, Objective, Predictions
 
 Row = TypeVar("Row")
-Outputs = Mapping[str, Any]  # {name: array} of one example, as a signature names them
+Outputs = Mapping[str, Any]  # {name: array} for one example, named as in a signature
 Metrics = dict[str, tuple["tf.Tensor", "tf.Tensor"]]
-MAX_CLASSES = 40  # that `summary` prints
+MAX_CLASSES = 40  # printed by `summary`
 
 
 class Head(abc.ABC):
-    """A kind of head; an instance is one that is trained on an encoder.
+    """A kind of head; an instance is a head trained on an encoder.
 
     Attributes of a kind:
-        kind: its name in checkpoints, exports and flags; of a head from outside that of its module.
-        model_class: of `model.heads`; it takes the configuration and, if outputs have names, their number.
-        weights: the part of the names of its weights.
-        trained_by: the module with its `Training`; "" if no labelled data train it.
-        reads_tokens: whether it reads every token, and no vector of the text.
+        kind: its name in checkpoints, exports and flags; for an external head, the name of its module.
+        model_class: a class in `model.heads`; it takes the configuration and, if outputs have names, their number.
+        weights: the common part of its weight names.
+        trained_by: the module with its `Training`; "" if it is not trained on labeled data.
+        reads_tokens: whether it reads every token instead of a text vector.
         is_labelled: whether its outputs have names.
-        is_exclusive: whether one output of all holds.
-        signature_inputs, signature_outputs: of the default signature of its exports; the latter at least.
-        scored_with: modules of other packages that its scores need.
+        is_exclusive: whether exactly one output applies.
+        signature_inputs, signature_outputs: names in the default signature of its exports, which may have more outputs.
+        scored_with: modules of other packages required by its scores.
 
     Attributes of an instance:
         labels: names of the outputs, () if they have none.
-        size: last dimension of its kernel; 0 where the encoder is all.
+        size: last dimension of its kernel; 0 if there is only the encoder.
         max_seq_length: tokens in a row.
         objectives, comparison: see `training.task.Task`.
-        criterion: the score that decides which model is the best; higher is better.
-        sentence_vectors: a `config.sentence_vectors.SentenceVectors`, how the model makes vectors of texts, which its
-            run folder records; None for other heads.
-        rows_per_example: rows of the encoder that an example takes.
+        criterion: the score that decides which model is best; higher is better.
+        sentence_vectors: the embedding settings (a `config.sentence_vectors.SentenceVectors`) recorded in its run
+            folder; None for other heads.
+        rows_per_example: encoder rows per example.
     """
 
     kind: ClassVar[str]
@@ -73,7 +73,7 @@ class Head(abc.ABC):
     rows_per_example: int = 1
 
     def replaced(self, **changes: Any) -> Self:
-        """The head with other attributes."""
+        """The head with changed attributes."""
         head = copy.copy(self)
         vars(head).update(changes)
         return head
@@ -82,30 +82,30 @@ class Head(abc.ABC):
 
     @classmethod
     def answers_signature(cls, inputs: Collection[str] | None, outputs: Collection[str]) -> bool:
-        """Returns whether a signature with these inputs (None: any) and outputs is one of this kind."""
+        """Returns whether a signature with these inputs (None: any) and outputs is of this kind."""
         return (inputs is None or set(inputs) in cls.signature_inputs) and set(outputs) >= cls.signature_outputs
 
     @classmethod
     def format_names(cls) -> FormatNames:
-        """Its names in other formats; of a head from outside those of the head that it is a subclass of."""
+        """Its names in other formats; an external head inherits them from its base class."""
         return _row(FORMATS, cls)
 
     @classmethod
     def wording(cls) -> Wording:
-        """What cards and pages say of it; of a head from outside as of the head that it is a subclass of."""
+        """Its wording on cards and pages; an external head inherits it from its base class."""
         return _row(WORDING, cls)
 
     @classmethod
     @abc.abstractmethod
     def answer(cls, outputs: Outputs, labels: Sequence[str]) -> BaseAnswer:
-        """The answer for an example, from the outputs of an export or of the live model."""
+        """The answer for an example, from the outputs of an export or of a live model."""
 
     @classmethod
     def recorded(cls, about: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Any:
         """The head of an export or a run.
 
-        about: content of its about.json. settings: its `host_settings`; without them the head only scores answers.
-        Raises UserError if no file can score them.
+        about: content of its about.json. settings: its `host_settings`; without them the head can only score answers.
+        Raises UserError if they cannot be scored from a file.
         """
         if not cls.trained_by:
             phrase = cls.wording().phrase.capitalize()
@@ -114,13 +114,13 @@ class Head(abc.ABC):
 
     @property
     def training(self) -> Any:
-        """Its `heads.base.training.Training`, whose module is imported by the first who needs it."""
+        """Its `heads.base.training.Training`, imported on first use."""
         return importlib.import_module(self.trained_by).TRAINING(self)
 
     # Training
 
     def fitted_to(self, rows: Any) -> Self:
-        """The head with what its loss needs to know of the rows to train on."""
+        """The head, adapted to the training rows if its loss depends on them."""
         return self
 
     @abc.abstractmethod
@@ -133,20 +133,20 @@ class Head(abc.ABC):
 
     @abc.abstractmethod
     def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
-        """Outputs that are kept for each row: {name: [B, ...]}."""
+        """Outputs kept for each row: {name: [B, ...]}."""
 
-    # Scores and reports; predictions are those of the first rows of a split
+    # Scores and reports; predictions cover the first rows of a split
 
     @abc.abstractmethod
     def scores(self, predictions: Predictions, split: Any) -> dict[str, float]:
-        """{score: number} of a split."""
+        """{score: number} for a split."""
 
     @abc.abstractmethod
     def compare(self, predictions: Predictions, split: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Labels and predicted labels, arrays of one length."""
+        """Labels and predicted labels, arrays of equal length."""
 
     def collapse(self, predictions: Predictions, split: Any) -> str | None:
-        """Reason why the predictions are worthless, in words, or None: see `metrics.collapse_reason`."""
+        """Why the predictions are worthless, in words, or None: see `metrics.collapse_reason`."""
         return metrics.collapse_reason(*self.compare(predictions, split))
 
     @abc.abstractmethod
@@ -169,7 +169,7 @@ class Head(abc.ABC):
         return lines
 
     def quick_scores(self, train: Any, held_out: Any) -> dict[str, dict[str, float]]:
-        """{name of a model without an encoder: its scores on the split held_out}, that training should beat."""
+        """{name of a model without an encoder: its scores on the split held_out}, baselines for training."""
         return {}
 
     # Files and exports
@@ -178,13 +178,13 @@ class Head(abc.ABC):
     def write_predictions(
         self, folder: str, name: str, predictions: Predictions, split: Any, *, submission: str = ""
     ) -> list[str]:
-        """Writes the predictions for a split as files into the folder; returns sentences on them.
+        """Writes the predictions for a split as files into the folder; returns sentences about them.
 
-        name: of the files without their extensions. submission: of the file that a leaderboard takes; "": none.
+        name: file name without extension. submission: name of the file for a leaderboard; "": none.
         """
 
     def about(self) -> dict[str, Any]:
-        """Content of about.json besides labels and kind."""
+        """Content of about.json, without labels and kind."""
         return {}
 
     @property
@@ -195,25 +195,25 @@ class Head(abc.ABC):
     # Thresholds and temperature
 
     def calibrated(self, predictions: Predictions, split: Any) -> tuple[Self, str]:
-        """The head with the thresholds that are best on labelled predictions, and a sentence on them; or itself."""
+        """The head with the best thresholds for labeled predictions, and a sentence about them; or itself."""
         return self, ""
 
     @property
     def calibration(self) -> dict[str, Any]:
-        """The thresholds that were found, as the folder of a run records them; {} if none were."""
+        """The thresholds found, as recorded in the run folder; {} if there are none."""
         return {}
 
     def with_calibration(self, stored: Mapping[str, float]) -> Self:
-        """The head with stored thresholds, where they fit and no flag says otherwise."""
+        """The head with stored thresholds, if they fit and no flag overrides them."""
         return self
 
 
 def _row(table: Mapping[str, Row], head: type[Head]) -> Row:
-    """The row of the kind of a head, or of the nearest head that it is a subclass of."""
+    """The row for the kind of a head, or for its nearest base class."""
     kinds = (str(vars(each).get("kind")) for each in head.__mro__)
     return next(table[kind] for kind in kinds if kind in table)
 
 
 def as_text(value: Any) -> str:
-    """A text of TensorFlow as str."""
+    """A TensorFlow string as str."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -1,4 +1,4 @@
-"""Heads with a probability for each of their outputs: answers, and the temperature that logits are divided by.
+"""Heads with a probability for each output: answers, and the temperature that logits are divided by.
 
 B rows of a batch, C labels, n examples.
 """
@@ -28,7 +28,7 @@ from bert_tf.training.task import Batch
 class LabelHead(TextHead):
     """A head whose logits become probabilities; `labels` are the names of its outputs, in the order of the logits.
 
-    temperature: logits are divided by it before. fits_temperature: whether the one that fits best is to be found.
+    temperature: divides the logits first. fits_temperature: whether to find the best-fitting temperature.
     """
 
     signature_outputs = frozenset({"probabilities"})
@@ -49,7 +49,7 @@ class LabelHead(TextHead):
 
     @abc.abstractmethod
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Logits of m choices between outputs [m, K], and the number of the right output of each [m, 1]."""
+        """Logits of m choices between outputs [m, K], and the number of the right output for each [m, 1]."""
 
     def prediction(self, predictions: Mapping[str, np.ndarray], number: int, label: str) -> Prediction:
         probabilities = map(float, self.shares(predictions["logits"][number]))
@@ -83,7 +83,7 @@ class LabelHead(TextHead):
         return confidence.report(*self.choices(predictions["logits"], labels), prior)
 
     def calibrated(self, predictions: Mapping[str, np.ndarray], split: Any) -> tuple[Self, str]:
-        """With the temperature that fits labelled predictions best, if it is to be found."""
+        """With the temperature that best fits labeled predictions, if it is to be fitted."""
         if not self.fits_temperature:
             return self, ""
         temperature = self.confidence(predictions, self.compare(predictions, split)[0])["temperature"]
@@ -95,7 +95,7 @@ class LabelHead(TextHead):
         return {"temperature": self.temperature}
 
     def with_calibration(self, stored: Mapping[str, Any]) -> Self:
-        """With the stored temperature, if it is to be found."""
+        """With the stored temperature, if it is to be fitted."""
         if not self.fits_temperature or "temperature" not in stored:
             return self
         return self.replaced(temperature=float(stored["temperature"]))
@@ -156,7 +156,7 @@ class SoftmaxHead(LabelHead):
         return losses
 
     def correct(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor | None:
-        """1 where the best class is the label, float32 [B]."""
+        """1 if the best class is the label, float32 [B]."""
         return tf.cast(tf.equal(tf.argmax(outputs["logits"], -1, tf.int32), labels), tf.float32)
 
     def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Batch | None = None) -> dict[str, tf.Tensor]:

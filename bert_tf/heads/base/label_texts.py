@@ -1,4 +1,4 @@
-"""Labels of examples as text, as tables of any kind write them."""
+"""Labels of examples as text, from any kind of table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 
-MAX_NAMED = 12  # labels that an error names
+MAX_NAMED = 12  # labels named in an error
 
 
 def label_text(label: Any) -> str | None:
@@ -21,7 +21,7 @@ def label_text(label: Any) -> str | None:
 
 
 def single_label(example: Example) -> str | None:
-    """The label of an example as text; UserError if it is a list or an object, as JSON may have it."""
+    """The label of an example as text; UserError if it is a list or an object, as JSON allows."""
     if isinstance(example.label, list | dict):
         raise UserError(
             f"In {example.location} the label is {example.label!r}; expected one text or number. Several labels of an "

@@ -1,4 +1,4 @@
-"""Changes of the loss of a head for training: smoothed labels, focal weights, weights of labels.
+"""Changes to a head's training loss: smoothed labels, focal weights, label weights.
 
 C labels.
 """
@@ -18,7 +18,7 @@ BALANCED = "balanced"
 def cross_entropy(targets: tf.Tensor, log_probabilities: tf.Tensor, gamma: float) -> tf.Tensor:
     """-sum of targets * (1 - p)^gamma * log p over the last axis, float32 [...] of [..., C].
 
-    With gamma 0 the cross entropy; else the focal loss.
+    Cross entropy if gamma is 0, otherwise the focal loss.
     """
     terms = targets * log_probabilities
     if gamma:
@@ -27,7 +27,7 @@ def cross_entropy(targets: tf.Tensor, log_probabilities: tf.Tensor, gamma: float
 
 
 def parse_weights(flag: str, text: str, labels: Sequence[str]) -> np.ndarray:
-    """Weights of labels, float32 [C], from "3", "1,3" in their order, or "yes=3", which leaves others at 1.
+    """Label weights, float32 [C], from "3", "1,3" in their order, or "yes=3", which leaves others at 1.
 
     Raises UserError, which names the flag, for anything else.
     """

@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     Predictions = Mapping[str, np.ndarray]
 
 
-PARQUET_ROWS = 10_000  # that are written together
-EXCEL_ROWS, EXCEL_CHARACTERS = 1 << 20, 32_767  # of a sheet, with the header, and of a cell
-CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # which XML does not have
-FORMULA = re.compile(r"(?:^|(?<=[\r\n]))(?=[=+\-@\t\r])")  # before what a formula of a spreadsheet begins with
+PARQUET_ROWS = 10_000  # written together
+EXCEL_ROWS, EXCEL_CHARACTERS = 1 << 20, 32_767  # limits of a sheet, including the header, and of a cell
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # not allowed in XML
+FORMULA = re.compile(r"(?:^|(?<=[\r\n]))(?=[=+\-@\t\r])")  # before characters that start a spreadsheet formula
 
 
 class PredictionRows:
     """Predictions of a live model for the examples of a split, with the labels if they are known.
 
-    A row is made when it is read: all rows of thousands of classes do not fit into memory.
+    Rows are made when they are read: with thousands of classes they do not all fit into memory.
     """
 
     def __init__(self, head: Any, split: Any, predictions: Predictions, numbers: Sequence[int] | None = None) -> None:
-        """predictions: {name: array [n, ...]} of a TextHead for TextRows. numbers: of the examples, by default all."""
+        """predictions: {name: array [n, ...]} of a TextHead for TextRows. numbers: the examples, by default all."""
         self._head, self._split, self._predictions = head, split, predictions
         self._names = head.names(head.predicted(predictions))
         self._labels = head.names(split.labels) if split.is_known else [None] * len(self._names)
@@ -61,7 +61,7 @@ class PredictionRows:
 def hardest(head: Any, split: Any, predictions: Predictions, most: int = 12) -> list[Answered]:
     """The examples with the largest loss, each with its loss, largest first.
 
-    The loss is minus the logarithm of the probability of the true class; the mean of that over several labels; the
+    The loss is the negative log probability of the true class, its mean over several labels, or the
     squared error of a number. The split's labels must be known.
     """
     losses = head.losses(predictions, split.labels[: len(predictions["row_numbers"])])
@@ -71,16 +71,16 @@ def hardest(head: Any, split: Any, predictions: Predictions, most: int = 12) -> 
 
 
 def texts_by_name(texts: Sequence[str]) -> dict[str, Any]:
-    """Texts under the names of an export's inputs: one, a pair, or a first text and choices."""
+    """Texts named as the inputs of an export: one, a pair, or a first text and choices."""
     if len(texts) <= 2:
         return dict(zip(("text_a", "text_b"), texts, strict=False))
     return {"text_a": texts[0], "choices": list(texts[1:])}
 
 
 def write(folder: str, name: str, rows: Iterable[Answered]) -> str:
-    """Writes `name`.jsonl (everything), `name`.tsv (the same as a table) and, as the original does, test_results.tsv.
+    """Writes `name`.jsonl (everything), `name`.tsv (as a table) and test_results.tsv, as in google-research/bert.
 
-    In .tsv tabs and ends of lines inside a text become spaces. `rows` are read several times. Returns the path of the
+    In .tsv files, tabs and line ends in a text become spaces. `rows` are read several times. Returns the path of the
     .tsv file.
     """
     write_rows(os.path.join(folder, f"{name}.jsonl"), rows)
@@ -93,10 +93,10 @@ def write(folder: str, name: str, rows: Iterable[Answered]) -> str:
 
 
 def write_rows(path: str, rows: Iterable[Answered], *, shared: bool = False, has_mark: bool = False) -> None:
-    """Writes rows as they come, as the name of the file says (JSON lines by default), whole or not at all.
+    """Writes rows as they come, in the format of the file name (JSON lines by default), completely or not at all.
 
     shared: whether other processes may write the same file at the same time. has_mark: whether a .csv begins with a
-    byte order mark, without which Excel does not read it as UTF-8.
+    byte order mark, which Excel needs to read it as UTF-8.
     """
     extension = os.path.splitext(path)[1].lower()
     if extension not in TABLES:
@@ -109,9 +109,9 @@ def write_rows(path: str, rows: Iterable[Answered], *, shared: bool = False, has
 
 
 def _write_excel(path: str, rows: Iterable[Answered]) -> None:
-    """The first sheet of a workbook; numbers stay numbers, also those of a workbook, and no text is a formula.
+    """Writes the first sheet of a workbook; numbers stay numbers, also from a workbook, and no text becomes a formula.
 
-    Raises UserError for what Excel cannot hold: more rows, longer texts, control characters.
+    Raises UserError for anything beyond Excel's limits: more rows, longer texts, control characters.
     """
     book = table_files.require("openpyxl").Workbook(write_only=True)
     sheet = book.create_sheet("predictions")
@@ -131,7 +131,7 @@ def _write_excel(path: str, rows: Iterable[Answered]) -> None:
 
 
 def _write_parquet(path: str, rows: Iterable[Answered]) -> None:
-    """Columns have the types that the first rows say; UserError for a later value of another type."""
+    """Column types are inferred from the first rows; UserError for a later value of a different type."""
     pyarrow, writer, rows = table_files.require("pyarrow"), None, iter(rows)
     try:
         while block := [
@@ -151,7 +151,7 @@ def _write_parquet(path: str, rows: Iterable[Answered]) -> None:
 
 
 def _cell(value: Any) -> Any:
-    """A value of a cell: numbers and text as they are, lists and objects as JSON."""
+    """A cell value: numbers and text unchanged, lists and objects as JSON."""
     return value if value is None or isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
 
 
@@ -171,9 +171,9 @@ def _tsv_lines(rows: Iterable[Answered]) -> Iterator[str]:
 
 
 def _csv_lines(rows: Iterable[Answered]) -> Iterator[str]:
-    """Yields the same as CSV; a text that a spreadsheet would take for a formula begins with an apostrophe.
+    """Yields the same as CSV; a text that a spreadsheet would take for a formula gets a leading apostrophe.
 
-    So does every line of a text that would be one: programs that do not know quotes take it for a row.
+    So does every such line in a text: programs that ignore quotes would take it for a row.
     """
     return (_csv_line(values) for values in _table(rows))
 
@@ -188,13 +188,13 @@ def _table(rows: Iterable[Answered]) -> Iterator[Iterable[Any]]:
 
 def _csv_line(values: Iterable[Any]) -> str:
     buffer = io.StringIO()
-    # csv quotes carriage returns only where they are part of its line ends
+    # csv quotes carriage returns only if they are part of its line ends
     csv.writer(buffer, lineterminator="\r\n").writerow(map(_without_formula, values))
     return buffer.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _without_formula(value: Any) -> Any:
-    """The value, with an apostrophe before a line of it that begins as a formula; numbers stay."""
+    """The value, with an apostrophe before each line that begins like a formula; numbers stay."""
     if not isinstance(value, str) or not FORMULA.search(value):
         return value
     try:
@@ -205,12 +205,12 @@ def _without_formula(value: Any) -> Any:
 
 
 def without_apostrophe(text: str) -> str:
-    """A text of one line without the apostrophe that `_without_formula` put before it."""
+    """A single-line text without the apostrophe added by `_without_formula`."""
     return text[1:] if text.startswith("'") and _without_formula(text[1:]) == text else text
 
 
 def write_submission(folder: str, name: str, rows: Iterable[Answered]) -> None:
-    """Writes the file that GLUE's leaderboard takes: a header, then index and label (or number) of each example."""
+    """Writes a file for GLUE's leaderboard: a header, then index and label (or number) of each example."""
     files.make_folder(folder)
     lines = [f"{number}\t{row.answer.shown}\n" for number, row in enumerate(rows)]
     write_lines(os.path.join(folder, name), ["index\tprediction\n", *lines])

@@ -24,8 +24,8 @@ class Rows(abc.ABC):
     Attributes:
         count: rows of an epoch.
         is_known: whether their labels are known.
-        examples: the examples as texts, to show them to people.
-        stored: the file of preprocessed examples that they were read from; None if they come from texts.
+        examples: the examples as texts, for display.
+        stored: the file of preprocessed examples they were read from; None if they come from texts.
     """
 
     count: int
@@ -35,7 +35,7 @@ class Rows(abc.ABC):
 
     @abc.abstractmethod
     def describe(self, name: str) -> list[str]:
-        """Sentences on the split of that name for people: its size, its labels, warnings."""
+        """Describes the split of that name for people: its size, its labels, warnings."""
 
     @abc.abstractmethod
     def statistics(self) -> dict[str, Any]:
@@ -45,21 +45,21 @@ class Rows(abc.ABC):
     def batches(self, batch_size: int, *, seed: int | None = None, by_length: bool = False) -> tf.data.Dataset:
         """Batches whose tensors have static shapes [B, ...], with "row_numbers" [B]: 1, 2, ..., 0 for padding.
 
-        With a seed endless, in a new order every epoch; without one a pass in order. The state of an iterator is one
+        With a seed: endless, in a new order every epoch; without: one pass in order. The state of an iterator is one
         number. by_length: batch rows of similar length.
         """
 
     @property
     def items(self) -> Sequence[Any]:
-        """The examples, questions or sentences as `Head.evaluate` takes them."""
+        """The examples, questions or sentences in the form that `Head.evaluate` takes."""
         return self.examples
 
     def extras(self) -> dict[str, np.ndarray]:
-        """Further features of preprocessed examples, arrays [n, ...]."""
+        """Additional features of preprocessed examples, arrays [n, ...]."""
         return {}
 
     def shown(self, count: int) -> list[Example]:
-        """Some examples, evenly from all over the split."""
+        """Some examples, spread evenly over the split."""
         return list(self.examples[:: -(-len(self.examples) // count)])
 
 

@@ -20,7 +20,7 @@ class Servable(abc.ABC):
         name: the task in `tasks.catalog`.
         host_settings: plain data that lets `export.host` do the work of the default signature around the network;
             None if only TensorFlow can answer.
-        sentence_vectors: how it makes embeddings of texts; None if it makes none.
+        sentence_vectors: how it makes text embeddings; None if it makes none.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Servable(abc.ABC):
     sentence_vectors: SentenceVectors | None = None
 
     def vector_choice(self, config: BertConfig) -> VectorChoice | None:
-        """The vectors that its network returns; None for the numbers of a head. config: of the model."""
+        """The vectors returned by its network; None if it returns a head's outputs. config: the model's."""
         return None
 
     @abc.abstractmethod

@@ -1,4 +1,4 @@
-"""A signature on strings: strings to rows of the encoder, rows to numbers, numbers to answers, all of it in the graph.
+"""A signature on strings: strings to encoder rows, rows to numbers, numbers to answers, all in the graph.
 
 R rows of the encoder.
 """
@@ -42,7 +42,7 @@ def string_signature(
 
 
 def with_parameters(function: Callable, names: Iterable[str]) -> Callable:
-    """A function of positional arguments as one whose parameters have these names."""
+    """Wraps a function of positional arguments in one with these parameter names."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     signature = inspect.Signature([inspect.Parameter(name, kind) for name in names])
 

@@ -1,4 +1,4 @@
-"""The options of tables: where the texts and labels of a task lie, and how they become examples."""
+"""Options of tables: the location of a task's texts and labels, and how they become examples."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ from bert_tf.config.options import flag, group
 from bert_tf.config.train_config import LossSettings
 from bert_tf.text.truncation import LONGEST_FIRST, TRUNCATIONS
 
-SPLIT_FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}  # of the splits
+SPLIT_FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}  # the flag of each split
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class FileOptions(TaskOptions):
     )
 
     def file_of(self, split: str) -> str:
-        """The file that was given for a split, train, dev or test, or ""."""
+        """The file passed for a split, train, dev or test, or ""."""
         return {"train": self.train_file, "dev": self.eval_file, "test": self.predict_file}[split]
 
 

@@ -1,4 +1,4 @@
-"""TextHead: what is predicted about a text, a pair or choices, from the column of labels to the outputs of the export.
+"""TextHead: predictions for a text, a pair or choices, from the label column to the outputs of the export.
 
 B rows of a batch, C classes or choices, F texts of an example, n examples.
 """
@@ -28,17 +28,17 @@ from bert_tf.training.task import Batch, Objective, Predictions
 if TYPE_CHECKING:
     from bert_tf.heads.base.table_options import TableOptions
 
-INPUTS = ("text_a", "text_b")  # inputs of the export, named as in the original's InputExample
-TRAINING_LOSS = "training_loss"  # the metric that is minimised where settings change the loss
+INPUTS = ("text_a", "text_b")  # inputs of the export, named as in InputExample of google-research/bert
+TRAINING_LOSS = "training_loss"  # the minimized metric if settings change the loss
 
 Score = str | Callable[[Any, Any], float]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Windows:
-    """Reading of texts that do not fit into a row.
+    """How texts that do not fit into a row are read.
 
-    stride: tokens from the start of a window to the next. most: windows of a text; what follows the last of them is
+    stride: tokens from the start of a window to the next. most: windows of a text; anything after the last of them is
     not read. pooling: "mean" or "max" of the windows' vectors.
     """
 
@@ -48,13 +48,13 @@ class Windows:
 
 
 class TextHead(Head):
-    """A head on the vector of a text, of windows of it, or of choices, and what it is trained and scored by.
+    """A head on the vector of a text, of its windows, or of choices, with its training loss and scores.
 
-    Attributes, besides those of `Head`:
-        loss_name: of the loss. loss_settings: what training changes about it.
-        score_names: of `metrics.SCORES`, by default those of a task.
-        criteria: the scores that can decide which model is the best.
-        missing: values of a label column that stand for no label.
+    Attributes that `Head` does not have:
+        loss_name: name of the loss. loss_settings: changes to the loss for training.
+        score_names: names in `metrics.SCORES`, by default for a task.
+        criteria: the scores that can decide which model is best.
+        missing: values of a label column that mean "no label".
         compares_lists: whether a loss may compare the rows of a list, `list_size` consecutive ones.
         texts, windows, truncation, weighting, score_functions: see `configured`.
     """
@@ -90,17 +90,17 @@ class TextHead(Head):
         windows: Windows | None = None,
         truncation: str = LONGEST_FIRST,
     ) -> Self:
-        """The head as it is trained and scored.
+        """The head configured for training and scoring.
 
         Args:
             max_seq_length: tokens in a row.
-            texts: texts of an example, 1 or 2, or a first text and its choices.
+            texts: texts in an example, 1 or 2, or a first text and its choices.
             scores: names for `metrics.score_of`, or functions of labels and predicted labels; by default `score_names`.
-            criterion: the score that decides which model is the best; by default the first.
-            temperature: of the probabilities, see `training.confidence.parse_temperature`.
-            class_weights: "balanced" lets every class count alike in the training loss, "none" every example; or see
+            criterion: the score that decides which model is best; by default the first.
+            temperature: see `training.confidence.parse_temperature`.
+            class_weights: "balanced" weights every class equally in the training loss, "none" every example; or see
                 `loss_settings.parse_weights`.
-            loss: what training changes about the loss.
+            loss: changes to the loss for training.
             windows: how texts longer than max_seq_length are read; None: they are truncated.
             truncation: which text of a pair is truncated, see `tokenizer.pack`.
         """
@@ -122,7 +122,7 @@ class TextHead(Head):
             criterion=next(iter(functions), ""),
         )
 
-    # From a table's flags, from an export
+    # From table flags, from an export
 
     @classmethod
     def check_columns(cls, columns: Sequence[str], options: TableOptions) -> None:
@@ -134,33 +134,33 @@ class TextHead(Head):
 
     @classmethod
     def names_in(cls, examples: Sequence[Example], options: TableOptions) -> Collection[str | None]:
-        """The names of the labels of a table, if outputs have names: a set, or a list in the order of the outputs."""
+        """The label names of a table, if outputs have names: a set, or a list in the order of the outputs."""
         return {single_label(example) for example in examples}
 
     @classmethod
     @abc.abstractmethod
     def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: TableOptions) -> Self:
-        """The head of a table with these columns; labels: names in the order of the outputs, if these have names."""
+        """The head for a table with these columns; labels: names in the order of the outputs, if these have names."""
 
     @classmethod
     @abc.abstractmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
-        """The head of an export, from what its about.json says: see `about`."""
+        """The head of an export, from its about.json: see `about`."""
 
     # Labels
 
     @abc.abstractmethod
     def encode(self, examples: Sequence[Example]) -> np.ndarray:
-        """Labels as numbers [n, ...]; UserError with its place for a label that is none of this head."""
+        """Labels as numbers [n, ...]; UserError with the position of any label that this head does not have."""
 
     @abc.abstractmethod
     def unknown(self, count: int) -> np.ndarray:
-        """Placeholders of the shape of `encode`, for examples without labels."""
+        """Placeholders in the shape of `encode`, for examples without labels."""
 
     def class_weights(self, labels: np.ndarray, text: str) -> np.ndarray:
         """Loss weights, float32 [n], from the flag class_weights; UserError if there are no classes.
 
-        text: "balanced" lets every class count alike; else see `loss_settings.parse_weights`.
+        text: "balanced" weights every class equally; otherwise see `loss_settings.parse_weights`.
         """
         raise leave_out("class_weights needs one class for each text")
 
@@ -170,7 +170,7 @@ class TextHead(Head):
 
     @abc.abstractmethod
     def names(self, predicted: np.ndarray) -> list[str]:
-        """Labels, or predicted ones, as the label column writes them."""
+        """Labels, or predicted ones, as written in the label column."""
 
     # Training
 
@@ -180,21 +180,21 @@ class TextHead(Head):
 
     @property
     def objective(self) -> str:
-        """The metric that is minimised."""
+        """The minimized metric."""
         return self.loss_name if self.loss_settings.is_plain else TRAINING_LOSS
 
     def training_losses(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> dict[str, tf.Tensor]:
-        """{metric: float32 [B]}: the loss, and where settings change it what is minimised instead."""
+        """{metric: float32 [B]}: the loss, and the minimized metric if settings change it."""
         return {self.loss_name: self.loss(outputs, labels)}
 
     def with_loss(self, settings: LossSettings) -> Self:
-        """The head with a changed loss; UserError if it has no such."""
+        """The head with a changed loss; UserError if it does not support the change."""
         if not settings.is_plain:
             raise UserError("label_smoothing, focal_gamma and pos_weight need classes or labels; leave them out.")
         return self
 
     def correct(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor | None:
-        """1 where the prediction is correct, float32 [B]; None if predictions are not labels."""
+        """1 if the prediction is correct, float32 [B]; None if predictions are not labels."""
         return None
 
     @property
@@ -206,7 +206,7 @@ class TextHead(Head):
         return {self.objective: batch["row_weights"]}
 
     def metrics(self, outputs: Mapping[str, tf.Tensor], batch: Batch) -> Metrics:
-        """The losses, and the accuracy where predictions are labels; the latter never weighted by class."""
+        """The losses, and the accuracy if predictions are labels; the latter is never weighted by class."""
         losses = self.training_losses(outputs, batch["labels"])
         values = {name: (loss, batch["row_weights"]) for name, loss in losses.items()}
         correct = self.correct(outputs, batch["labels"])
@@ -218,11 +218,11 @@ class TextHead(Head):
 
     @abc.abstractmethod
     def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Batch | None = None) -> dict[str, tf.Tensor]:
-        """The outputs that are kept, and that the export returns: [B, ...]."""
+        """The outputs that are kept, and returned by the export: [B, ...]."""
 
     @abc.abstractmethod
     def predicted(self, predictions: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Predicted labels as `encode` numbers them, of predictions as arrays."""
+        """Predicted labels, numbered as in `encode`, from predictions as arrays."""
 
     def compare(self, predictions: Predictions, split: Any) -> tuple[np.ndarray, np.ndarray]:
         return split.labels[: len(predictions["row_numbers"])], self.predicted(predictions)
@@ -231,20 +231,20 @@ class TextHead(Head):
         return self.score(*self.compare(predictions, split))
 
     def score(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
-        """{score: number} of labels and predicted labels, arrays [n, ...]."""
+        """{score: number} for labels and predicted labels, arrays [n, ...]."""
         return {name: function(labels, predicted) for name, function in self.score_functions.items()}
 
     def scored_by(self, names: Sequence[str]) -> Self:
-        """The head with other scores, by default those of its kind."""
+        """The head with other scores, by default the scores of its kind."""
         return self.replaced(score_functions=_criterion_first(names or self.score_names, "", self))
 
     @abc.abstractmethod
     def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
-        """The loss of each example, float64 [n], from predictions alone."""
+        """The loss of each example, float64 [n], from predictions only."""
 
     @abc.abstractmethod
     def prediction(self, predictions: Mapping[str, np.ndarray], number: int, label: str) -> BaseAnswer:
-        """The answer for one example, whose predicted label is called so."""
+        """The answer for one example. label: its predicted label."""
 
     def tables(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
         """{"per_class", "confusion" or "most_confused"} as far as it applies; see `training.metrics`."""
@@ -280,7 +280,7 @@ class TextHead(Head):
         }
 
     def input_shapes(self, texts: int) -> dict[str, list[int]]:
-        """{input of the export: its shape without the batch}; texts: of an example, 1 or 2."""
+        """{input of the export: its shape without the batch}; texts: texts in an example, 1 or 2."""
         return {name: [] for name in INPUTS[:texts]}
 
     def label_names(self, predictions: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -290,14 +290,14 @@ class TextHead(Head):
     def from_logits(self, logits: np.ndarray) -> dict[str, np.ndarray]:
         """Outputs of the export, in NumPy: [B, ...] of float32 [B, size], or of the logits of choices [B, C].
 
-        Raises NoEngine for a head that does not have it, for which TensorFlow alone answers.
+        Raises NoEngine for a head that only TensorFlow can run.
         """
         raise NoEngine(f"A head of the kind {self.kind} is answered by TensorFlow alone")
 
     # Confidence
 
     def with_temperature(self, temperature: float | None) -> Self:
-        """The head whose logits are divided by this before the softmax; None: by the one that fits the best.
+        """The head whose logits are divided by this before the softmax; None: by the best-fitting temperature.
 
         Raises UserError if there is no softmax, unless it is 1.
         """

@@ -1,4 +1,4 @@
-"""Lengths of the texts of a split and the padding they need: statistics for the report of a run. n texts."""
+"""Lengths of the texts of a split and the padding they need: statistics for run reports. n texts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.runtime.lazy import tf
 
 BATCH, MAX_BATCHES = 32, 8  # padding is estimated on 8 batches of 32 texts, from all over the split
-SAMPLE = 2048  # rows of pre-training, of which there may be millions
+SAMPLE = 2048  # rows of pre-training data, which may have millions
 MAX_BARS = 24
 
 
 def statistics(lengths: npt.ArrayLike, max_seq_length: int) -> dict[str, Any]:
-    """{name: number} of texts of these lengths [n], [CLS] and [SEP] included, in rows of at most max_seq_length tokens.
+    """{name: number} for texts of these lengths [n], with [CLS] and [SEP], in rows of at most max_seq_length tokens.
 
     The three kinds of padding are fractions of all positions: in rows of max_seq_length, in batches as wide as their
     longest text, and in such batches whose texts share rows (see model.sequence_packing). "lengths" is a histogram: the
@@ -37,10 +37,10 @@ def statistics(lengths: npt.ArrayLike, max_seq_length: int) -> dict[str, Any]:
 
 
 def of_rows(batches: tf.data.Dataset, max_seq_length: int) -> dict[str, Any]:
-    """{name: number} of the first SAMPLE rows of batches of pre-training, as `statistics` returns it for texts.
+    """{name: number} for the first SAMPLE rows of pre-training batches, as returned by `statistics` for texts.
 
-    Also "predictions_per_row" and "most_predictions_in_a_row": masked tokens of a row. The masks are those of an
-    evaluation: other tokens than in training, as many. {} if there are no rows.
+    Also "predictions_per_row" and "most_predictions_in_a_row": masked tokens of a row. Masks are as in an
+    evaluation: different tokens from training, but equally many. {} if there are no rows.
     """
     rows = next(iter(batches.rebatch(SAMPLE)), None)
     if rows is None:
@@ -48,7 +48,7 @@ def of_rows(batches: tf.data.Dataset, max_seq_length: int) -> dict[str, Any]:
     sizes = rows["lengths"].numpy()
     masked = (rows["masked_lm_weights"].numpy() > 0).sum(1)[sizes > 0]
     row_statistics = statistics(sizes[sizes > 0], max_seq_length)
-    del row_statistics[f"longer_than_{max_seq_length}"]  # none is: records are made of this length
+    del row_statistics[f"longer_than_{max_seq_length}"]  # never longer: records are made for this length
     predictions = {
         "predictions_per_row": round(float(masked.mean()), 1),
         "most_predictions_in_a_row": int(masked.max()),
@@ -71,7 +71,7 @@ def _padding_of_batches(rows: np.ndarray) -> tuple[float, float]:
 
 
 def _bars(sizes: np.ndarray) -> dict[str, Any]:
-    """{"width", "counts"}: a round width, so that there are at most MAX_BARS; the last one holds all longer texts."""
+    """{"width", "counts"}: a round width, with at most MAX_BARS bars; the last bar contains all longer texts."""
     most = max(int(np.percentile(sizes, 99.5)), 1)
     width = next(size for size in (1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 128, 250, 256, 500, 512, 1000, most)
                  if most / size <= MAX_BARS)  # fmt: skip

@@ -1,4 +1,4 @@
-"""TextRows: texts, pairs or choices as arrays, and what is worth knowing about them before hours of training.
+"""TextRows: texts, pairs or choices as arrays, with statistics and warnings to read before hours of training.
 
 n examples, F texts of an example, C classes, B rows of a batch.
 """
@@ -20,10 +20,10 @@ from bert_tf.heads.base.rows import Rows
 from bert_tf.runtime.lazy import tf
 from bert_tf.text.tokenizer import Tokenizer
 
-MAX_CLASSES = 12  # whose frequencies are shown
-FEW = 50  # examples on which scores are uncertain
-UNBALANCED = 0.9  # frequency of one class above which a high score may mean nothing
-TEXTS_AT_ONCE = 4096  # read from preprocessed examples together
+MAX_CLASSES = 12  # number of classes whose frequencies are shown
+FEW = 50  # scores on fewer examples are uncertain
+UNBALANCED = 0.9  # frequency of one class above which a high score may be meaningless
+TEXTS_AT_ONCE = 4096  # preprocessed examples read together
 
 
 class TextRows(Rows):
@@ -41,7 +41,7 @@ class TextRows(Rows):
         class_weights: str = "none",
         stored: ReadyRows | None = None,
     ) -> None:
-        """head: a TextHead. class_weights: see its `configured`. stored: rows of the examples, maybe with labels."""
+        """head: a TextHead. class_weights: see its `configured`. stored: rows of the examples, possibly with labels."""
         self.stored, self._head, self._tokenizer = stored, head, tokenizer
         if stored is None and head.loss_settings.list_size > 1:
             self._check_lists(examples)
@@ -74,7 +74,7 @@ class TextRows(Rows):
         return cls(examples, head, tokenizer, class_weights=class_weights, stored=stored)
 
     def _check_lists(self, examples: Sequence[Example]) -> None:
-        """Raises UserError, with its place, for a labelled list of several queries."""
+        """Raises UserError, with its position, for a labeled list with several queries."""
         size = self._head.loss_settings.list_size
         for first in range(0, len(examples), size) if examples[0].label not in self._head.missing else ():
             block = examples[first : first + size]
@@ -90,7 +90,7 @@ class TextRows(Rows):
     def token_counts(self) -> np.ndarray:
         """Number of tokens of each segment of an example's longest row, int32 [n, segments]."""
         if self.stored is not None:
-            counts = self.stored.token_counts  # where the file has them
+            counts = self.stored.token_counts  # if the file contains them
             return (self.stored.lengths - 2)[:, None] if counts is None else counts
         counts = self._head.training.token_counts(text_windows.token_counts(self._tokenizer, self.texts))
         counts[:, 1:] += self._tokenizer.separators - 1  # more than one [SEP] before a segment
@@ -191,7 +191,7 @@ def empty_row(head: Any, tokenizer: Tokenizer) -> dict[str, tf.Tensor]:
 
 
 def _texts_of(stored: ReadyRows, head: Any, tokenizer: Tokenizer) -> list[tuple[str, ...]]:
-    """The texts of preprocessed examples, as far as the tokens tell them."""
+    """The texts of preprocessed examples, as far as they can be restored from tokens."""
     texts: list[tuple[str, ...]] = []
     for first in range(0, stored.count, TEXTS_AT_ONCE):
         numbers = tf.range(first, min(first + TEXTS_AT_ONCE, stored.count))
@@ -205,7 +205,7 @@ def _texts_of(stored: ReadyRows, head: Any, tokenizer: Tokenizer) -> list[tuple[
 
 
 def _segments(ids: np.ndarray, tokenizer: Tokenizer) -> list[str]:
-    """The texts of a row of ids [T]: what is between [CLS] and the separators."""
+    """The texts in a row of ids [T]: the parts between [CLS] and the separators."""
     ends = np.flatnonzero(ids == tokenizer.sep_id).tolist()
     starts = [1, *(end + 1 for end in ends)]
     parts = [ids[start:end].tolist() for start, end in zip(starts, ends, strict=False)]

@@ -1,4 +1,4 @@
-"""Training of heads on texts, pairs or choices: rows of strings, and the export, all of it in the graph.
+"""Training of heads on texts, pairs or choices: rows of strings, and the export, all in the graph.
 
 B texts, C choices, F texts of an example, T positions in a row, n examples.
 """
@@ -25,7 +25,7 @@ from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.text.tokenizer import Tokenizer, pack
 
-MAX_COMPARED = 8  # texts that an export is compared with the live model on
+MAX_COMPARED = 8  # texts used to compare an export with the live model
 
 Tensors = dict[str, "tf.Tensor"]
 
@@ -54,9 +54,9 @@ class TextTraining(Training):
     # Rows
 
     def inputs(self, tokenizer: Tokenizer, texts: tf.Tensor) -> Tensors:
-        """String [B, F] -> inputs of the model, as `tokenizer.pack` or, with windows, `pack_windows` makes them.
+        """String [B, F] -> inputs of the model, as made by `tokenizer.pack` or, with windows, by `pack_windows`.
 
-        Of choices, string [B, 1 + C], rows of the first text with each: [B, C, T], "lengths" [B, C].
+        For choices, string [B, 1 + C], rows of the first text with each choice: [B, C, T], "lengths" [B, C].
         """
         head, segments = self.head, tf.unstack(texts, axis=1)
         if head.rows_per_example > 1:
@@ -70,7 +70,7 @@ class TextTraining(Training):
         return packed
 
     def token_counts(self, counts: np.ndarray) -> np.ndarray:
-        """Tokens of each segment of the longest row of an example; counts: tokens of its texts, int32 [n, F]."""
+        """Tokens of each segment of an example's longest row; counts: tokens of its texts, int32 [n, F]."""
         if self.head.rows_per_example > 1:
             return np.stack([counts[:, 0], counts[:, 1:].max(1)], 1)
         return counts
@@ -97,13 +97,13 @@ class TextTraining(Training):
     # Scores of an export
 
     def kept(self, item: Example) -> Any:
-        """The label; UserError, with its place, without one."""
+        """The label; UserError, with its position, if there is none."""
         if item.label in self.head.missing:
             raise UserError(f"There is no label in {item.location}: pass a file with a label in every row.")
         return self.head.encode([item])[0]
 
     def evaluate(self, kept: list[Any], outputs: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """See `Training`; only predictions are held, [n, C]."""
+        """See `Training`; only predictions are kept in memory, [n, C]."""
         predicted = self.head.predicted(stacked(outputs))
         labels = np.stack(kept)
         return self.head.score(labels, predicted), self.head.tables(labels, predicted)
@@ -115,9 +115,9 @@ class TextTraining(Training):
         return of_head(self.head, config, self.head.size, dtype=dtype, **pooling)
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        """The predictions of the head, and the name of the "label", string [B], for texts.
+        """The predictions of the head for texts, and the name of the "label", string [B].
 
-        serving_default: string [B] each of `text_a` and, for pairs, `text_b`; of choices `text_a` and `choices` [B, C].
+        serving_default: string [B] each: `text_a` and, for pairs, `text_b`; for choices `text_a` and `choices` [B, C].
         """
         head = self.head
 

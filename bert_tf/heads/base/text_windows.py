@@ -1,4 +1,4 @@
-"""Texts and pairs that are longer than a row: in overlapping windows, or truncated; statistics on such texts.
+"""Texts and pairs longer than a row: in overlapping windows, or truncated; statistics on such texts.
 
 B texts or pairs, W = most windows of a text, T = max_seq_length, n examples, F texts of an example (1 or 2).
 """
@@ -15,11 +15,11 @@ from bert_tf.runtime.lazy import tf
 from bert_tf.text.tokenizer import Tokenizer, pack
 from bert_tf.text.tokenizer_settings import DEFAULT, TokenizerSettings
 
-TEXTS_AT_ONCE = 4096  # tokenized together, only to count their tokens
+TEXTS_AT_ONCE = 4096  # texts tokenized together, only to count their tokens
 
 
 def check(windows: Windows, max_seq_length: int) -> None:
-    """Raises UserError for windows with gaps between them, and for no windows."""
+    """Raises UserError for windows with gaps between them, and for zero windows."""
     sliding.check_stride(windows.stride, max_seq_length)
     if windows.most < 1:
         raise UserError(f"max_windows is {windows.most}; expected 1 or more.")
@@ -32,12 +32,12 @@ def pack_windows(tokenizer: Tokenizer, segments: list, max_seq_length: int, wind
 
     Args:
         tokenizer: cuts the segments into tokens.
-        segments: as `text.tokenizer.pack` takes them.
+        segments: texts or pairs, see `text.tokenizer.pack`.
         max_seq_length: T.
         windows: how long texts are read.
 
     Returns:
-        "token_ids" and "segment_ids" int32 [B, W, T], "lengths" int32 [B, W], 0 where a text has no such window, and
+        "token_ids" and "segment_ids" int32 [B, W, T], "lengths" int32 [B, W], 0 if a text has no such window, and
         "window_counts" int32 [B].
     """
     most = windows.most
@@ -76,9 +76,9 @@ def token_counts(tokenizer: Tokenizer, texts: np.ndarray) -> np.ndarray:
 def describe(
     counts: np.ndarray, max_seq_length: int, windows: Windows | None = None, settings: TokenizerSettings = DEFAULT
 ) -> str:
-    """A sentence on the texts of a split that are longer than a row.
+    """A sentence about the texts of a split that are longer than a row.
 
-    counts: those of `token_counts` [n, F]. settings: of the tokenizer.
+    counts: result of `token_counts` [n, F]. settings: the tokenizer's settings.
     """
     lengths = counts.sum(-1) + 1 + counts.shape[1]  # with [CLS] and each [SEP]
     is_long = lengths > max_seq_length

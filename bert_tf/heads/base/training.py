@@ -1,4 +1,4 @@
-"""Training: rows of examples for a head, its Keras model, and its functions on strings, as TensorFlow has them.
+"""Training: rows of examples for a head, its Keras model, and its functions on strings, in TensorFlow.
 
 A head names the module with its class, `TRAINING`: see `Head.training`. B rows of a batch, n examples of a split.
 """
@@ -26,12 +26,12 @@ class Training(abc.ABC):
     """Trains, scores and exports a head.
 
     Attributes:
-        perfect: the highest value of its criterion.
-        learns_in_steps: whether training on few examples takes a number of steps by default, not of epochs.
-        new_head_rate: learning rate of a head that begins with random weights, where examples are few; 0: that of the
-            encoder, at which a head on every token hardly moves in some hundred steps.
-        file_flags: flags that say how files are read; the export records them for `bert-tf evaluate`.
-        rescores: whether an evaluation reports the scores with these thresholds, not those before.
+        perfect: the highest possible value of its criterion.
+        learns_in_steps: whether training on few examples is measured in steps by default, not in epochs.
+        new_head_rate: learning rate of a randomly initialized head with few examples; 0: the encoder's rate, at
+            which a token-level head hardly moves in a few hundred steps.
+        file_flags: flags that specify how files are read; the export records them for `bert-tf evaluate`.
+        rescores: whether an evaluation reports the scores with the fitted thresholds, not the earlier ones.
         stored_splits: the splits that may be preprocessed examples; None: all.
     """
 
@@ -61,15 +61,15 @@ class Training(abc.ABC):
 
     @abc.abstractmethod
     def rows_of(self, content: Any, tokenizer: Tokenizer, *, is_trained: bool) -> Rows:
-        """The rows of examples. is_trained: whether they are to be trained on."""
+        """The rows of examples. is_trained: whether they are for training."""
 
     def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
-        """The features of a preprocessed example, by their names in batches; see `data.preprocessed_examples`."""
+        """The features of a preprocessed example, named as in batches; see `data.preprocessed_examples`."""
         raise UserError("This task has no preprocessed examples: leave out write_examples, and pass its data.")
 
     @property
     def label_bounds(self) -> tuple[int, int] | None:
-        """The smallest and the largest number of a label, if there are such."""
+        """The smallest and the largest label number, if labels are numbers."""
         return None
 
     def stored_rows(self, stored: ReadyRows, tokenizer: Tokenizer, *, is_trained: bool) -> Rows:
@@ -90,7 +90,7 @@ class Training(abc.ABC):
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """The signatures of the export: {name: tf.function on strings}."""
 
-    # Scores of an export; items are labelled examples, questions or sentences
+    # Scores of an export; items are labeled examples, questions or sentences
 
     def content(self, path: str, reads: Mapping[str, Any]) -> Any:
         """The content of a `labelled_file` for `rows`; reads: its columns, by the flags that name them."""
@@ -105,7 +105,7 @@ class Training(abc.ABC):
         return item.texts
 
     def asked(self, item: Any, inputs: Mapping[str, int | None]) -> Iterator[Example]:
-        """Yields what an export with these inputs is asked about an item."""
+        """Yields the examples that an export with these inputs has to answer for an item."""
         yield item
 
     def kept(self, item: Any) -> Any:
@@ -116,21 +116,21 @@ class Training(abc.ABC):
     def evaluate(self, kept: list[Any], outputs: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
         """{score: number}, and details as far as they apply.
 
-        kept: of every item, filled while the outputs are read. outputs: of the export for each example `asked`.
+        kept: parts of all items, filled while the outputs are read. outputs: the export's, for each example `asked`.
         """
 
     # Examples
 
     @abc.abstractmethod
     def serving_examples(self, split: Any) -> dict[str, dict[str, list]]:
-        """{signature: {input: values}} from a split, to compare an export with the live model on."""
+        """{signature: {input: values}} from a split, for comparing an export with the live model."""
 
     def demo_examples(self, split: Any, count: int = 3) -> list[Example]:
-        """Some examples, to show what the export predicts for them; texts in the order of its inputs."""
+        """Some examples for showing the export's predictions; texts in the order of its inputs."""
         return split.shown(count)
 
     def demo_line(self, example: Example, row: Answered) -> str:
-        """One line on an example and on what the export answered for it."""
+        """One line on an example and the export's answer."""
         predicted = " ".join(filter(None, row.answer.cells()))
         label = ", ".join(map(str, example.label)) if isinstance(example.label, list) else example.label
         true_label = "" if label is None else f" (it is {'none' if label == '' else label})"

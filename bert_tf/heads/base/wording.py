@@ -1,4 +1,4 @@
-"""How cards, pages, messages and commands speak of heads: a row for each kind."""
+"""How cards, pages, messages and commands describe heads: a row for each kind."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -6,18 +6,18 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Wording:
-    """What is said of models with a kind of head.
+    """Descriptions of models with a kind of head.
 
     Attributes:
-        phrase: what such a model does: "It ...".
-        pipeline_tag: what hubs call its task.
-        has_pipeline: whether `pipeline` of transformers runs it.
-        method: of the Python API, with its arguments.
+        phrase: description of such a model: "It ...".
+        pipeline_tag: its task name on model hubs.
+        has_pipeline: whether a transformers `pipeline` runs it.
+        method: the method of the Python API, with its arguments.
         call: an example that prints something.
-        form: of the page to try it: the kind whose form it has; "" for none.
-        labelled_file: what a labelled file for it has; "" for a table of texts.
+        form: the kind whose form the demo page shows; "" for none.
+        labelled_file: contents of a labeled file for it; "" for a table of texts.
         labelled_columns: flags that name its columns.
-        balancing: flags that help if labels are of uneven size; "" if none does.
+        balancing: flags that help with unbalanced labels; "" if there are none.
     """
 
     phrase: str
@@ -31,7 +31,7 @@ class Wording:
     balancing: str = ""
 
     def balancing_beyond(self, flags: Mapping[str, object]) -> str:
-        """`balancing`, or "" if the flags of a run, {name: value}, have its first part already."""
+        """`balancing`, or "" if the flags of a run, {name: value}, already include its first part."""
         given = {f"--{name}={value}" for name, value in flags.items()}
         return "" if set(self.balancing.split()[:1]) <= given else self.balancing
 

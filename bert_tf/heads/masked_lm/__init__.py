@@ -1,4 +1,4 @@
-"""The tokens that [MASK] stands for (Devlin et al. 2018, section 3.1, task 1)."""
+"""Prediction of the tokens behind [MASK] (Devlin et al. 2018, section 3.1, task 1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bert_tf.heads.base.head import Head, Outputs, as_text
 
 
 class MaskedLm(Head):
-    """Predicts masked tokens by the table of word embeddings."""
+    """Predicts masked tokens with the word embedding table."""
 
     kind = weights = "masked_lm"
     model_class = "Pretrainer"

@@ -1,6 +1,6 @@
 """The export of a pre-trained model: fills [MASK]s, and predicts whether one text follows another.
 
-B texts, T positions in a row, M [MASK]s in the texts of a request, V vocabulary, K predictions for each.
+B texts, T positions in a row, M [MASK]s in the texts of a request, V vocabulary size, K predictions for each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PREDICTIONS = 10  # tokens returned for each [MASK] by the export
 
 
 def lm_kind(config: BertConfig) -> str:
-    """Which tokens a model of that configuration predicts.
+    """Which tokens a model with this configuration predicts.
 
     "masked": masked tokens. "left_to_right", a causal model (paper section 5.1, "LTR"): every token but the first, at
     the position before it. "both_ways", two language models: also every token but the last, at the position after it.
@@ -31,10 +31,10 @@ def lm_kind(config: BertConfig) -> str:
 
 
 def task_name(config: BertConfig, names: Iterable[str] = (), *, finds_replaced: bool = False) -> str:
-    """The task in `tasks.catalog` that pre-trains a model of that configuration.
+    """The task in `tasks.catalog` that pre-trains a model with this configuration.
 
-    names: canonical names of the weights that it starts from. finds_replaced: whether it is to find replaced tokens;
-    an ELECTRA does in any case, and so does what starts with a generator.
+    names: canonical names of its initial weights. finds_replaced: whether it is to find replaced tokens;
+    an ELECTRA always does, as does a model initialized with a generator.
     """
     finds_replaced |= config.encoder_traits.pretraining == "replaced_tokens"
     finds_replaced |= any(name.startswith("generator/") for name in names)
@@ -42,12 +42,12 @@ def task_name(config: BertConfig, names: Iterable[str] = (), *, finds_replaced: 
 
 
 def host_settings(kind: str) -> dict[str, Any]:
-    """See `export.host.masks`; kind: of `lm_kind`."""
+    """See `export.host.masks`; kind: from `lm_kind`."""
     return {"stages": "masks", "lm_kind": kind, "predictions": PREDICTIONS}
 
 
 def output_positions(config: BertConfig, positions: tf.Tensor) -> tf.Tensor:
-    """The outputs of a model that predict the tokens at these positions; of language models the left-to-right ones."""
+    """The model outputs that predict the tokens at these positions; for language models the left-to-right ones."""
     kind = lm_kind(config)
     if kind == "masked":
         return positions
@@ -56,7 +56,7 @@ def output_positions(config: BertConfig, positions: tf.Tensor) -> tf.Tensor:
 
 
 def predicted_positions(config: BertConfig, outputs: Any) -> Any:
-    """The positions of the tokens that these outputs predict: inverts `output_positions`, for both directions."""
+    """The positions of the tokens predicted by these outputs: inverts `output_positions`, for both directions."""
     kind = lm_kind(config)
     if kind == "masked":
         return outputs
@@ -64,7 +64,7 @@ def predicted_positions(config: BertConfig, outputs: Any) -> Any:
 
 
 def signatures(model: keras.Model, tokenizer: Tokenizer, *, next_sentence: bool = True) -> dict[str, Any]:
-    """The signatures of the export: mask filling, and next sentence prediction where it was trained."""
+    """The signatures of the export: mask filling, and next sentence prediction if it was trained."""
     filling = fill_mask(model, tokenizer)
     return {**filling, **next_sentence_signature(model, tokenizer)} if next_sentence else filling
 
@@ -88,7 +88,7 @@ def next_sentence_signature(model: keras.Model, tokenizer: Tokenizer) -> dict[st
 
 
 def fill_mask(model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-    """The signature serving_default: texts with [MASK] in them -> the most probable tokens for each.
+    """The signature serving_default: texts with [MASK] -> the most probable tokens for each mask.
 
     text: string [B]. Returns "pieces" (tokens) string [B, M, K] and "scores" float32 [B, M, K], probabilities, best
     first; "" and 0 for a text with fewer than M masks. A text that is too long is truncated around its first [MASK].
@@ -114,7 +114,7 @@ def fill_mask(model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def _truncate_around_mask(ids: tf.RaggedTensor, mask_id: int, room: int) -> tf.RaggedTensor:
-    """Keeps at most `room` tokens of each text, with its first mask in the middle where both sides are too long."""
+    """Keeps at most `room` tokens of each text, with its first mask in the middle if both sides are too long."""
     lengths, rows = tf.cast(ids.row_lengths(), tf.int32), row_numbers(ids)
     positions = tf.range(tf.size(ids.values)) - tf.gather(tf.cast(ids.row_starts(), tf.int32), rows)  # in its text
     places = tf.where(tf.equal(ids.values, mask_id), positions, tf.int32.max)

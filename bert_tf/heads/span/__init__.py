@@ -26,7 +26,7 @@ class SpanHead(Head):
         n_best = [
             Span(text=as_text(text), start=start, end=end, probability=share)
             for text, start, end, share in rows
-            if share > 0  # the others pad
+            if share > 0  # the rest is padding
         ]
         return Answer(
             text=as_text(outputs["answer"]),

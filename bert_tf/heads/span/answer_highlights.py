@@ -1,6 +1,6 @@
-"""Predicted and true answers, highlighted in the text around them. Free of TensorFlow.
+"""Predicted and true answers, highlighted in the surrounding text. Free of TensorFlow.
 
-A part is [text, mark]: a passage of a context and what it belongs to, "answer" (the predicted one), "truth", "both" or
+A part is [text, mark]: a passage of a context and its meaning, "answer" (the predicted one), "truth", "both" or
 "" (neither).
 """
 
@@ -35,13 +35,13 @@ def details(questions: Sequence[Question], predictions: Sequence[Prediction]) ->
     """Content of eval_details.json for a split's questions: counts and examples.
 
     Args:
-        questions: only those with known answers count.
-        predictions: for the first questions.
+        questions: only questions with known answers count.
+        predictions: predictions for the first questions.
 
     Returns:
         {"right", "partly", "wrong": counts, "examples": [{"question", "parts", "answer", "truth", "probability",
-        "is_right"}]}: right answers from all over the split, then the mistakes with the highest probability. Partly
-        right are answers that share a word with the true one.
+        "is_right"}]}: right answers spread over the split, then the mistakes with the highest probability. Partly
+        right answers share a word with the true one.
     """
     judgements = [
         judge(question, prediction.answer)
@@ -72,7 +72,7 @@ def summarize(details: Mapping[str, Any]) -> list[str]:
 
 
 def judge(question: Question, answer: Answer) -> Judgement:
-    """Compares an answer with the true ones."""
+    """Compares an answer with the true answers."""
     truths = question.answers or (("", 0),)
     scored = ((squad_scores.f1(true_answer[0], answer["text"]), true_answer) for true_answer in truths)
     f1, true_answer = max(scored, key=lambda pair: pair[0])
@@ -97,7 +97,7 @@ def _example(judgement: Judgement) -> dict[str, Any]:
 def parts(context: str, answer: Span | None, true_answer: Span | None) -> list[list[str]]:
     """A context around the predicted and the true answer, (start, end) in characters, as a list of parts.
 
-    Text far from both is replaced by " … "; without any span the parts are the beginning of the context.
+    Text far from both is replaced by " … "; without any span, the parts are the beginning of the context.
     """
     spans = sorted(span for span in (answer, true_answer) if span)
     windows = _merge([_window(context, *span) for span in spans or [(0, 0)]])
@@ -119,7 +119,7 @@ def _contains(span: Span | None, start: int, end: int) -> bool:
 
 
 def _window(context: str, start: int, end: int) -> Span:
-    """The span with some text around it, from a space to a space if there are any."""
+    """The span with some text around it, cut at spaces if there are any."""
     first, last = max(0, start - AROUND), min(len(context), end + AROUND)
     if first > 0:
         first = max(first, context.find(" ", first, start) + 1)

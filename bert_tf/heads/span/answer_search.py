@@ -1,6 +1,6 @@
-"""From the start and end logits of the windows of a question to its answers. Free of TensorFlow.
+"""Answers to a question from the start and end logits of its windows. Free of TensorFlow.
 
-n = n_best_size, M candidates of a window, T tokens of a row. `spans` is the same as a graph, for exports on strings.
+n = n_best_size, M candidates per window, T tokens in a row. `spans` does the same in a graph, for exports on strings.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ SPARE = 5  # candidates per returned answer: some have the same text
 
 
 class Windows(Protocol):
-    """How contexts are cut; see `question_windows.QuestionWindows`."""
+    """How contexts are split; see `question_windows.QuestionWindows`."""
 
     @property
     def max_seq_length(self) -> int:
@@ -34,8 +34,8 @@ class Windows(Protocol):
 class Asked(NamedTuple):
     """A question about a text.
 
-    size: tokens of the question. starts, ends: of the tokens of the context, in characters. windows: how many pass
-    over it.
+    size: tokens of the question. starts, ends: character offsets of the context's tokens. windows: number of windows
+    that cover it.
     """
 
     size: int
@@ -63,8 +63,8 @@ class Candidate(NamedTuple):
 class Best(NamedTuple):
     """The answers to a question, best first; padded to n with empty ones of probability 0.
 
-    chosen: the index of the answer. null_score, difference: the score of "no answer", and by how much it is
-    above that of the best other.
+    chosen: the index of the answer. null_score, difference: the score of "no answer", and how far it is
+    above the best other score.
     """
 
     answers: list[Candidate]
@@ -74,7 +74,7 @@ class Best(NamedTuple):
     difference: np.float32
 
     def prediction(self, *, has_null: bool) -> Prediction:
-        """As files of predictions have it."""
+        """The Prediction, as in prediction files."""
         rows = [
             Answer(
                 text=each.text,
@@ -95,8 +95,8 @@ class Best(NamedTuple):
 class Search:
     """Which answers are valid, and how many to return (google-research/bert `run_squad.py: write_predictions`).
 
-    has_null: "no answer" is an answer, chosen where its score is above the best other by more than `threshold`.
-    temperature: scores are divided by it before they become probabilities.
+    has_null: "no answer" is an answer, chosen if its score exceeds the best other one by more than `threshold`.
+    temperature: divides scores before they become probabilities.
     """
 
     n_best_size: int = 20
@@ -112,7 +112,7 @@ class Search:
             starts: start logits of each window, float32 [T], without padding.
             ends: end logits.
             asked: the question.
-            windows: how its context is cut.
+            windows: how its context is split.
         """
         pairs = list(zip(starts, ends, strict=True))
         found = [self._candidates(number, *pair, asked, windows) for number, pair in enumerate(pairs)]
@@ -145,7 +145,7 @@ class Search:
     def _choose(self, answers: Sequence[Candidate], difference: np.float32) -> int:
         """The index of the answer.
 
-        The first; with has_null the first that is not null, or null itself if that is above it by more than the
+        The first; with has_null the first that is not null, or null itself if it exceeds that by more than the
         threshold, or if there is no other.
         """
         if not self.has_null:
@@ -157,9 +157,9 @@ class Search:
     def _candidates(
         self, number: int, start_logits: np.ndarray, end_logits: np.ndarray, asked: Asked, windows: Windows
     ) -> tuple[np.ndarray, ...]:
-        """The best spans of a window, of its best starts with its best ends: [M] each.
+        """The best spans of a window, its best starts combined with its best ends: [M] each.
 
-        A span is valid inside the context, at most max_answer_length tokens long, beginning if no other window
+        A span is valid inside the context, at most max_answer_length tokens long, starting where no other window
         shows more context. Returns start and end scores, and characters of the context.
         """
         room, stride = room_and_stride(windows, asked.size)
@@ -181,13 +181,13 @@ class Search:
 
 
 def room_and_stride(windows: Windows, size: int) -> tuple[int, int]:
-    """Tokens of a window next to a question of that size, and from its start to the next window's."""
+    """Tokens of a window next to a question of that size, and the stride to the next window."""
     room = windows.max_seq_length - 2 - windows.separators - size
     return room, min(windows.doc_stride, room)
 
 
 def _is_max_context(positions: np.ndarray, number: int, size: int, asked: Asked, room: int, stride: int) -> np.ndarray:
-    """Returns whether a window shows the tokens at these positions of it with most context, see `data.windows`."""
+    """Returns whether a window shows the tokens at its positions with the most context, see `data.windows`."""
     reach = -(-room // stride)
     near = np.arange(max(0, number - reach), min(asked.windows, number + reach + 1))
     sizes = np.minimum(len(asked.starts) - near * stride, room)

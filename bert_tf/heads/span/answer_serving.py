@@ -1,4 +1,4 @@
-"""The export of a question answering model: questions and contexts of any length to answers, all of it in the graph.
+"""The export of a question answering model: questions and contexts of any length to answers, all in the graph.
 
 Q questions, n answers of a question.
 """
@@ -50,7 +50,7 @@ def signature(model: keras.Model, tokenizer: Tokenizer, windows: QuestionWindows
 def _in_blocks(
     compute: Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]], rows: Mapping[str, tf.Tensor]
 ) -> dict[str, tf.Tensor]:
-    """A function of rows, on WINDOWS_AT_ONCE rows at a time; the results concatenated."""
+    """Applies a function to WINDOWS_AT_ONCE rows at a time; the results are concatenated."""
     count = tf.size(rows["lengths"])
     blocks = -(-count // WINDOWS_AT_ONCE)
     dtypes = dict.fromkeys(CANDIDATES, tf.float32) | {"starts": tf.int32, "ends": tf.int32}

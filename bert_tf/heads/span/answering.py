@@ -38,7 +38,7 @@ from bert_tf.training import confidence
 from bert_tf.training.task import Batch, Objective, Predictions
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
-COMPARED = 8  # questions on which an export is compared with the live model
+COMPARED = 8  # questions used to compare an export with the live model
 THRESHOLD = "null_score_diff_threshold"
 
 
@@ -46,11 +46,11 @@ class Answering(SpanHead):
     """Extractive question answering (SQuAD).
 
     Args:
-        windows: how contexts are cut.
+        windows: how contexts are split.
         search: which answers are valid.
-        is_threshold_fixed: whether the threshold of `search` is the user's, and not to be calibrated.
-        fits_temperature: whether the temperature of `search` is to be found on the development set.
-        word_alignment: whether written answers are cut out as in google-research/bert, see `original_alignment`.
+        is_threshold_fixed: whether the user set the threshold of `search`, so that it is not calibrated.
+        fits_temperature: whether to find the temperature of `search` on the development set.
+        word_alignment: whether written answers are extracted as in google-research/bert, see `original_alignment`.
     """
 
     size = 2
@@ -76,13 +76,13 @@ class Answering(SpanHead):
     # Training and scores
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """1.0 for a window whose answer is known, [B]."""
+        """1.0 for a window with a known answer, [B]."""
         return {"span_loss": batch["row_weights"]}
 
     def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
         """The mean cross entropy of start and end over the positions in use, and how often both are right.
 
-        The original counts padding too; without it the loss does not depend on the length of rows.
+        google-research/bert counts padding too; without it the loss does not depend on the length of rows.
         """
         logits = {side: without_padding(outputs[f"{side}_logits"], batch["lengths"]) for side in ("start", "end")}
         losses = [
@@ -104,12 +104,12 @@ class Answering(SpanHead):
         return {name: tf.ensure_shape(x, [None, width]) for name, x in padded.items()}
 
     def scores(self, predictions: Predictions, split: QuestionRows) -> dict[str, float]:
-        """The official scores of the questions whose windows were all predicted; {} without known answers."""
+        """The official scores of the questions with predictions for all windows; {} without known answers."""
         answers = self.best_answers(predictions, split)
         return squad_files.scores_of(split.questions, answers, has_null=self.search.has_null)
 
     def best_answers(self, predictions: Predictions, split: QuestionRows) -> list[Prediction]:
-        """The answers to the first questions of a split, those whose windows were all predicted."""
+        """The answers to the first questions of a split, as far as all their windows have predictions."""
         if self._last is None or self._last[0] is not predictions:
             self._last = predictions, self._best_answers(predictions, split)
         return self._last[1]
@@ -136,21 +136,21 @@ class Answering(SpanHead):
         scores = evaluate(held_out.questions, guesses)
         if self.search.has_null and scores:
             nothing = evaluate(held_out.questions, dict.fromkeys(guesses, ""))
-            scores["best_f1"] = max(scores["f1"], nothing["f1"])  # of answering all or none
+            scores["best_f1"] = max(scores["f1"], nothing["f1"])  # by answering all or none
         kept = {name: value for name, value in scores.items() if "total" not in name}
         return {"the sentence that shares most words with the question": kept}
 
     # Reports
 
     def compare(self, predictions: Predictions, split: QuestionRows) -> tuple[np.ndarray, np.ndarray]:
-        """The first true answer, "" without one, and the predicted answer of each question: string [Q] each."""
+        """The first true answer ("" without one) and the predicted answer of each question: string [Q] each."""
         answers = self.best_answers(predictions, split)
         questions = split.questions[: len(answers)]
         labels = [question.answers[0][0] if question.answers else "" for question in questions]
         return np.array(labels, object), np.array([prediction.answer["text"] for prediction in answers], object)
 
     def collapse(self, predictions: Predictions, split: QuestionRows) -> str | None:
-        """Reason why the answers are worthless, in words, or None: they are all the same."""
+        """Why the answers are worthless, in words, or None: they are all the same."""
         texts = {prediction.answer["text"] for prediction in self.best_answers(predictions, split)}
         count = len(self.best_answers(predictions, split))
         return f"all {count} answers are {next(iter(texts))!r}" if count > 1 and len(texts) == 1 else None
@@ -165,9 +165,9 @@ class Answering(SpanHead):
         }
 
     def _confidence(self, predictions: Predictions, split: QuestionRows) -> dict[str, Any]:
-        """`training.confidence.report` of the n best answers to questions whose answer is known, {} without one.
+        """`training.confidence.report` of the n best answers to questions with a known answer, {} without one.
 
-        An answer is right if it matches a true one exactly, as SQuAD scores it.
+        An answer is right if it matches a true one exactly, as in SQuAD's score.
         """
         rows = zip(split.questions, self.best_answers(predictions, split), strict=False)
         known = [(question, found.answers) for question, found in rows if question.is_answerable is not None]
@@ -191,7 +191,7 @@ class Answering(SpanHead):
     def write_predictions(
         self, folder: str, name: str, predictions: Predictions, split: QuestionRows, *, submission: str = ""
     ) -> list[str]:
-        """Writes the files of `squad_files.write`; returns sentences on them, and the scores of known answers."""
+        """Writes the files of `squad_files.write`; returns sentences about them, and the scores of known answers."""
         head = self.aligned()
         answers = head.best_answers(predictions, split)
         path = squad_files.write(folder, split.questions[: len(answers)], answers)
@@ -202,7 +202,7 @@ class Answering(SpanHead):
         ]
 
     def aligned(self) -> Self:
-        """The head whose answers are cut out as they are written: as in the original, with `word_alignment`."""
+        """The head as it extracts written answers: as in google-research/bert, with `word_alignment`."""
         if not self.word_alignment or self._is_aligned:
             return self
         return self.replaced(_is_aligned=True, _last=None)
@@ -215,7 +215,7 @@ class Answering(SpanHead):
     # Thresholds
 
     def calibrated(self, predictions: Predictions, split: QuestionRows) -> tuple[Self, str]:
-        """With the threshold for "no answer" that has the best F1 on the development set, and the best temperature."""
+        """With the best F1 threshold for "no answer" on the development set, and the best temperature."""
         found = self._best_threshold(predictions, split)
         confidences = self._confidence(predictions, split) if self.fits_temperature else {}
         if confidences:
@@ -223,7 +223,7 @@ class Answering(SpanHead):
         return (self.with_calibration(found) if found else self), ""
 
     def _best_threshold(self, predictions: Predictions, split: QuestionRows) -> dict[str, float]:
-        """{THRESHOLD: the one with the best F1}, or {} if there is none to be found."""
+        """{THRESHOLD: the one with the best F1}, or {} if no threshold is to be found."""
         if self.is_threshold_fixed or not self.search.has_null:
             return {}
         scores = self.scores(predictions, split)
@@ -238,7 +238,7 @@ class Answering(SpanHead):
         return self._calibration
 
     def with_calibration(self, stored: Mapping[str, float]) -> Self:
-        """With what an earlier evaluation found and no flag fixes."""
+        """With the results of an earlier evaluation, unless fixed by a flag."""
         found: dict[str, float] = {}
         if not self.is_threshold_fixed and stored.get(THRESHOLD) is not None:
             found[THRESHOLD] = stored[THRESHOLD]
@@ -302,7 +302,7 @@ class SpanTraining(Training):
         return {"serving_default": answer_serving.signature(model, tokenizer, self.head.windows, self.head.search)}
 
     def serving_examples(self, split: QuestionRows) -> dict[str, dict[str, list]]:
-        """Some questions and their contexts, evenly from all over the split."""
+        """Some questions and their contexts, spread evenly over the split."""
         questions, contexts = zip(*(example.texts for example in split.shown(COMPARED)), strict=True)
         return {"serving_default": {"question": list(questions), "context": list(contexts)}}
 
@@ -319,7 +319,7 @@ TRAINING = SpanTraining
 
 
 def most_similar_sentence(question: str, context: str) -> str:
-    """The sentence of the context that shares most different words with the question; the first of equals."""
+    """The context's sentence that shares the most distinct words with the question; the first of equals."""
     asked = set(squad_scores.normalize(question).split())
     sentences = SENTENCE_END.split(context)
     return max(sentences, key=lambda sentence: len(asked & set(squad_scores.normalize(sentence).split())))

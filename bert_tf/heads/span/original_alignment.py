@@ -1,6 +1,6 @@
-"""Answers cut out as in google-research/bert `run_squad.py`: by whole words and a heuristic, without token offsets.
+"""Answers extracted as in google-research/bert `run_squad.py`: whole words and a heuristic, without token offsets.
 
-Our answers use the offsets of tokens; this module is for reproducing the original's numbers.
+Our answers use token offsets; this module is for reproducing the numbers of google-research/bert.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ SPACES = frozenset(" \t\r\n\u202f")
 def align_predictions(
     answers: Sequence[Prediction], questions: Sequence[Question], tokenizer: Tokenizer
 ) -> list[Prediction]:
-    """The same answers cut out as in the original; of those with the same text the best one."""
+    """The same answers extracted as in google-research/bert; if several have the same text, the best one."""
     aligned = []
     for prediction, question in zip(answers, questions, strict=False):
         n_best: dict[str, Answer] = {}
@@ -39,7 +39,7 @@ def _align_answer(answer: Answer, context: str, tokenizer: Tokenizer) -> Answer:
 
 
 def split_words(context: str) -> tuple[list[str], list[int]]:
-    """The words between spaces, and for each character the number of its word (a space: of the word before it)."""
+    """The words between spaces, and for each character the number of its word (for a space: the word before it)."""
     words: list[str] = []
     numbers = []
     after_space = True
@@ -56,7 +56,7 @@ def split_words(context: str) -> tuple[list[str], list[int]]:
 
 
 def original_answer(context: str, start: int, end: int, tokens: Sequence[str], **casing: Any) -> str:
-    """The original's answer where ours is context[start:end], which consists of `tokens`."""
+    """The answer of google-research/bert if ours is context[start:end], which consists of `tokens`."""
     words, numbers = split_words(context)
     text = " ".join(words[numbers[start] : numbers[end - 1] + 1])
     normalized = " ".join(" ".join(tokens).replace(" ##", "").replace("##", "").split())
@@ -66,7 +66,7 @@ def original_answer(context: str, start: int, end: int, tokens: Sequence[str], *
 def align(normalized: str, text: str, **casing: Any) -> str:
     """The part of `text`, original words, that corresponds to a part of it after normalization (`get_final_text`).
 
-    All of `text` where the part is not found, or where normalization changed the number of characters.
+    All of `text` if the part is not found, or if normalization changed the number of characters.
     """
     normalized_text = " ".join(characters.basic_tokenize(text, **casing))
     first = normalized_text.find(normalized)
@@ -84,5 +84,5 @@ def align(normalized: str, text: str, **casing: Any) -> str:
 
 
 def _without_spaces(text: str) -> list[int]:
-    """The positions of all characters that are not space."""
+    """The positions of all characters except spaces."""
     return [position for position, character in enumerate(text) if character != " "]

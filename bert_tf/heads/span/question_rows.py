@@ -1,4 +1,4 @@
-"""QuestionRows: questions and their windows as arrays, and what to know about them before hours of training.
+"""QuestionRows: questions and their windows as arrays, with statistics to read before hours of training.
 
 Q questions, C contexts, W windows of all questions, B rows of a batch.
 """
@@ -28,11 +28,11 @@ class QuestionRows(Rows):
 
     Attributes:
         questions: list of Question.
-        contexts, context_numbers: the texts, string [C], and the one of each question, int32 [Q].
-        tokens: of questions and contexts, see `QuestionWindows.tokenize`; 12 bytes for each token of a context.
+        contexts, context_numbers: the texts, string [C], and the context of each question, int32 [Q].
+        tokens: tokens of questions and contexts, see `QuestionWindows.tokenize`; 12 bytes per token of a context.
         owners, numbers: window w is number `numbers[w]` of question `owners[w]`, int32 [W].
-        first_tokens, last_tokens: of the first answer that its context contains, int32 [Q]; 0 and -1 without one.
-        is_trainable: whether the answer is known, and its offset, bool [Q].
+        first_tokens, last_tokens: tokens of the first answer found in its context, int32 [Q]; 0 and -1 without one.
+        is_trainable: whether the answer and its offset are known, bool [Q].
         lost: the questions whose answers are not in their contexts.
         count: windows to train on; is_known: whether there are any.
     """
@@ -103,7 +103,7 @@ class QuestionRows(Rows):
         return np.minimum(rest + questions + 2 + self.windows.separators, self.windows.max_seq_length)
 
     def asked(self, count: int) -> Iterator[Asked]:
-        """Yields the first questions as `Search.best` reads them."""
+        """Yields the first questions, in the form that `Search.best` reads."""
         starts, ends = (self.tokens[name].values.numpy() for name in ("starts", "ends"))
         splits = self.tokens["contexts"].row_splits.numpy()
         sizes, windows = self.tokens["questions"].row_lengths().numpy(), np.bincount(self.owners)
@@ -113,10 +113,10 @@ class QuestionRows(Rows):
             yield Asked(int(sizes[number]), *offsets, int(windows[number]), question.context)
 
     def batches(self, batch_size: int, *, seed: int | None = None, by_length: bool = False) -> tf.data.Dataset:
-        """See `Rows`: windows, with a seed those whose answers are known.
+        """See `Rows`: windows, with a seed only those whose answers are known.
 
         Inputs of the model, "start_positions", "end_positions" [B] of the answer (0: [CLS]), "row_weights" and
-        "row_numbers" [B]; without a seed all of `QuestionWindows.rows`.
+        "row_numbers" [B]; without a seed everything from `QuestionWindows.rows`.
         """
         is_used = self.is_trainable[self.owners] if seed is not None else np.ones(len(self.owners), bool)
         used, windows = np.flatnonzero(is_used), self.windows
@@ -173,6 +173,6 @@ def _tokenize(
 
 
 def _unique(values: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The different values, and for each value its number among them."""
+    """The distinct values, and for each value its number among them."""
     numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
     return np.array(list(numbers), object), np.array([numbers[value] for value in values], np.int32)

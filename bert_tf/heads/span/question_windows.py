@@ -1,6 +1,6 @@
 """Questions and contexts of any length as rows: overlapping windows, and where their tokens are in the context.
 
-B rows, Q questions, C contexts, W windows of all questions, T = max_seq_length, S windows that may hold one token.
+B rows, Q questions, C contexts, W windows of all questions, T = max_seq_length, S windows that may contain one token.
 A row is [CLS] question [SEP] window [SEP], as in google-research/bert `run_squad.py: convert_examples_to_features`.
 """
 
@@ -17,7 +17,7 @@ from bert_tf.text.tokenizer import Tokenizer, pack
 class QuestionWindows:
     """Windows of contexts: as many tokens as fit next to the question, `doc_stride` tokens apart.
 
-    Questions are truncated to `max_query_length` tokens. `separators` is that of the tokenizer. Raises UserError for
+    Questions are truncated to `max_query_length` tokens. `separators` must equal the tokenizer's. Raises UserError for
     lengths that leave no room for a context.
     """
 
@@ -38,7 +38,7 @@ class QuestionWindows:
             )
 
     def tokenize(self, tokenizer: Tokenizer, questions: tf.Tensor, contexts: tf.Tensor) -> dict[str, tf.RaggedTensor]:
-        """Texts, string [Q] and [C] -> the tokens that rows are made of.
+        """Texts, string [Q] and [C] -> the tokens for rows.
 
         Returns ids "questions" [Q, (tokens)] and "contexts" [C, (tokens)], and "starts" and "ends" of the contexts'
         tokens in characters [C, (tokens)]; ragged int32.
@@ -58,7 +58,7 @@ class QuestionWindows:
         return sliding.window_counts(context_sizes, self._room(question_sizes), self.stride(question_sizes))
 
     def stride(self, question_sizes: tf.Tensor) -> tf.Tensor:
-        """Tokens from the start of a window to the next, int32 [B]: never more than a window holds."""
+        """Tokens from the start of a window to the next, int32 [B]: never more than the size of a window."""
         return tf.minimum(self.doc_stride, self._room(question_sizes))
 
     def _room(self, question_sizes: tf.Tensor) -> tf.Tensor:
@@ -80,15 +80,15 @@ class QuestionWindows:
         """One window of each of B questions.
 
         Args:
-            tokenizer: gives the special tokens.
-            tokens: those of all questions and contexts, see `tokenize`.
-            questions: which question each row is of, int32 [B].
-            contexts: which context, int32 [B].
-            numbers: which of the question's windows, from 0, int32 [B].
+            tokenizer: provides the special tokens.
+            tokens: tokens of all questions and contexts, see `tokenize`.
+            questions: the question of each row, int32 [B].
+            contexts: the context of each row, int32 [B].
+            numbers: the number of the question's window, from 0, int32 [B].
 
         Returns:
             int32 "token_ids", "segment_ids" [B, T] and "lengths" [B]; "starts" and "ends" int32 [B, T], characters of
-            the context, -1 for other tokens; and int32 [B] what `is_max_context` and `targets` need: "numbers",
+            the context, -1 for other tokens; and int32 [B] as `is_max_context` and `targets` need: "numbers",
             "question_sizes", "context_sizes".
         """
         question_sizes, context_sizes = (
@@ -118,10 +118,10 @@ class QuestionWindows:
     def is_max_context(self, rows: dict[str, tf.Tensor], positions: tf.Tensor) -> tf.Tensor:
         """Returns whether this window shows a token with more context than any other (`data.windows.max_context`).
 
-        positions: in the rows, int32 [B, n]. False for what is not a token of the context.
+        positions: positions in the rows, int32 [B, n]. False for anything but tokens of the context.
         """
         stride, room = (x(rows["question_sizes"])[:, None] for x in (self.stride, self._room))  # [B, 1]
-        reach = -(-(self.max_seq_length - 3) // self.doc_stride)  # windows before and after that may hold the token
+        reach = -(-(self.max_seq_length - 3) // self.doc_stride)  # windows before and after that may contain the token
         numbers = rows["numbers"][:, None] + tf.range(-reach, reach + 1)[None, :]  # [B, S]
         starts = numbers * stride
         count = self.counts(rows["question_sizes"], rows["context_sizes"])[:, None]
@@ -133,7 +133,7 @@ class QuestionWindows:
         return tf.equal(best, reach) & (position >= 0) & (position < sizes[:, reach : reach + 1])
 
     def all_rows(self, tokenizer: Tokenizer, questions: tf.Tensor, contexts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Every window of every question: what `rows` returns, [W, ...], and "owners" int32 [W], the question."""
+        """Every window of every question: the output of `rows`, [W, ...], and "owners" int32 [W], the question."""
         tokens = self.tokenize(tokenizer, questions, contexts)
         counts = self.counts(*(tf.cast(tokens[name].row_lengths(), tf.int32) for name in ("questions", "contexts")))
         owners, numbers = sliding.enumerate_windows(counts)
@@ -142,8 +142,8 @@ class QuestionWindows:
     def targets(self, rows: dict[str, tf.Tensor], first: tf.Tensor, last: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Positions of an answer's first and last token in the rows, int32 [B] each; 0 ([CLS]) without an answer.
 
-        first, last: the answer's tokens in the whole context, int32 [B]; first > last for no answer. A window that
-        holds only a part of the answer counts as one without (google-research/bert `run_squad.py`).
+        first, last: the answer's tokens in the whole context, int32 [B]; first > last for no answer. A window with only
+        a part of the answer counts as one without (google-research/bert `run_squad.py`).
         """
         window = rows["numbers"] * self.stride(rows["question_sizes"])
         size = rows["lengths"] - rows["question_sizes"] - self._before - 1

@@ -1,6 +1,6 @@
-"""`answer_search` as a graph, for exports on strings: valid spans, the best of all windows, their texts.
+"""`answer_search` as a graph, for exports on strings: valid spans, the best across all windows, their texts.
 
-B rows, T positions in a row, n = n_best_size, W windows, Q questions, M candidates of a window.
+B rows, T positions in a row, n = n_best_size, W windows, Q questions, M candidates per window.
 """
 
 import dataclasses
@@ -20,8 +20,8 @@ from bert_tf.text.ragged_scan import from_row_numbers
 from bert_tf.text.wordpiece import substrings
 
 CANDIDATES = ("start_scores", "end_scores", "starts", "ends", "null_scores")
-CHARACTERS_AT_ONCE = 1 << 18  # of answers whose texts are cut at once, which is faster and takes 60 bytes for each
-UNLIKELY = 1e-38  # stands for probabilities that are too small for a float32
+CHARACTERS_AT_ONCE = 1 << 18  # of answers whose texts are cut at once, which is faster and takes 60 bytes each
+UNLIKELY = 1e-38  # stands for probabilities too small for float32
 
 Tensors = dict[str, tf.Tensor]
 
@@ -37,26 +37,26 @@ class GraphSearch(Search):
     def candidates(
         self, start_logits: tf.Tensor, end_logits: tf.Tensor, rows: Mapping[str, tf.Tensor], windows: QuestionWindows
     ) -> Tensors:
-        """The best spans of each window: of its best starts with its best ends.
+        """The best spans of each window: its best starts combined with its best ends.
 
-        A span is valid inside the context, at most max_answer_length tokens long, beginning if no other window
+        A span is valid inside the context, at most max_answer_length tokens long, starting where no other window
         shows more context.
 
         Args:
             start_logits: float32 [B, T].
             end_logits: float32 [B, T].
-            rows: those of `windows`, with "starts" and "ends" of at least as many positions.
-            windows: how contexts are cut.
+            rows: result of `windows.rows`, with "starts" and "ends" of at least as many positions.
+            windows: how contexts are split.
 
         Returns:
             Best first, float32 "start_scores", "end_scores" and int32 "starts", "ends" (characters), all [B, M], with
-            scores of IMPOSSIBLE if there is no other valid span. "null_scores" float32 [B, 2]: those of [CLS] as
+            scores of IMPOSSIBLE if there is no other valid span. "null_scores" float32 [B, 2]: [CLS] scored as
             start and end.
         """
         length = tf.shape(start_logits)[1]
         rows = {name: x[:, :length] if name in ("starts", "ends") else x for name, x in rows.items()}
         is_padding = tf.range(length)[None, :] >= rows["lengths"][:, None]
-        padding = [[0, 0], [0, self.n_best_size]]  # rows may have fewer positions than answers are returned
+        padding = [[0, 0], [0, self.n_best_size]]  # rows may have fewer positions than there are answers to return
 
         def top(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             logits = tf.pad(tf.where(is_padding, IMPOSSIBLE, logits), padding, constant_values=IMPOSSIBLE)
@@ -90,7 +90,7 @@ class GraphSearch(Search):
         """The answers to questions, from the candidates of all their windows.
 
         Args:
-            candidates: of `candidates`, [W, ...].
+            candidates: result of `candidates`, [W, ...].
             owners: the question of each window, int32 [W], ascending; every question has at least one window.
             contexts: string [Q].
 
@@ -102,7 +102,7 @@ class GraphSearch(Search):
             [Q], see `choose`.
         """
         count = tf.size(contexts)
-        windows = from_row_numbers(tf.range(tf.size(owners)), owners, count)  # of each question
+        windows = from_row_numbers(tf.range(tf.size(owners)), owners, count)  # for each question
         of_question = {name: _by_owner(x, windows) for name, x in candidates.items() if name != "null_scores"}
         null = self._null_scores(candidates["null_scores"], owners, count)  # [Q, 2]
         answers = self._unique(of_question, contexts)
@@ -118,7 +118,7 @@ class GraphSearch(Search):
         return {**answers, "chosen": self.choose(answers)}
 
     def _null_scores(self, scores: tf.Tensor, owners: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-        """Start and end score of "no answer": of the window with the smallest sum."""
+        """Start and end score of "no answer", from the window with the smallest sum."""
         totals = tf.reduce_sum(scores, -1)  # [W]
         least = tf.math.unsorted_segment_min(totals, owners, count)
         size, windows = tf.size(owners), tf.range(tf.size(owners))
@@ -156,14 +156,14 @@ class GraphSearch(Search):
         merged = {name: tf.concat([null_answer[name], x], 1) for name, x in answers.items()}
         order = tf.argsort(merged["start_scores"] + merged["end_scores"], direction="DESCENDING", stable=True)
         merged = {name: tf.gather(x, order, batch_dims=1) for name, x in merged.items()}
-        # As in the original null is one of the n best, or comes in addition.
+        # As in google-research/bert, null is one of the n best, or is added to them.
         is_last = tf.equal(order[:, -1:], 0)  # [Q, 1]
         return _where(tf.concat([tf.ones_like(order[:, :-1], tf.bool), is_last], 1), merged)
 
     def choose(self, answers: Tensors) -> tf.Tensor:
-        """The index [Q] of the answer to give among the n best.
+        """The index [Q] of the chosen answer among the n best.
 
-        The first; with has_null the first that is not null, or null itself if that is above it by more than the
+        The first; with has_null the first that is not null, or null itself if it exceeds that by more than the
         threshold, or if there is no other.
         """
         if not self.has_null:
@@ -178,7 +178,7 @@ class GraphSearch(Search):
 def _parts(contexts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
     """The texts of answers [Q, n], from one character of their context [Q] to another.
 
-    Answers overlap: those of a few long words together may be a hundred times as long as the context.
+    Answers overlap: a few long words can make their total length a hundred times the context's.
     """
     count = tf.shape(starts)[1]
 
@@ -198,20 +198,20 @@ def _parts(contexts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor
 
 
 def _by_owner(x: tf.Tensor, windows: tf.RaggedTensor) -> tf.Tensor:
-    """[W, M] -> [Q, (windows of the question) * M], padded with what cannot be chosen."""
+    """[W, M] -> [Q, (windows of the question) * M], padded with impossible candidates."""
     padding = tf.constant(IMPOSSIBLE if x.dtype.is_floating else 0, x.dtype)
     dense = windows.with_values(x).to_tensor(padding)  # [Q, windows, M]
     return tf.reshape(dense, [windows.nrows(), -1])
 
 
 def _where(is_kept: tf.Tensor, answers: Tensors) -> Tensors:
-    """The answers [Q, n], with padding in place of those that are not kept."""
+    """The answers [Q, n], with padding in place of dropped ones."""
     padding = {"texts": "", "starts": 0, "ends": 0, "start_scores": IMPOSSIBLE, "end_scores": IMPOSSIBLE}
     return {name: tf.where(is_kept, x, tf.constant(padding[name], x.dtype)) for name, x in answers.items()}
 
 
 def from_outputs(outputs: Mapping[str, Any], *, has_null: bool) -> Prediction:
-    """The Prediction of an export for a question; the odds are those of the probabilities."""
+    """The Prediction from an export's outputs for a question; the odds are computed from the probabilities."""
     columns = (outputs[name].tolist() for name in ("answers", "starts", "ends", "probabilities"))
     n_best: list[Answer] = [
         {"text": as_text(text), "start": start, "end": end, "probability": probability}

@@ -21,7 +21,7 @@ EXPECTED = "an object {id: answer}"
 def write(folder: str, questions: Sequence[Question], predictions: Sequence[Prediction]) -> str:
     """Writes the files of a run and returns the path of predictions.json.
 
-    predictions.json {id: text}, nbest_predictions.json {id: [answers]}, with their offsets in the context, and, where
+    predictions.json {id: text}, nbest_predictions.json {id: [answers]}, with their offsets in the context, and, if
     null may be an answer, null_odds.json {id: null score minus the best other}.
     """
     pairs = list(zip(questions, predictions, strict=True))
@@ -39,9 +39,9 @@ def write(folder: str, questions: Sequence[Question], predictions: Sequence[Pred
 def score(
     questions: Sequence[Question], path: str, *, has_null: bool, null_odds_path: str | None = None
 ) -> tuple[dict[str, float], list[str], list[str]]:
-    """The official scores of a file of predictions: ({score: number}, ids without prediction, surplus ids).
+    """The official scores of a predictions file: ({score: number}, ids without prediction, surplus ids).
 
-    has_null: as SQuAD 2.0 scores, else as 1.1. null_odds_path: a null_odds.json, for the best thresholds.
+    has_null: whether to score as SQuAD 2.0, else as 1.1. null_odds_path: a null_odds.json, for the best thresholds.
     """
     predictions = require_json(path, EXPECTED)
     for name, text in predictions.items():
@@ -65,10 +65,10 @@ def _read_odds(path: str) -> dict[str, float]:
 def ensemble(
     paths: Sequence[str], questions: Sequence[Question], *, n_best_size: int, has_null: bool, threshold: float = 0.0
 ) -> list[Prediction]:
-    """The answers of several models as one, from files of n best: the mean probability of every answer.
+    """Combines the answers of several models, from n-best files: the mean probability of every answer.
 
-    An answer that a file does not list has the probability 0 there. "No answer" is given where the logarithm of its
-    odds against the best other is above the threshold. Raises UserError for a question that is missing in a file.
+    An answer missing in a file has probability 0 there. The result is "No answer" if the logarithm of its
+    odds against the best other is above the threshold. Raises UserError for a question missing in a file.
     """
     files = [_read_n_best(path) for path in paths]
     predictions = []
@@ -92,7 +92,7 @@ def _read_n_best(path: str) -> dict[str, list[Answer]]:
 
 
 def _is_answer(value: Any) -> bool:
-    """Returns whether a JSON value has what is needed of one of the n best answers."""
+    """Returns whether a JSON value has the required fields of one of the n best answers."""
     if not isinstance(value, dict) or not isinstance(value.get("text"), str):
         return False
     probability = value.get("probability")
@@ -118,9 +118,9 @@ def _merge(
 
 
 def scores_of(questions: Sequence[Question], predictions: Sequence[Prediction], *, has_null: bool) -> dict[str, float]:
-    """The official scores of predictions for the first questions; of SQuAD 2.0 with the best thresholds.
+    """The official scores of predictions for the first questions; for SQuAD 2.0 with the best thresholds.
 
-    The thresholds are found on the answers to give if there must be one.
+    The thresholds are found on the forced answers, even where "no answer" is more likely.
     """
     pairs = list(zip(questions, predictions, strict=False))
     known, texts = [question for question, _ in pairs], {question.id: p.answer["text"] for question, p in pairs}
@@ -134,5 +134,5 @@ def scores_of(questions: Sequence[Question], predictions: Sequence[Prediction], 
 
 
 def _best_text(prediction: Prediction) -> str:
-    """The best answer that is one, "" if there is none."""
+    """The best answer other than "no answer", "" if there is none."""
     return next((answer["text"] for answer in prediction.answers if answer["text"]), "")

@@ -1,4 +1,4 @@
-"""Exact match and F1 of answers, as SQuAD's official evaluators 1.1 and 2.0 count them. Free of TensorFlow.
+"""Exact match and F1 of answers, computed as in SQuAD's official evaluators 1.1 and 2.0. Free of TensorFlow.
 
 Predictions are {question id: text}, "" for "no answer". All scores are percentages.
 """
@@ -12,7 +12,7 @@ from bert_tf.data.questions import Question
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 PUNCTUATION = frozenset(string.punctuation)
-# Characters that are words by themselves in languages without spaces: ideographs, kana.
+# Characters that count as separate words in languages without spaces: CJK characters, kana.
 UNSPACED = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f])")
 
 
@@ -23,22 +23,22 @@ def normalize(text: str) -> str:
 
 
 def exact_match(answer: str, prediction: str) -> int:
-    """1 where both are the same once normalized, else 0."""
+    """1 if both are equal once normalized, else 0."""
     return int(normalize(answer) == normalize(prediction))
 
 
 def f1(answer: str, prediction: str) -> float:
-    """The harmonic mean of precision and recall over words, as in 1.1: 0 where they share none, or have none."""
+    """The harmonic mean of precision and recall over words, as in 1.1: 0 if they share none, or have none."""
     return _f1(normalize(answer).split(), normalize(prediction).split())
 
 
 def f1_with_null(answer: str, prediction: str) -> float:
-    """As `f1`, but 1 where neither has a word, as in 2.0."""
+    """Like `f1`, but 1 if neither has a word, as in 2.0."""
     return f1(answer, prediction) or float(normalize(answer) == normalize(prediction) == "")
 
 
 def character_f1(answer: str, prediction: str) -> float:
-    """As `f1` with every ideograph and kana a word by itself, for languages that are written without spaces."""
+    """Like `f1`, with every CJK character and kana a separate word, for languages written without spaces."""
     return _f1(*(UNSPACED.sub(r" \1 ", normalize(text)).split() for text in (answer, prediction)))
 
 
@@ -51,9 +51,9 @@ def _f1(answer: list[str], prediction: list[str]) -> float:
 
 
 def evaluate(questions: Sequence[Question], predictions: Mapping[str, str]) -> dict[str, float]:
-    """SQuAD 1.1's scores {"exact_match", "f1"} over all questions that have answers; a missing prediction counts 0.
+    """SQuAD 1.1's scores {"exact_match", "f1"} over all questions that have answers; a missing prediction counts as 0.
 
-    Where answers are written without spaces, "character_f1" too.
+    For answers written without spaces, also "character_f1".
     """
     answerable = [question for question in questions if question.answers]
     if not answerable:
@@ -84,10 +84,10 @@ def evaluate_with_null(
     """SQuAD 2.0's scores: "exact", "f1", "total", and the same for questions with and without an answer.
 
     Args:
-        questions: those with known answers are scored; those without a prediction are left out, as in the official
-            evaluator.
+        questions: only questions with known answers are scored; questions without a prediction are skipped, as in the
+            official evaluator.
         predictions: {question id: text}.
-        null_odds: {question id: how much likelier no answer is}; adds "best_exact" and "best_f1" and the thresholds of
+        null_odds: {question id: how much more likely no answer is}; adds "best_exact" and "best_f1" and thresholds of
             these odds, above which answers become "", that reach them.
     """
     known = [question for question in questions if question.is_answerable is not None]
@@ -130,8 +130,8 @@ def best_threshold(
 ) -> tuple[float, float]:
     """(the best mean score in percent, the null odds above which answers must become "" to reach it).
 
-    The official evaluator's search: it begins with no answers at all and adds one question after the other by rising
-    odds. predictions: best where they are the answers to give if there must be one.
+    The official evaluator's search: it begins without any answers and adds one question after the other by rising
+    odds. predictions: best if they are the forced answers, even where "no answer" is more likely.
     """
     current = best = float(sum(not value for value in has_answer.values()))
     threshold = 0.0
@@ -150,8 +150,8 @@ def best_threshold(
 def best_f1_threshold(scores: Mapping[str, float], null_odds: Iterable[float]) -> float:
     """The null odds above which answers must become "" to reach the "best_f1" of `evaluate_with_null`.
 
-    Its "best_f1_thresh", unless no answers at all are best: there the official search says 0, whatever the odds are,
-    and this function returns a number below all odds.
+    Equals its "best_f1_thresh", unless no answers at all are best: there the official search returns 0, whatever the
+    odds, and this function a number below all odds.
     """
     nothing = 100.0 * scores.get("NoAns_total", 0) / scores["total"]
     return scores["best_f1_thresh"] if scores["best_f1"] > nothing else min(0.0, *null_odds) - 1.0

@@ -1,4 +1,4 @@
-"""A tag for each word, and the entities that the tags are (Devlin et al. 2018, section 5.3)."""
+"""A tag for each word, and the entities that the tags form (Devlin et al. 2018, section 5.3)."""
 
 from __future__ import annotations
 

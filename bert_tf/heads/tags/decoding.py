@@ -1,20 +1,20 @@
-"""From the logits of the words of a text to labels and their probabilities: independently for each word, or by a CRF.
+"""Labels and probabilities from the logits of a text's words: independently for each word, or with a CRF.
 
-N words, C labels. `graph_decoding` is the same as a graph, for exports on strings.
+N words, C labels. `graph_decoding` does the same in a graph, for exports on strings.
 """
 
 import numpy as np
 
 from bert_tf.data.tag_schemes import TagSet
 
-ILLEGAL = -1e4  # the potential of labels that the scheme does not write in this order
+ILLEGAL = -1e4  # the potential of label sequences that the scheme does not allow
 
 
 def decode(tag_set: TagSet, logits: np.ndarray, potentials: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The labels of words, int [N], and the probabilities of all labels, float32 [N, C].
 
-    With the potentials of a CRF they are the most probable ones of the whole text that the scheme can write (Viterbi
-    1967), and the marginal probabilities of those, by forward-backward.
+    With the potentials of a CRF, they are the most probable label sequence that the scheme allows (Viterbi
+    1967), and the marginal probabilities, by forward-backward.
 
     Args:
         tag_set: the labels.

@@ -1,6 +1,6 @@
-"""Precision, recall and F1 of whole entities, as conlleval counts them (Tjong Kim Sang and De Meulder 2003).
+"""Precision, recall and F1 of whole entities, counted as in conlleval (Tjong Kim Sang and De Meulder 2003).
 
-seqeval counts, imported when needed; its default mode reads every sequence of tags as conlleval does. Free of
+Computed by seqeval, imported when needed; its default mode reads every sequence of tags like conlleval. Free of
 TensorFlow.
 """
 
@@ -17,7 +17,7 @@ Tags = Sequence[Sequence[str]]
 
 
 def scores(labels: Tags, predictions: Tags, *, is_plain: bool = False) -> dict[str, float]:
-    """{"precision", "recall", "f1"} of all entities, from 0 to 1; an entity is right if all its words and its type are.
+    """{"precision", "recall", "f1"} of all entities, from 0 to 1; a correct entity has the right words and type.
 
     Args:
         labels: true tags of each sentence, IOB2 or BIOES.
@@ -25,14 +25,14 @@ def scores(labels: Tags, predictions: Tags, *, is_plain: bool = False) -> dict[s
         is_plain: whether every word's tag is an entity of its own.
 
     Returns:
-        The scores; 0 where the denominator is 0.
+        The scores; 0 if the denominator is 0.
     """
     row = _report(labels, predictions, is_plain).get(ALL, {"precision": 0.0, "recall": 0.0, "f1-score": 0.0})
     return {"f1": float(row["f1-score"]), "precision": float(row["precision"]), "recall": float(row["recall"])}
 
 
 def per_type(labels: Tags, predictions: Tags, *, is_plain: bool = False) -> list[dict[str, Any]]:
-    """[{"label", "precision", "recall", "f1", "count"}] of each type, sorted; `count`: true entities."""
+    """[{"label", "precision", "recall", "f1", "count"}] for each type, sorted; `count`: true entities."""
     return [
         {
             "label": kind,
@@ -47,7 +47,7 @@ def per_type(labels: Tags, predictions: Tags, *, is_plain: bool = False) -> list
 
 
 def _report(labels: Tags, predictions: Tags, is_plain: bool) -> dict[str, dict[str, Any]]:
-    """Seqeval's report; {} where neither side has an entity, which seqeval refuses."""
+    """Seqeval's report; {} if neither side has an entity, which seqeval does not accept."""
     if is_plain:
         labels, predictions = (
             [[tag if tag == OUTSIDE else f"B-{tag}" for tag in row] for row in side] for side in (labels, predictions)

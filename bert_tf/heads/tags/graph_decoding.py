@@ -1,4 +1,4 @@
-"""`decoding` as a graph, for exports on strings: the logits of the words of texts to labels and probabilities.
+"""`decoding` as a graph, for exports on strings: from the logits of the words of texts to labels and probabilities.
 
 N words, C labels, B texts.
 """
@@ -20,11 +20,11 @@ def decode(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The labels of words, int32 [N], and the probabilities of all labels, float32 [N, C].
 
-    With the potentials of a CRF they are the most probable ones of a whole text that the scheme can write, and the
-    marginal probabilities of those.
+    With the potentials of a CRF, they are the most probable label sequence of a whole text that the scheme allows, and
+    the marginal probabilities.
 
     Args:
-        tag_set: what the labels mean.
+        tag_set: the meaning of the labels.
         logits: float32 [N, C].
         owners: the text of each word, int32 [N], ascending.
         count: the number of texts.

@@ -1,4 +1,4 @@
-"""TagRows: tagged sentences as rows of tokens, and what to know about them before hours of training.
+"""TagRows: tagged sentences as rows of tokens, with statistics to read before hours of training.
 
 N words, P tokens of all words, S sentences, R rows (windows of sentences), T positions in a row.
 """
@@ -33,16 +33,16 @@ class TagRows(Rows):
     Attributes:
         count: rows, the examples of an epoch.
         is_known: whether the sentences have tags.
-        crf: whether batches say where sentences begin and end.
+        crf: whether batches specify where sentences begin and end.
         owners: the sentence of each word, int32 [N].
         word_labels: labels of words, numbers in the TagSet, UNKNOWN without tags, int32 [N].
-        rows, positions: where the first token of each word has the most context, -1 for a word without tokens, int32
+        rows, positions: place of each word's first token with the most context, -1 for a word without tokens, int32
             [N].
-        ids: of tokens, int32 [P].
+        ids: token ids, int32 [P].
         token_labels: labels of the first tokens of words, UNKNOWN for other tokens, int32 [P].
         firsts, sizes: the tokens of each row, int32 [R].
-        label_begins, label_ends: the tokens whose words are predicted in a row, int32 [R]; no row is without one.
-        begins, ends: whether these are the first words of a sentence, and the last, bool [R].
+        label_begins, label_ends: the tokens whose words are predicted in a row, int32 [R]; every row has some.
+        begins, ends: whether these include the first and the last words of a sentence, bool [R].
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class TagRows(Rows):
         return ids, counts
 
     def _fill_rows(self, first_tokens: np.ndarray, bounds: np.ndarray) -> None:
-        """Fills rows with tokens; first_tokens [N]: of each word; bounds [S + 1]: the tokens of sentences."""
+        """Fills rows with tokens; first_tokens [N]: one for each word; bounds [S + 1]: the tokens of sentences."""
         windows = self.windows
         begins, ends = bounds[:-1], bounds[1:]
         lows, highs = begins, ends
@@ -88,7 +88,7 @@ class TagRows(Rows):
         has_token = np.flatnonzero(first_tokens >= 0)
         tokens = first_tokens[has_token]
         best = plan.best_rows(tf.constant(self.owners[has_token]), tf.constant(tokens)).numpy()
-        used, numbers = np.unique(best, return_inverse=True)  # rows that are the best for some word
+        used, numbers = np.unique(best, return_inverse=True)  # rows that are best for some word
         self.firsts, self.sizes = (x.numpy()[used] for x in (plan.firsts, plan.sizes))
         self.label_begins = np.full(len(used), len(self.ids), np.int32)
         self.label_ends = np.zeros(len(used), np.int32)
@@ -105,7 +105,7 @@ class TagRows(Rows):
     def batches(self, batch_size: int, *, seed: int | None = None, by_length: bool = False) -> tf.data.Dataset:
         """See `Rows`.
 
-        Inputs of the model, "labels" int32 [B, T], UNKNOWN at positions that are not predicted, "row_numbers" [B]; for
+        Inputs of the model, "labels" int32 [B, T], UNKNOWN at positions without a prediction, "row_numbers" [B]; for
         a CRF also "begins" and "ends" int32 [B], 1 if the first or the last word of a sentence is predicted.
         """
         windows, count = self.windows, self.count
@@ -150,12 +150,12 @@ class TagRows(Rows):
         return list(zip(self.sentences, labels, strict=True))
 
     def spans_of(self, sentence: Sentence) -> list[Span]:
-        """The true spans of a sentence that has tags, in words."""
+        """The true spans of a tagged sentence, in words."""
         numbers = self.tag_set.numbers(sentence.tags or (), str(self.file.scheme))
         return self.tag_set.spans(number for number in numbers if number is not None)
 
     def by_sentence(self, values: np.ndarray) -> list[np.ndarray]:
-        """Values of the first words as a list of arrays, one for each sentence that they cover to its end."""
+        """Values of the first words as a list of arrays, one for each sentence that they cover completely."""
         ends = np.cumsum(self.word_counts)
         complete = int(np.searchsorted(ends, len(values), "right"))
         return np.split(values, ends[:complete])[:complete]
@@ -232,7 +232,7 @@ def label_numbers(file: ConllFile, tag_set: TagSet) -> list[list[int]]:
 
 
 def entities_in_text(spans: Sequence[Span], text: str, word_spans: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
-    """Spans in words as [{"text", "label", "start", "end"}] in characters; word_spans: those of `join_words`."""
+    """Spans in words as [{"text", "label", "start", "end"}] in characters; word_spans: from `join_words`."""
     entities = []
     for kind, first, last in spans:
         start, end = word_spans[first][0], word_spans[last - 1][1]

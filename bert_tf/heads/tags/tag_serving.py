@@ -1,11 +1,11 @@
-"""The export of a tagger: raw texts to entities, words to tags; texts of any length, all of it in the graph.
+"""The export of a tagger: raw texts to entities, words to tags; texts of any length, all in the graph.
 
 B texts, W words of a row, N words of all texts, P tokens of all words, R rows (windows), T positions in a row,
 C labels, E entities of a text.
 
-The words of a raw text are those of the original's basic tokenizer: between spaces, every punctuation mark and
-ideograph by itself; but marks such as the hyphen belong to the word if they are inside it: "all-rounder", "3.5",
-"AT&T". Most files of tagged words are split like this. The signature `words` takes other words.
+The words of a raw text are those found by BERT's basic tokenizer: split at spaces, with every punctuation mark and
+CJK character separate; but marks such as the hyphen belong to the word if they are inside it: "all-rounder", "3.5",
+"AT&T". Most files of tagged words are split like this. The signature `words` accepts any other words.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,18 +29,18 @@ from bert_tf.text.ragged_scan import from_row_numbers, row_numbers
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.wordpiece import substrings
 
-WITHIN_WORDS = "-./&_@"  # marks that do not separate letters and digits on both sides of them
-COMPARED = 8  # sentences on which an export is compared with the live model
+WITHIN_WORDS = "-./&_@"  # marks that do not separate the letters and digits around them
+COMPARED = 8  # sentences used to compare an export with the live model
 
 Tensors = dict[str, tf.Tensor]
-# Of labels [N], the probabilities of all of them [N, C], and what else was read.
+# Arguments: labels [N], the probabilities of all labels [N, C], and anything else that was read.
 Answer = Callable[[tf.Tensor, tf.Tensor, Tensors], Tensors]
 
 
 class Words(NamedTuple):
-    """Words of texts. rest: what else the answer needs.
+    """Words of texts. rest: anything else that the answer needs.
 
-    ids: the tokens of all texts, int32 [P]. bounds: those of each text, [B + 1]. columns: of each word, [N]: "firsts",
+    ids: the tokens of all texts, int32 [P]. bounds: token bounds of texts, [B + 1]. columns: of words, [N]: "firsts",
     its first token, "owners", its text, ascending, and "has_token".
     """
 
@@ -51,7 +51,7 @@ class Words(NamedTuple):
 
 
 class WordLogits:
-    """Rows of tokens -> logits of words: here of a TokenClassifier, which labels every token.
+    """Rows of tokens -> logits of words: here with a TokenClassifier, which labels every token.
 
     A word is represented by the state of its first token, float32 [*S].
     """
@@ -73,7 +73,7 @@ class WordLogits:
 
 
 class TagServing:
-    """The signatures of an export. model: its weights; words: how they become logits."""
+    """The signatures of an export. model: provides the weights; words: how they become logits."""
 
     def __init__(
         self,
@@ -89,10 +89,10 @@ class TagServing:
     def signatures(self) -> dict[str, Callable]:
         """The signatures.
 
-        serving_default(text string [B]) -> "counts" int32 [B], the number of entities of each text, and of these,
+        serving_default(text string [B]) -> "counts" int32 [B], the number of entities of each text, and for these,
             padded with "" and 0: "texts" and "labels" string, "starts" and "ends" int32, characters of the text (an
             entity is exactly that slice), and "scores" float32, the mean of its words' probabilities: [B, E].
-        words(words string [B, W], rows padded with "") -> "tags" string and "scores" float32 [B, W], of every word
+        words(words string [B, W], rows padded with "") -> "tags" string and "scores" float32 [B, W], for every word
             as in the predictions for a file; a word without tokens is O; "probabilities" float32 [B, W, C].
         """
         texts, words = tf.TensorSpec([None], tf.string, "text"), tf.TensorSpec([None, None], tf.string, "words")
@@ -118,7 +118,7 @@ class TagServing:
         lasts = tf.concat([firsts, tf.shape(ids.values)], 0)[1:] - 1
         begins, stops = tf.gather(starts.values, firsts), tf.gather(ends.values, lasts)
         begins, stops = whitespace.trimmed(text, owners, tf.cast(begins, tf.int32), tf.cast(stops, tf.int32))
-        is_word = stops > begins  # not tokens of white space
+        is_word = stops > begins  # excludes tokens of white space
         firsts, owners, begins, stops = (tf.boolean_mask(x, is_word) for x in (firsts, owners, begins, stops))
         columns = {"firsts": firsts, "owners": owners, "has_token": tf.fill([tf.size(firsts)], True)}
         rest = {"text": text, "starts": begins, "ends": stops}
@@ -148,8 +148,8 @@ class TagServing:
     def _labels(self, states: tf.Tensor, words: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
         """The labels of words, int32 [N], and the probabilities of all labels, float32 [N, C].
 
-        A word without tokens is O with probability 1, and no part of the chain of a CRF.
-        states: of all words [N, *S]. words: the columns of `Words`, and "count", the number of texts.
+        A word without tokens is O with probability 1, and not part of the chain of a CRF.
+        states: one for each word, [N, *S]. words: the columns of `Words`, and "count", the number of texts.
         """
         logits = self.words.logits(self.model, states, words["owners"], words["count"])
         potentials = self.model.crf.potentials.value if self.model.crf else None
@@ -164,9 +164,9 @@ class TagServing:
         )
 
     def _rows(self, words: "Words") -> tuple[Tensors, Tensors]:
-        """Rows of tokens, and where the first token of each word that has one is shown with most of its context.
+        """Rows of tokens, and the place with the most context for the first token of each word that has tokens.
 
-        The latter are int32 [M], M of the words have tokens: "numbers" of rows, ascending as words are, "positions" in
+        Places are int32 [M], for the M words with tokens: "numbers" of rows, in the order of words, "positions" in
         them; and "with_token" int64 [M, 1], the words.
         """
         with_token = tf.where(words.columns["has_token"])
@@ -179,12 +179,12 @@ class TagServing:
         return rows, {"numbers": numbers, "positions": positions, "with_token": with_token}
 
     def _of_all_words(self, states: tf.Tensor, rest: Tensors) -> tf.Tensor:
-        """States of words with tokens [M, *S] -> of all words [N, *S], zeros for the others."""
+        """States of words with tokens [M, *S] -> states of all words [N, *S], zeros for the others."""
         shape = self.words.state_shape(self.model)
         return tf.scatter_nd(rest["with_token"], states, tf.concat([tf.shape(rest["firsts"], tf.int64), shape], 0))
 
     def _states_in_blocks(self, words: "Words") -> tf.Tensor:
-        """The states of all words [N, *S]; of the states of other tokens no more than a block is held."""
+        """The states of all words [N, *S]; states of other tokens are kept in memory for one block at a time."""
         rows, places = self._rows(words)
         numbers, positions = places["numbers"], places["positions"]
 
@@ -199,9 +199,9 @@ class TagServing:
 
 
 def serving_examples(sentences: Sequence[Sentence]) -> dict[str, dict[str, list[list[str]]]]:
-    """{signature: {input: values}} of the first sentences, to compare an export with the live model on.
+    """{signature: {input: values}} for the first sentences, to compare an export with the live model.
 
-    Probabilities are compared, not entities, whose number a small difference can change.
+    Compares probabilities, not entities, because a small difference can change the number of entities.
     """
     rows = [list(sentence.words) for sentence in sentences[:COMPARED]]
     most = max(map(len, rows))
@@ -217,7 +217,7 @@ def _split_words(
     """
     surfaces = [tokenizer.surface(token) for token in tokenizer.vocabulary]
     of_letters = [surface.isalnum() and not is_cjk(surface[-1]) for surface in surfaces]
-    of_letters[tokenizer.unknown_id] = True  # mostly a word that the vocabulary lacks
+    of_letters[tokenizer.unknown_id] = True  # usually a word missing in the vocabulary
     is_mark = [surface != "" and surface in WITHIN_WORDS for surface in surfaces]
     is_mark, of_letters = (tf.gather(tf.constant(np.array(table)), ids.values) for table in (is_mark, of_letters))
     continues = tokenizer.continues_word(ids.values, starts, ends)
@@ -236,7 +236,7 @@ def _shifted(x: tf.Tensor, first: Any) -> tf.Tensor:
 
 
 def _chosen(probabilities: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """The probabilities [N] of these labels [N], of those of all labels [N, C]."""
+    """The probabilities [N] of these labels [N], from the probabilities of all labels [N, C]."""
     return tf.gather(probabilities, labels, batch_dims=1)
 
 
@@ -249,14 +249,14 @@ def _entities(
     starts: tf.Tensor,
     ends: tf.Tensor,
 ) -> dict[str, tf.Tensor]:
-    """The entities of words with these labels and scores [N], as `tag_schemes.tags_to_spans` finds them."""
+    """The entities of words with these labels and scores [N], as found by `tag_schemes.tags_to_spans`."""
     codes = {name: tf.constant(np.array(values)) for name, values in tag_set.codes().items()}
     tags = {name: tf.gather(values, labels) for name, values in codes.items()}
     before = {name: _shifted(x, 0) for name, x in tags.items()}
     begins = tags["begins"] | before["closes"] | (tags["types"] != before["types"])
     begins |= tf.not_equal(owners, _shifted(owners, -1))
     begins &= ~tags["is_outside"]
-    first = tf.where(begins)[:, 0]  # [entities], in words
+    first = tf.where(begins)[:, 0]  # [entities], word numbers
     inside = tf.where(~tags["is_outside"])[:, 0]
     number, total = tf.gather(tf.cumsum(tf.cast(begins, tf.int32)) - 1, inside), tf.size(first)
     start, owner = tf.gather(starts, first), tf.gather(owners, first)

@@ -14,10 +14,10 @@ from bert_tf.text.tokenizer import Tokenizer, pack
 
 
 class RowPlan(NamedTuple):
-    """Which tokens each row holds, and which rows belong to each sentence.
+    """The tokens in each row, and the rows of each sentence.
 
-    firsts, sizes: the first token of a row among all tokens, and how many it holds; owners: its sentence: int32 [R].
-    begins: the first token of a sentence; first_rows: its first row; windows: how they pass over it: int32 [S].
+    firsts, sizes: the first token of a row among all tokens, and its token count; owners: its sentence: int32 [R].
+    begins: the first token of a sentence; first_rows: its first row; windows: how they cover it: int32 [S].
     """
 
     firsts: tf.Tensor
@@ -28,9 +28,9 @@ class RowPlan(NamedTuple):
     windows: sliding.SegmentWindows
 
     def best_rows(self, sentences: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
-        """The row that shows the most context of a token (see `data.windows.max_context`), int32 [N].
+        """The row with the most context for a token (see `data.windows.max_context`), int32 [N].
 
-        tokens: positions among all tokens; sentences: those that the tokens belong to, int32 [N].
+        tokens: positions among all tokens; sentences: the sentences of the tokens, int32 [N].
         """
         numbers, _ = sliding.best_windows(tokens - tf.gather(self.begins, sentences), sentences, self.windows)
         return tf.gather(self.first_rows, sentences) + numbers
@@ -41,7 +41,7 @@ class TagWindows:
     """Layout of sentences in rows.
 
     stride: tokens from the start of a window to the next, for sentences that do not fit into one row.
-    document_context: fill rows with the tokens around the sentence in its document, as many on both sides.
+    document_context: fill rows with surrounding tokens from the document, equally many on both sides.
     """
 
     max_seq_length: int
@@ -55,7 +55,7 @@ class TagWindows:
         """Plans the rows of sentences; a sentence without tokens has no row.
 
         begins, ends: the tokens of each sentence; lows, highs: the tokens of its document, or of the sentence itself
-        where rows hold no context. int32 [S].
+        if rows have no context. int32 [S].
         """
         room = self.max_seq_length - 2
         lengths = ends - begins  # [S]
@@ -71,11 +71,11 @@ class TagWindows:
         return RowPlan(firsts, sizes, owners, begins, tf.cumsum(counts, exclusive=True), windows)
 
     def rows(self, tokenizer: Tokenizer, ids: tf.Tensor, firsts: tf.Tensor, sizes: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The rows that hold these tokens of `ids` int32 [P], as `text.tokenizer.pack` makes them: [R, T]."""
+        """The rows with these tokens of `ids` int32 [P], as made by `text.tokenizer.pack`: [R, T]."""
         return pack(tokenizer, [sliding.gather_ranges(ids, firsts, sizes)], self.max_seq_length)
 
 
 def tokenize_words(tokenizer: Tokenizer, words: tf.Tensor | list[str]) -> tuple[tf.Tensor, tf.Tensor]:
-    """String [N] -> ids int32 [P] of each word by itself, and the number of tokens of each word, int32 [N]."""
+    """String [N] -> ids int32 [P] of each word tokenized separately, and the tokens per word, int32 [N]."""
     ids = tokenizer.inside_text(tf.convert_to_tensor(words, tf.string))
     return ids.values, tf.cast(ids.row_lengths(), tf.int32)

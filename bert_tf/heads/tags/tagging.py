@@ -1,4 +1,4 @@
-"""Tagging: the head that labels each word of a sentence, as named entities, chunks, parts of speech.
+"""Tagging: the head that labels each word of a sentence: named entities, chunks, parts of speech.
 
 B rows of a batch, T positions in a row, C labels, N words of a split, R rows of a split.
 """
@@ -32,8 +32,8 @@ from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training.task import Batch, Objective, Predictions
 
 Item = tuple[Sentence, Sequence[int]]
-FEWEST_TAGGED = 0.02  # share of the words of entities; a model that tags fewer has learned nothing but O
-HARDEST = 12  # sentences that are shown with their errors
+FEWEST_TAGGED = 0.02  # share of entity words; a model that tags fewer has learned nothing but O
+HARDEST = 12  # sentences shown with their errors
 
 
 class Tagging(Tags):
@@ -60,7 +60,7 @@ class Tagging(Tags):
         return {"tag_loss": _has_label(batch)}
 
     def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
-        """The cross entropy and the accuracy of all words; of a CRF the negative log likelihood of rows, per word."""
+        """The cross entropy and the accuracy of all words; for a CRF the negative log likelihood of rows, per word."""
         if self.crf:
             return {"tag_loss": _sentence_losses(outputs, batch)}
         logits = outputs["logits"]  # [B, length of the longest row, C]
@@ -73,7 +73,7 @@ class Tagging(Tags):
     def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
         """The best label of each position, "labels", and its probability, "probabilities": float32 [B, T].
 
-        Of a CRF, whose sentences may have several rows, "logits" [B, T, C] and "potentials" [B, C + 2, C].
+        For a CRF, whose sentences may span several rows, "logits" [B, T, C] and "potentials" [B, C + 2, C].
         """
         width = batch["labels"].shape[1]
         if self.crf:
@@ -90,7 +90,7 @@ class Tagging(Tags):
         return {name: tf.ensure_shape(tf.pad(x, padding), [None, width]) for name, x in best.items()}
 
     def scores(self, predictions: Predictions, split: TagRows) -> dict[str, float]:
-        """{"f1", "precision", "recall"} of entities; of a CRF also "accuracy", that of words."""
+        """{"f1", "precision", "recall"} of entities; for a CRF also "accuracy" of words."""
         if not split.is_known:
             return {}
         scores = entity_scores.scores(**self._tags(predictions, split))
@@ -133,9 +133,9 @@ class Tagging(Tags):
         return f"{some} {'is' if found < 2 else 'are'} tagged as part of an entity; {true:,} are"
 
     def details(self, predictions: Predictions, split: TagRows) -> dict[str, Any]:
-        """{"per_class": scores of each type, "hardest": the sentences with most missed and spurious entities}.
+        """{"per_class": scores of each type, "hardest": the sentences with the most missed and spurious entities}.
 
-        In a sentence "truth" names what was missed, and "label" what is spurious; "true_entities" and "entities" are
+        In a sentence, "truth" lists missed entities, and "label" spurious ones; "true_entities" and "entities" are
         all true and predicted ones, as in `sentence_predictions`.
         """
         rows = []
@@ -153,7 +153,7 @@ class Tagging(Tags):
         return {"per_class": entity_scores.per_type(**self._tags(predictions, split)), "hardest": rows[:HARDEST]}
 
     def word_predictions(self, predictions: Predictions, split: TagRows) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Labels of words, as numbers, and their probabilities: arrays of the sentences that are predicted to the end.
+        """Labels of words, as numbers, and their probabilities: arrays for the sentences predicted completely.
 
         A word without tokens is O with probability 1.
         """
@@ -170,7 +170,7 @@ class Tagging(Tags):
         return split.by_sentence(labels), split.by_sentence(probabilities)
 
     def _decoded(self, predictions: Predictions, data: Any, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The labels of these words by the CRF, and their probabilities, [len(words)] each."""
+        """The labels of these words according to the CRF, and their probabilities, [len(words)] each."""
         if not len(words):
             return np.zeros(0, np.int32), np.zeros(0, np.float32)
         logits = predictions["logits"][data.rows[words], data.positions[words]]
@@ -180,10 +180,10 @@ class Tagging(Tags):
         return labels, np.concatenate([shares for _, shares in found])[np.arange(len(labels)), labels]
 
     def sentence_predictions(self, predictions: Predictions, split: TagRows) -> list[dict[str, Any]]:
-        """The predicted entities of each sentence: "id", "text", "entities" and, where they are known, "truth".
+        """The predicted entities of each sentence: "id", "text", "entities" and, if known, "truth".
 
-        An entity is {"text", "label", "start", "end", "score"}: characters of the text, and the mean of its words'
-        probabilities.
+        An entity is {"text", "label", "start", "end", "score"}: characters of the text, and the mean probability of its
+        words.
         """
         rows = []
         for number, (labels, probabilities) in enumerate(zip(*self.word_predictions(predictions, split), strict=True)):
@@ -200,7 +200,7 @@ class Tagging(Tags):
         return rows
 
     def _tags(self, predictions: Predictions, split: TagRows) -> dict[str, Any]:
-        """The arguments of `entity_scores.scores`."""
+        """The arguments for `entity_scores.scores`."""
         names = np.array(self.tag_set.tags, object)
         predicted = self.word_predictions(predictions, split)[0]
         labels = split.by_sentence(split.word_labels)[: len(predicted)]
@@ -215,10 +215,10 @@ class Tagging(Tags):
     def write_predictions(
         self, folder: str, name: str, predictions: Predictions, split: TagRows, *, submission: str = ""
     ) -> list[str]:
-        """See `Head`; says the scores too where labels are known.
+        """See `Head`; if labels are known, the sentences include the scores.
 
-        NAME.jsonl has the entities of each sentence, and NAME.txt is the file with one more column: tags in the file's
-        own scheme.
+        NAME.jsonl contains the entities of each sentence, and NAME.txt is the file with one more column: tags in the
+        file's own scheme.
         """
         rows, path = self.sentence_predictions(predictions, split), os.path.join(folder, f"{name}.txt")
         write_lines(os.path.join(folder, f"{name}.jsonl"), map(json_line, rows))
@@ -288,7 +288,7 @@ class TagTraining(Training):
     def evaluate(self, kept: list[Item], outputs: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
         tag_set, labels = self.head.tag_set, self.head.labels
         names, outside = dict(zip(labels, tag_set.tags, strict=True)), labels[tag_set.outside]
-        predictions = [[names[label or outside] for label in each["tags"]] for each in outputs]  # which fill `kept`
+        predictions = [[names[label or outside] for label in each["tags"]] for each in outputs]  # outputs fill `kept`
         tags: dict[str, Any] = {
             "labels": [[tag_set.tags[number] for number in numbers] for _, numbers in kept],
             "predictions": predictions,

@@ -1,4 +1,4 @@
-"""The vector of a text, which texts are compared and found by (Reimers and Gurevych 2019)."""
+"""Text embeddings, used to compare and find texts (Reimers and Gurevych 2019)."""
 
 from __future__ import annotations
 

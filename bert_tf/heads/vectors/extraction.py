@@ -1,7 +1,7 @@
-"""Texts to vectors with an encoder and a tokenizer, as the signatures of an export.
+"""Text embeddings from an encoder and a tokenizer, as the signatures of an export.
 
-B texts, W rows of the encoder, S positions in a row, M tokens of all texts, n vectors of all texts, D hidden size,
-K vectors of a token, E numbers of a vector.
+B texts, W rows of the encoder, S positions in a row, M tokens of all texts, n output vectors, D hidden size,
+K vectors per token, E dimensions of a vector.
 """
 
 import dataclasses
@@ -25,33 +25,33 @@ from bert_tf.runtime import backend
 from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer
 
-POSITIONS_AT_ONCE = 8192  # of rows that pass the encoder together: bounds memory, and is enough for all cores
+POSITIONS_AT_ONCE = 8192  # in rows encoded together: bounds memory, and is enough for all cores
 EXAMPLES = ["a text", "Two texts, with accents: é ||| and a second one.", "", "many words " * 100]
 
 Tokens = Mapping[str, tf.RaggedTensor]
 
 
 class Extractor:
-    """The vectors of texts as the signatures of an export.
+    """Text embeddings as the signatures of an export.
 
-    Memory depends on the longest text, and not on how many windows it has.
+    Memory depends on the longest text, not on its number of windows.
 
     Args:
-        model: its encoder is used.
-        tokenizer: that of the model.
-        choice: which vectors to take.
+        model: provides the encoder.
+        tokenizer: the model's tokenizer.
+        choice: the vectors to take.
     """
 
     def __init__(self, model: BertModel, tokenizer: Tokenizer, choice: VectorChoice) -> None:
         self.model, self.tokenizer, self.choice = model, tokenizer, choice
-        self._skipped = 0  # first tokens of a text that are not pooled, [CLS] among them
+        self._skipped = 0  # leading tokens of a text to exclude from pooling, including [CLS]
         if choice.prompt and not choice.include_prompt and choice.pooling != "pooled":
             self._skipped = min(len(tokenizer.encode(choice.prompt)), choice.max_seq_length) - 1
 
     def rows_and_tokens(
         self, first: tf.Tensor, second: tf.Tensor, is_pair: tf.Tensor
     ) -> tuple[dict[str, tf.Tensor], dict[str, tf.RaggedTensor]]:
-        """`feature_windows.rows_and_tokens` of string [B], string [B], bool [B], with the prompt before the first."""
+        """`feature_windows.rows_and_tokens` of string [B], string [B], bool [B], with the prompt before first texts."""
         choice = self.choice
         if choice.prompt and choice.unit == "sentence":
             first = tf.strings.join([choice.prompt, first])
@@ -61,7 +61,7 @@ class Extractor:
 
     @backend.only_values()
     def states(self, rows: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Rows -> the vectors of every position, float32 [W, S, K, E]; for "pooled" those of [CLS] only."""
+        """Rows -> the vectors at every position, float32 [W, S, K, E]; for "pooled" only at [CLS]."""
         found = features.of_rows(self.model, rows, self.choice, PackingSpec.dynamic())
         if "tokens" in found:
             return found["tokens"]
@@ -69,9 +69,9 @@ class Extractor:
         return tf.pad(found["pooled"][:, None, None, :], [[0, 0], [0, others], [0, 0], [0, 0]])
 
     def of_tokens(self, rows: Mapping[str, tf.Tensor], tokens: Tokens) -> tf.Tensor:
-        """Rows and tokens -> the vectors of all tokens [M, K, E]; rows pass the encoder in blocks."""
+        """Rows and tokens -> vectors [M, K, E] of all tokens; rows are encoded in blocks."""
         sources, (count, width) = tokens["sources"].values, tf.unstack(tf.shape(rows["token_ids"]))
-        order = tf.argsort(sources // width, stable=True)  # by rows, which differs in pairs
+        order = tf.argsort(sources // width, stable=True)  # by row, which makes a difference for pairs
         places = tf.gather(sources, order)
 
         def of_rows(first: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
@@ -88,7 +88,7 @@ class Extractor:
         return tf.cond(is_in_order, lambda: vectors, lambda: tf.gather(vectors, tf.math.invert_permutation(order)))
 
     def of_unit(self, vectors: tf.Tensor, tokens: Tokens) -> tf.Tensor:
-        """The vectors of all tokens [M, K, E] -> those of all tokens, or of texts: [n, K, E]."""
+        """Token vectors [M, K, E] -> token or text vectors [n, K, E]."""
         choice, sources = self.choice, tokens["sources"]
         if choice.unit == "sentence":
             pooling = "cls" if choice.pooling == "pooled" else choice.pooling
@@ -99,11 +99,11 @@ class Extractor:
         return features.normalize(vectors) if choice.unit in choice.normalize else vectors
 
     def signatures(self, prompts: Mapping[str, str] | None = None) -> dict[str, Callable]:
-        """The signatures of an export, all of `text`, string [B], a text or "first ||| second" each.
+        """The signatures of an export, all on `text`, string [B], each a text or "first ||| second".
 
-        serving_default: "vectors" [B, E], one for each text. query and document, where `prompts` has one of them: the
-        same with these prompts instead of that of the choice. tokens: "vectors" [B, T, E], "tokens", "starts", "ends",
-        "segments" [B, T], "counts" [B], without a prompt; zeros, "" and -1 after the last token of a text. Where K is
+        serving_default: "vectors" [B, E], one per text. query and document, if in `prompts`: the same, with these
+        prompts instead of the choice's. tokens: "vectors" [B, T, E], "tokens", "starts", "ends",
+        "segments" [B, T], "counts" [B], without a prompt; zeros, "" and -1 after the last token of a text. If K is
         not 1, vectors are [B, K, E] and [B, T, K, E].
         """
 
@@ -112,7 +112,7 @@ class Extractor:
             return Extractor(self.model, self.tokenizer, choice)
 
         token = with_choice(unit="token")
-        # One for all signatures without a prompt.
+        # Shared by all signatures without a prompt.
         tokenize = tf.function(lambda text: token.rows_and_tokens(*split_pairs(text)), autograph=False)
 
         def of_texts(sentence: Extractor, text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -146,22 +146,22 @@ class Extractor:
 
 
 def _squeeze(vectors: tf.Tensor) -> tf.Tensor:
-    """[..., 1, E] -> [..., E]; other numbers of vectors stay."""
+    """[..., 1, E] -> [..., E]; unchanged if there is not exactly one vector."""
     return vectors[..., 0, :] if vectors.shape[-2] == 1 else vectors
 
 
 class Features(Servable):
-    """An encoder whose outputs are vectors.
+    """An encoder that outputs embeddings.
 
     Args:
-        choice: which vectors.
-        recorded: what the model says of its vectors, whose prompts for queries and documents the export keeps.
+        choice: the vectors to take.
+        recorded: the embedding settings stored with the model; the export keeps their query and document prompts.
     """
 
     name = "features"
 
     def __init__(self, choice: VectorChoice, recorded: SentenceVectors | None = None) -> None:
-        self.choice = dataclasses.replace(choice, unit="sentence")  # of the default signature
+        self.choice = dataclasses.replace(choice, unit="sentence")  # for the default signature
         self.recorded = recorded
         self.sentence_vectors = sentence_choice.as_recorded(choice, recorded)
 

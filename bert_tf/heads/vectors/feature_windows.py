@@ -1,7 +1,7 @@
-"""Texts and pairs of any length as rows, and where in the rows each of their tokens has the most context.
+"""Texts and pairs of any length as rows, and for each of their tokens the row with the most context.
 
-B texts, W rows (the windows of all texts), S positions in a row, N tokens of all texts that are read. The tokens of a
-text are [CLS], those of the text, [SEP], and for a pair those of the second text and [SEP].
+B texts, W rows (the windows of all texts), S positions in a row, N tokens read from all texts. The tokens of a
+text are [CLS], its own tokens, [SEP], and for a pair the second text's tokens and [SEP].
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer
 
 PAIR = r"(?s)(.*\S.*) \|\|\| (.*)"  # split at the last bar, as in google-research/bert `extract_features.py`
-NO_OFFSET = -1  # start and end of [CLS] and [SEP], which are in no text
+NO_OFFSET = -1  # start and end of [CLS] and [SEP], which are not in a text
 
 
 def split_pairs(lines: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -32,11 +32,11 @@ def rows_and_tokens(
     Args:
         tokenizer: cuts texts into tokens.
         first: texts, string [B].
-        second: second texts of pairs, string [B], "" where not `is_pair`.
+        second: second texts of pairs, string [B], "" unless `is_pair`.
         is_pair: bool [B].
         max_seq_length: 3 or more; a row without room for a pair has its special tokens.
-        stride: tokens from the start of a window to the next, at most as many as a window holds; 0: one row a text,
-            truncated as by `text.tokenizer.pack`. See `data.windows.segment_windows` for pairs.
+        stride: tokens from the start of a window to the next, at most the size of a window; 0: one row per text,
+            truncated as in `text.tokenizer.pack`. See `data.windows.segment_windows` for pairs.
 
     Returns:
         Two dictionaries. Rows: int32 "token_ids", "segment_ids" [W, S], "lengths" [W], S being the longest. Tokens,
@@ -71,7 +71,7 @@ def rows_and_tokens(
 
 @dataclasses.dataclass(frozen=True)
 class _Segment:
-    """The first or the second texts: their tokens, ragged int32 [B, (tokens)], and how windows pass over them."""
+    """The first or the second texts: their tokens, ragged int32 [B, (tokens)], and how windows cover them."""
 
     ids: tf.RaggedTensor
     starts: tf.RaggedTensor
@@ -88,11 +88,11 @@ class _Segment:
         return tf.ragged.range(start, start + tf.gather(self.windows.sizes, owners))
 
     def whole(self) -> tf.RaggedTensor:
-        """Indices of the tokens that are read of each text among the values of `ids`: ragged [B, (tokens)]."""
+        """Indices, among the values of `ids`, of the tokens read from each text: ragged [B, (tokens)]."""
         return tf.ragged.range(self.begins(), self.begins() + self.windows.lengths)
 
     def best(self, whole: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The window with the most context of each token, and the position in it: int32 [N] each."""
+        """The window with the most context for each token, and the position in it: int32 [N] each."""
         owners = tf.cast(row_numbers(whole), tf.int32)
         return sliding.best_windows(whole.values - tf.gather(self.begins(), owners), owners, self.windows)
 
@@ -117,7 +117,7 @@ def _framed(
 ) -> tf.RaggedTensor:
     """Two ragged parts -> opening, first part, closing, and for pairs second part, closing: ragged [B, (tokens)].
 
-    between: what else pairs have between the closing of the first part and the second.
+    between: anything else that pairs have between the closing of the first part and the second.
     """
     one = tf.ones_like(is_pair, tf.int32)
 
@@ -150,7 +150,7 @@ def _sources(
     row_width: tf.Tensor,
     more: int,
 ) -> tf.RaggedTensor:
-    """The position of every token, counted through all rows: ragged [B, (tokens)]. more: closings between parts."""
+    """The position of every token, counted across all rows: ragged [B, (tokens)]. more: closings between parts."""
     parts, closings, offset = [], [], tf.ones_like(first_rows)  # after [CLS]
     for segment, indices in zip(segments, whole, strict=True):
         numbers, inside = segment.best(indices)

@@ -1,6 +1,6 @@
-"""Features from an encoder: vectors of layers, combined; of tokens, of words, of whole texts.
+"""Features from an encoder: combined layers, for tokens, words or whole texts.
 
-B rows, T positions in a row, M tokens of all texts, D hidden size, L layers, K vectors of a token, E numbers of a
+B rows, T positions in a row, M tokens of all texts, D hidden size, L layers, K vectors per token, E dimensions of a
 vector.
 """
 
@@ -38,7 +38,7 @@ def layer_vectors(hidden_states: Sequence[tf.Tensor], choice: LayerChoice) -> tf
 def of_rows(
     model: BertModel, rows: Mapping[str, tf.Tensor], choice: VectorChoice, packing: PackingSpec | None
 ) -> dict[str, tf.Tensor]:
-    """Rows of a model -> "tokens" [B, T, K, E], or for texts with pooling="pooled" the vectors "pooled" [B, D]."""
+    """Rows of a model -> "tokens" [B, T, K, E], or "pooled" [B, D] for texts with pooling="pooled"."""
     encoded = model.encoder(rows, return_hidden_states=True, packing=packing)
     if choice.is_of_pooler:
         return {"pooled": tf.cast(encoded["pooled"], tf.float32)}
@@ -50,14 +50,14 @@ def of_rows(
 def text_vectors(
     vectors: tf.Tensor, texts: tf.Tensor, count: int | tf.Tensor, pooling: str, skipped: int = 0
 ) -> tf.Tensor:
-    """Vectors of tokens -> one for each text: [M, K, E] -> [count, K, E], P times as wide for P poolings.
+    """Token vectors -> one vector per text: [M, K, E] -> [count, K, E], P times as wide for P poolings.
 
     Args:
-        vectors: of tokens, [M, K, E].
-        texts: the text of each token, int32 [M], ascending; each text has its first token ([CLS]) at least.
+        vectors: token vectors, [M, K, E].
+        texts: the text of each token, int32 [M], ascending; each text has at least its first token ([CLS]).
         count: number of texts.
-        pooling: as in VectorChoice, except "pooled"; [CLS] and [SEP] count like other tokens.
-        skipped: first tokens of each text that do not count, those of a prompt; at least its last one does.
+        pooling: one of VectorChoice's except "pooled"; [CLS] and [SEP] count like other tokens.
+        skipped: leading tokens of each text that do not count (a prompt); its last token always does.
     """
     firsts, ends = (tf.searchsorted(texts, tf.range(count), side=side) for side in ("left", "right"))
     numbers = tf.range(1, tf.size(texts) + 1) - tf.gather(firsts, texts)  # 1 for a text's first token
@@ -70,7 +70,7 @@ def text_vectors(
 def _pooled(
     vectors: tf.Tensor, texts: tf.Tensor, count: int | tf.Tensor, numbers: tf.Tensor, pooling: str
 ) -> tf.Tensor:
-    """`text_vectors` with one pooling, or "mean_max". numbers: of each token in its text, int32 [M]."""
+    """`text_vectors` for one pooling, or "mean_max". numbers: the number of each token in its text, int32 [M]."""
     if pooling == "cls":
         return tf.gather(vectors, tf.searchsorted(texts, tf.range(count)))
     if pooling == "last":
@@ -87,7 +87,7 @@ def _pooled(
 
 
 def through_layers(vectors: tf.Tensor, layers: Sequence[VectorLayer]) -> tf.Tensor:
-    """Vectors of texts [..., E] -> what the layers after the pooling make of them, [..., F]."""
+    """Applies the layers after pooling to text vectors: [..., E] -> [..., F]."""
     for layer in layers:
         arrays = {name: tf.constant(array) for name, array in layer.arrays.items()}
         if layer.kind == "normalize":
@@ -103,5 +103,5 @@ def through_layers(vectors: tf.Tensor, layers: Sequence[VectorLayer]) -> tf.Tens
 
 
 def normalize(vectors: tf.Tensor) -> tf.Tensor:
-    """Vectors [..., E] divided by their lengths; a vector of zeros stays one."""
+    """Vectors [..., E] divided by their lengths; zero vectors stay zero."""
     return vectors / tf.maximum(tf.norm(vectors, axis=-1, keepdims=True), SMALLEST)

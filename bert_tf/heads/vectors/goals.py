@@ -1,6 +1,6 @@
-"""Training objectives of sentence vectors: texts that belong together, or pairs with a score.
+"""Training objectives for sentence embeddings: texts that belong together, or pairs with a score.
 
-B examples of a batch, F texts of an example, T positions in a row, D size of a vector, n examples.
+B examples in a batch, F texts in an example, T positions in a row, D vector size, n examples.
 """
 
 import abc
@@ -35,9 +35,9 @@ from bert_tf.model.sentence_encoder import SentenceEncoder
 from bert_tf.text.tokenizer import Tokenizer, pack
 from bert_tf.training.task import Batch, Comparison, Predictions
 
-SPREAD = 1e-4  # standard deviation of the vectors of different texts below which they are all the same
-VECTORS = "vectors"  # kind of the models, and the name of their output
-KEYS = 2**62  # numbers that texts are hashed to
+SPREAD = 1e-4  # standard deviation across texts below which all embeddings count as equal
+VECTORS = "vectors"  # the kind of the models, and the name of their output
+KEYS = 2**62  # range of the hashes of texts
 
 
 def mrr(labels: np.ndarray, predicted: np.ndarray) -> float:
@@ -59,16 +59,16 @@ RANK_SCORES: tuple[Callable[[np.ndarray, np.ndarray], float], ...] = (mrr, accur
 
 
 class VectorGoal(TextHead):
-    """A head of the kind `Vectors`; every text of an example is a row of its own.
+    """A head of the kind `Vectors`; every text of an example is a separate row.
 
     Args:
-        vectors: how tokens become the vector of a text.
+        vectors: how tokens are pooled into a text embedding.
         texts: F.
-        scale: factor of cosines in losses that compare examples.
+        scale: factor applied to cosines in losses that compare examples.
 
     Attributes:
-        sizes: of truncated vectors, the largest first, on which the loss is taken too (Kusupati et al. 2022,
-            arXiv:2205.13147; sentence-transformers' MatryoshkaLoss); () for whole vectors.
+        sizes: truncated sizes, largest first, that the loss also covers (Kusupati et al. 2022,
+            arXiv:2205.13147; sentence-transformers' MatryoshkaLoss); () without truncation.
     """
 
     kind, model_class, weights, trained_by = Vectors.kind, Vectors.model_class, Vectors.weights, Vectors.trained_by
@@ -76,7 +76,7 @@ class VectorGoal(TextHead):
     size = 0
     comparison = Comparison(VECTORS, ("labels", "row_weights", "text_keys"))
     sizes: tuple[int, ...] = ()
-    stride = 0  # of windows in which the export reads long texts; 0: they are truncated, as in training
+    stride = 0  # of the windows of long texts in the export; 0: they are truncated, as in training
 
     def __init__(self, vectors: SentenceVectors, texts: int = 2, scale: float = 20.0) -> None:
         self.vectors = self.sentence_vectors = vectors
@@ -84,7 +84,7 @@ class VectorGoal(TextHead):
 
     @classmethod
     def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: TableOptions) -> Self:
-        """Refused: the tasks of `tasks.catalog.vectors` read tables."""
+        """Not supported: the tasks of `tasks.catalog.vectors` read tables."""
         raise UserError(
             f"label_type={options.label_type} is for tables: pass task_name=pairs, triplets, sts or simcse."
         )
@@ -101,7 +101,7 @@ class VectorGoal(TextHead):
         return [f"{number:.3f}" for number in predicted]
 
     def metrics(self, outputs: Mapping[str, tf.Tensor], batch: Batch) -> Metrics:
-        """The losses of the batch; with `sizes` their sum, and other metrics of the largest."""
+        """The losses of the batch; with `sizes` their sum, and other metrics for the largest size."""
         vectors = outputs[VECTORS]
         each = [self.losses_of(vectors[..., :size], batch) for size in self.sizes or (None,)]
         weights = each[0][self.loss_name][1]
@@ -112,7 +112,7 @@ class VectorGoal(TextHead):
         """{metric: (values, weights)} of vectors [B, F, D]; batch: "labels", "row_weights" [B], "text_keys" [B, F]."""
 
     def loss(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
-        """Not that of single examples: see `metrics`."""
+        """Not defined for single examples: see `metrics`."""
         raise NotImplementedError
 
     def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Batch | None = None) -> dict[str, tf.Tensor]:
@@ -120,7 +120,7 @@ class VectorGoal(TextHead):
         return {VECTORS: outputs[VECTORS]}
 
     def scores(self, predictions: Predictions, split: TextRows) -> dict[str, float]:
-        """Those of whole vectors, and "SCORE_SIZE" of truncated ones."""
+        """Scores of whole vectors, and "SCORE_SIZE" of truncated ones."""
         vectors, found = predictions[VECTORS], super().scores(predictions, split)
         for size in self.sizes:
             if size < vectors.shape[-1]:
@@ -133,14 +133,14 @@ class VectorGoal(TextHead):
         return vector_losses.plain_cosines(predictions[VECTORS])
 
     def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
-        """Zeros: losses belong to batches."""
+        """Zeros: losses are defined per batch."""
         return np.zeros(len(labels))
 
     def prediction(self, predictions: Mapping[str, np.ndarray], number: int, label: str) -> Similarity:
         one = {VECTORS: predictions[VECTORS][number : number + 1]}
         return Similarity(similarity=float(self.predicted(one)[0]))
 
-    # Reports: there are no classes, and no losses of single examples
+    # Reports: there are no classes and no losses of single examples
 
     def collapse(self, predictions: Predictions, split: TextRows) -> str | None:
         vectors = predictions[VECTORS][:, 0]
@@ -168,7 +168,7 @@ class VectorGoal(TextHead):
         return self.choice(1).host_settings()
 
     def choice(self, layers: int) -> VectorChoice:
-        """Which vectors an export of a model with so many layers returns."""
+        """The vectors returned by an export of a model with this number of layers."""
         return VectorChoice(
             layers=choose_layers("last", layers),
             unit="sentence",
@@ -179,7 +179,7 @@ class VectorGoal(TextHead):
         )
 
     def about(self) -> dict[str, Any]:
-        """Settings of the vectors, as `bert-tf extract --export` says it."""
+        """Settings of the embeddings, as written by `bert-tf extract --export`."""
         return {
             "layers": ["last"],
             "pooling": self.vectors.pooling,
@@ -197,27 +197,27 @@ class VectorTraining(TextTraining):
 
     @property
     def learns_in_steps(self) -> bool:  # type: ignore[override]
-        """Yes, but as in the paper SimCSE trains on each text once."""
+        """Yes, except for SimCSE, which trains on each text once, as in the paper."""
         return not isinstance(self.head, TwoDropouts)
 
     @classmethod
     def recorded(cls, kind: Any, about: Mapping[str, Any], settings: Mapping[str, Any] | None) -> VectorGoal:
-        """What scores an export: of scored pairs, or of texts that belong together."""
+        """The head that scores an export: on scored pairs, or on texts that belong together."""
         goal = Similarities if about.get("task") == "vectors/sts" else Positives
         return goal(SentenceVectors(str(about.get("pooling", "mean")), bool(about.get("normalize", True))))
 
     def inputs(self, tokenizer: Tokenizer, texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """String [B, F] -> rows [B, F, T], "lengths" and "text_keys", which are equal for equal texts, [B, F]."""
+        """String [B, F] -> rows [B, F, T], "lengths" and "text_keys" (equal for equal texts), [B, F]."""
         packed = pack(tokenizer, [tf.reshape(texts, [-1])], self.head.max_seq_length)
         rows = {name: tf.reshape(x, [-1, self.head.rows_per_example, *x.shape[1:]]) for name, x in packed.items()}
         return {**rows, "text_keys": tf.strings.to_hash_bucket_fast(texts, KEYS)}
 
     def token_counts(self, counts: np.ndarray) -> np.ndarray:
-        """Tokens of the longest text of an example, int32 [n, 1]."""
+        """Tokens in the longest text of an example, int32 [n, 1]."""
         return counts.max(1, keepdims=True)
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        """The Keras model; UserError for the first token of a model in which it sees no other."""
+        """The Keras model; UserError for first-token pooling in a model whose first token sees no other token."""
         vectors, sizes = self.head.vectors, self.head.sizes
         config.check_pooling(vectors.pooling)
         if max(sizes, default=0) > config.hidden_size:
@@ -249,7 +249,7 @@ class VectorTraining(TextTraining):
         return self.head.choice(config.layers_with_states)
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        """Vectors of texts and of their tokens: see `extraction.Extractor.signatures`."""
+        """Text and token embeddings: see `extraction.Extractor.signatures`."""
         return Extractor(model, tokenizer, self.vector_choice(model.config)).signatures()
 
     def serving_examples(self, split: TextRows) -> dict[str, dict[str, list]]:
@@ -267,9 +267,9 @@ TRAINING = VectorTraining
 
 
 class Positives(VectorGoal):
-    """The second text of an example belongs to the first; further ones do not, and are hard negatives.
+    """The second text of an example is the positive of the first; any others are hard negatives.
 
-    Every text of the other examples but their anchors is a negative too.
+    All texts of other examples except their anchors are negatives too.
     """
 
     loss_name = "in_batch_loss"
@@ -278,7 +278,7 @@ class Positives(VectorGoal):
     criteria = ()
 
     def compare(self, predictions: Predictions, split: TextRows) -> tuple[np.ndarray, np.ndarray]:
-        """Ones, and the ranks of positives among the texts of the split."""
+        """Ones, and the ranks of the positives among the texts of the split."""
         count = len(predictions["row_numbers"])
         return np.ones(count), vector_losses.ranks(predictions[VECTORS], split.texts[:count])
 
@@ -287,7 +287,7 @@ class Positives(VectorGoal):
         return np.zeros(len(examples), np.float32)
 
     def losses_of(self, vectors: tf.Tensor, batch: Batch) -> Metrics:
-        """The loss, and how often the positive is the nearest of the batch."""
+        """The loss, and how often the positive is the nearest in the batch."""
         weights = batch["row_weights"]
         losses, correct = vector_losses.in_batch_negatives(vectors, batch["text_keys"], weights, self.scale)
         return {self.loss_name: (losses, weights), "accuracy_in_batch": (correct, weights)}
@@ -298,7 +298,7 @@ class Similarities(VectorGoal):
 
     Args:
         loss_kind: "cosent" or "cosine".
-        largest_score: what scores are divided by for the cosine loss.
+        largest_score: divides the scores for the cosine loss.
     """
 
     score_names = ("spearman", "pearson")
@@ -334,7 +334,7 @@ class Similarities(VectorGoal):
 
 
 class TwoDropouts(Similarities):
-    """Trained on texts that belong to themselves, which dropout encodes differently, and evaluated on scored pairs.
+    """Trained on texts paired with themselves, which dropout encodes differently, and evaluated on scored pairs.
 
     Unsupervised SimCSE (Gao et al. 2021, arXiv:2104.08821).
     """

@@ -1,4 +1,4 @@
-"""Which vectors of whole texts to take: as a model says, or as the user asks for instead. Free of TensorFlow."""
+"""Chooses the embeddings of whole texts: as recorded in the model, or as requested. Free of TensorFlow."""
 
 import dataclasses
 from typing import Any
@@ -9,25 +9,25 @@ from bert_tf.errors import UserError
 from bert_tf.heads.vectors import vector_choice
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 
-DEFAULT_LENGTH = 128  # tokens of a window
-SHORTEST = 3  # tokens: [CLS], one of the text, [SEP]
+DEFAULT_LENGTH = 128  # window size in tokens
+SHORTEST = 3  # tokens: [CLS], one from the text, [SEP]
 LONG_TEXTS = ("windows", "cut")
-SEARCH_PROMPTS = QUERY, DOCUMENT = "query", "document"  # names of the prompts of a search, "" if there is none
+SEARCH_PROMPTS = QUERY, DOCUMENT = "query", "document"  # names of the prompts for search, "" if there is none
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SentenceOptions:
-    """Choices of a user, by the names that sentence-transformers uses; None: as the model says.
+    """Options set by the user, named as in sentence-transformers; None: as recorded in the model.
 
     Attributes:
         pooling: one of `vector_choice.POOLINGS`, or several of `bert_config.POOLINGS` joined by "+".
-        normalize: whether vectors get length 1; without it they do as the model says.
-        prompt_name: of the prompt that is put before each text.
+        normalize: whether vectors are scaled to length 1; by default as recorded in the model.
+        prompt_name: name of the prompt added before each text.
         prompt: the prompt itself.
-        truncate_dim: how many numbers of each vector are kept.
-        max_seq_length: tokens of a row; by default that of the model, else DEFAULT_LENGTH.
+        truncate_dim: number of dimensions kept.
+        max_seq_length: tokens in a row; by default the model's, else DEFAULT_LENGTH.
         long_texts: "cut" truncates longer texts, "windows" reads them in several rows; by default they are truncated
-            where the model says a length.
+            if the model specifies a length.
         doc_stride: tokens from one window to the next; 0: half of them.
     """
 
@@ -51,19 +51,19 @@ def choose(
     layer_weights: str = "",
     **other: Any,
 ) -> VectorChoice:
-    """The vectors of whole texts of a model.
+    """Chooses the text embeddings of a model.
 
     Args:
-        recorded: what the model says; None: nothing.
-        options: what the user asks for.
-        path: of the model, for errors.
-        config: of its encoder.
+        recorded: settings recorded in the model; None: nothing.
+        options: the user's options.
+        path: the model folder, for errors.
+        config: the encoder's configuration.
         layers: see `choose_layers`.
         layer_weights: see `choose_layers`.
-        other: further fields of VectorChoice.
+        other: additional fields of VectorChoice.
 
     Raises:
-        UserError: something is not supported, is unknown, or does not fit the model.
+        UserError: something is unsupported, unknown, or does not fit the model.
     """
     said = recorded or SentenceVectors()
     said.check_supported(path)
@@ -94,12 +94,12 @@ def choose(
 
 
 def as_recorded(choice: VectorChoice, recorded: SentenceVectors | None) -> SentenceVectors | None:
-    """Content of the about.json of an export of a choice; None if no such file can say it."""
+    """The about.json content for an export of a choice; None if the file cannot express it."""
     pooling = choice.pooling.replace("mean_max", "mean+max")
     if not set(pooling.split("+")) <= set(POOLINGS) or choice.layers.names not in ((-1,), ("last",)):
         return None
     after, size, is_last = choice.after, choice.truncate_dim, "sentence" in choice.normalize
-    if size is not None and is_last:  # these files have no place for what follows a truncation
+    if size is not None and is_last:  # these files cannot describe layers after a truncation
         return None
     is_normalized = is_last or after[-1:] == (NORMALIZE,)
     said = recorded or SentenceVectors()
@@ -128,15 +128,15 @@ def check_pooling(name: str) -> None:
 def prompt_of(
     recorded: SentenceVectors, path: str, *, prompt_name: str | None = None, prompt: str | None = None
 ) -> str:
-    """The prompt with a name, or the text that is given instead; by default that of the model, "" if it has none.
+    """The prompt with this name, or the given text; by default the model's prompt, "" if it has none.
 
-    Raises UserError for an unknown name, and where both are given.
+    Raises UserError for an unknown name, and if both are passed.
     """
     if prompt is not None:
         if prompt_name is not None:
             raise UserError("prompt and prompt_name were given: leave one out.")
         return prompt
-    prompts = {QUERY: "", DOCUMENT: "", **recorded.prompts}  # these two exist in sentence-transformers always
+    prompts = {QUERY: "", DOCUMENT: "", **recorded.prompts}  # always present in sentence-transformers
     name = recorded.default_prompt_name if prompt_name is None else prompt_name
     if name is None:
         return ""
@@ -146,7 +146,7 @@ def prompt_of(
 
 
 def check_length(length: int | None, doc_stride: int) -> None:
-    """Raises UserError for a max_seq_length or a stride that is too small or too large."""
+    """Raises UserError for a max_seq_length or a stride out of range."""
     if length is not None and length < SHORTEST:
         raise UserError(f"max_seq_length is {length}; expected {SHORTEST} or more.")
     most = (length or doc_stride + 2) - 2

@@ -1,4 +1,4 @@
-"""Similarities of vectors of texts, as sentence-transformers computes them (`util/similarity.py`)."""
+"""Similarities of text embeddings, computed as in sentence-transformers (`util/similarity.py`)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 from bert_tf.errors import UserError
 
-LEAST = 1e-12  # length that a vector is divided by
+LEAST = 1e-12  # smallest length that a vector is divided by
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
@@ -27,9 +27,9 @@ FUNCTIONS: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 def matrix(name: str, a: Any, b: Any) -> np.ndarray:
-    """Similarities float32 [A, B] of each of vectors [A, D], or [D] for one, with each of vectors [B, D].
+    """Similarities float32 [A, B] between vectors [A, D], or [D] for one, and vectors [B, D].
 
-    Distances are negative, so that more is more similar. UserError for what are not vectors of one size.
+    Distances are negated, so that larger means more similar. UserError for anything but vectors of one size.
     """
     a, b = (_rows(each) for each in (a, b))
     if a.shape[1] != b.shape[1]:

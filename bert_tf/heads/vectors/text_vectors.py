@@ -1,6 +1,6 @@
-"""Vectors of one text, and what a file of them holds. Free of TensorFlow.
+"""Embeddings of one text, and the contents of an embeddings file. Free of TensorFlow.
 
-n tokens or words of a text (1 for a whole text), K vectors of each, E numbers of a vector.
+n tokens or words of a text (1 for a whole text), K vectors each, E dimensions of a vector.
 """
 
 import dataclasses
@@ -14,10 +14,10 @@ from bert_tf.text import byte_level
 
 @dataclasses.dataclass(frozen=True)
 class TextVectors:
-    """The vectors of one text, float32 [n, K, E]: of tokens, of words, or (n is 1) of the whole.
+    """The embeddings of one text, float32 [n, K, E]: of tokens, of words, or (if n is 1) of the whole text.
 
-    names: the tokens, or the words as in the text; None for the whole. starts, ends: characters of the text, -1 for
-    [CLS] and [SEP]. segments: 0, and 1 in the second text of a pair.
+    names: the tokens, or the words as in the text; None for a whole text. starts, ends: character offsets, -1 for
+    [CLS] and [SEP]. segments: 0, or 1 in the second text of a pair.
     """
 
     vectors: np.ndarray
@@ -30,7 +30,7 @@ class TextVectors:
 def words_of(
     texts: Sequence[str], vectors: np.ndarray, starts: np.ndarray, ends: np.ndarray, segments: np.ndarray
 ) -> TextVectors:
-    """The vectors of the words of a text or a pair, but for white space that has tokens."""
+    """The word embeddings of a text or a pair, except for white space that has tokens."""
     places = list(zip(segments, starts, ends, strict=True))
     bounds = [byte_level.trimmed(texts[segment], start, end) for segment, start, end in places]
     begins, stops = np.array(bounds, np.int32).reshape(-1, 2).T
@@ -42,7 +42,7 @@ def words_of(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shape:
-    """Format of a file of vectors of texts. layers: the names of the K vectors. has_ids: texts have ids."""
+    """Format of an embeddings file. layers: the names of the K vectors. has_ids: whether texts have ids."""
 
     unit: str
     layers: tuple[int | str, ...]

@@ -1,6 +1,6 @@
-"""Which vectors to take from a text: of which layers, for tokens, words or the whole. Free of TensorFlow.
+"""Which vectors to take from a text: their layers, for tokens, words or the whole text. Free of TensorFlow.
 
-K vectors of a token, D hidden size, L layers.
+K vectors per token, D hidden size, L layers.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from bert_tf.config.sentence_vectors import VectorLayer
 from bert_tf.errors import UserError
 from bert_tf.runtime import json_arrays
 
-SMALLEST = 1e-12  # smallest length that a vector is divided by
+SMALLEST = 1e-12  # lower bound of the length that a vector is divided by
 EPSILON = 1e-5  # added to the variance by the LayerNorm of sentence-transformers
 UNITS = ("token", "word", "sentence")
 POOLINGS = ("cls", "mean", "max", "mean_max", "mean_sqrt_len", "weighted_mean", "last", "pooled")
@@ -39,7 +39,7 @@ class LayerChoice:
     """The layers of one model to take, and how they are combined.
 
     layers: numbers among the L + 1 states of an encoder, 0 for the embeddings, L for the last layer.
-    names: of the K vectors of a token, numbers as the user wrote them or names in NAMES.
+    names: names of the K vectors per token: numbers as written by the user, or names in NAMES.
     join: "apart" (K vectors), "sum" (one, each layer times its weight) or "concat" (one).
     """
 
@@ -73,7 +73,7 @@ def parse_layers(text: str) -> list[int | str]:
 
 
 def parse_weights(text: str) -> tuple[float, ...]:
-    """The numbers of --layer_weights, () without. Raises UserError for anything else."""
+    """The numbers of --layer_weights, () if empty. Raises UserError for anything else."""
     try:
         return tuple(finite(part) for part in text.split(",")) if text else ()
     except ValueError:
@@ -84,13 +84,13 @@ def choose_layers(text: str, num_hidden_layers: int, weights: str = "") -> Layer
     """The LayerChoice of --layers and --layer_weights.
 
     Args:
-        text: numbers as google-research/bert `extract_features.py` counts, 0 for the first layer and -1 for the last,
+        text: numbers as in google-research/bert `extract_features.py`, 0 for the first layer and -1 for the last,
             or NAMES: "embeddings" (the input of the first layer), "all" (every layer, without the embeddings).
-        num_hidden_layers: of the model.
+        num_hidden_layers: the model's number of layers.
         weights: comma-separated numbers; the vector is then the weighted sum of the layers.
 
     Raises:
-        UserError: a layer that the model does not have, or too many or few weights.
+        UserError: a layer that the model does not have, or a wrong number of weights.
     """
     parts, factors = parse_layers(text), parse_weights(weights)
     if not num_hidden_layers and parts != [EMBEDDINGS]:
@@ -116,7 +116,7 @@ def _check_weights(
 
 
 def _state(layer: int | str, text: str, count: int) -> int:
-    """The number among the states of a layer as the user counts; UserError for a layer that does not exist."""
+    """The index of a layer among the states, from the user's numbering; UserError if the layer does not exist."""
     if layer == EMBEDDINGS:
         return 0
     number = int(layer)
@@ -131,17 +131,17 @@ def _state(layer: int | str, text: str, count: int) -> int:
 class VectorChoice:
     """Which vectors to take from a text.
 
-    unit: a vector for each of its tokens ([CLS] and [SEP] too), for each word, or one for the whole.
-    pooling: how the vectors of tokens are combined: that of [CLS], the mean or maximum, both, the sum divided by the
-        root of the number of tokens, a mean in which the n-th token counts n times, the last one, or the pooler's
+    unit: one vector for each token (including [CLS] and [SEP]), for each word, or for the whole text.
+    pooling: how token vectors are combined: [CLS] only, mean, maximum, mean and maximum, the sum divided by the
+        square root of the token count, a mean that weights the n-th token by n, the last token, or the pooler's
         output.
-    word_vectors: that of a word's first token (Devlin et al. 2018, section 5.3), or the mean of its tokens.
-    words: separated by spaces and punctuation ("text"), or by spaces alone ("spaces"), as in a treebank's words.
-    normalize: the units whose vectors are divided by their length, as the last of all.
+    word_vectors: the vector of a word's first token (Devlin et al. 2018, section 5.3), or the mean of its tokens.
+    words: separated by spaces and punctuation ("text"), or only by spaces ("spaces"), as words in a treebank.
+    normalize: the units whose vectors are divided by their length, as the last step.
     stride: tokens from the start of a window of a long text to the next; 0: long texts are truncated.
-    after: layers that the vectors of whole texts pass after the pooling.
-    truncate_dim: how many of their numbers are kept then; None: all.
-    prompt: what is put before a text, for a vector of the whole. include_prompt: whether its tokens are pooled too.
+    after: layers applied to text vectors after pooling.
+    truncate_dim: number of dimensions kept after that; None: all.
+    prompt: added before a text, for whole-text vectors. include_prompt: whether its tokens are pooled too.
     """
 
     layers: LayerChoice
@@ -158,7 +158,7 @@ class VectorChoice:
     include_prompt: bool = True
 
     def width(self, hidden_size: int) -> int:
-        """Size of one vector; UserError if the layers after the pooling take vectors of another size."""
+        """Size of one vector; UserError if the layers after pooling expect a different size."""
         width = self.layers.width(hidden_size)
         if self.unit != "sentence":
             return width
@@ -175,12 +175,12 @@ class VectorChoice:
 
     @property
     def is_of_last_layer(self) -> bool:
-        """Returns whether they are made of the last layer, the only one that engines return."""
+        """Returns whether they come from the last layer only, which is all that engines return."""
         return self.layers.names in ((-1,), ("last",))
 
     @property
     def is_of_pooler(self) -> bool:
-        """Returns whether they are the pooled vectors of the encoder."""
+        """Returns whether they are the encoder's pooled vectors."""
         return self.unit == "sentence" and self.pooling == "pooled"
 
     def host_settings(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Losses of sentence vectors, and the ranks by which they are scored.
+"""Losses for sentence embeddings, and the ranks used to score them.
 
-B examples of a batch, F texts of an example (an anchor, what belongs to it, and hard negatives), D size of a vector,
+B examples in a batch, F texts in an example (an anchor, its positive, and hard negatives), D vector size,
 n examples of a split, C candidates.
 """
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_tf.model.sentence_encoder import unit_vectors
 
-EXCLUDED = -1e9  # score of what is not a candidate
+EXCLUDED = -1e9  # score of non-candidates
 RANKED_AT_ONCE = 1024
 
 
@@ -22,19 +22,19 @@ def cosines(vectors: tf.Tensor) -> tf.Tensor:
 def in_batch_negatives(
     vectors: tf.Tensor, keys: tf.Tensor, weights: tf.Tensor, scale: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Cross-entropy of finding the positive of an anchor among those of all examples (Henderson et al. 2017).
+    """Cross-entropy of finding an anchor's positive among the candidates of all examples (Henderson et al. 2017).
 
-    sentence-transformers' MultipleNegativesRankingLoss, except that a candidate with the text of an anchor's positive
-    is not a negative of it.
+    sentence-transformers' MultipleNegativesRankingLoss, except that a candidate with the same text as an anchor's
+    positive is not used as its negative.
 
     Args:
-        vectors: of anchor, positive and any number of hard negatives, [B, F, D].
-        keys: numbers of the texts, equal where these are, int64 [B, F].
+        vectors: anchors, positives and any number of hard negatives, [B, F, D].
+        keys: text hashes, equal for equal texts, int64 [B, F].
         weights: [B], 0 for rows that are not candidates.
         scale: factor of the cosines.
 
     Returns:
-        Losses [B], and 1 where the positive is the nearest, else 0: [B].
+        Losses [B], and 1 if the positive is the nearest, else 0: [B].
     """
     units = unit_vectors(vectors)
     candidates = tf.reshape(tf.transpose(units[:, 1:], [1, 0, 2]), [-1, tf.shape(units)[-1]])  # [B * (F - 1), D]
@@ -50,14 +50,14 @@ def in_batch_negatives(
 
 
 def same_class(vectors: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Squared errors of the cosines of all pairs of texts, 1 for pairs of one class and 0 for others: -> [].
+    """Squared errors of the cosines of all pairs of texts, 1 for pairs of the same class and 0 for others: -> [].
 
-    Both kinds of pairs count alike, as with the oversampling of SetFit (Tunstall et al. 2022, arXiv:2209.11055).
+    Both kinds of pairs have equal weight, as with SetFit's oversampling (Tunstall et al. 2022, arXiv:2209.11055).
 
     Args:
         vectors: [B, D].
         labels: class numbers [B].
-        weights: [B], 0 for rows that do not count.
+        weights: [B], 0 for ignored rows.
     """
     units = unit_vectors(vectors)
     found = tf.matmul(units, units, transpose_b=True)
@@ -83,7 +83,7 @@ def cosent(similarities: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, scale
 
 
 def plain_cosines(vectors: np.ndarray) -> np.ndarray:
-    """As `cosines`, of an array, in float64."""
+    """Like `cosines`, for an array, in float64."""
     units = vectors.astype(np.float64)
     units /= np.maximum(np.linalg.norm(units, axis=-1, keepdims=True), 1e-12)
     return (units[:, 0] * units[:, 1]).sum(-1)
@@ -92,8 +92,8 @@ def plain_cosines(vectors: np.ndarray) -> np.ndarray:
 def ranks(vectors: np.ndarray, texts: np.ndarray) -> np.ndarray:
     """The rank of each positive among all candidates of a split, int64 [n], 1 for the nearest to its anchor.
 
-    vectors: [n, F, D]. texts: string [n, F]; the candidates are the different texts that are not anchors. A candidate
-    that is as near as the positive ranks before it.
+    vectors: [n, F, D]. texts: string [n, F]; the candidates are the distinct texts that are not anchors. A candidate
+    as near as the positive ranks before it.
     """
     units = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
     _, firsts, numbers = np.unique(texts[:, 1:].astype(str), return_index=True, return_inverse=True)

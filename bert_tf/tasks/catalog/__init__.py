@@ -1,7 +1,7 @@
 """Tasks, one file for each family: a file ends in a `TASKS` table, {name: function that returns a Task}.
 
-The functions take the flags of a script, and a function that returns the tokenizer; if no checkpoint brings one it
-learns a vocabulary from the texts that its argument returns.
+The functions take the flags of a script, and a function that returns the tokenizer; if no checkpoint provides one,
+it learns a vocabulary from the texts returned by its argument.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ TokenizerFor = Callable[[Callable[[], Iterable[str]]], Any]
 def get(name: str) -> Callable:
     """The function in the `TASKS` table of a family, for a name such as "pretraining/mlm_nsp".
 
-    A family from outside is named by its module: get("my_lab.sarcasm/headlines").
+    An external family is named by its module: get("my_lab.sarcasm/headlines").
     """
     family, _, member = name.partition("/")
     try:
@@ -33,11 +33,11 @@ def get(name: str) -> Callable:
 
 
 def full_name(name: str) -> str:
-    """The full name of a task to fine-tune on: glue/sst-2 of SST-2 or sst2, vectors/pairs of pairs.
+    """The full name of a fine-tuning task: glue/sst-2 for SST-2 or sst2, vectors/pairs for pairs.
 
-    A name with a dot stays as it is.
+    A name with a dot is returned unchanged.
 
-    Raises UserError for an unknown one.
+    Raises UserError for an unknown name.
     """
     names = [each for each in known() if not each.startswith("pretraining/")]
     match = name if "." in name else next((each for each in names if _plain(each) == _plain(name)), None)
@@ -48,7 +48,7 @@ def full_name(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name without what its spellings differ in: tensorflow-datasets has sst2 for SST-2."""
+    """A name without the parts that vary in spelling: tensorflow-datasets has sst2 for SST-2."""
     return name.lower().removeprefix("glue/").removeprefix("vectors/").replace("-", "")
 
 

@@ -1,4 +1,4 @@
-"""The user's own table with few labels: as the task table, but trained on pairs of texts (see `recipes.few_shot`)."""
+"""The user's own table with few labels: like the task table, but trained on pairs of texts (see `recipes.few_shot`)."""
 
 from bert_tf.tasks.catalog import table
 

@@ -1,7 +1,7 @@
 """GLUE (Wang et al. 2018): CoLA, SST-2, MRPC, STS-B, QQP, MNLI, QNLI, RTE, WNLI and AX.
 
-From its official files, or from tensorflow-datasets, which downloads them.
-Labels, metrics and columns are those of the benchmark; MNLI has two development and two test sets.
+Read from its official files, or from tensorflow-datasets, which downloads them.
+Labels, metrics and columns are as in the benchmark; MNLI has two development and two test sets.
 """
 
 import dataclasses
@@ -26,11 +26,11 @@ log = logging.getLogger("bert_tf")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Layout:
-    """The files of one task, and the same in tensorflow-datasets. `labels` empty: a number.
+    """The files of one task, and their equivalents in tensorflow-datasets. `labels` empty: a number.
 
     headerless: the columns of files without a header. files: {split: name}. submissions: {split: the leaderboard's
-    name}. tolerant: skip rows with too few fields, which these files are known to have.
-    config: its name in tensorflow-datasets; features: its names of the texts; parts: {split: its name}.
+    name}. tolerant: skip rows with too few fields, a known fault of these files.
+    config: its name in tensorflow-datasets; features: names of the texts there; parts: {split: its name there}.
     """
 
     folder: str
@@ -131,7 +131,7 @@ LAYOUTS = {
         folder="RTE", texts=PAIR, labels=YES_NO, submissions={"test": "RTE.tsv"}, config="rte", features=PAIR
     ),
     "wnli": Layout(folder="WNLI", texts=PAIR, submissions={"test": "WNLI.tsv"}, config="wnli", features=PAIR),
-    # Nothing to train on: give a model of MNLI as init_checkpoint.
+    # There is no training data: pass an MNLI model as init_checkpoint.
     "ax": Layout(
         folder="AX",
         texts=PAIR,
@@ -145,15 +145,15 @@ LAYOUTS = {
         parts={"test": "test"},
     ),
 }
-OTHER_NAMES = {"AX.tsv": ("diagnostic.tsv",)}  # names that some copies of GLUE give a file
+OTHER_NAMES = {"AX.tsv": ("diagnostic.tsv",)}  # other names of files in some copies of GLUE
 
 
 def task(options: GlueOptions, tokenizer_for: TokenizerFor, *, name: str) -> FineTuningTask:
-    """One task of GLUE; see bert_tf.tasks.catalog for the arguments.
+    """One GLUE task; see bert_tf.tasks.catalog for the arguments.
 
-    options.data_dir: the folder of the task, or the one that holds all of GLUE. With options.use_tfds instead what
-    tensorflow-datasets has in options.tfds_dir, or else downloads there. Raises UserError for a file that is missing or
-    not as GLUE made it.
+    options.data_dir: the folder of the task, or the folder of all GLUE tasks. With options.use_tfds instead the data
+    of tensorflow-datasets in options.tfds_dir, downloaded if missing. Raises UserError for a file that is missing or
+    differs from the official format.
     """
     layout = LAYOUTS[name]
     read_split, folder = (read_tfds, options.tfds_dir) if options.use_tfds else (read, options.data_dir)
@@ -178,7 +178,7 @@ def read(data_dir: str, layout: Layout, split: str) -> list[Example]:
 
 
 def read_file(path: str, layout: Layout, split: str) -> list[Example]:
-    """The examples of a file in the layout of a split; files of test splits have no labels."""
+    """The examples of a file in the layout of a split; test splits have no labels."""
     is_test = split in layout.submissions
     has_index = is_test or layout.folder not in ("CoLA", "SST-2", "MRPC")
     malformed: list[str] | None = [] if layout.tolerant and not is_test else None
@@ -196,7 +196,7 @@ def read_file(path: str, layout: Layout, split: str) -> list[Example]:
 
 
 def read_tfds(tfds_dir: str, layout: Layout, split: str) -> list[Example]:
-    """The same examples from tensorflow-datasets, in the order of the official file; their id is its `idx`."""
+    """The same examples from tensorflow-datasets, in the order of the official file; their id is their `idx`."""
     has_numbers = layout.labels == Layout.labels  # in the files; tensorflow-datasets has names
     rows = tfds_datasets.read(
         f"glue/{layout.config}",

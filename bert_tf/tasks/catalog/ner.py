@@ -35,24 +35,24 @@ FILES: Mapping[str, FileNames] = {
     "ner/table": NAMES,
 }
 
-HELD_OUT = RowOptions.eval_fraction  # part of the sentences of a training file without an evaluation file
+HELD_OUT = RowOptions.eval_fraction  # fraction of training sentences held out without an evaluation file
 
 TokenizerFor = Callable[[Callable[[], Iterable[str]]], Tokenizer]
 
 
 def task(options: TagOptions, tokenizer_for: TokenizerFor, *, name: str, names: FileNames) -> FineTuningTask:
-    """Tagging the words of files in CoNLL columns or tables; see bert_tf.tasks.catalog for the arguments.
+    """Tags the words of files in CoNLL columns or tables; see bert_tf.tasks.catalog for the arguments.
 
-    The file to predict may be without tags.
+    The file to predict may have no tags.
 
     Args:
-        options: data_dir with the files, called as `names` says, or train_file, eval_file and predict_file;
+        options: data_dir with the files, named as in `names`, or train_file, eval_file and predict_file;
             word_column, tag_column, tag_scheme and position_digits, see conll_files.ColumnLayout; labels,
             comma-separated: the tags in order, by default O, B- and I- of every type in the training data;
             max_seq_length, doc_stride (0: half of it) and document_context, see tag_windows.TagWindows; tag_head:
             linear or crf; feature_layers, lstm_size, feature_cache: see feature_tagging.
-        tokenizer_for: gives the tokenizer for texts to learn a vocabulary from.
-        name: of the task.
+        tokenizer_for: returns the tokenizer; takes texts to learn a vocabulary from.
+        name: the task name.
         names: the files of each split in data_dir.
     """
     _check(options)
@@ -88,7 +88,7 @@ def task(options: TagOptions, tokenizer_for: TokenizerFor, *, name: str, names: 
 
 
 def _held_out(path: str, read: Callable[[], ConllFile]) -> dict[str, Callable[[], ConllFile]]:
-    """{split: function that reads it}, both of one file: some of its sentences are held out to evaluate on."""
+    """{split: function that reads it}, both from one file: some of its sentences are held out for evaluation."""
 
     def examples() -> list[Example]:
         return [Example(str(number), sentence.words) for number, sentence in enumerate(read().sentences)]
@@ -122,7 +122,7 @@ def _path(options: TagOptions, split: str, names: FileNames) -> str:
 
 
 def _tag_set(labels: str | list[str], scheme: str, read: Callable[[str], ConllFile]) -> TagSet:
-    """The tags to learn: those of the flag or of a trained model, else those of the training data."""
+    """The tags to learn: from the flag or a trained model, else from the training data."""
     if labels and isinstance(labels, str):
         return _checked(TagSet.of(comma_separated(labels), scheme))
     if labels:
@@ -140,7 +140,7 @@ def _tag_set(labels: str | list[str], scheme: str, read: Callable[[str], ConllFi
 
 
 def _checked(tag_set: TagSet) -> TagSet:
-    """The same; raises UserError for labels with which words could not be tagged."""
+    """Returns the TagSet; raises UserError for labels that cannot tag words."""
     labels = list(tag_set.tags)
     required = [tag_schemes.OUTSIDE]
     if tag_set.scheme != "plain":
@@ -153,7 +153,7 @@ def _checked(tag_set: TagSet) -> TagSet:
 
 
 def _texts(file: ConllFile) -> Iterator[str]:
-    """The texts that a vocabulary is learned from."""
+    """The texts to learn a vocabulary from."""
     return (join_words(sentence.words)[0] for sentence in file.sentences)
 
 

@@ -1,6 +1,6 @@
 """PAWS-X (Yang et al. 2019): whether two sentences with many words in common mean the same, in seven languages.
 
-pawsx/de trains on the machine-translated training data of a language, pawsx/zero_shot on English alone, and is
+pawsx/de trains on the machine-translated training data of a language, pawsx/zero_shot on English only, and is
 evaluated in every language.
 """
 
@@ -15,7 +15,7 @@ LABELS = ("0", "1")  # 1: a paraphrase
 
 
 def read(data_dir: str, split: str, language: str) -> list[Example]:
-    """The examples of a language, of the published folder x-final, or the one that holds it."""
+    """The examples of a language, from the published folder x-final, or the folder that contains it."""
     train = "train.tsv" if language == xnli.ENGLISH else "translated_train.tsv"
     path = f"{language}/{train if split == 'train' else f'{split}_2k.tsv'}"
     path = xnli.find(data_dir, path, f"x-final/{path}")

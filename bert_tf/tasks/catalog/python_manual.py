@@ -1,4 +1,4 @@
-"""Which part of Python's manual a passage comes from: a task on data that every machine has, to try things on."""
+"""Which chapter of Python's manual a passage comes from: a task for demonstrations, with data on every machine."""
 
 import functools
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.task import FineTuningTask, text_task
 from bert_tf.text import demo_corpus
 
-# The topics of `pydoc_data.topics` by the chapter of the manual that they stand in; those of the library that are about
-# types and strings are together. What a later Python adds belongs nowhere and is left out.
+# The topics of `pydoc_data.topics` by their chapter of the manual; library topics about types and strings are
+# combined. Topics added by a later Python have no chapter and are skipped.
 CHAPTERS = {
     "lexical analysis": "floating id-classes identifiers imaginary integers numbers strings",
     "data model": "attribute-access callable-types customization numeric-types objects sequence-types specialnames "
@@ -27,11 +27,11 @@ CHAPTERS = {
     "specialattrs string-methods truth typesfunctions typesmapping typesmethods typesmodules typesseq typesseq-mutable",
     "the debugger": "debugger",
 }
-EVERY = 5  # each fifth passage is held out
+EVERY = 5  # one passage in five is held out
 
 
 def task(options: SentenceOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
-    """Sorts passages by their chapter; see tasks.catalog for the arguments. There is no file and no test set."""
+    """Classifies passages by chapter; see tasks.catalog for the arguments. There is no file and no test set."""
     return text_task(
         "python_manual",
         {split: functools.partial(read, split) for split in ("train", "dev")},
@@ -43,7 +43,7 @@ def task(options: SentenceOptions, tokenizer_for: TokenizerFor) -> FineTuningTas
 
 
 def read(split: str, topics: Mapping[str, str] | None = None) -> list[Example]:
-    """The passages of a split; every fifth of each chapter is "dev", so that both have the chapters in equal shares."""
+    """The passages of a split; every fifth of each chapter is "dev", so that both have equal shares of the chapters."""
     chapter_of = {topic: chapter for chapter, names in CHAPTERS.items() for topic in names.split()}
     counts, examples = dict.fromkeys(CHAPTERS, 0), list[Example]()
     for topic, text in demo_corpus.passages(topics):

@@ -1,4 +1,4 @@
-"""SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018), files in their layout, and questions from Python's manual."""
+"""SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018), files in their format, and questions from Python's manual."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,12 +21,12 @@ Splits = Mapping[str, Callable[[], Sequence[Question]]]
 
 
 def task(options: QuestionOptions, tokenizer_for: TokenizerFor, *, has_null: bool) -> FineTuningTask:
-    """Answering the questions of `train_file` and `predict_file`; see bert_tf.tasks.catalog for the arguments.
+    """Answers the questions of `train_file` and `predict_file`; see bert_tf.tasks.catalog for the arguments.
 
     Args:
         options: max_seq_length, doc_stride, max_query_length, n_best_size, max_answer_length,
             null_score_diff_threshold, is_threshold_fixed, word_alignment, temperature.
-        tokenizer_for: gives the tokenizer for texts to learn a vocabulary from.
+        tokenizer_for: returns the tokenizer; takes texts to learn a vocabulary from.
         has_null: whether "no answer" is an answer (SQuAD 2.0).
     """
     files = {"train": ("train_file", options.train_file), "dev": ("predict_file", options.predict_file)}
@@ -35,7 +35,7 @@ def task(options: QuestionOptions, tokenizer_for: TokenizerFor, *, has_null: boo
 
 
 def manual(options: QuestionOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
-    """Which name was left out of a sentence of Python's manual: a demonstration that needs no file."""
+    """Which name is missing from a sentence of Python's manual: a demonstration that needs no file."""
     made = functools.cache(demo_questions.questions)
     splits = {"train": lambda: made()["train"], "dev": lambda: made()["dev"]}
     return _task("squad/manual", splits, options, tokenizer_for, has_null=False)
@@ -67,13 +67,13 @@ def _task(
 
 
 def _texts(questions: Sequence[Question]) -> Iterator[str]:
-    """The texts that a vocabulary is learned from: every context once, and the questions."""
+    """The texts to learn a vocabulary from: every context once, and the questions."""
     yield from dict.fromkeys(question.context for question in questions)
     yield from (question.question for question in questions)
 
 
 def read(flag: str, path: str) -> list[Question]:
-    """The questions of the file of a flag; UserError without one, or where train_file has nothing to learn from."""
+    """The questions in a flag's file; UserError without a file, or if train_file has nothing to learn from."""
     if not path:
         raise UserError(f"Pass a file in SQuAD's layout as {flag}.")
     examples = questions.read(path)

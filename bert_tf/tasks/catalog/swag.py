@@ -12,13 +12,13 @@ from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.task import FineTuningTask, text_task
 
 ENDINGS = ("ending0", "ending1", "ending2", "ending3")
-NAMES = {"train": ("train",), "dev": ("val", "dev"), "test": ("test",)}  # of the official files, and the usual ones
+NAMES = {"train": ("train",), "dev": ("val", "dev"), "test": ("test",)}  # official file names, then common ones
 
 
 def task(options: SentenceOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
-    """SWAG, or other data in its columns (HellaSwag); see bert_tf.tasks.catalog for the arguments.
+    """SWAG, or other data with its columns (HellaSwag); see bert_tf.tasks.catalog for the arguments.
 
-    options.data_dir holds train.csv, val.csv and test.csv, or the same as .tsv or .jsonl.
+    options.data_dir contains train.csv, val.csv and test.csv, or the same as .tsv or .jsonl.
     The paper trains with batches of 16, learning rate 2e-5, 3 epochs.
     """
     splits = {split: lambda names=names: read(_path(options.data_dir, names)) for split, names in NAMES.items()}
@@ -26,7 +26,7 @@ def task(options: SentenceOptions, tokenizer_for: TokenizerFor) -> FineTuningTas
 
 
 def read(path: str) -> list[Example]:
-    """The examples of a file: texts are sent1, then sent2 with each of the endings."""
+    """The examples in a file: texts are sent1, then sent2 with each of the endings."""
     columns = tables.column_names(path)
     rows = examples.read(
         path,

@@ -1,4 +1,4 @@
-"""The user's own table: files with columns of text and one of labels, or a folder of texts for each class."""
+"""The user's own table: files with text columns and a label column, or a folder of texts for each class."""
 
 import collections
 import dataclasses
@@ -19,7 +19,7 @@ from bert_tf.tasks import labelled_rows, table_splits
 from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.task import FineTuningTask, text_task
 
-RARE = 0.5  # of the rows of the commonest spelling of a label: if all others have so few, they are slips
+RARE = 0.5  # share of the most common spelling's rows: if all others together have no more, they are slips
 log = logging.getLogger("bert_tf")
 
 
@@ -29,15 +29,15 @@ def task(options: TableOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
     options: data_dir with train, dev and test as tables, or train_file, eval_file and predict_file; or tfds_name and
         tfds_dir, a dataset of tensorflow-datasets, whose features are the columns;
         label_type: a kind of `bert_tf.heads`; "classes", "multi_label" (several, with label_separator)
-        and "regression" take one text or two; for "choice" the first column is a text, the others are what may follow
-        it, and the label is the number of the right one, from 0;
-        label_threshold: the probability above which one of several labels holds, else 0.5;
-        labels: their order, separated by commas, else those of the training data, sorted;
+        and "regression" take one text or two; for "choice" the first column is a text, the others are possible
+        continuations, and the label is the number of the right one, from 0;
+        label_threshold: the probability above which one of several labels applies, else 0.5;
+        labels: their order, separated by commas; by default the labels of the training data, sorted;
         id_column: the id of predictions, else the number of the row;
-        eval_fraction: the part of the training rows that is held out for evaluation if there is no table for it.
-        bad_rows: "skip" leaves out rows without text or label, "stop" refuses them; normalize_labels: lower-case
+        eval_fraction: the fraction of the training rows held out for evaluation if there is no table for it.
+        bad_rows: "skip" skips rows without text or label, "stop" raises an error; normalize_labels: lower-case
         labels and join their spaces; join_labels: rare spellings of a class become the common one.
-    The file to predict may be without the label column, and all of its rows are predicted.
+    The file to predict may lack the label column, and all of its rows are predicted.
     """
     columns = comma_separated(options.text_columns)
     goal_class = heads.of_texts(options.label_type)
@@ -45,7 +45,7 @@ def task(options: TableOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
     splits: dict[str, Callable[[], list[Example]]] = {
         split: functools.cache(functools.partial(_examples, options, split, columns)) for split in table_splits.SPLITS
     }
-    labels = _labels(options, goal_class, splits["train"])  # of all rows: a label may be in a held-out one only
+    labels = _labels(options, goal_class, splits["train"])  # from all rows: a label may occur only in held-out ones
     if options.join_labels and goal_class is Classes:
         spelled = labelled_rows.spelling(labels)
         splits = {split: functools.cache(functools.partial(_each, spelled, read)) for split, read in splits.items()}
@@ -105,7 +105,7 @@ def _examples(options: TableOptions, split: str, columns: Sequence[str]) -> list
 def _without_bad_rows(
     path: str, rows: list[Example], malformed: list[str] | None, goal_class: type[TextHead]
 ) -> list[Example]:
-    """The rows with text and label; says which are left out, or raises UserError if none may be (malformed: None)."""
+    """The rows with text and label; reports skipped rows, or UserError if none may be skipped (malformed: None)."""
     reasons = [f"{place} has too many or too few fields" for place in malformed or ()]
     kept = []
     is_labelled = any(row.label not in goal_class.missing for row in rows)  # a table without labels can be predicted
@@ -122,9 +122,9 @@ def _without_bad_rows(
 
 
 def _with_joined_variants(labels: Iterable[str], rows: Iterable[Example], *, joins: bool) -> list[str]:
-    """The labels without rare spellings, which differ from a common one in case or spaces only; names all spellings.
+    """The labels without rare spellings, which differ from a common one only in case or spaces; names all spellings.
 
-    joins: leave out rare ones, instead of naming them only.
+    joins: whether to drop rare ones, instead of only naming them.
     """
     counts = collections.Counter(row.label.strip() for row in rows if isinstance(row.label, str))
     variants: dict[str, list[str]] = collections.defaultdict(list)
@@ -160,7 +160,7 @@ def _column_names(options: TableOptions, path: str) -> list[str]:
 
 
 def _labels(options: TableOptions, goal_class: type[TextHead], training: Callable[[], list[Example]]) -> list[str]:
-    """The names of the labels: those of the flag or of a trained model, or else of the training data."""
+    """The names of the labels: from the flag or a trained model, else from the training data."""
     if not goal_class.is_labelled:
         return []
     labels = _given(options.labels)
@@ -175,12 +175,12 @@ def _labels(options: TableOptions, goal_class: type[TextHead], training: Callabl
 
 
 def _given(labels: str | list[str]) -> list[str]:
-    """The names in the flag, or of a trained model."""
+    """The names in the flag, or from a trained model."""
     return comma_separated(labels) if isinstance(labels, str) else labels
 
 
 def _sorted(labels: Iterable[str | None]) -> list[str]:
-    """Numbers by size and before words."""
+    """Sorted: numbers by size, then words."""
     names = {label for label in labels if label}
     return sorted(names, key=lambda name: (not name.isdecimal(), int(name) if name.isdecimal() else 0, name))
 

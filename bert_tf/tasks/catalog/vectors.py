@@ -1,4 +1,4 @@
-"""Vectors of whole texts, from tables: texts that belong together, texts with a score, or texts alone."""
+"""Text embeddings from tables: texts that belong together, texts with a score, or only texts."""
 
 import dataclasses
 import functools
@@ -16,7 +16,7 @@ from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import VectorOptions
 
-COLUMNS = {  # of texts: the least and the most, and an example
+COLUMNS = {  # of texts: the smallest and the largest number, and an example
     "pairs": (2, 2, "ANCHOR,POSITIVE"),
     "triplets": (3, 20, "ANCHOR,POSITIVE,NEGATIVE"),
     "sts": (2, 2, "FIRST,SECOND"),
@@ -25,12 +25,12 @@ COLUMNS = {  # of texts: the least and the most, and an example
 
 
 def task(options: VectorOptions, tokenizer_for: TokenizerFor, *, name: str) -> FineTuningTask:
-    """Learns vectors from `text_columns` of tables; see bert_tf.tasks.catalog for the first two arguments.
+    """Learns embeddings from `text_columns` of tables; see bert_tf.tasks.catalog for the first two arguments.
 
-    name: "pairs" (an anchor and what belongs to it), "triplets" (and hard negatives in further columns), "sts" (two
-        texts, and in label_column how similar they are), or "simcse" (one text, which belongs to itself; also a file
+    name: "pairs" (an anchor and its positive), "triplets" (and hard negatives in additional columns), "sts" (two
+        texts, and their similarity in label_column), or "simcse" (one text, paired with itself; also a file
         with one text per line).
-    options: the tables as for the task table, pooling, normalize_vectors, similarity_scale, similarity_loss,
+    options: the tables as for the task "table", pooling, normalize_vectors, similarity_scale, similarity_loss,
         largest_score, matryoshka_dims, eval_text_columns.
     """
     columns = _columns(options, name)
@@ -64,7 +64,7 @@ def _columns(options: VectorOptions, name: str) -> list[str]:
 
 
 def _sizes(text: str) -> tuple[int, ...]:
-    """The numbers in matryoshka_dims, the largest first."""
+    """The numbers in matryoshka_dims, largest first."""
     sizes = comma_separated(text)
     if not all(size.isdecimal() and int(size) > 0 for size in sizes):
         raise UserError(f"matryoshka_dims is {text!r}; expected whole numbers above 0, such as 384,128,64.")
@@ -86,7 +86,7 @@ def _head(options: VectorOptions, name: str, columns: int) -> VectorGoal:
 
 
 def _read(options: VectorOptions, split: str, columns: Sequence[str], name: str) -> list[Example]:
-    """The examples of a split; of SimCSE the training texts twice, and scored pairs to evaluate on."""
+    """The examples of a split; for SimCSE the training texts twice, and scored pairs for evaluation."""
     path = table_splits.require(options, split)
     label = options.label_column if name == "sts" else None
     if name == "simcse" and split == "train":
@@ -102,7 +102,7 @@ def _read(options: VectorOptions, split: str, columns: Sequence[str], name: str)
 
 
 def _texts(path: str, columns: Sequence[str]) -> list[Example]:
-    """Single texts, of a table or of the lines of a file."""
+    """Single texts, from a table or from the lines of a file."""
     if tables.is_table(path):
         return _check_texts(path, examples.read(path, texts=columns, none_is_empty=True))
     try:
@@ -117,7 +117,7 @@ def _texts(path: str, columns: Sequence[str]) -> list[Example]:
 
 
 def _check_texts(path: str, rows: list[Example]) -> list[Example]:
-    """The rows; UserError if there is none, or a text is empty."""
+    """The rows; UserError if there are none, or a text is empty."""
     if not rows:
         raise UserError(f"{path} holds no text.")
     empty = [row.location for row in rows if not all(text.strip() for text in row.texts)]

@@ -1,7 +1,7 @@
 """XNLI (Conneau et al. 2018): whether a sentence follows from another, in 15 languages.
 
 xnli/zh trains on the machine-translated training data of a language ("Translate Train" in google-research/bert
-`multilingual.md`), xnli/zero_shot on English alone, and is evaluated in every language.
+`multilingual.md`), xnli/zero_shot on English only, and is evaluated in every language.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from bert_tf.tasks.task import FineTuningTask, text_task
 LANGUAGES = "ar bg de el en es fr hi ru sw th tr ur vi zh".split()
 LABELS = ("contradiction", "entailment", "neutral")
 ZERO_SHOT, ENGLISH = "zero_shot", "en"
-Read = Callable[[str, str, str], list[Example]]  # of data_dir, split ("train", "dev" or "test") and language
+Read = Callable[[str, str, str], list[Example]]  # arguments: data_dir, split ("train", "dev" or "test") and language
 
 
 def task(
@@ -55,12 +55,12 @@ def task(
 
 
 def _english_first(languages: Sequence[str]) -> list[str]:
-    """English decides which weights are the best: in zero-shot transfer there are no data of other languages."""
+    """English decides which weights are best: in zero-shot transfer there is no data in other languages."""
     return sorted(languages, key=lambda language: (language != ENGLISH, language))
 
 
 def find(data_dir: str, *paths: str) -> str:
-    """The first of several paths in data_dir that is a file; UserError if none is."""
+    """The first of several paths in data_dir that is a file; UserError if there is none."""
     path = next(filter(files.is_file, (os.path.join(data_dir, path) for path in paths)), None) if data_dir else None
     if path is None:
         raise UserError(f"There is no {paths[0]} in data_dir={data_dir!r}; pass the folder with the published files.")
@@ -68,7 +68,7 @@ def find(data_dir: str, *paths: str) -> str:
 
 
 def read(data_dir: str, split: str, language: str) -> list[Example]:
-    """The examples of a language, of XNLI-1.0 and XNLI-MT-1.0 as published, in one folder or in data_dir itself."""
+    """The examples of a language, from XNLI-1.0 and XNLI-MT-1.0 as published, in one folder or in data_dir itself."""
     if split == "train":
         name = f"multinli/multinli.train.{language}.tsv"
         rows = examples.read(find(data_dir, name, f"XNLI-MT-1.0/{name}"), texts=("premise", "hypo"), label="label")
@@ -79,7 +79,7 @@ def read(data_dir: str, split: str, language: str) -> list[Example]:
 
 @functools.cache
 def _with_languages(path: str) -> list[tuple[str, Example]]:
-    """(language, example) of a file with the pairs of all languages; the id is the number of the pair."""
+    """(language, example) from a file with the pairs of all languages; the id is the number of the pair."""
     rows = []
     for location, row in tables.read(path):
         tables.check_columns(path, row, ("language", "sentence1", "sentence2", "gold_label", "pairID"))

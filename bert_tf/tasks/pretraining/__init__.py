@@ -1,1 +1,1 @@
-"""Masked language modelling and next sentence prediction."""
+"""Masked language modeling and next sentence prediction."""

@@ -1,6 +1,6 @@
 """Held-out text: the loss of a unigram model for comparison, and examples for people.
 
-B rows, V vocabulary, P predicted positions of a row.
+B rows, V vocabulary size, P predicted positions in a row.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from bert_tf.text.special_tokens import MASK
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, special_tokens
 
-SHOWN = 40  # tokens on either side of a mask that are shown
-BEST = 5  # predictions that are shown for a mask
+SHOWN = 40  # tokens shown on either side of a mask
+BEST = 5  # predictions shown for a mask
 
 
 def unigram_loss(token_counts: np.ndarray, batches: Iterable[Mapping[str, tf.Tensor]]) -> float:
     """Mean negative log-likelihood of the masked tokens of `batches` under the frequencies of the training text.
 
-    A model reaches it that knows the vocabulary and nothing of the context. token_counts: [V], of each token in the
+    A model that knows only the vocabulary, not the context, reaches this loss. token_counts: [V], of each token in the
     training text; 1 is added to every count.
     """
     counts = np.asarray(token_counts, np.float64) + 1
@@ -73,13 +73,13 @@ def held_out_examples(
 
 
 def _with_names_of_bert(text: str, tokenizer: Tokenizer) -> str:
-    """The text with [CLS], [SEP] and so on for the special tokens of another vocabulary."""
+    """The text with [CLS], [SEP] and so on in place of the special tokens of a different vocabulary."""
     for theirs, ours in zip(special_tokens(tokenizer.vocabulary), SPECIAL_TOKENS, strict=True):
         text = text if theirs == ours else text.replace(theirs, f" {ours} ").strip()
     return text
 
 
 def masked_sentences(examples: Iterable[Mapping[str, Any]], count: int = 3) -> list[str]:
-    """The first held-out examples as texts with one [MASK], without the other special tokens."""
+    """The first held-out examples as texts with one [MASK], without other special tokens."""
     texts = [f"{example['before']} {MASK} {example['after']}" for example in list(examples)[:count]]
     return [text.replace("[CLS]", "").replace("[SEP]", "").strip() for text in texts]

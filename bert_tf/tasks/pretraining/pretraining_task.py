@@ -26,26 +26,26 @@ from bert_tf.tasks.text_task import TextTask
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training.task import Objective
 
-EVAL_SEED = 1  # held-out text is masked alike in every evaluation of every run
+EVAL_SEED = 1  # masks held-out text identically in every evaluation of every run
 NAMES = {"masked": "mlm", "left_to_right": "ltr", "both_ways": "bilm"}
 REPLACED_TOKEN_LOSS = f"{ReplacedTokens.weights}_loss"
-REPLACED_TOKEN_FACTOR = 50.0  # of its loss (Clark et al. 2020, section 3.2)
+REPLACED_TOKEN_FACTOR = 50.0  # weight of its loss (Clark et al. 2020, section 3.2)
 LABELS = {MaskedLm.kind: "masked_lm_ids", NextSentence.kind: "next_sentence_labels"}  # in a batch
-MASKED_LM_EPSILON = 1e-5  # the original adds it to the sum of weights
+MASKED_LM_EPSILON = 1e-5  # added to the sum of weights in google-research/bert
 
 Batch = Mapping[str, tf.Tensor]
 
 
 class PretrainingTask(TextTask):
-    """Masked LM, or another language model, plus next sentence prediction.
+    """Masked LM, or a different language modeling objective, plus next sentence prediction.
 
     Args:
-        records: the manifest of what `data.pretraining.records.prepare` wrote, or of masked_records.open_masked.
-        tokenizer: the one that the records were made with.
+        records: the manifest written by `data.pretraining.records.prepare`, or of masked_records.open_masked.
+        tokenizer: the tokenizer used for the records.
         masking: how tokens are masked.
-        next_sentence_weight: of its loss; 0 leaves next sentence prediction out.
-        lm_kind: see `mask_filling.lm_kind`; its loss is called masked_lm_loss in any case.
-        finds_replaced: whether a generator is trained by masked LM, and the model to find the tokens that it replaces.
+        next_sentence_weight: weight of its loss; 0 disables next sentence prediction.
+        lm_kind: see `mask_filling.lm_kind`; its loss is always named masked_lm_loss.
+        finds_replaced: whether to train a generator by masked LM, and the model to find the tokens that it replaces.
         masked_lm_epsilon: added to the number of predicted tokens that its loss is divided by.
     """
 
@@ -80,7 +80,7 @@ class PretrainingTask(TextTask):
         return task
 
     def of_answers(self) -> Self:
-        """The same task without finding replaced tokens, which an exported model does not do."""
+        """The same task without replaced token detection, which an exported model does not do."""
         task = copy.copy(self)
         task.heads = [head for head in self.heads if head is not ReplacedTokens]
         task.objectives = {name: each for name, each in self.objectives.items() if name != REPLACED_TOKEN_LOSS}
@@ -105,7 +105,7 @@ class PretrainingTask(TextTask):
         return len(self.records.get("train_files", ("",)))
 
     def stream_batches(self, stream: int, streams: int, size: int, seed: int) -> tf.data.Dataset:
-        """The rows that one of several streams adds to each batch: from every `streams`th file, in its own order."""
+        """The rows that one of several streams adds to each batch: every `streams`th file, in its own order."""
         own = pipeline.seed_of_stream(seed, stream)
         dataset = record_input.read_records(self.records["train_files"][stream::streams], seed=own, interleaved=2)
         dataset = pipeline.shuffle(dataset, seed=own + 1, buffer=max(pipeline.SHUFFLED // streams, 2 * size)).repeat()
@@ -113,7 +113,7 @@ class PretrainingTask(TextTask):
         return self._with_targets(dataset, seed, is_static=self.masking.static_masking)
 
     def eval_batches(self, batch_size: int, split: str = "eval") -> tf.data.Dataset:
-        """One pass over the records of a split, each masked alike in every pass."""
+        """One pass over the records of a split, each with the same masks in every pass."""
         dataset = pipeline.with_seeds(record_input.read_records(self.records[f"{split}_files"]), seed=EVAL_SEED + 2)
         dataset = pipeline.batch_dataset(dataset, batch_size, pad_rows=True)
         return self._with_targets(dataset, EVAL_SEED, is_static=True)
@@ -138,7 +138,7 @@ class PretrainingTask(TextTask):
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(2)
 
     def _with_given_targets(self, dataset: tf.data.Dataset, max_seq_length: int) -> tf.data.Dataset:
-        """Batches of (records, seeds) -> batches of inputs and the targets that the records hold."""
+        """Batches of (records, seeds) -> batches of inputs and the targets in the records."""
         most = self.masking.max_predictions_per_seq
 
         def make_batch(records: tf.Tensor, seeds: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -174,7 +174,7 @@ class PretrainingTask(TextTask):
         return {f"{head.weights}_loss": _weights(head, batch) for head in self.heads}
 
     def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
-        """Loss and accuracy of each head, (values, weights): the losses first."""
+        """Loss and accuracy of each head, (values, weights): losses first."""
         found = {name: value for head in self.heads for name, value in _metrics(head, outputs, batch).items()}
         return {name: found[name] for name in sorted(found, key=lambda name: not name.endswith("_loss"))}
 
@@ -188,7 +188,7 @@ class PretrainingTask(TextTask):
 
 
 def _weights(head: type[Any], batch: Batch) -> tf.Tensor:
-    """1 for what is predicted, 0 for padding: [B, P] of positions, [B], or [B, T] of all tokens."""
+    """1 for predicted positions, 0 for padding: [B, P] for positions, [B], or [B, T] for all tokens."""
     if head is ReplacedTokens:
         return tf.sequence_mask(batch["lengths"], batch["token_ids"].shape[1], tf.float32)
     return batch[f"{head.kind}_weights"]
@@ -211,7 +211,7 @@ def _metrics(head: type[Any], outputs: Any, batch: Batch) -> dict[str, tuple[tf.
 
 
 def next_token_targets(pairs: Batch) -> dict[str, tf.Tensor]:
-    """Every token but the first is predicted at the position before it."""
+    """Predicts every token but the first at the position before it."""
     token_ids, lengths = pairs["token_ids"], pairs["lengths"]
     positions = tf.broadcast_to(tf.range(token_ids.shape[1] - 1), [token_ids.shape[0], token_ids.shape[1] - 1])
     return {
@@ -222,7 +222,7 @@ def next_token_targets(pairs: Batch) -> dict[str, tf.Tensor]:
 
 
 def bidirectional_targets(pairs: Batch) -> dict[str, tf.Tensor]:
-    """The same from both sides, for `families.lstm`, which has two outputs for each position."""
+    """The same in both directions, for `families.lstm`, which has two outputs for each position."""
     forward = next_token_targets(pairs)
     positions = forward["masked_lm_positions"]
     forward["masked_lm_positions"] = 2 * positions
