@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from bert_tf.model.heads import BertModel
+    from bert_tf.text.tokenizer import Tokenizer
 
 MAX_SHOWN = 6  # labels in a message
 OF_KERAS = ("compile", "fit", "evaluate", "summary", "layers", "trainable", "optimizer", "weights")  # of a Keras model
@@ -60,7 +61,6 @@ class BaseBert:
         """options: the other arguments of `load`."""
         self.path, self.trust_code, self._loaded, self._options = path, trust_code, loaded, dict(options or {})
         self.model: BertModel = loaded.model
-        self.tokenizer = loaded.tokenizer
         self.config = loaded.config
         from bert_tf.export import live_model
 
@@ -69,6 +69,14 @@ class BaseBert:
         self.sentence_vectors = loaded.sentence_vectors
         self.report = loaded.report
         self._extractors: dict[VectorChoice, BatchFunction] = {}  # each one traces a graph once
+
+    @functools.cached_property
+    def tokenizer(self) -> "Tokenizer | None":
+        """Its tokenizer for pipelines, None without a vocabulary; the methods for texts do without it."""
+        from bert_tf.text import tokenizer_kinds
+
+        self._tokenizer_made = None if self._loaded.vocabulary is None else tokenizer_kinds.of(self._loaded)
+        return self._tokenizer_made
 
     def __repr__(self) -> str:
         config, labels = self.config, self.labels or ()
@@ -94,7 +102,7 @@ class BaseBert:
         derived = {
             name for name in vars(self) if isinstance(getattr(type(self), name, None), functools.cached_property)
         }
-        own = {name: value for name, value in vars(self).items() if name not in derived}
+        own = {name: value for name, value in vars(self).items() if name not in derived - {"tokenizer"}}
         copied = memo[id(self)] = type(self).__new__(type(self))
         vars(copied).update(copy.deepcopy({**own, "_extractors": {}}, memo))
         return copied
@@ -195,7 +203,9 @@ class BaseBert:
         """The function that attributes predictions to tokens, using the weights of `model`."""
         from bert_tf.export import attribution_signature
 
-        return attribution_signature.signature(self.model, self._loaded.require_tokenizer(self.path))
+        self._loaded.check_vocabulary(self.path)
+        assert self.tokenizer is not None
+        return attribution_signature.signature(self.model, self.tokenizer)
 
     @functools.cached_property
     def _predictor_of(self) -> Callable[[int | None], TextFunction]:

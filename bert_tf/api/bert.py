@@ -97,8 +97,9 @@ class Bert(SavedBert):
         path = files.absolute(self.path) if files.exists_with_prefix(self.path) else self.path  # else a name on a hub
         again = functools.partial(load, path, trust_code=self.trust_code, **self._options)
         other = again()
-        parts = ("model", "tokenizer", "config", "kind", "sentence_vectors")
+        parts = ("model", "config", "kind", "sentence_vectors")
         changed = [name for name in parts if getattr(self, name) is not getattr(self._loaded, name)]
+        changed += ["tokenizer"] * (vars(self).get("tokenizer") is not vars(self).get("_tokenizer_made"))
         changed += ["labels"] * (self.labels != other.labels)
         random = () if other.report is None or self._loaded.new_head else other.report.newly_initialized
         values, saved = variables_by_name(self.model), variables_by_name(other.model)

@@ -65,7 +65,7 @@ class PreprocessingLayer(keras.layers.Layer):
         if source is not None:
             with python_words.spoken():
                 checkpoint = _checkpoint_of(source)
-                checkpoint.require_tokenizer(_path_of(source))
+                checkpoint.check_vocabulary(_path_of(source))
             with tempfile.TemporaryDirectory() as folder:
                 write_tokenizer_files(folder, checkpoint)
                 self.load_assets(folder)

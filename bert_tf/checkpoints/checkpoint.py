@@ -12,9 +12,8 @@ from bert_tf.config.segments import SEGMENTS
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.heads.tags import Tags
-from bert_tf.text import host_tokenizer_kinds, tokenizer_kinds
+from bert_tf.text import host_tokenizer_kinds
 from bert_tf.text.host_tokenizer import HostTokenizer
-from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.vocabulary import has_capitals, settings_of, with_settings
 
 
@@ -60,22 +59,14 @@ class Checkpoint:
     model: Any = dataclasses.field(default=None, compare=False)
     report: Any = dataclasses.field(default=None, compare=False)
 
-    @functools.cached_property
-    def tokenizer(self) -> Tokenizer | None:
-        """Its tokenizer; None if it has no vocabulary."""
+    def check_vocabulary(self, path: object) -> None:
+        """Raises UserError, which names the path, if it has no vocabulary and thus no tokenizer."""
         if self.vocabulary is None:
-            return None
-        return tokenizer_kinds.create(self.vocabulary, self.lowers_case, special_tokens_in_strings=self.special_tokens)
-
-    def require_tokenizer(self, path: object) -> Tokenizer:
-        """Its tokenizer; UserError, which names the path, if it has none."""
-        if self.tokenizer is None:
             raise UserError(f"{path} has no vocab.txt next to it, without which it takes no strings.")
-        return self.tokenizer
 
     @functools.cached_property
     def host_tokenizer(self) -> HostTokenizer:
-        """The same tokens without TensorFlow; requires a vocabulary."""
+        """Its tokenizer without TensorFlow; requires a vocabulary. `tokenizer_kinds.of` makes that for pipelines."""
         return host_tokenizer_kinds.create(
             self.vocabulary or (), self.lowers_case, special_tokens_in_strings=self.special_tokens
         )

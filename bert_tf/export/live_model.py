@@ -17,9 +17,10 @@ from bert_tf.config import segments
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.export import host_settings
+from bert_tf.heads import masked_lm
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
-from bert_tf.heads.masked_lm import MaskedLm, mask_filling
+from bert_tf.heads.masked_lm import MaskedLm
 from bert_tf.heads.span import SpanHead
 from bert_tf.heads.span.answer_search import Search
 from bert_tf.heads.tags import Tags
@@ -56,7 +57,7 @@ def check_answers(path: str, loaded: Checkpoint) -> None:
             f"{path} has no head that answers{loaded.why_headless}: `bert-tf extract` gives its vectors, and `bert-tf "
             "finetune` a head."
         )
-    loaded.require_tokenizer(path)
+    loaded.check_vocabulary(path)
 
 
 def forget() -> None:
@@ -84,7 +85,7 @@ def about_of(path: str, loaded: Checkpoint) -> dict[str, Any]:
     """Like `about`, for a loaded model."""
     kind = kind_of(loaded)
     if kind == MaskedLm.kind:
-        return {"task": loaded.answers.get("task") or mask_filling.task_name(loaded.config)}
+        return {"task": loaded.answers.get("task") or masked_lm.task_name(loaded.config)}
     name = f"checkpoint {os.path.basename(path.rstrip('/'))}"
     recorded = {key: value for key, value in loaded.answers.items() if key not in OF_RUN}
     labels = recorded.get("labels") or [] if "." in (kind or "") else []  # of an external head
@@ -103,7 +104,7 @@ def answers_of(path: str, loaded: Checkpoint, texts: int | None = None) -> tuple
     """
     kind, about = kind_of(loaded), about_of(path, loaded)
     if kind == MaskedLm.kind:
-        return about, mask_filling.host_settings(mask_filling.lm_kind(loaded.config))
+        return about, masked_lm.host_settings(masked_lm.lm_kind(loaded.config))
     with host_settings.refusing_damage(path):
         if kind == Vectors.kind:
             return about, vector_choice_of(path, loaded).host_settings()
@@ -136,7 +137,7 @@ def _usual_settings(path: str, loaded: Checkpoint, kind: str | None, texts: int 
         windows = {"max_seq_length": length, "stride": length // 2}
         return {"stages": "tags", "windows": windows, "scheme": TagSet.of(names).scheme}
     if kind == SpanHead.kind:
-        length, separators = min(QUESTION_TOKENS, length), loaded.require_tokenizer(path).separators
+        length, separators = min(QUESTION_TOKENS, length), loaded.host_tokenizer.separators
         windows = {"max_seq_length": length, "doc_stride": max(1, length // 3), "separators": separators}
         windows["max_query_length"] = min(64, length // 4)
         return {"stages": "questions", "windows": windows, "search": dataclasses.asdict(Search())}

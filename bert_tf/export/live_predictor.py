@@ -26,14 +26,14 @@ def predictor_at(path: str, texts: int | None = None, *, jit_compile: str = "aut
 
 def predictor_of(path: str, loaded: Checkpoint, texts: int | None = None, *, jit_compile: str = "auto") -> TextFunction:
     """The predictor of a loaded model, with its current weights; texts, jit_compile: see `predictor_at`."""
-    loaded.require_tokenizer(path)
+    loaded.check_vocabulary(path)
     model, kind = loaded.model, live_model.kind_of(loaded) or ""
     about, own = live_model.answers_of(path, loaded, texts)
     if "." in kind:  # external heads need TensorFlow to answer
         plugins.check_trusted(kind, path)
         with host_settings.refusing_damage(path):
             head = heads.get(kind).recorded({**loaded.answers, **about}, own)
-        return by_signatures(path, head.training.signatures(model, loaded.tokenizer), kind, about)
+        return by_signatures(path, head.training.live_signatures(loaded), kind, about)
     choice = live_model.vector_choice_of(path, loaded) if kind == Vectors.kind else None
     batch_size = text_function.STATIC_BATCH_SIZE if backend.should_jit(jit_compile) else text_function.BATCH_SIZE
     with host_settings.refusing_damage(path):
@@ -70,7 +70,7 @@ def vectors_of(
 
     splits_pairs, jit_compile: see VectorExtractor and KerasNetwork. Raises UserError if it has no vocabulary.
     """
-    loaded.require_tokenizer(path)
+    loaded.check_vocabulary(path)
     settings = {**settings_of(loaded, {}), "max_positions": choice.max_seq_length}
     network = KerasNetwork(loaded.model, path, settings, jit_compile, choice)
     return VectorExtractor(network, choice, loaded.host_tokenizer, splits_pairs=splits_pairs)

@@ -12,6 +12,7 @@ from bert_tf.errors import UserError
 from bert_tf.export import opening
 from bert_tf.runtime import files, run_files
 from bert_tf.runtime.tensorflow_startup import ensure_started
+from bert_tf.text import tokenizer_kinds
 
 # Texts for comparing an export with the live model; the first has a gap for models that fill gaps.
 SENTENCES = (
@@ -82,9 +83,10 @@ def of_loaded(
     with_attention = with_attention or bool(about.get("attention"))
     if with_attention:
         loaded.config.check_attention()
-    task = live_task.task_of(path, loaded, texts, splits)
+    tokenizer = tokenizer_kinds.of(loaded)
+    task = live_task.task_of(path, loaded, texts, splits, tokenizer)
     attention = {"attention": True} if with_attention else {}
-    return TrainedModel(task, loaded.model, loaded.require_tokenizer(path), {**about, **attention})
+    return TrainedModel(task, loaded.model, tokenizer, {**about, **attention})
 
 
 def write_export(

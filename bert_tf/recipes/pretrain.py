@@ -18,7 +18,7 @@ from bert_tf.errors import UserError, listed
 from bert_tf.export import engine_network, loaded_model, opening
 from bert_tf.heads.base import text_lengths
 from bert_tf.heads.base.head import as_text
-from bert_tf.heads.masked_lm.mask_filling import lm_kind, task_name
+from bert_tf.heads.masked_lm import lm_kind, task_name
 from bert_tf.model import weights
 from bert_tf.recipes import advice, initialization, teacher
 from bert_tf.recipes.pretraining import planning, preparation

@@ -10,7 +10,7 @@ from bert_tf.config.options import check_recorded, fields_of
 from bert_tf.errors import UserError
 from bert_tf.export.trained_model import TrainedModel, check_run
 from bert_tf.heads.base.table_options import LabelOptions
-from bert_tf.heads.masked_lm.mask_filling import lm_kind, task_name
+from bert_tf.heads.masked_lm import lm_kind, task_name
 from bert_tf.model import weights
 from bert_tf.recipes import finetune, finetune_squad, pretrain
 from bert_tf.recipes.finetuning import results, starting_point
@@ -22,6 +22,7 @@ from bert_tf.runtime import plugins, run_files
 from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.text_task import TextTask
+from bert_tf.text import tokenizer_kinds
 from bert_tf.training.run_directory import PRETRAINING, RunFolder
 
 THRESHOLD_FLAG = "null_score_diff_threshold"  # earlier versions recorded its default if it was not specified
@@ -93,7 +94,7 @@ def _options(run: Mapping[str, Any], path: str) -> Any:
 def _pretraining_task(options: PretrainingFlags, start: Checkpoint) -> TextTask:
     task: TextTask = catalog.get(task_name(start.config, start.weights))(
         {"wanted": {"max_seq_length": options.max_seq_length}},  # the records themselves are not needed
-        start.tokenizer,
+        tokenizer_kinds.of(start),
         options.masking,
         next_sentence_weight=options.next_sentence_weight,
         lm_kind=lm_kind(start.config),

@@ -1,6 +1,7 @@
 """Chooses the tokenizer for a vocabulary."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.byte_bpe import BertByteBpeTokenizer, ByteBpeTokenizer
@@ -30,6 +31,12 @@ def create(
     """
     kind = KINDS[vocabularies.kind_of(vocabulary)]
     return kind(vocabulary, lower_case, special_tokens_in_strings=special_tokens_in_strings)
+
+
+def of(checkpoint: Any) -> Tokenizer:
+    """The tokenizer of a `checkpoints.checkpoint.Checkpoint` with a vocabulary."""
+    special = checkpoint.special_tokens
+    return create(checkpoint.vocabulary, checkpoint.lowers_case, special_tokens_in_strings=special)
 
 
 def from_file(

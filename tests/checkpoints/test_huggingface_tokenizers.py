@@ -242,7 +242,7 @@ def test_segments_of_pairs_are_those_of_tokenizer_json(tmp_path):
     second = [{"Sequence": {"id": "B", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}]
     content["post_processor"]["pair"] = content["post_processor"]["single"] + second
     (folder / "tokenizer.json").write_text(json.dumps(content))
-    assert formats.read(folder).tokenizer.settings.one_segment
+    assert tokenizer_kinds.of(formats.read(folder)).settings.one_segment
     content["post_processor"]["pair"] = content["post_processor"]["single"][:2] + second
     (folder / "tokenizer.json").write_text(json.dumps(content))
     with pytest.raises(UserError, match=r"rows \[CLS\] A \[SEP\], \[CLS\] A B \[SEP\]"):

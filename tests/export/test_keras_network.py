@@ -11,7 +11,7 @@ from bert_tf.errors import UserError
 from bert_tf.export.host import Row
 from bert_tf.export.keras_network import KerasNetwork, saved_functions
 from bert_tf.export.tensorflow_network import RowFunctions, TensorFlowNetwork
-from bert_tf.heads.masked_lm import mask_filling
+from bert_tf.heads.masked_lm import lm_kind, mask_filling
 from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
 from bert_tf.model import heads, weights
 
@@ -110,7 +110,7 @@ def test_positions_of_masks_are_those_of_the_graph():
     for encoder, is_causal in (("bert", False), ("bert", True), ("lstm", False)):
         config = dataclasses.replace(CONFIG, encoder=encoder, is_causal=is_causal)
         expected = mask_filling.output_positions(config, tf.constant([0, 1, 4])).numpy().tolist()
-        assert output_positions(mask_filling.lm_kind(config), [0, 1, 4]) == expected
+        assert output_positions(lm_kind(config), [0, 1, 4]) == expected
 
 
 @pytest.mark.parametrize("stages", MODELS)

@@ -64,10 +64,10 @@ def test_windows_are_those_of_the_tokenizer(tokenizer):
         QuestionWindows(13, 4, 3).all_rows(tokenizer, tf.constant(["x"]), tf.constant(["y"]))
     config = dataclasses.replace(tiny.CONFIG, max_position_embeddings=16)
     report = types.SimpleNamespace(loaded=["span/bias"])
-    found = {"config": config, "report": report, "require_tokenizer": lambda path: tokenizer}
+    found = {"config": config, "report": report, "host_tokenizer": tokenizer}
     said = {"kind": "span", "new_head": 0, "answers": {}, "labels": None}
     loaded = types.SimpleNamespace(model=None, **said, **found)
-    assert live_task.task_of("a checkpoint", loaded).head.windows.separators == 2
+    assert live_task.task_of("a checkpoint", loaded, tokenizer=tokenizer).head.windows.separators == 2
 
 
 @pytest.mark.parametrize("stride", (0, 2))

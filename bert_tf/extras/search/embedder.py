@@ -160,5 +160,5 @@ def _model(path: str, engine: str, segments: str | None) -> Model:
     from bert_tf.export import live_predictor
 
     loaded = pretrained.load(path, segments=segments)
-    loaded.require_tokenizer(path)
+    loaded.check_vocabulary(path)
     return Model(loaded.sentence_vectors, loaded.config, functools.partial(live_predictor.vectors_of, path, loaded))

@@ -19,6 +19,7 @@ from bert_tf.heads.base.rows import Rows, StoredRows
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.model.heads import of_head
 from bert_tf.runtime.lazy import keras, tf
+from bert_tf.text import tokenizer_kinds
 from bert_tf.text.tokenizer import Tokenizer
 
 
@@ -89,6 +90,10 @@ class Training(abc.ABC):
     @abc.abstractmethod
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """The signatures of the export: {name: tf.function on strings}."""
+
+    def live_signatures(self, loaded: Any) -> dict[str, Any]:
+        """The same for a loaded `checkpoints.checkpoint.Checkpoint`."""
+        return self.signatures(loaded.model, tokenizer_kinds.of(loaded))
 
     # Scores of an export; items are labeled examples, questions or sentences
 

@@ -5,45 +5,16 @@ B texts, T positions in a row, M [MASK]s in the texts of a request, V vocabulary
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.heads.base.string_signature import string_signature
+from bert_tf.heads.masked_lm import PREDICTIONS, lm_kind
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.runtime import backend
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer, pack
-
-PREDICTIONS = 10  # tokens returned for each [MASK] by the export
-
-
-def lm_kind(config: BertConfig) -> str:
-    """Which tokens a model with this configuration predicts.
-
-    "masked": masked tokens. "left_to_right", a causal model (paper section 5.1, "LTR"): every token but the first, at
-    the position before it. "both_ways", two language models: also every token but the last, at the position after it.
-    """
-    if config.encoder_traits.pretraining == "both_ways":
-        return "both_ways"
-    return "left_to_right" if config.is_causal else "masked"
-
-
-def task_name(config: BertConfig, names: Iterable[str] = (), *, finds_replaced: bool = False) -> str:
-    """The task in `tasks.catalog` that pre-trains a model with this configuration.
-
-    names: canonical names of its initial weights. finds_replaced: whether it is to find replaced tokens;
-    an ELECTRA always does, as does a model initialized with a generator.
-    """
-    finds_replaced |= config.encoder_traits.pretraining == "replaced_tokens"
-    finds_replaced |= any(name.startswith("generator/") for name in names)
-    return f"pretraining/{'replaced_tokens' if finds_replaced else 'mlm_nsp'}"
-
-
-def host_settings(kind: str) -> dict[str, Any]:
-    """See `export.host.masks`; kind: from `lm_kind`."""
-    return {"stages": "masks", "lm_kind": kind, "predictions": PREDICTIONS}
 
 
 def output_positions(config: BertConfig, positions: tf.Tensor) -> tf.Tensor:

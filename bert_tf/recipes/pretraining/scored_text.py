@@ -9,6 +9,7 @@ from bert_tf.recipes import initialization, pretrain, recorded_run
 from bert_tf.recipes.finetuning.scored_export import Scored
 from bert_tf.recipes.pretraining import preparation
 from bert_tf.recipes.pretraining.pretraining_flags import without_pairs
+from bert_tf.text import tokenizer_kinds
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder
 
@@ -27,7 +28,8 @@ def score(path: str, file: str, *, batch_size: int | None, jit_compile: str = "a
     options = without_pairs(options, start.config)
     options = options.replace(input_file=file, eval_file=file, records_dir="", prepare_only=True)
     preparation.check_has_text("file", file, options.text)
-    tokenizer = start.require_tokenizer(path)
+    start.check_vocabulary(path)
+    tokenizer = tokenizer_kinds.of(start)
     strategy = initialization.start_devices(DeviceOptions())
     with tempfile.TemporaryDirectory() as place:
         _, manifest = preparation.prepare(start, options, RunFolder(place))

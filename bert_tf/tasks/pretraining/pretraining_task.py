@@ -17,6 +17,7 @@ from bert_tf.data import pipeline
 from bert_tf.data.mlm_masking import mask_tokens
 from bert_tf.data.pretraining import masked_records, record_input
 from bert_tf.data.pretraining.record_files import CONTINUATIONS
+from bert_tf.heads import masked_lm
 from bert_tf.heads.masked_lm import MaskedLm, mask_filling
 from bert_tf.heads.next_sentence import NextSentence
 from bert_tf.heads.replaced_tokens import ReplacedTokens
@@ -44,7 +45,7 @@ class PretrainingTask(TextTask):
         tokenizer: the tokenizer used for the records.
         masking: how tokens are masked.
         next_sentence_weight: weight of its loss; 0 disables next sentence prediction.
-        lm_kind: see `mask_filling.lm_kind`; its loss is always named masked_lm_loss.
+        lm_kind: see `masked_lm.lm_kind`; its loss is always named masked_lm_loss.
         finds_replaced: whether to train a generator by masked LM, and the model to find the tokens that it replaces.
         masked_lm_epsilon: added to the number of predicted tokens that its loss is divided by.
     """
@@ -181,7 +182,7 @@ class PretrainingTask(TextTask):
     @property
     def host_settings(self) -> dict[str, Any] | None:  # type: ignore[override]
         """See `export.host.masks`."""
-        return mask_filling.host_settings(self.lm_kind)
+        return masked_lm.host_settings(self.lm_kind)
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         return mask_filling.signatures(model, tokenizer, next_sentence=NextSentence in self.heads)
