@@ -146,7 +146,9 @@ def _named(folder: TokenizerFolder, kind: str) -> Iterator[tuple[str, AddedToken
         if name == "mask_token" and isinstance(value, str) and not by_file and mask_takes_space(folder, kind):
             value = {"content": value, "lstrip": True}
         if isinstance(text, str) and text:
-            is_optional = name in ("bos_token", "eos_token") and f"{name[:3]}" not in KINDS[kind].special
+            is_optional = (
+                kind != LIBRARY and name in ("bos_token", "eos_token") and f"{name[:3]}" not in KINDS[kind].special
+            )
             yield (
                 text,
                 _token(str(values.source), value if isinstance(value, dict) else {"content": text}, is_special=True),

@@ -118,6 +118,9 @@ class TokenizerFolder:
     def rows(self) -> tuple[str, ...]:
         """The sequences for a text and a pair by the post_processor, with :1 at tokens of the second segment."""
         processor = self.steps.inside("post_processor")
+        if processor.get("type") == "Sequence":  # others, such as ByteLevel, only move offsets
+            each = [step for step in processor.each("processors") if step.get("type") != "ByteLevel"]
+            processor = each[0] if len(each) == 1 else processor
         kind = processor.value("type", TEXT, "none")
         if kind == "TemplateProcessing":
             rows = [[each.inside(next(iter(each), "")) for each in processor.each(name)] for name in ("single", "pair")]

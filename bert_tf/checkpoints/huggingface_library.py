@@ -1,6 +1,7 @@
 """A tokenizer.json with steps that this package does not implement: the library `tokenizers` computes them."""
 
 import dataclasses
+import itertools
 import os
 import re
 from typing import Any
@@ -11,7 +12,7 @@ from bert_tf.checkpoints.huggingface_kinds import KINDS
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime.atomic_files import write_bytes, write_json
 from bert_tf.runtime.lazy import module
-from bert_tf.runtime.settings import Settings
+from bert_tf.runtime.settings import TEXT, Settings
 from bert_tf.text.byte_level import blanks_for_spaces, spaces_for_blanks
 from bert_tf.text.host_library import open_rules
 from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
@@ -19,7 +20,8 @@ from bert_tf.text.vocabulary import LIBRARY, SubwordVocabulary, settings_of
 
 tokenizers = module("tokenizers")
 NAMES = ("pad", "unk", "cls", "sep", "mask")
-WHITE = re.compile(r"\s")
+UNWRITABLE = re.compile(r"[\s\0\ufeff]")
+RARE = "zqjxv \U0010fffe"  # words that hardly any vocabulary has
 
 
 def read(folder: TokenizerFolder) -> SubwordVocabulary:
@@ -36,14 +38,18 @@ def read(folder: TokenizerFolder) -> SubwordVocabulary:
     _add(folder, library)
     names = _special_tokens(folder)
     ids = library.get_vocab(with_added_tokens=True)
+    if len(set(ids.values())) < len(ids):
+        raise UserError(f"{folder.file} has two tokens with the same id: fetch the file again.")
+    _check_unknown(folder, library)
     if missing := next((name for name in names if name not in ids), None):
         raise UserError(
             f"{folder.path} names the special token {missing!r}, which is not in {JSON}: fetch the files again."
         )
-    tokens = [f"[unused{number}]" for number in range(max(ids.values()) + 1)]
+    unused = (name for number in itertools.count() if (name := f"[unused{number}]") not in ids)
+    tokens = list(itertools.islice(unused, max(ids.values()) + 1))
     for token, number in ids.items():
         tokens[number] = _written(token)
-    settings = TokenizerSettings(special_tokens=names, separators=_separators(folder, names))
+    settings = TokenizerSettings(special_tokens=names, separators=_separators(folder, library, names))
     return SubwordVocabulary(tokens, LIBRARY, library.to_str().encode(), settings)
 
 
@@ -66,6 +72,16 @@ def _add(folder: TokenizerFolder, library: Any) -> None:
             )
 
 
+def _check_unknown(folder: TokenizerFolder, library: Any) -> None:
+    """Raises UserError for a model that cannot represent unknown words, and has no token for them."""
+    try:
+        library.encode(RARE, add_special_tokens=False)
+    except Exception as error:  # the type that the library raises
+        raise UserError(
+            f"{folder.file} cannot tokenize unknown words ({reason_of(error)}): name its unknown token in model."
+        ) from None
+
+
 def _flags(token: AddedToken) -> dict[str, Any]:
     values = dataclasses.asdict(token)
     return {name: values[name] for name in huggingface_added_tokens.FLAGS}
@@ -76,6 +92,7 @@ def _special_tokens(folder: TokenizerFolder) -> tuple[str, ...]:
     values = {name: value for given in folder.special for name, value in given.items() if value is not None}
     named = Settings(values, folder.place(CONFIG))
     found = {name: content_of(named.value(f"{name}_token", TOKEN)) for name in NAMES}
+    found["pad"] = found["pad"] or folder.steps.inside("padding").value("pad_token", TEXT)
     if missing := [f"{name}_token" for name, token in found.items() if not token]:
         raise UserError(
             f"{named.source} does not name {', '.join(missing)}, and the steps of {JSON} need them: add them."
@@ -83,11 +100,12 @@ def _special_tokens(folder: TokenizerFolder) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def _separators(folder: TokenizerFolder, names: tuple[str, ...]) -> int:
+def _separators(folder: TokenizerFolder, library: Any, names: tuple[str, ...]) -> int:
     """The number of separators between two texts in the sequences of a post_processor."""
     special, rows = dict(zip(NAMES, names, strict=True)), folder.rows
     for count in (1, 2):
         if rows in dataclasses.replace(KINDS[LIBRARY], special=special, separators=count).known_rows:
+            _check_rows(folder, library, names, count)
             return count
     _, _, cls, sep, _ = names
     raise UserError(
@@ -96,13 +114,23 @@ def _separators(folder: TokenizerFolder, names: tuple[str, ...]) -> int:
     )
 
 
+def _check_rows(folder: TokenizerFolder, library: Any, names: tuple[str, ...], separators: int) -> None:
+    """Raises UserError if the post_processor writes special tokens with ids that are not theirs in the vocabulary."""
+    cls, sep = ([library.token_to_id(name)] for name in names[2:4])
+    ids = library.encode(RARE, add_special_tokens=False).ids
+    if library.encode(RARE, RARE).ids != cls + ids + sep * separators + ids + sep:
+        raise UserError(
+            f"{folder.file}: the ids in post_processor are not those of {names[2]} and {names[3]}: correct it."
+        )
+
+
 def _written(token: str) -> str:
     """A token as a line of a vocab.txt, which cannot have white space at its ends."""
-    if token == token.strip() and "\n" not in token:
+    if token and token == token.strip() and not UNWRITABLE.search(token):
         return token
     if set(token) == {" "}:
         return blanks_for_spaces(token)
-    return WHITE.sub(lambda found: f"\\u{ord(found[0]):04x}", token)
+    return UNWRITABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", token) or "\\u"
 
 
 def write(folder: str, vocabulary: SubwordVocabulary, settings: dict[str, Any]) -> None:

@@ -61,9 +61,12 @@ def check(folder: TokenizerFolder, kind: str) -> None:
         )
     _check_values(config, "", values, {**HARMLESS, **layout.settings})
     counts_from_row = kind in (WORDPIECE, SENTENCEPIECE, LIBRARY)  # others count positions from the text
-    if counts_from_row and values.get("padding_side") == "left":
+    side, place = values.get("padding_side"), f"{config}: padding_side"
+    if side is None and folder.is_by_file:
+        side, place = folder.steps.inside("padding").get("direction"), f"{folder.file}: padding.direction"
+    if counts_from_row and str(side).lower() == "left":
         raise UserError(
-            f"{config}: padding_side is 'left', with which the positions of a text depend on the texts beside it; "
+            f"{place} is {side!r}, which makes the positions of a text depend on the other texts of its batch; "
             "supported is 'right'."
         )
     _check_names(folder, layout)

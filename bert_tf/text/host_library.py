@@ -4,21 +4,23 @@ P tokens of a text.
 """
 
 import functools
-import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import json_files
 from bert_tf.runtime.lazy import module
 from bert_tf.text import byte_level
 from bert_tf.text.host_tokenizer import HostTokenizer, Tokens
 from bert_tf.text.sentencepiece_model import SPACE
 from bert_tf.text.tokenizer_settings import AddedToken
-from bert_tf.text.vocabulary import SubwordVocabulary
+from bert_tf.text.vocabulary import LIBRARY, RULES, SubwordVocabulary
 
 tokenizers = module("tokenizers")
+PART = re.compile(r"<0x[0-9A-F]{2}>")  # a byte of a character without a token
 PROBE = "a"  # a word that shows `inside_text` whether a space belongs to the word after it
 
 
@@ -31,15 +33,31 @@ class LibraryTokenizer(HostTokenizer):
     def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
         assert isinstance(vocabulary, SubwordVocabulary)
         self.separators = self.settings.separators
-        self._library = open_rules(vocabulary.rules)
+        try:
+            self._library = open_rules(vocabulary.rules)
+        except Exception as error:  # the type that the library raises
+            raise UserError(
+                f"{RULES[LIBRARY]} is damaged ({reason_of(error)}): copy or write its folder again."
+            ) from None
+        known = {token.content for token in self._library.get_added_tokens_decoder().values()}
+        missing = [name for name in self.special_tokens if byte_level.spaces_for_blanks(name) not in known]
+        self._library.add_tokens([tokenizers.AddedToken(name, normalized=False) for name in missing])
         self._library.encode_special_tokens = not self.special_tokens
-        steps = json.dumps(json_files.parse(vocabulary.rules.decode()).get("pre_tokenizer"))
-        self._has_bytes = "ByteLevel" in steps
-        self._mark = "Ġ" if self._has_bytes else SPACE if "Metaspace" in steps else ""  # marks tokens that begin a word
+        content = json_files.parse(vocabulary.rules.decode())
+        steps = [*_steps(content.get("normalizer")), *_steps(content.get("pre_tokenizer"))]
+        self._has_bytes = any(step.get("type") == "ByteLevel" for step in steps)
+        marks = [step.get("replacement") or SPACE for step in steps if step.get("type") == "Metaspace"]
+        self._mark = "Ġ" if self._has_bytes else next(iter(marks), "")  # marks tokens that begin a word
 
     def with_offsets(self, text: str) -> Tokens:
-        """See HostTokenizer; offsets are the library's."""
-        return _tokens(self._library.encode(text, add_special_tokens=False))
+        """See HostTokenizer; offsets are the library's, without the white space around a token."""
+        encoding = self._library.encode(text, add_special_tokens=False)
+        tokens = Tokens(encoding.ids, [], [])
+        for start, end in encoding.offsets:
+            part = text[start:end]
+            tokens.starts.append(end - len(part.lstrip()))
+            tokens.ends.append(max(start + len(part.rstrip()), tokens.starts[-1]))
+        return tokens
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of several texts, which the library splits in parallel."""
@@ -72,13 +90,27 @@ class LibraryTokenizer(HostTokenizer):
         """See HostTokenizer; removes the marks of WordPiece, SentencePiece and byte-level BPE."""
         if self._has_bytes:
             return byte_level.token_bytes(token).decode("utf-8", "replace").strip()
-        return token.removeprefix("##").removeprefix(SPACE).removesuffix("</w>")
+        return token.removeprefix("##").removeprefix(self._mark).removesuffix("</w>")
+
+    @functools.cached_property
+    def is_of_letters(self) -> np.ndarray:
+        """As HostTokenizer; parts of a character are letters, too."""
+        surfaces = map(self.surface, self.vocabulary)
+        flags = [text.isalnum() or "\ufffd" in text or bool(PART.fullmatch(text)) for text in surfaces]
+        flags[self.unknown_id] = True
+        return np.array(flags)
 
     def continues_word(self, tokens: Tokens) -> np.ndarray:
-        """See HostTokenizer: letters and digits continue those that they touch."""
-        of_letters, starts = self.is_of_letters[tokens.ids], np.array(tokens.starts, np.int64)
-        touches = np.append(False, starts[1:] == np.array(tokens.ends, np.int64)[:-1])
-        return touches & of_letters & np.append(False, of_letters[:-1])
+        """See HostTokenizer: letters and digits continue those that they touch, and tokens of one character each other.
+
+        A token after a single mark of a word continues it.
+        """
+        starts, ends = np.array(tokens.starts, np.int64)[1:], np.array(tokens.ends, np.int64)[:-1]
+        of_letters = self.is_of_letters[tokens.ids]
+        is_mark = np.array([not self.surface(self.vocabulary[number]) for number in tokens.ids], bool)
+        touches = starts == ends
+        continues = (starts < ends) | (touches & ((of_letters[1:] & of_letters[:-1]) | is_mark[:-1]))
+        return np.append(np.zeros(min(len(tokens.ids), 1), bool), continues)
 
     def _split(self, text: str) -> Tokens:
         return self.with_offsets(text)
@@ -92,6 +124,11 @@ def open_rules(rules: bytes) -> Any:
     return library
 
 
-def _tokens(encoding: Any) -> Tokens:
-    starts, ends = zip(*encoding.offsets, strict=True) if encoding.ids else ((), ())
-    return Tokens(encoding.ids, list(starts), list(ends))
+def _steps(value: Any) -> list[dict[str, Any]]:
+    """The steps of a normalizer or pre-tokenizer, with those inside a sequence."""
+    if not isinstance(value, dict):
+        return []
+    inner = [
+        step for name in ("normalizers", "pretokenizers") for each in value.get(name) or () for step in _steps(each)
+    ]
+    return [value, *inner]

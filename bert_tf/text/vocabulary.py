@@ -139,6 +139,8 @@ def check_special_tokens(vocabulary: Collection[str], name: str) -> None:
     """Raises UserError unless the five special tokens are present, and others; `name` identifies the vocabulary."""
     known, expected = set(vocabulary), special_tokens(vocabulary)
     missing = [token for token in expected if token not in known]
+    if missing and kind_of(vocabulary) == LIBRARY:
+        raise UserError(f"{name} has no {', '.join(missing)}: copy or write its folder again.")
     if missing and kind_of(vocabulary) != WORDPIECE:
         raise UserError(
             f"{name} has no {', '.join(missing)}: of this kind of tokenizer ({kind_of(vocabulary)}) only that of "
@@ -218,7 +220,12 @@ def _with_rules(tokens: list[str], folder: str, settings: TokenizerSettings | No
     for kind, name in RULES.items():
         if files.is_file(os.path.join(folder, name)):
             with files.open_binary(os.path.join(folder, name)) as opened:
-                return SubwordVocabulary(tokens, kind, opened.read(), settings)
+                tokens = SubwordVocabulary(tokens, kind, opened.read(), settings)
+            if (kind == LIBRARY) != bool(settings.special_tokens):
+                raise UserError(f"{file} does not belong to {name} beside it: copy or write the whole folder again.")
+            return tokens
+    if settings.special_tokens:
+        raise UserError(f"{folder} has no {RULES[LIBRARY]}, which its tokenizer needs: copy or write the folder again.")
     return with_settings(tokens, settings)
 
 

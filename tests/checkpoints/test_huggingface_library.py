@@ -111,7 +111,8 @@ def test_tokens_and_rows_are_the_makers_through_every_format(made, separators, t
         for text, second in zip(HARD, reversed(HARD), strict=True):
             expected = theirs.encode(text, add_special_tokens=False)
             assert own(text) == expected.ids
-            assert [*zip(*own.with_offsets(text)[1:], strict=True)] == expected.offsets
+            for start, end, (first, last) in zip(*own.with_offsets(text)[1:], expected.offsets, strict=True):
+                assert text[start:end] == text[first:last].strip() and first <= start <= end <= last
             row = rows.pack(own, [own(text), own(second)], 10**6)
             assert row.ids == theirs.encode(text, second).ids
         formats.write(read, tmp_path / f"{number}", name)
@@ -207,3 +208,84 @@ def test_exports_answer_as_the_folder_and_say_why_they_take_no_strings(kind, tmp
     signature = tf.saved_model.load(str(tmp_path / "export")).signatures["serving_default"]
     with pytest.raises(tf.errors.InvalidArgumentError, match="its SavedModel takes no strings: answer with bert_tf"):
         signature(text_a=tf.constant(["a"]))
+
+
+def changed_folder(path, change, made=wordpiece_of_digits, **options):
+    """A folder with a changed tokenizer.json."""
+    folder_of(path, made, **options)
+    content = json.loads((path / "tokenizer.json").read_text())
+    change(content)
+    (path / "tokenizer.json").write_text(json.dumps(content))
+    return path
+
+
+WRONG = [  # changes of tokenizer.json, and the error
+    (lambda content: content.update(padding={"direction": "Left"}), r"tokenizer\.json: padding.direction is 'Left'"),
+    (lambda content: content["model"]["vocab"].update(zq=9), "two tokens with the same id"),
+    (
+        lambda content: content["post_processor"]["special_tokens"]["<c>"].update(ids=[7]),
+        "the ids in post_processor are not those of <c> and <e>",
+    ),
+    (lambda content: content["model"].update(unk_token="<none>"), "cannot tokenize unknown words"),
+]
+PADDING = {"strategy": "BatchLongest", "pad_to_multiple_of": None, "pad_id": 0, "pad_type_id": 0, "pad_token": "<p>"}
+
+
+@pytest.mark.parametrize("change, reason", WRONG)
+def test_tokenizers_that_would_differ_are_errors(change, reason, tmp_path):
+    def with_padding(content):
+        change(content)
+        if content["padding"]:
+            content["padding"] |= PADDING
+
+    with pytest.raises(UserError, match=reason):
+        formats.read(changed_folder(tmp_path, with_padding))
+
+
+def test_rows_may_be_made_beside_other_processors_and_names_come_from_padding(tmp_path):
+    def change(content):
+        level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+        content["post_processor"] = {"type": "Sequence", "processors": [level, content["post_processor"]]}
+        content["padding"] = {"direction": "Right", **PADDING}
+
+    read = formats.read(changed_folder(tmp_path, change, settings={"pad_token": None}))
+    assert read.vocabulary.settings.special_tokens == tuple(SPECIAL.values())
+
+
+def test_ends_of_texts_that_files_name_are_added_as_transformers_does(tmp_path):
+    size = folder_of(tmp_path, settings={"bos_token": "<bos>"}).get_vocab_size()
+    assert formats.read(tmp_path).vocabulary[size] == "<bos>"
+
+
+def test_recognized_tokens_need_not_be_added_ones(tmp_path):
+    folder_of(tmp_path)
+    tokenizer = bert_tf.load(str(tmp_path), special_tokens_in_strings=["fox"]).tokenizer
+    assert tokenizer.tokenize("xfoxx")[1:2] == ["fox"] or "fox" in tokenizer.tokenize("xfoxx")
+
+
+@pytest.mark.parametrize("made", [bpe_of_words, bytes_after_a_blank, unigram_of_plain_letters])
+def test_words_and_characters_of_several_tokens_are_whole(made, tmp_path):
+    folder_of(tmp_path, made)
+    _, own = both_of(formats.read(tmp_path))
+    text = "Ulm ran 漢 naïve ﬁx, The"
+    tokens = own.with_offsets(text)
+    begins = [place for place, inside in zip(tokens.starts, own.continues_word(tokens), strict=True) if not inside]
+    assert begins == [text.index(word) for word in ("Ulm", "ran", "漢", "naïve", "ﬁx", ",", "The")]
+
+
+@pytest.mark.parametrize("name", ["library_tokenizer.json", "tokenizer_settings.json", "vocab.txt"])
+def test_native_folders_without_a_part_of_the_tokenizer_are_errors(name, tmp_path):
+    folder_of(tmp_path / "source")
+    formats.write(formats.read(tmp_path / "source"), tmp_path / "native", "native")
+    file = tmp_path / "native" / name
+    if name == "vocab.txt":
+        file.write_text("\n".join(file.read_text().splitlines()[5:]))
+    else:
+        file.unlink()
+    with pytest.raises(UserError, match="write the (whole )?folder again|write its folder again"):
+        formats.read(tmp_path / "native")
+    if name == "library_tokenizer.json":
+        file.write_text("{}")
+        with pytest.raises(UserError, match=r"library_tokenizer\.json is damaged"):
+            both = both_of(formats.read(tmp_path / "native"))
+            next(both)

@@ -127,7 +127,7 @@ def test_sentence_transformers_may_lower_case_before_the_tokenizer(tmp_path):
 
 
 REFUSED = [  # tokenizer_config.json and what the sentence names
-    ({"padding_side": "left"}, "padding_side is 'left', with which the positions of a text depend on the texts"),
+    ({"padding_side": "left"}, "padding_side is 'left', which makes the positions of a text depend on"),
     ({"tokenizer_class": "BertJapaneseTokenizer"}, "the tokenizer BertJapaneseTokenizer, which is not supported"),
     ({"tokenizer_class": "KoBertTokenizer"}, "KoBertTokenizer"),
     ({"tokenizer_class": "XLMRobertaTokenizerFast"}, "XLMRobertaTokenizer, .* for its files, of another kind"),
