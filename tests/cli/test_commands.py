@@ -172,7 +172,7 @@ def take_target(source):
 @pytest.mark.parametrize(
     "spoil, more, expected",
     [
-        (None, ["--do_lower_case=false"], "--do_lower_case=false was given, but .*source is uncased"),
+        (None, ["--do_lower_case=false"], "--do_lower_case=false: .*source is uncased"),
         (None, ["--format=torch"], "invalid choice: 'torch'"),
         (None, ["--formt=native"], "There is no flag --formt. Did you mean --format?"),
         (None, ["--vocab_file=none.txt"], "none.txt does not exist"),
