@@ -165,7 +165,7 @@ def test_index_of_a_file_that_changed_is_begun_anew(model, tmp_path, capsys, mon
     source.write_text("red\ngreen\none \n")  # of the same size and date
     os.utime(source, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     building.build(str(source), str(folder), model)
-    assert f"was begun earlier, and {source} has changed since then: starting anew." in capsys.readouterr().out
+    assert f"was begun earlier, and {source} has changed since then: starting again." in capsys.readouterr().out
     assert [row["text"].strip() for row in IndexFiles(str(folder)).rows(range(3))] == ["red", "green", "one"]
 
 
@@ -292,7 +292,7 @@ def test_damaged_folders_are_one_sentence(damage, message, folder, tmp_path, cap
         (["index", "nothing.txt", "new", "--model=m"], "There is no file nothing.txt"),
         (["index", "TEXTS", "INDEX", "--model=m"], "exists already"),
         (["index", "TEXTS", "new", "--model=m", "--text_columns=a,b"], "expected one"),
-        (["index", "TEXTS", "gs://bucket/index", "--model=m"], "in a store"),
+        (["index", "TEXTS", "gs://bucket/index", "--model=m"], "in remote storage"),
     ],
 )
 def test_bad_input_is_one_sentence(words, message, folder, texts, capsys):
