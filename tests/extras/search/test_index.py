@@ -182,7 +182,7 @@ def test_vector_that_is_not_finite_is_refused_and_leaves_nothing(numbers, text, 
     words = ["index", str(tmp_path / "texts.txt"), str(tmp_path / "index"), f"--model={model}"]
     assert command_line.main(words) == 2
     error = capsys.readouterr().err
-    assert "makes a vector with NaN or infinity of" in error and "line 2" in error
+    assert "contains NaN or infinity" in error and "line 2" in error
     assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
 
 
@@ -212,7 +212,7 @@ def test_model_with_other_vectors_is_refused(folder, model, tmp_path):
     for name in ("bert_config.json", "vocab.txt"):
         (tmp_path / name).write_text((tmp_path.__class__(model) / name).read_text())
     save_file(arrays, tmp_path / "model.safetensors")
-    with pytest.raises(UserError, match="does not make the vectors"):
+    with pytest.raises(UserError, match="does not produce the vectors"):
         Index(folder, model=str(tmp_path))
 
 
