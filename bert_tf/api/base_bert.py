@@ -111,7 +111,7 @@ class BaseBert:
         """Raises UserError, when pickling, if parts of it differ from the files at its path."""
         if changed:
             raise UserError(
-                f"A pickle of a loaded model has its path and not its content, and {', '.join(changed)} of this model "
+                f"A pickle of a loaded model stores its path, not its content, and {', '.join(changed)} of this model "
                 f"differs from {self.path}: write it with save(FOLDER) and load that folder."
             )
 
@@ -189,7 +189,7 @@ class BaseBert:
             )
         own = heads.get(kind).wording().method
         if own.partition("(")[0] != method:
-            raise UserError(f"{self.path} has another head than {asked or method} needs: use {own}.")
+            raise UserError(f"{self.path} does not support {asked or method}: use {own}.")
 
     @property
     def _head_kind(self) -> str | None:

@@ -32,11 +32,11 @@ class EngineBert(Bert):
 
     def __repr__(self) -> str:
         labels = ", ".join((self.labels or [])[:MAX_SHOWN])
-        return f"<Bert {self.path}: {self.kind}{f' of {labels}' if labels else ''}; computed by {self.engine}>"
+        return f"<Bert {self.path}: {self.kind}{f' of {labels}' if labels else ''}; runs on {self.engine}>"
 
     def __getattr__(self, name: str) -> Any:
         if name in ("model", "tokenizer", "report", "_loaded"):
-            raise UserError(f"{self.path} was loaded by {self.engine}, without a Keras model: leave engine out.")
+            raise UserError(f"{self.path} was loaded by {self.engine}, without a Keras model: omit engine.")
         raise AttributeError(f"'EngineBert' object has no attribute {name!r}")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -83,6 +83,6 @@ class EngineBert(Bert):
 def load(path: str | os.PathLike[str], engine: str, format_name: str | None = None) -> EngineBert | None:
     """The export at a path on an engine; None for TensorFlow. See `opening.choose`."""
     if format_name is not None:
-        raise UserError("format_name is for checkpoints, which TensorFlow computes: leave it or engine out.")
+        raise UserError("format_name applies to checkpoints, and only TensorFlow runs those: omit it or engine.")
     predictor = opening.load(loaded_model.find(os.fspath(path)), engine)
     return None if predictor is None else EngineBert(predictor)

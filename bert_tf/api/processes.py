@@ -11,7 +11,7 @@ def check() -> None:
     """Call before TensorFlow computes. Raises UserError if this process was forked from one that called it."""
     if _first.setdefault("id", os.getpid()) != os.getpid():
         raise UserError(
-            "This process was forked from one in which TensorFlow had started, and TensorFlow cannot compute in it: "
-            'start processes by multiprocessing.get_context("spawn"), load models only in the forked processes, or '
-            'load an export with engine="onnx" or engine="openvino", which work in them.'
+            "This process was forked after TensorFlow had started, and TensorFlow does not work in such a process: "
+            'start processes with multiprocessing.get_context("spawn"), load models only in the forked processes, or '
+            'load an export with engine="onnx" or engine="openvino", which work after a fork.'
         )

@@ -131,11 +131,11 @@ def _checked(number: int, values: Sequence[Any], columns: Sequence[str]) -> list
         plain = [_plain(value) for value in values]
         json.dumps(plain, ensure_ascii=False).encode()
     except UnicodeDecodeError as error:
-        raise UserError(f"Row {number} holds bytes that are not UTF-8 ({error.reason}); expected text.") from None
+        raise UserError(f"Row {number} contains bytes that are not UTF-8 ({error.reason}); expected text.") from None
     except UnicodeEncodeError as error:
         raise UserError(
-            f"Row {number} is not Unicode: it holds half a surrogate pair, {error.object[error.start]!r}; correct the "
-            "text, or leave the row out."
+            f"Row {number} is not Unicode: it has half a surrogate pair, {error.object[error.start]!r}; correct the "
+            "text, or remove the row."
         ) from None
     except TypeError:
         raise UserError(f"Row {number} has the label {values[-1]!r}; expected a text, a number or a list.") from None
@@ -162,7 +162,7 @@ def _rows_of(data: Any) -> Iterable[Any]:
     if hasattr(data, "as_numpy_iterator"):
         return data.as_numpy_iterator()
     if not isinstance(data, Iterable):
-        raise UserError(f"The data are {data!r}; expected a path, a DataFrame, a tf.data.Dataset, or rows.")
+        raise UserError(f"The data is {data!r}; expected a path, a DataFrame, a tf.data.Dataset, or rows.")
     return data
 
 
@@ -208,7 +208,7 @@ def place(new: str, name: str, folder: str, *, takes_next: bool = False) -> str:
         if not takes_next:
             files.remove(new)
             raise UserError(
-                f"{folder} holds a run on other data: pass another output_dir, such as {next_free(folder)}, or the "
+                f"{folder} has a run on other data: pass another output_dir, such as {next_free(folder)}, or the "
                 "same data to continue it."
             )
         chosen = next(each for number in itertools.count(2) if not is_other(each := f"{folder}-{number}"))

@@ -60,9 +60,7 @@ def read(
     rows = [_row(each, names, columns, f"{name.capitalize()} {number}", fewest) for number, each in enumerate(several)]
     for number, row in enumerate(rows):
         if len(row) != len(rows[0]):
-            raise UserError(
-                f"{name.capitalize()} {number} has another number of texts, {len(row)}, than the first, {len(rows[0])}."
-            )
+            raise UserError(f"{name.capitalize()} {number} has {len(row)} texts, the first has {len(rows[0])}.")
     return Texts(rows=rows, is_single=False, index=index)
 
 
@@ -71,7 +69,7 @@ def warn_of_blank(texts: Texts) -> None:
     blank = [number for number, row in enumerate(texts.rows) if not any(text.strip() for text in row)]
     if blank:
         where = "" if texts.is_single else f" (the first is text {blank[0]})"
-        log.warning("%s blank%s: the predictions mean nothing.", count_text(len(blank), "text is", "texts are"), where)
+        log.warning("%s blank%s: ignore the predictions.", count_text(len(blank), "text is", "texts are"), where)
 
 
 def _has_columns(values: Any, names: Sequence[str]) -> bool:
@@ -100,7 +98,9 @@ def paired(firsts: Texts, seconds: Texts) -> Texts:
     elif seconds.is_single:
         others = others * len(rows)
     if len(rows) != len(others):
-        raise UserError(f"{len(rows)} questions and {len(others)} texts were given; expected as many, or one of them.")
+        raise UserError(
+            f"Got {len(rows)} questions and {len(others)} texts; expected equal numbers, or a single question or text."
+        )
     pairs = [first + second for first, second in zip(rows, others, strict=True)]
     index = seconds.index if firsts.index is None else firsts.index
     return Texts(rows=pairs, is_single=firsts.is_single and seconds.is_single, index=index)
@@ -195,7 +195,7 @@ def _row(value: Any, names: Sequence[str], columns: Sequence[str], place: str, f
         takes = f"{len(names)}: {' and '.join(names)}" if fewest == len(names) else f"{fewest} to {len(names)}"
         raise UserError(
             f"{count} given for an example ({place[0].lower()}{place[1:]}); the model takes {takes}. "
-            "Several examples are a list, the texts of one a tuple."
+            "Pass several examples as a list, the texts of one as a tuple."
         )
     return tuple(as_text(part, place) for part in parts)
 
@@ -211,8 +211,8 @@ def as_text(value: Any, place: str) -> str:
     except UnicodeDecodeError:
         raise UserError(f"{place} is {_shown(value)}, which is not UTF-8; expected text.") from None
     except UnicodeEncodeError:
-        raise UserError(f"{place} is not Unicode: it holds half a surrogate pair; expected text.") from None
-    advice = 'leave it out, or give ""' if is_missing(value) else "convert it with str()"
+        raise UserError(f"{place} is not Unicode: it has half a surrogate pair; expected text.") from None
+    advice = 'remove it, or pass ""' if is_missing(value) else "convert it with str()"
     raise UserError(f"{place} is {_shown(value)}; expected a string: {advice}.")
 
 
@@ -264,5 +264,5 @@ def join_words(texts: Any, *, is_inner: bool = False, place: str = "") -> Any:
         ]
     shown = str(texts)[:60]
     raise UserError(
-        f"is_split_into_words is for lists of words, and {shown!r} was given{place}: split it, or leave it out."
+        f"is_split_into_words expects lists of words; got {shown!r}{place}: split it, or omit is_split_into_words."
     )

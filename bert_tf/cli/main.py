@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         number = interrupt.args[0] if interrupt.args else signal.SIGINT
         return _fail("interrupted; no partial files were left.", 128 + number)
     except Exception as error:
-        failure = describe_failure(error, memory="lower batch_size, or give it more memory")
+        failure = describe_failure(error, memory="lower batch_size, or add memory")
         if failure is None:
             raise
         return _fail(*failure)

@@ -19,7 +19,7 @@ from bert_tf.text import special_tokens, vocabulary
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
     """Adds --trust_code, for the commands that read folders."""
-    help = "import modules outside of this package that files name, such as an encoder or a task"
+    help = "import modules from outside this package named in files, such as an encoder or a task"
     parser.add_argument("--trust_code", action="store_true", help=help)
 
 
@@ -35,8 +35,8 @@ def add_num_texts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--num_texts",
         type=int,
-        help="texts of an example, for a checkpoint: 2 for pairs, of choices one more than there are (1; 2 for a model "
-        "of entailment, or a cross-encoder)",
+        help="texts per example, for a checkpoint: 2 for pairs, number of choices plus 1 for multiple choice (1; 2 for "
+        "an NLI model or a cross-encoder)",
     )
 
 
@@ -78,8 +78,8 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         "--engine",
         default=AUTO,
         metavar="NAME",
-        help=f"what computes: {', '.join(CHOICES)} (auto: the fastest that the export has a model for and that is "
-        "installed; see `bert-tf export --engine`)",
+        help=f"engine: {', '.join(CHOICES)} (auto: the fastest installed one that the export has a model for; see "
+        "`bert-tf export --engine`)",
     )
 
 
@@ -95,7 +95,7 @@ def chosen_engine(arguments: argparse.Namespace, folder: str) -> str:
 def say_engine(arguments: argparse.Namespace, name: str) -> None:
     """Prints the engine in use, if the flag does not name one."""
     if arguments.engine == AUTO and name != TENSORFLOW:
-        print(f"Computed by {name}; --engine={TENSORFLOW} uses TensorFlow.", file=sys.stderr)
+        print(f"Runs on {name}; --engine={TENSORFLOW} uses TensorFlow.", file=sys.stderr)
 
 
 def load_engine(arguments: argparse.Namespace, folder: str) -> Predictor | None:
@@ -135,8 +135,8 @@ def complete_checkpoint(checkpoint: Checkpoint, arguments: argparse.Namespace) -
         lower_case = arguments.do_lower_case == "true"
         if checkpoint.lower_case not in (None, lower_case):
             raise UserError(
-                f"--do_lower_case={arguments.do_lower_case} was given, but {arguments.source} is "
-                f"{'un' if checkpoint.lower_case else ''}cased: leave the flag out."
+                f"--do_lower_case={arguments.do_lower_case}: {arguments.source} is "
+                f"{'un' if checkpoint.lower_case else ''}cased. Remove the flag."
             )
         checkpoint = dataclasses.replace(checkpoint, lower_case=lower_case)
     elif checkpoint.vocabulary is not None:

@@ -94,7 +94,7 @@ class BertConfig:
                 f"The encoder {self.encoder} has no sinusoidal positions: choose position_embedding_type=absolute."
             )
         if self.pooling == "mean" and not self.encoder_traits.may_pool_mean:
-            raise UserError(f"The encoder {self.encoder} has a pooling of its own: choose pooling=cls.")
+            raise UserError(f"The encoder {self.encoder} has its own pooling: choose pooling=cls.")
         check(SOURCE, "num_hidden_groups", self.num_hidden_groups, whole(1, max(self.num_hidden_layers, 1)))
         if self.embedding_size is not None:
             check(SOURCE, "embedding_size", self.embedding_size, whole(1))
@@ -107,9 +107,7 @@ class BertConfig:
         if self.encoder_traits.needs_even_hidden_size and self.hidden_size % 2:
             raise UserError(f"{SOURCE}: hidden_size is {self.hidden_size}; expected an even number, for LSTMs.")
         if self.is_causal and not self.encoder_traits.may_be_causal:
-            raise UserError(
-                f"The encoder {self.encoder} reads from both sides: leave out left_to_right, or choose encoder=bert."
-            )
+            raise UserError(f"The encoder {self.encoder} is bidirectional: omit left_to_right, or choose encoder=bert.")
         if self.hidden_size % self.num_attention_heads:
             raise UserError(
                 f"hidden_size {self.hidden_size} cannot be split among {self.num_attention_heads} attention "
@@ -148,8 +146,8 @@ class BertConfig:
         if "cls_token_id" in self.settings and (names & {"cls", "last", "weighted_mean"} or not include_prompt):
             chosen = f"pooling is {pooling}" if include_prompt else "include_prompt is false"
             raise UserError(
-                f"{chosen}, which counts tokens from the ends of rows, and those of the encoder {self.encoder} end in "
-                "<cls> elsewhere and begin with it here: choose mean or max, with the prompt."
+                f"{chosen}, which counts tokens from the ends of rows, but rows of the encoder {self.encoder} end "
+                "in <cls> elsewhere and begin with it here: choose mean or max, with the prompt."
             )
 
     @property
@@ -181,7 +179,7 @@ class BertConfig:
     def check_attention(self) -> None:
         """Raises UserError for an encoder without attention."""
         if not self.encoder_traits.has_attention:
-            raise UserError(f"attention goes with encoder=bert; {self.encoder} has none: leave the flag out.")
+            raise UserError(f"attention requires encoder=bert; {self.encoder} has none: remove the flag.")
 
     def check_room_for_weights(self) -> None:
         """Raises UserError if the weights, in float32, need more memory than the machine has."""

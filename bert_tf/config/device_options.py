@@ -5,8 +5,8 @@ import dataclasses
 from bert_tf.config.options import COUNT, Group, flag
 
 XLA_CACHE_HELP = (
-    "Folder in which XLA keeps what it compiles for GPUs, so that later starts are quick; auto: bert_tf/xla in the "
-    "user's cache folder; none: nothing is kept."
+    "Folder where XLA stores compiled GPU code to speed up later starts; auto: bert_tf/xla in the user's cache folder; "
+    "none: nothing is stored."
 )
 
 
@@ -17,7 +17,7 @@ class DeviceOptions(Group):
     device: str = flag("auto", "Device to train on; auto: GPUs if there are any.", ("auto", "cpu", "gpu"), free=True)
     deterministic: bool = flag(
         False,
-        "Use deterministic operations only, the same bit for bit in every run: slower; on CPUs always so.",
+        "Use only deterministic operations, bit-identical in every run: slower; always the case on CPUs.",
         free=True,
     )
     gpu_memory_growth: bool = flag(

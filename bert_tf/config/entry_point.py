@@ -219,7 +219,7 @@ def _describe(error: str) -> str:
     parser = absl_flags.FLAGS[name].parser
     types = {"bool": "true or false", "int": "a whole number", "float": "a number"}
     expected = parser.expected if hasattr(parser, "expected") else types.get(parser.flag_type(), "another value")
-    return f"--{name}={value} was given; expected {expected}."
+    return f"--{name}={value}: expected {expected}."
 
 
 def as_flags(text: str, names: Collection[str]) -> str:

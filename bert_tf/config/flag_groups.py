@@ -31,7 +31,7 @@ class ModelOptions(Group):
     )
     trust_code: bool = flag(
         False,
-        "Import modules outside of this package that files name, such as the encoder of a bert_config.json.",
+        "Import modules from outside this package named in files, such as the encoder of a bert_config.json.",
         free=True,
     )
     vocab_file: str = flag("", "vocab.txt. Default: the one next to init_checkpoint.")
@@ -82,14 +82,14 @@ class RunOptions(Options):
     )
     export_engines: str = flag(
         "auto",
-        "Engines to export models for too, comma-separated: openvino, onnx; none; auto: the first of these that is "
-        "installed and can run the model; see docs/serving.md.",
+        "Engines to export models for too, comma-separated: openvino, onnx; none; auto: the first installed one of "
+        "these that can run the model; see docs/serving.md.",
         free=True,
     )
     max_seq_length: int = flag(128, "Tokens per row, including [CLS] and [SEP].")
     parity: str = flag(
         "",
-        "Set every flag of docs/parity.md that you omit: to the original's quirks, or to their remedies.",
+        "Set every flag of docs/parity.md that you omit: to the quirks of google-research/bert, or to their fixes.",
         ("", *parity.CHOICES),
         free=True,
     )

@@ -277,8 +277,8 @@ def _checked(kind: type, name: str, value: Any) -> tuple[str, Any]:
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     if not _is_right(field, value):
-        raise UserError(f"{name}={value!r} was given; expected {TYPES[_type_of(field)]}.")
+        raise UserError(f"{name}={value!r}: expected {TYPES[_type_of(field)]}.")
     is_outside = field.metadata["names_code"] and plugins.find_outside(str(value)) if "." in str(value) else False
     if choices and value not in choices and not is_outside:
-        raise UserError(f"{name}={value!r} was given; expected one of {', '.join(filter(None, choices))}.")
+        raise UserError(f"{name}={value!r}: expected one of {', '.join(filter(None, choices))}.")
     return name, value

@@ -49,7 +49,7 @@ QUIRKS = (
         "num_warmup_steps",
         10_000,
         -1,
-        "10,000 steps of warm-up, however long pre-training is",
+        "10,000 warm-up steps, regardless of the length of pre-training",
         "`warmup_proportion` of the steps",
     ),
     Quirk(
@@ -63,7 +63,7 @@ QUIRKS = (
         "short_seq_per_document",
         True,
         False,
-        "the shorter target length is drawn once per document, so that a long one may give thousands of tiny rows",
+        "the shorter target length is drawn once per document, so that a long one may yield thousands of tiny rows",
         "it is drawn for each row",
     ),
     Quirk(
@@ -101,13 +101,16 @@ QUIRKS = (
 def values(choice: str, names: Collection[str]) -> dict[str, Any]:
     """Returns the {flag: value} set by a choice ("", "google" or "fixed"), for the flags among `names`."""
     if choice not in ("", *CHOICES):
-        raise UserError(f"parity={choice!r} was given; expected one of {', '.join(CHOICES)}.")
+        raise UserError(f"parity={choice!r}: expected one of {', '.join(CHOICES)}.")
     return {quirk.flag: getattr(quirk, choice) for quirk in QUIRKS if choice and quirk.flag in names}
 
 
 def table() -> list[str]:
     """The lines of a Markdown table of all quirks."""
-    lines = ["| flag | `google` | behavior of the original | `fixed` | behavior instead |", "|---|---|---|---|---|"]
+    lines = [
+        "| flag | `google` | behavior in google-research/bert | `fixed` | fixed behavior |",
+        "|---|---|---|---|---|",
+    ]
     for quirk in QUIRKS:
         google, fixed = (_written(value) for value in (quirk.google, quirk.fixed))
         lines.append(f"| `--{quirk.flag}` | {google} | {quirk.original} | {fixed} | {quirk.remedy} |")

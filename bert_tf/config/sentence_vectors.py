@@ -76,6 +76,6 @@ class SentenceVectors:
         """Raises UserError, which names the path, if this package cannot reproduce the folder's embeddings."""
         if self.unsupported:
             raise UserError(
-                f"{path} makes vectors of texts with {self.unsupported}, which is not supported: use "
-                "sentence-transformers, or remove its modules.json to use the encoder alone."
+                f"{path} uses {self.unsupported} for embeddings, which is not supported: use "
+                "sentence-transformers, or remove its modules.json to use only the encoder."
             )

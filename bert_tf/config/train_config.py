@@ -31,8 +31,8 @@ class Optimization(Group):
     learning_rate: float = flag(5e-5, "Peak learning rate.", valid=NOT_NEGATIVE)
     optimizer: str = flag(
         "adamw",
-        "adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches; muon: "
-        "LAMB with orthogonal updates of hidden matrices, for few steps.",
+        "adamw: as in google-research/bert, without bias correction; adamw_corrected: with it; lamb: for large "
+        "batches; muon: LAMB with orthogonal updates of hidden matrices, for few steps.",
         members_of="bert_tf.training.optimizers",
     )
     warmup_proportion: float = flag(0.1, "Fraction of the training steps used for warm-up.", valid=SHARE)
@@ -85,7 +85,7 @@ class Compute(Group):
     )
     all_reduce_precision: str = flag(
         "float32",
-        "Precision in which gradients of replicas are summed, once per step, after accumulation; bfloat16 halves "
+        "Precision for summing the gradients of replicas, once per step, after accumulation; bfloat16 halves "
         "the traffic and rounds each gradient to 8 bits.",
         ALL_REDUCE_PRECISIONS,
     )
@@ -107,7 +107,7 @@ class LongTraining(Group):
         valid=NOT_NEGATIVE,
     )
     train_biases: bool = flag(
-        True, "false: the encoder's dense layers have no biases (they stay 0, or as init_checkpoint has them)."
+        True, "false: the encoder's dense layers have no biases (they stay 0, or as in init_checkpoint)."
     )
     token_dropping: float = flag(
         0.0,
@@ -117,8 +117,8 @@ class LongTraining(Group):
     )
     input_streams: int = flag(
         0,
-        "Streams of which batches consist, each with shards of its own: as many hosts can read without reading all; "
-        "auto: one for 16 shards, up to 64. Runs with other streams have other batches.",
+        "Streams that batches are made of, each with its own shards: this many hosts can read without reading all; "
+        "auto: one for 16 shards, up to 64. Runs with a different number have different batches.",
         words={"auto": 0},
         valid=NOT_NEGATIVE,
     )
@@ -143,9 +143,7 @@ class FineTuning(Group):
         valid=Range(lambda value: value == AUTO or NOT_NEGATIVE.holds(value), NOT_NEGATIVE.expected),
     )
     num_frozen_layers: int = flag(0, "Freeze the embeddings and the first N layers; 0: none.", valid=NOT_NEGATIVE)
-    freeze: str = flag(
-        "none", "Weights that stay as they are: the embeddings, or the encoder without its pooler.", FROZEN
-    )
+    freeze: str = flag("none", "Weights to freeze: the embeddings, or the encoder without its pooler.", FROZEN)
     ema_decay: float = flag(
         0.0,
         "Decay of the moving average of the weights, such as 0.999, which is evaluated, kept and exported in their "
@@ -224,7 +222,7 @@ class MaskingConfig(Group):
     max_span_words: int = flag(
         1, "Above 1: mask spans of whole words, up to this many (SpanBERT: 10).", valid=Range(COUNT.holds, "1 or more")
     )
-    static_masking: bool = flag(False, "Use the same mask for a row in every epoch, as the original's files do.")
+    static_masking: bool = flag(False, "Use the same mask for a row in every epoch, as in google-research/bert.")
     masking_mix: str = flag(
         "80/10/10", "Percentages of masked tokens shown as [MASK], left unchanged, replaced by a random token."
     )
@@ -256,9 +254,7 @@ def _is_mix(text: str) -> bool:
 class DistillationConfig(Group):
     """Distillation from a teacher, see `training.distillation`."""
 
-    teacher: str = flag(
-        "", "Trained model, as a run folder or any checkpoint, that training imitates; see docs/distillation.md."
-    )
+    teacher: str = flag("", "Trained model to imitate: a run folder or any checkpoint; see docs/distillation.md.")
     distillation: str = flag(
         "distilbert",
         "With teacher: distilbert, tinybert or minilm, or factors of losses such as soft_targets=1,task=0.5.",
@@ -308,23 +304,23 @@ class LossSettings(Group):
 
     label_smoothing: float = flag(
         0.0,
-        "Part of the target that all labels share, such as 0.1; for classes and labels.",
+        "Share of the target spread over all labels, such as 0.1; for classes and labels.",
         valid=Range(PART.holds, "0 or more, below 1"),
     )
     focal_gamma: float = flag(
         0.0,
-        "Exponent of the focal loss, such as 2: examples that are right already count less; 0: cross entropy.",
+        "Exponent of the focal loss, such as 2: correct examples count less; 0: cross entropy.",
         valid=Range(NOT_NEGATIVE.holds, "0 or more, such as 2"),
     )
     pos_weight: str = flag(
         "",
-        "Weights of the labels that hold in the loss (--label_type=multi_label): balanced, texts without a label for "
-        "each with it; a number; numbers in the order of the labels; or of some labels, urgent=3.",
+        "Weights of positive labels in the loss (--label_type=multi_label): balanced, negative texts per positive one "
+        "of each label; a number; numbers in the order of the labels; or for some labels, urgent=3.",
     )
     ranking_loss: str = flag(
         "",
         "Loss of rerankers (--label_type=relevance and relevance_score) that compares the texts of a query: listwise, "
-        "or margin_mse. Default: every pair by itself.",
+        "or margin_mse. Default: each pair independently.",
         ("", "listwise", "margin_mse"),
     )
     list_size: int = flag(

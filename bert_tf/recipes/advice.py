@@ -81,15 +81,15 @@ def before_pretraining(config: BertConfig, options: "Flags", tokens: int) -> lis
         is_smaller = smaller != options.model.model_size
         fits = f"{dashes}model_size={smaller} fits it better, " if is_smaller else "more text, "
         lines.append(
-            f"Warning: the model is too large for this little text and will learn it by heart: {fits}or start from a "
+            f"Warning: the model is too large for this little text and will memorize it: {fits}or start from a "
             f"published model, as with {dashes}init_checkpoint=bert-base-uncased."
         )
     if passes > 5 * PASSES:
         steps = number_of_steps(tokens, options.training.train_batch_size * options.max_seq_length)
         if steps < options.training.num_train_steps:
             lines.append(
-                f"Warning: {_rounded(passes)} passes are many; BERT made {PASSES} over its text, which here are "
-                f"{dashes}num_train_steps={steps}."
+                f"Warning: {_rounded(passes)} passes are a lot; BERT made {PASSES} over its text, which would be "
+                f"{dashes}num_train_steps={steps} here."
             )
     return lines
 

@@ -201,7 +201,7 @@ def _held_out(run: TrainedModel, path: str, most: int, batch_size: int) -> Held:
     split = next(iter(task.eval_splits.values()), "")
     if not split or (isinstance(task, FineTuningTask) and not task.split(split).is_known):
         raise UserError(
-            f"{path} has no labelled evaluation rows to compare on: train with a dev file, or pass a file with labels."
+            f"{path} has no labeled evaluation rows to compare on: train with a dev file, or pass a file with labels."
         )
     return Held(task=task, split=split, most=most, batch_size=batch_size)
 

@@ -93,7 +93,7 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
             return {"task_name": "table"}, {"task_name": "tfds_name without a task"}
         if self.task_name == few_shot.NAME:
             values = few_shot.defaults(self.train_file, self.given)
-            return values, dict.fromkeys(values, "few labelled texts")
+            return values, dict.fromkeys(values, "few labeled texts")
         if self.given & {"task_name", "data_dir", "train_file", "predict_file"}:
             return {}, {}
         question = "Which part of it is a passage from?"
@@ -112,7 +112,7 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
         if not self.task_name:
             raise UserError("Pass a task: task_name=MRPC, swag, table ... and data_dir, the folder with its files.")
         for name in sorted(self.given - self.flags_of(self.task_name)):
-            raise leave_out(f"{name} is not for {self.task_name}")
+            raise leave_out(f"{name} does not apply to {self.task_name}")
         if self.label_threshold and self.label_type in heads.kinds("is_exclusive"):
             raise leave_out("label_threshold needs label_type=multi_label")
 
@@ -263,10 +263,12 @@ def write_tokenizer_files(folder: RunFolder, start: Checkpoint, task: FineTuning
 def announce(options: FineTuningFlags, config: TrainConfig) -> None:
     """Prints the length of training, the optimizer with the reason for it, and the learning rate of a new head."""
     if options.start in (baselines.FROZEN, few_shot.CONTRASTIVE):
-        print(f"The head is fitted to the vectors of {count_text(config.num_train_examples, 'example')}.", flush=True)
+        print(
+            f"The head is fitted to the embeddings of {count_text(config.num_train_examples, 'example')}.", flush=True
+        )
         return
     few = options.training.optimizer == "auto" and config.num_train_examples < FEW_EXAMPLES
-    reason = f" (Adam with bias correction, as there are fewer than {FEW_EXAMPLES:,} examples)" if few else ""
+    reason = f" (Adam with bias correction for fewer than {FEW_EXAMPLES:,} examples)" if few else ""
     head = f"; learning rate of the head {config.head_learning_rate:g}" if config.head_learning_rate else ""
     print(
         f"Training on {count_text(config.num_train_examples, 'example')}, "

@@ -79,7 +79,7 @@ class Flags(FineTuningFlags, QuestionOptions):
             return preprocessed.default_flags(self.train_file)
         if self.given & {"train_file", "predict_file"}:
             return {}, {}
-        return initialization.demo_settings(self, DEMONSTRATION, "Which name was left out of a sentence?", "runs/squad")
+        return initialization.demo_settings(self, DEMONSTRATION, "Which name is missing from a sentence?", "runs/squad")
 
     def check(self) -> None:
         """Raises UserError for impossible numbers."""
@@ -93,7 +93,7 @@ def main(options: Flags) -> None:
     """Fine-tunes on questions, or only scores or combines answers."""
     if options.given & {"predictions_file", "ensemble"}:
         if options.dry_run:
-            raise leave_out("dry_run is for training, and predictions_file and ensemble only score answers")
+            raise leave_out("dry_run requires training, and predictions_file and ensemble only score answers")
         score_files(options)
     else:
         finetune.main(options)
@@ -103,13 +103,13 @@ def check_no_run(folder: RunFolder) -> None:
     """Raises UserError if combined answers would overwrite a run."""
     run = run_files.read_run(folder.path)
     if run.get("name", "ensemble") != "ensemble" or starting_point.is_trained(folder):
-        raise UserError(f"{folder.path} holds a run: choose another output_dir for the combined answers.")
+        raise UserError(f"{folder.path} is a run: choose another output_dir for the combined answers.")
 
 
 def score_files(options: Flags) -> None:
     """Scores a predictions.json, or combines the answers of several runs and scores them; trains nothing."""
     if not options.predict_file:
-        raise UserError("Pass predict_file, the questions with their answers in SQuAD's layout.")
+        raise UserError("Pass predict_file: questions with answers in SQuAD format.")
     labelled, has_null = questions.read(options.predict_file), options.version_2_with_negative
     path, odds = options.predictions_file, options.null_odds_file or None
     if options.ensemble:
@@ -117,11 +117,11 @@ def score_files(options: Flags) -> None:
         path = write_ensemble(options, labelled, folder)
         odds = folder.file(squad_files.NULL_ODDS) if has_null else None
     results, missing, surplus = squad_files.score(labelled, path, has_null=has_null, null_odds_path=odds)
-    for kind, ids in (("questions have no prediction", missing), ("predictions are of no question", surplus)):
+    for kind, ids in (("questions have no prediction", missing), ("predictions match no question", surplus)):
         if ids:
             print(f"{len(ids):,} {kind}, the first: {ids[0]}")
     if not results:
-        raise UserError(f"{path} has no predictions for labelled questions in {options.predict_file}.")
+        raise UserError(f"{path} has no predictions for labeled questions in {options.predict_file}.")
     for name, value in results.items():
         print(f"  {name:26} {value}")
 

@@ -57,11 +57,11 @@ def demo_settings(
         return dict(settings), reasons
     if RunFolder(PRETRAINING_RUN).last_step() and files.exists(os.path.join(PRETRAINING_RUN, "vocab.txt")):
         print(f"It starts from the encoder in {PRETRAINING_RUN}.", flush=True)
-        reasons["init_checkpoint"] = "the encoder that run_pretraining.py left there"
+        reasons["init_checkpoint"] = "the encoder saved by run_pretraining.py"
         return {**settings, "init_checkpoint": PRETRAINING_RUN}, reasons
     print(
-        f"It starts from scratch, as {PRETRAINING_RUN} holds no encoder: run_pretraining.py or bert-tf pretrain trains "
-        "one.",
+        f"It starts from scratch because {PRETRAINING_RUN} has no encoder: run_pretraining.py or bert-tf pretrain "
+        "trains one.",
         flush=True,
     )
     return {**settings, "output_dir": f"{folder}_from_scratch"}, reasons
@@ -122,7 +122,7 @@ def fitting_rows(run: RunOptions, config: BertConfig, *, may_be_shorter: bool) -
     if run.max_seq_length <= positions:
         return {}
     if may_be_shorter and "max_seq_length" not in run.given:
-        terminal.say(f"--max_seq_length={positions}, as the model has {positions} positions.")
+        terminal.say(f"--max_seq_length={positions}: the model has {positions} positions.")
         return {"max_seq_length": positions}
     solution = "`bert-tf convert` it with more" if run.model.init_checkpoint else "pass a bert_config_file with more"
     raise UserError(
@@ -138,7 +138,7 @@ def _with_fewer_layers(checkpoint: Checkpoint | None, options: ModelOptions, cho
         return checkpoint
     config = checkpoint.config
     if options.bert_config_file:
-        raise UserError("num_hidden_layers and bert_config_file were given: leave one out.")
+        raise UserError("Got both num_hidden_layers and bert_config_file: remove one.")
     if not 0 < count <= config.num_hidden_layers:
         raise UserError(
             f"num_hidden_layers is {count}, and {options.init_checkpoint} has {config.num_hidden_layers} layers: "
@@ -206,6 +206,6 @@ def _resolve_casing(options: ModelOptions, checkpoint: Checkpoint | None, kind: 
     if is_given and checkpoint.lower_case != options.do_lower_case:
         raise UserError(
             f"do_lower_case is {options.do_lower_case}, but {options.init_checkpoint} was trained with "
-            f"{checkpoint.lower_case}: leave the flag out."
+            f"{checkpoint.lower_case}: remove the flag."
         )
     return checkpoint.lower_case

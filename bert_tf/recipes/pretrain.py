@@ -151,7 +151,7 @@ def describe(manifest: Mapping[str, Any]) -> str:
     if "statistics" in manifest:
         return records.describe(manifest["statistics"])
     train, held_out = (len(manifest[f"{split}_files"]) for split in ("train", "eval"))
-    return f"{train} files of records that another program masked, {held_out} held out"
+    return f"{train} files of records masked by another program, {held_out} held out"
 
 
 def open_run(folder: RunFolder, options: Flags) -> None:

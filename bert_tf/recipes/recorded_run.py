@@ -59,7 +59,7 @@ def calibration_texts(path: str) -> list[tuple[str, ...]]:
     """Some of the texts used to fine-tune a run; UserError if there are none."""
     task = read(path).task
     if not isinstance(task, FineTuningTask):
-        raise UserError("8 bits need the texts that a model was fine-tuned on: leave them out of engine.")
+        raise UserError("8-bit engines need the texts that a model was fine-tuned on: remove them from engine.")
     return [example.texts for example in task.head.training.demo_examples(task.split("train"), MAX_CALIBRATION)]
 
 

@@ -29,7 +29,7 @@ def read(run: RunOptions, start: Checkpoint) -> Checkpoint | None:
     assert checkpoint is not None
     if not vocabulary.are_alike(checkpoint.vocabulary or (), start.vocabulary or ()):
         raise UserError(
-            f"The teacher {teacher} has another vocabulary than the model to train: start from a checkpoint, "
+            f"The teacher {teacher} has a different vocabulary from the model to train: start from a checkpoint, "
             "or pass a vocab_file, with the teacher's."
         )
     if checkpoint.lower_case not in (None, start.lower_case):

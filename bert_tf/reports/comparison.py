@@ -179,10 +179,10 @@ def _notes(
     tasks: Sequence[str], scores: Iterable[Mapping[str, Any]], compared: Mapping[str, Any], *, is_ranked: bool
 ) -> list[str]:
     if len(tasks) == 1:
-        other = "These runs were not evaluated on the same rows with the same labels, so no best one is marked."
+        other = "These runs were not evaluated on the same rows with the same labels, so none is marked as best."
         return [] if is_ranked else [other]
     notes = [f"These runs have different tasks ({', '.join(tasks)}): only their common scores are compared."]
     left_out = [name for name in dict.fromkeys(name for own in scores for name in own) if name not in compared]
-    notes += [f"Left out, as not all have it: {', '.join(left_out)}."] * bool(left_out)
-    notes += ["Scores are of different data sets, so no best one is marked."] * bool(compared)
+    notes += [f"Omitted because not all runs have it: {', '.join(left_out)}."] * bool(left_out)
+    notes += ["Scores are on different data sets, so none is marked as best."] * bool(compared)
     return notes

@@ -261,7 +261,7 @@ def _data(
 
 def _scored_on(sweep: Mapping[str, Any] | None) -> str:
     folds = (sweep or {}).get("folds")
-    return f"the rows that each of {folds} folds held out, on average" if folds else "the development set"
+    return f"the held-out rows of {folds} folds, on average" if folds else "the development set"
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
@@ -286,7 +286,7 @@ def _limits_of_run(run: Mapping[str, Any], warnings: Iterable[str]) -> list[str]
         run.get("collapsed")
     )
     limits += _limits(config, flags.get("max_seq_length"))
-    return [*limits, f"It was scored on the data named here only; {NOT_TESTED}", *warnings]
+    return [*limits, f"It was scored only on the data named here; {NOT_TESTED}", *warnings]
 
 
 def _limits(config: Mapping[str, Any], max_seq_length: Any) -> list[str]:

@@ -54,7 +54,7 @@ def read(folder: str) -> dict[str, Any]:
         run = {**{name: best[name] for name in OF_BEST_RUN if name in best}, **run}
         run["phases_of_best"] = best.get("phases")
     if not run:
-        raise UserError(f"{folder} holds no readable run.json: pass the folder of a run.")
+        raise UserError(f"{folder} has no readable run.json: pass a run folder.")
     return {
         "run": run,
         "sweep": sweep,

@@ -23,7 +23,7 @@ NAMES = {  # titles of names that are unclear on their own
     "longest": "Longest, in tokens",
     "padding_in_full_rows": "Padding in rows of full length",
     "padding_in_batches": "Padding in batches cut to their longest row",
-    "padding_when_packed": "Padding where several texts share a row",
+    "padding_when_packed": "Padding when several texts share a row",
     "in_several_windows": "Questions read in several windows",
     "answers_not_found": "Questions whose answer is not in the text",
 }
@@ -146,8 +146,8 @@ def verdict(scores: Mapping[str, Any], classes: Sequence[Mapping[str, Any]]) -> 
         share = f" It predicts {percent_text(accuracy)} of the masked tokens correctly." if is_number(accuracy) else ""
         comparison = "no better" if loss >= unigram else f"{number_text(round(unigram - loss, 2))} nats better"
         return (
-            f"The masked LM loss of {number_text(loss)} is that of choosing among {_choices(loss)} equally likely "
-            f"tokens (perplexity). It is {comparison} than guessing tokens by their frequency, without the context: "
+            f"The masked LM loss of {number_text(loss)} equals choosing among {_choices(loss)} equally likely tokens "
+            f"(perplexity). It is {comparison} than guessing tokens by their frequency, without the context: "
             f"{number_text(unigram)}, or {_choices(unigram)} tokens.{share}"
         )
     counts = classes[0]["counts"] if classes else []

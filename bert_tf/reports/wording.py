@@ -61,7 +61,7 @@ def exact_text(value: Any) -> str:
 def refitted(run: Mapping[str, Any]) -> str:
     """A sentence on a model retrained on all rows, from its run.json; "" for others."""
     how = rows_of_refit(run)
-    return f"The model is {how}; the scores are of the model before that, on rows held out." if how else ""
+    return f"The final model is {how}; the scores are from an earlier model, on held-out rows." if how else ""
 
 
 def rows_of_refit(run: Mapping[str, Any]) -> str:

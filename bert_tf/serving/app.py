@@ -164,7 +164,7 @@ class Server:
                 else:
                     if model is not None and not stop.is_set():
                         self.models[name] = model
-                        print(f"{name}: version {model.version} is served now.", flush=True)
+                        print(f"{name}: version {model.version} is now served.", flush=True)
 
     def model(self, request: Request) -> Served | Searchable:
         """The model in the path; raises 404 for an unknown model or version."""

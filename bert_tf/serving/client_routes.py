@@ -177,7 +177,7 @@ class ClientRoutes:
         others = [text for text in texts if not isinstance(text, str)][:1]
         if others:
             message = f"{name} has {values.kind_of(others[0])}; expected {expected}"
-            raise HTTPException(400, f"{message}: ids of tokens are not taken, as models differ.")
+            raise HTTPException(400, f"{message}: token ids are not supported because models differ.")
         if len(texts) > self._server.most_instances:
             most = self._server.most_instances
             raise HTTPException(413, f"There are {len(texts):,} texts: send at most {most:,} at once.")
@@ -283,11 +283,11 @@ def describe(models: list[Any], post: Callable[..., dict[str, Any]]) -> dict[str
         data = {"type": "array", "items": {"type": "object", "properties": {"index": {"type": "integer"}}}}
         openai = {"input": texts, "encoding_format": {"type": "string", "enum": ["float", "base64"]}, **more}
         answer = {"type": "object", "properties": {"data": data}, "required": ["data"]}
-        add(OPENAI, "Embeddings, as OpenAI has them.", openai, ["input"], answer)
+        add(OPENAI, "Embeddings, in OpenAI's format.", openai, ["input"], answer)
         inputs = {"inputs": texts, "normalize": flag, **cutting, **more}
         add(
             EMBED[1],
-            "Embeddings, as text-embeddings-inference has them.",
+            "Embeddings, in the format of text-embeddings-inference.",
             inputs,
             ["inputs"],
             {"type": "array", "items": vector},
@@ -296,6 +296,6 @@ def describe(models: list[Any], post: Callable[..., dict[str, Any]]) -> dict[str
         several = {"type": "array", "items": text, "minItems": 1}
         pair = {"query": text, "texts": several, "raw_scores": flag, "return_text": flag, **cutting}
         found = {"type": "object", "properties": {"index": {"type": "integer"}, "score": {"type": "number"}}}
-        summary = "Texts in the order of how well they answer a query, as text-embeddings-inference has them."
+        summary = "Texts ranked by relevance to a query, in the format of text-embeddings-inference."
         add(RERANK[0], summary, pair, ["query", "texts"], {"type": "array", "items": found})
     return paths

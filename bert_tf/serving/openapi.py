@@ -22,7 +22,7 @@ ERRORS = {
 VERBOSE = {
     "name": "verbose",
     "in": "query",
-    "description": "With 1, answers as bert-tf predict writes them: a probability for each label by its name.",
+    "description": "With 1, predictions as written by bert-tf predict: a probability for each label name.",
     "schema": {"type": "integer", "enum": [0, 1], "default": 0},
 }
 VERBOSE_ANSWER = {
@@ -30,7 +30,10 @@ VERBOSE_ANSWER = {
     "properties": {"predictions": {"type": "array", "items": {"type": "object"}}},
     "required": ["predictions"],
 }
-OPEN = {"/healthz": "Whether the server is alive.", "/readyz": "Whether it takes requests; 503 while it stops."}
+OPEN = {
+    "/healthz": "Whether the server is alive.",
+    "/readyz": "Whether the server accepts requests; 503 during shutdown.",
+}
 PROTECTED = {"/v1/models": "Names, kinds, labels and results of the models.", "/metrics": "Metrics for Prometheus."}
 
 

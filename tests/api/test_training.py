@@ -224,7 +224,7 @@ def test_other_data_without_a_folder_take_the_next_one(tmp_path, monkeypatch, ca
     (tmp_path / "runs" / "table" / "data" / "train.jsonl").unlink()  # as if the command had trained there
     assert tuned(ROWS) == "runs/table-4"
     assert len((tmp_path / "runs" / "table-2" / "data" / "train.jsonl").read_text().splitlines()) == len(ROWS) - 1
-    with pytest.raises(UserError, match="runs/table-2 holds a run on other data: pass another output_dir"):
+    with pytest.raises(UserError, match="runs/table-2 .* run on other data: pass another output_dir"):
         tuned(ROWS, output_dir="runs/table-2")
     assert not list(tmp_path.rglob("*.new"))
 
@@ -244,7 +244,7 @@ def test_a_run_goes_on_with_the_data_that_it_began_with(tmp_path, monkeypatch):
             (tmp_path / run.path / "checkpoints" / f"ckpt-3.{suffix}").touch()
         assert call(ROWS) == run
         for rows in (ROWS[1:], ROWS[:-1]):
-            with pytest.raises(UserError, match=f"{run.path} holds a run on other data: .*, such as {run.path}-2, or"):
+            with pytest.raises(UserError, match=f"{run.path} .* run on other data: .*, such as {run.path}-2, or"):
                 call(rows)
         assert call(ROWS) == run
 
@@ -281,31 +281,31 @@ def test_near_names_are_hinted_at(name, hint):
         (lambda path: bert_tf.fine_tune(ROWS, output_dir=path, lable="x"), "no option lable. Did you mean label "),
         (
             lambda path: bert_tf.fine_tune(ROWS, output_dir=path, num_train_epochs="3"),
-            "'3' was given; expected a finite number",
+            "'3': expected a finite number",
         ),
         (
             lambda path: bert_tf.fine_tune(ROWS, output_dir=path, learning_rate=float("nan")),
-            "learning_rate=nan was given; expected a finite number",
+            "learning_rate=nan: expected a finite number",
         ),
         (
             lambda path: bert_tf.fine_tune(ROWS, output_dir=path, do_train=1),
-            "do_train=1 was given; expected True or False",
+            "do_train=1: expected True or False",
         ),
         (lambda path: bert_tf.fine_tune(ROWS, output_dir=path, precision="int4"), "expected one of auto, float32"),
         (lambda path: bert_tf.fine_tune([("a",)], output_dir=path), r"Row 0 is \('a',\); expected a dictionary"),
         (
             lambda path: bert_tf.fine_tune([{"text": "a"}], output_dir=path),
-            "holds the labels\\? none looks like it; its columns: text. Pass label=",
+            "contains the labels\\? none looks like it; its columns: text. Pass label=",
         ),
         (
             lambda path: bert_tf.fine_tune([*ROWS, ("bad \ud83d", "b")], output_dir=path),
-            "Row 24 is not Unicode: it holds half a surrogate pair, '.ud83d'",
+            "Row 24 is not Unicode: .*surrogate pair, '.ud83d'",
         ),
         (lambda path: bert_tf.fine_tune([*ROWS, (3, "b")], output_dir=path), "Row 24 has 3 in 'text'; expected text"),
-        (lambda path: bert_tf.fine_tune([(b"\xff", "b")], output_dir=path), "Row 0 holds bytes that are not UTF-8"),
-        (lambda path: bert_tf.fine_tune(3, output_dir=path), "The data are 3; expected a path, a DataFrame"),
+        (lambda path: bert_tf.fine_tune([(b"\xff", "b")], output_dir=path), "Row 0 .*bytes that are not UTF-8"),
+        (lambda path: bert_tf.fine_tune(3, output_dir=path), "The data is 3; expected a path, a DataFrame"),
         (lambda path: bert_tf.pretrain(texts=["a", None], output_dir=path), "Text 1 is None; expected a string"),
-        (lambda path: bert_tf.pretrain(texts=["a", "\udc80"], output_dir=path), "Text 1 is not Unicode: it holds half"),
+        (lambda path: bert_tf.pretrain(texts=["a", "\udc80"], output_dir=path), "Text 1 is not Unicode"),
         (lambda path: bert_tf.pretrain(output_dir=path), "Pass either files or texts"),
     ],
 )

@@ -137,7 +137,7 @@ def test_older_folder_has_its_encoder_in_a_folder_of_its_own(name, kind, tmp_pat
 )
 def test_unsupported_modules_are_named(kinds, pooling, named, tmp_path):
     loaded = sentence_transformers.read(folder_of(tmp_path, kinds, pooling), 64)
-    with pytest.raises(UserError, match=f"my_model makes vectors of texts with .*{named}.* is not supported"):
+    with pytest.raises(UserError, match=f"my_model uses .*{named}.* is not supported"):
         loaded.check_supported("my_model")
 
 
@@ -261,5 +261,5 @@ def test_unsupported_module_is_refused_also_with_a_pooling(folder, tmp_path, cap
     command = ["extract", str(tmp_path / "model"), "--text=1 2", "--unit=sentence"]
     for more in ([], ["--pooling=cls"]):
         assert main.main([*command, *more]) == 2
-        assert "makes vectors of texts with the module LSTM, which is not supported" in capsys.readouterr().err
+        assert "uses the module LSTM for embeddings, which is not supported" in capsys.readouterr().err
     assert main.main(command[:-1]) == 0  # of tokens

@@ -82,7 +82,7 @@ def test_convert_reports_new_unused_and_left_out_weights(source, tmp_path, capsy
     stdout = capsys.readouterr().out
     assert "36 weights loaded, 2 newly initialized, 1 unused, 0 mismatched" in stdout
     assert "  newly initialized  next_sentence/kernel\n" in stdout and "  unused             adapter/kernel\n" in stdout
-    assert "  left out adapter/kernel, which the format huggingface cannot hold\n" in stdout
+    assert "  dropped adapter/kernel, which the format huggingface cannot store\n" in stdout
     assert json.loads((tmp_path / "to" / "config.json").read_text())["architectures"] == ["BertForMaskedLM"]
 
 
@@ -172,7 +172,7 @@ def take_target(source):
 @pytest.mark.parametrize(
     "spoil, more, expected",
     [
-        (None, ["--do_lower_case=false"], "--do_lower_case=false was given, but .*source is uncased"),
+        (None, ["--do_lower_case=false"], "--do_lower_case=false: .*source is uncased"),
         (None, ["--format=torch"], "invalid choice: 'torch'"),
         (None, ["--formt=native"], "There is no flag --formt. Did you mean --format?"),
         (None, ["--vocab_file=none.txt"], "none.txt does not exist"),

@@ -151,7 +151,7 @@ def test_questions_have_official_scores_with_and_without_answers(exports, capsys
         ("single", "a.tsv", None, [], "There is no file .*a.tsv: pass a table"),
         ("single", "a.tsv", "text_a\tlabel\n", ["--tag_column=2"], "tag_column applies to tagged words"),
         ("questions", "a.json", '{"data": []}', [], "holds no questions"),
-        ("mask", "a.tsv", "text\tlabel\n", [], "does not say what its head predicts: export its run anew"),
+        ("mask", "a.tsv", "text\tlabel\n", [], "does not specify the predictions of its head: export its run again"),
     ],
 )
 def test_user_error_is_one_line(exports, capsys, tmp_path, kind, name, content, flags, expected):

@@ -29,7 +29,7 @@ def test_invalid_command_is_refused_in_one_line(name, expected, capsys):
 def test_memory_that_runs_out_is_one_sentence(kind, monkeypatch, capsys):
     monkeypatch.setattr(report, "run", lambda _: exec("raise kind('OOM')", {"kind": kind}))
     assert main.main(["report", "a"]) == 1
-    assert capsys.readouterr().err == "bert-tf: memory ran out (OOM): lower batch_size, or give it more memory.\n"
+    assert capsys.readouterr().err == "bert-tf: memory ran out (OOM): lower batch_size, or add memory.\n"
 
 
 def test_version(capsys):

@@ -121,7 +121,7 @@ def test_single_text_is_read_from_a_column_text(exports, capsys, tmp_path, caplo
     expected = json.loads(answers(capsys, exports["single"], "--text=one", "--json")[0])
     row = json.loads(answers(capsys, exports["single"], "--file", tmp_path / "a.csv", "--json")[0])
     assert caplog.messages == [
-        f"1 row without text (the first in line 3 of {tmp_path / 'a.csv'}): what is predicted there means nothing."
+        f"1 row without text (the first in line 3 of {tmp_path / 'a.csv'}): ignore the predictions there."
     ]
     assert (row["text"], row["probabilities"]) == ("one", expected["probabilities"])
 

@@ -55,7 +55,7 @@ def test_run_records_its_command_and_the_same_command_resumes_it(tmp_path):
     ("arguments", "expected"),
     [
         (["squad", "--doc_strid=3"], "There is no flag --doc_strid. Did you mean --doc_stride"),
-        (["finetune", "--max_windows=few"], "--max_windows=few was given; expected a whole number"),
+        (["finetune", "--max_windows=few"], "--max_windows=few: expected a whole number"),
         (["squad", "glue"], "'glue' is not a flag"),
         (["finetune", "glue"], "Cannot read glue as a table"),
     ],

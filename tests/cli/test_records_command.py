@@ -50,5 +50,5 @@ def test_damaged_lines_are_refused_or_listed(texts, capsys):
 
 def test_missing_engine_is_named(texts, capsys):
     code, error = run(texts, capsys, "--runner=Airflow")
-    assert code == 2 and error.startswith("bert-tf: --runner=Airflow was given; use one of DirectRunner, DaskRunner")
+    assert code == 2 and error.startswith("bert-tf: --runner=Airflow: expected one of DirectRunner, DaskRunner")
     assert not (texts / "out").exists()

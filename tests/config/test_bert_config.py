@@ -54,7 +54,7 @@ def test_sizes_match_the_original(size, layers, hidden, heads, wide):
         ({"hidden_act": "mish"}, "hidden_act is 'mish'"),
         ({"hidden_act": ["gelu"]}, r"hidden_act is \['gelu'\]"),
         ({"hidden_size": 9, "num_attention_heads": 3, "encoder": "lstm"}, "hidden_size is 9; expected an even"),
-        ({"is_causal": True, "encoder": "lstm"}, "lstm reads from both sides: leave out left_to_right"),
+        ({"is_causal": True, "encoder": "lstm"}, "lstm is bidirectional: omit left_to_right"),
     ],
 )
 def test_invalid_values_are_refused_by_name(values, sentence):

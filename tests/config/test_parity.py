@@ -47,7 +47,7 @@ def test_switch_sets_every_quirk_and_flags_that_are_given_win(kind, choice):
 
 
 def test_other_choices_are_refused():
-    with pytest.raises(UserError, match="parity='yes' was given; expected one of google, fixed"):
+    with pytest.raises(UserError, match="parity='yes': expected one of google, fixed"):
         read(pretrain.Flags, parity="yes")
     with pytest.raises(UserError, match="expected one of google, fixed"):
         parity.values("yes", [])

@@ -212,7 +212,7 @@ def test_command_answers_without_tensorflow(classifier):
         [sys.executable, "-c", CODE, classifier], capture_output=True, text=True, cwd=ROOT, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == "Computed by openvino; --engine=tensorflow uses TensorFlow.\n"
+    assert done.stderr == "Runs on openvino; --engine=tensorflow uses TensorFlow.\n"
     assert_same_answers(classifier, "openvino")
     outputs = opening.predictor_of(classifier, "openvino").predict([Example("0", ("The fox ran.",))])
     answer, label = done.stdout.splitlines()

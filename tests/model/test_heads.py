@@ -47,7 +47,7 @@ def test_head_on_means_reads_the_mean_of_all_tokens_without_a_pooler(packing):
     plain = functional_bert.TEXTS.apply(functional_bert.parameters(arrays), config, inputs)["logits"]
     np.testing.assert_allclose(plain, expected, atol=1e-5)
     np.testing.assert_allclose(model(inputs, packing=packing)["logits"], expected, atol=1e-5)
-    with pytest.raises(UserError, match="encoder lstm has a pooling of its own: choose pooling=cls"):
+    with pytest.raises(UserError, match="encoder lstm has its own pooling: choose pooling=cls"):
         dataclasses.replace(config, encoder="lstm")
 
 

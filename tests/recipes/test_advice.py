@@ -48,7 +48,7 @@ def test_too_large_model_warning_names_a_fitting_size():
 
 def test_too_many_passes_warning_names_a_number_of_steps():
     *_, warning = advice.before_pretraining(TINY, options(num_train_steps=100_000), 60_000)
-    assert "1,667 passes are many" in warning and "--num_train_steps=2400" in warning
+    assert "1,667 passes are a lot" in warning and "--num_train_steps=2400" in warning
 
 
 @pytest.mark.parametrize(("loss", "count"), [(6.5, 0), (6.61, 0), (6.63, 1), (6.72, 1), (6.7203, 1), (7.36, 1)])

@@ -39,7 +39,7 @@ def trained(tmp_path_factory):
 def test_run_writes_results_and_a_readable_checkpoint(trained):
     _, run, stdout = trained
     assert "Training on 12 examples, 2 epochs, 6 steps, adamw_corrected" in stdout and "of 3" in stdout
-    assert "adamw_corrected (Adam with bias correction, as there are fewer than 10,000 examples)" in stdout
+    assert "adamw_corrected (Adam with bias correction for fewer than 10,000 examples)" in stdout
     assert "Step 3, held out: loss " in stdout, "the end of an epoch"
     about = json.loads((run / "run.json").read_text())
     assert about["training"]["optimizer"] == "adamw_corrected"
@@ -86,7 +86,7 @@ def test_frozen_encoder_with_a_linear_head_is_kept_if_training_does_not_beat_it(
     results = json.loads((tmp_path / "run" / "eval_results.json").read_text())
     assert about["selection"]["evaluations"][0] == [0, frozen["accuracy"]] and about["selection"]["taken_step"] == 0
     assert results["accuracy"] == frozen["accuracy"] and "Keeping the encoder as it was, with the linear" in stdout
-    assert "The head begins as the linear model on frozen vectors." in stdout
+    assert "The head starts as the linear model on frozen embeddings." in stdout
 
 
 @pytest.mark.slow

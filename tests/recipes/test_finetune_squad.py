@@ -134,7 +134,7 @@ def test_ensemble_does_not_overwrite_a_run(left, tmp_path):
         (tmp_path / name / "nbest_predictions.json").write_text(json.dumps(answers))
     ensemble = f"{tmp_path / 'a'},{tmp_path / 'b'}"
     options = finetune_squad.Flags(ensemble=ensemble, predict_file=str(file), output_dir=str(run))
-    with pytest.raises(UserError, match="holds a run: choose another output_dir"):
+    with pytest.raises(UserError, match="is a run: choose another output_dir"):
         finetune_squad.score_files(options)
     assert [path for path in run.rglob("*") if path.is_file()] == [run / left]
 

@@ -20,7 +20,7 @@ from bert_tf.training.run_directory import RunFolder
     [
         (True, 3, {"vocab_size": 9}, ""),
         (False, 3, {"vocab_size": 9, "init_checkpoint": "runs/pretraining"}, "starts from the encoder in runs/pret"),
-        (False, 0, {"vocab_size": 9, "output_dir": "runs/x_from_scratch"}, "starts from scratch, as runs/pretraining"),
+        (False, 0, {"vocab_size": 9, "output_dir": "runs/x_from_scratch"}, "scratch because runs/pretraining"),
     ],
 )
 def test_demonstration_starts_from_flag_or_existing_run(
@@ -71,7 +71,7 @@ def test_rows_are_no_longer_than_the_positions_of_the_model(capsys):
     asked, by_default, short = (Flags.of(each) for each in ({"max_seq_length": 100}, {}, {"max_seq_length": 40}))
     assert initialization.fitting_rows(short, config, may_be_shorter=True) == {} and not capsys.readouterr().out
     assert initialization.fitting_rows(by_default, config, may_be_shorter=True) == {"max_seq_length": 64}
-    assert "--max_seq_length=64, as the model has 64 positions." in capsys.readouterr().out
+    assert "--max_seq_length=64: the model has 64 positions." in capsys.readouterr().out
     for options, may_be_shorter in ((asked, True), (by_default, False)):
         with pytest.raises(UserError, match="but the model has 64 positions: choose a shorter length, or pass a bert"):
             initialization.fitting_rows(options, config, may_be_shorter=may_be_shorter)

@@ -78,7 +78,7 @@ def test_a_plan_tells_how_the_head_is_fitted(table):
 
 def test_scoring_answers_has_no_plan(tmp_path):
     flags = {"predictions_file": "a.json", "predict_file": "b.json", "dry_run": True}
-    with pytest.raises(UserError, match="dry_run is for training"):
+    with pytest.raises(UserError, match="dry_run requires training"):
         finetune_squad.main(finetune_squad.Flags.of(flags))
 
 

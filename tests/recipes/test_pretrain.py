@@ -144,7 +144,7 @@ def test_evaluation_of_a_text_has_the_scores_of_training(whole_run, capsys):
     assert result["scores"].keys() == MEASURES | {"masked_lm_perplexity"}
     assert {name: result["scores"][name] for name in MEASURES} == {name: of_training[name] for name in MEASURES}
     assert main.main(["evaluate", str(run), f"--file={texts / 'empty.txt'}"]) == 2
-    assert "holds no text at all" in capsys.readouterr().err
+    assert "contains no text at all" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -234,12 +234,12 @@ def manifest(run):
 
 ERRORS = {
     "missing input": ({"input_file": "{texts}/nothing.txt"}, "No file matches {texts}/nothing.txt"),
-    "empty file": ({"input_file": "{texts}/empty.txt"}, "holds no text at all"),
+    "empty file": ({"input_file": "{texts}/empty.txt"}, "contains no text at all"),
     "empty folder": ({"input_file": "{texts}/no_text"}, "holds no .txt"),
     "binary file": ({"input_file": "{texts}/binary.txt"}, "is not text: byte 4 is NUL"),
     "latin-1 file": ({"input_file": "{texts}/latin.txt"}, "is not UTF-8: byte 2 is 0xfc"),
     "no such field": ({"input_file": "{texts}/other_field.jsonl"}, "(its fields: body)"),
-    "empty eval_file": ({"eval_file": "{texts}/empty.txt"}, "eval_file={texts}/empty.txt holds no text"),
+    "empty eval_file": ({"eval_file": "{texts}/empty.txt"}, "eval_file={texts}/empty.txt contains no text"),
     "vocabulary without mask": ({"vocab_file": "{texts}/no_mask.txt"}, "has no [MASK]"),
     "vocabulary of another size": (
         {"vocab_file": "{texts}/vocab.txt", "bert_config_file": "{texts}/config.json"},
@@ -248,22 +248,22 @@ ERRORS = {
     "no configuration": ({"bert_config_file": "{texts}/nothing.json"}, "expected a BERT configuration"),
     "no generator for it": (
         {"replaced_tokens": True, "encoder": "xlnet"},
-        "replaced_tokens is for encoder=deberta_v2 or electra, and the encoder is xlnet",
+        "replaced_tokens requires encoder=deberta_v2 or electra, and the encoder is xlnet",
     ),
-    "both ways from the left": ({"encoder": "lstm", "left_to_right": True}, "leave out left_to_right"),
+    "both ways from the left": ({"encoder": "lstm", "left_to_right": True}, "omit left_to_right"),
     "too long": ({"max_seq_length": 513}, "the model has 512 positions: choose a shorter length, or pass"),
     "too short": ({"max_seq_length": 4, "max_predictions_per_seq": 2}, "max_seq_length=4 was given"),
     "unknown flag": ({"learning_rat": 1}, "Did you mean --learning_rate?"),
-    "wrong type": ({"vocab_size": "many"}, "--vocab_size=many was given; expected a whole number."),
+    "wrong type": ({"vocab_size": "many"}, "--vocab_size=many: expected a whole number."),
     "wrong choice": (
         {"optimizer": "sgd"},
         "expected one of adamw, adamw_corrected, lamb, muon, or a module of your own",
     ),
-    "not a number": ({"learning_rate": "nan"}, "--learning_rate=nan was given; expected a finite number"),
+    "not a number": ({"learning_rate": "nan"}, "--learning_rate=nan: expected a finite number"),
     "seed of 64 bits": ({"random_seed": 2**40}, "random_seed is 1099511627776; expected a whole number from 0"),
     "negative weight": ({"next_sentence_weight": -1}, "next_sentence_weight is -1.0"),
     "words without whole words": ({"chinese_word_segmentation": True}, "do_whole_word_mask or max_span_words too"),
-    "minutes and steps": ({"budget_minutes": 1}, "ends by itself: leave num_train_steps out, or pass"),
+    "minutes and steps": ({"budget_minutes": 1}, "remove num_train_steps, or pass"),
     "no processes": ({"num_workers": -1}, "num_workers is -1"),
     "no devices": ({"num_logical_devices": 0}, "num_logical_devices is 0"),
     "uneven micro-batches": ({"num_accumulation_steps": 3}, "choose num_accumulation_steps that divides it"),

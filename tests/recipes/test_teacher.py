@@ -80,7 +80,7 @@ def test_student_begins_with_layers_of_its_checkpoint_and_learns_from_a_teacher(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"teacher": "other"}, "other has another vocabulary than the model to train"),
+        ({"teacher": "other"}, "other has a different vocabulary from the model to train"),
         ({"teacher": "encoder"}, "encoder was not trained on this task"),
         ({"teacher": "nothing"}, "nothing"),
         ({"num_hidden_layers": 5}, "num_hidden_layers is 5, and .*classifier has 4 layers"),

@@ -69,8 +69,8 @@ def test_different_tasks_are_compared_by_shared_metrics(tmp_path):
     assert result["scores"] == {"loss": [0.5, 2.0]}
     assert result["notes"] == [
         "These runs have different tasks (glue/RTE, squad/v1.1): only their common scores are compared.",
-        "Left out, as not all have it: accuracy, f1.",
-        "Scores are of different data sets, so no best one is marked.",
+        "Omitted because not all runs have it: accuracy, f1.",
+        "Scores are on different data sets, so none is marked as best.",
     ]
     page = comparison.write(runs, str(tmp_path / "page.html"))
     assert 'class="best"' not in pathlib.Path(page).read_text(encoding="utf-8")
@@ -93,7 +93,7 @@ def test_best_is_marked_among_runs_on_the_same_rows_only_and_seeds_have_deviatio
     details["dev"]["per_class"][1]["count"] = 4
     (tmp_path / "y" / "eval_details.json").write_text(json.dumps(details))
     result = comparison.compare(runs)
-    assert not result["is_ranked"] and "no best one is marked" in result["notes"][0]
+    assert not result["is_ranked"] and "none is marked as best" in result["notes"][0]
 
 
 def test_unshared_curves_are_drawn_unless_excluded():
@@ -127,4 +127,4 @@ def test_page_is_rewritten_and_json_has_the_same_content(tmp_path, capsys):
     result = json.loads(capsys.readouterr().out)
     assert result["scores"] == {"loss": [0.5], "accuracy": [0.7]} and result["runs"][0]["task"] == "glue/RTE"
     assert main.main(["report", run, str(tmp_path)]) == 2
-    assert "holds no readable run.json" in capsys.readouterr().err
+    assert "no readable run.json" in capsys.readouterr().err

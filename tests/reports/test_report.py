@@ -69,10 +69,10 @@ def test_run_json_alone_makes_a_page_without_empty_sections(tmp_path):
 
 
 def test_folder_without_run_json_is_refused(tmp_path):
-    with pytest.raises(UserError, match="holds no readable run.json"):
+    with pytest.raises(UserError, match="no readable run.json"):
         write_report(tmp_path)
     (tmp_path / "run.json").write_text('{"name": "cut sh')
-    with pytest.raises(UserError, match="holds no readable run.json"):
+    with pytest.raises(UserError, match="no readable run.json"):
         write_report(tmp_path)
     assert not (tmp_path / "report.html").exists()
 

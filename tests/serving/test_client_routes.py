@@ -94,7 +94,7 @@ def test_client_may_forbid_to_cut_its_texts(served):
 @pytest.mark.parametrize(
     ("path", "body", "code", "message"),
     [
-        ("/v1/embeddings", {"input": [[1, 2]]}, 400, "ids of tokens are not taken"),
+        ("/v1/embeddings", {"input": [[1, 2]]}, 400, "token ids are not supported"),
         ("/v1/embeddings", {"input": [], "model": "vectors"}, 400, "input is an empty list; expected a text or a list"),
         ("/v1/embeddings", {"model": "vectors"}, 400, "The request has no input"),
         ("/v1/embeddings", {"input": None}, 400, "input is null"),

@@ -243,7 +243,7 @@ def test_server_runs_until_stopped_and_survives_vanishing_clients(exports):
         (["{tmp}"], "is not an export, as it holds no saved_model.pb"),
         (["{single}", "--port={taken}"], "(Address already in use): pass another --port"),
         (["{single}", "{single}"], "Two models would have the name single"),
-        (["{single}", "{pair}", "--name=x"], "--name is for a single export"),
+        (["{single}", "{pair}", "--name=x"], "--name requires a single export"),
         (["a/b={single}"], "'a/b' is not a valid model name"),
     ],
 )

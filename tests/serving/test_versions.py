@@ -174,4 +174,4 @@ def test_clients_are_answered_while_versions_change(exports, tmp_path, monkeypat
         while "still served" not in shown:
             ask(lambda answer: True)
             shown += capsys.readouterr().out
-    assert "m: version 2 is served now." in shown and "m: version 2 is still served. The export" in shown
+    assert "m: version 2 is now served." in shown and "m: version 2 is still served. The export" in shown

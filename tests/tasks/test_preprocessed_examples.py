@@ -115,7 +115,7 @@ def test_texts_for_vectors_are_trained_on_as_from_their_table(kind, tmp_path):
     preprocessed.write(source, options_of(tmp_path), start_of(), ["train"])
     task = preprocessed.attach(task, options_of(train_file=f"{tmp_path}/train.tf_record"), start_of())
     assert_same(task.train_batches(4, 3).take(4), source.train_batches(4, 3).take(4))
-    with pytest.raises(UserError, match="do not hold what"):
+    with pytest.raises(UserError, match="lack the fields"):
         task = preprocessed.attach(task, options_of(eval_file="dev.tf_record"), start_of())
 
 
@@ -146,7 +146,7 @@ def test_tags_and_questions_are_trained_on_as_from_their_files(tmp_path):
             task.split("train").count == source.split("train").count
             and "preprocessed examples of" in task.split("train").describe("train")[0]
         )
-        with pytest.raises(UserError, match="do not hold what"):
+        with pytest.raises(UserError, match="lack the fields"):
             task = preprocessed.attach(task, options_of(predict_file="dev.tf_record"), start_of())
 
 
@@ -164,8 +164,8 @@ def test_files_have_the_features_of_the_original(tmp_path):
     ("kind", "changes", "start", "message"),
     [
         ("classes", {"max_seq_length": 16}, {}, "was written with max_seq_length=12, and max_seq_length is 16"),
-        ("pairs", {}, {}, "was written for another task"),
-        ("classes", {}, {"lowers_case": False}, "was written with another do_lower_case"),
+        ("pairs", {}, {}, "was written for a different task"),
+        ("classes", {}, {"lowers_case": False}, "was written with a different do_lower_case"),
     ],
 )
 def test_files_made_with_something_else_are_refused(kind, changes, start, message, tmp_path):
@@ -206,7 +206,7 @@ def test_files_of_other_vocabularies_tasks_and_lengths_are_refused_without_notes
     about = json.loads((tmp_path / "train.tf_record.json").read_text())
     assert about["count"] == 7 and preprocessed.default_flags(str(path))[0]["labels"] == ["cat", "dog"]
     (tmp_path / "train.tf_record.json").write_text(json.dumps({**about, "vocabulary": "x"}))
-    with pytest.raises(UserError, match="was written with another vocabulary"):
+    with pytest.raises(UserError, match="was written with a different vocabulary"):
         preprocessed.attach(text_task("classes", {}), options_of(train_file=str(path)), start_of())
     (tmp_path / "train.tf_record.json").unlink()
     specs = text_task("classes").head.training.row_specs(TOKENIZER)
@@ -220,7 +220,7 @@ def test_files_of_other_vocabularies_tasks_and_lengths_are_refused_without_notes
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(UserError, match="holds no TFRecords that can be read"):
         preprocessed_examples.ReadyRows(str(path), specs, TOKENIZER.size)
-    with pytest.raises(UserError, match="pass the vocabulary they are of"):
+    with pytest.raises(UserError, match="pass their vocabulary"):
         preprocessed.check_vocabulary(options_of(train_file=str(path)), start_of(vocabulary=None))
 
 

@@ -30,9 +30,9 @@ from bert_tf.runtime import atomic_files, files, process
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="run folder, or a checkpoint with a head")
-    parser.add_argument("--file", default="", help="labelled texts, questions or tagged words for a checkpoint")
+    parser.add_argument("--file", default="", help="labeled texts, questions or tagged words for a checkpoint")
     shared_flags.add_columns(parser)
-    parser.add_argument("--max_rows", type=int, default=1000, help="evaluation rows to score at most (1000)")
+    parser.add_argument("--max_rows", type=int, default=1000, help="maximum number of evaluation rows to score (1000)")
     parser.add_argument("--batch_size", type=int, default=8, help="rows per batch (8)")
     parser.add_argument("--engines", default="", metavar="NAMES", help="comma-separated engines (all installed)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -45,13 +45,13 @@ def run(arguments: argparse.Namespace) -> None:
     is_run = files.exists(os.path.join(folder, "run.json"))
     if not is_run and formats.is_checkpoint(folder):
         if not arguments.file:
-            raise UserError(f"{folder} is a checkpoint, which has no evaluation rows: pass a labelled --file.")
+            raise UserError(f"{folder} is a checkpoint, which has no evaluation rows: pass a labeled --file.")
         reads = shared_flags.given_columns(arguments, folder, scored_export.about(folder)["kind"])
     else:
         trained_model.check_run(folder)
         reads = {}
         if arguments.file:
-            raise UserError(f"{folder} is a run, which is compared on its own evaluation rows: leave out --file.")
+            raise UserError(f"{folder} is a run, which is compared on its own evaluation rows: remove --file.")
     names = comma_separated(arguments.engines)
     result = engine_comparison.compare(
         folder,

@@ -126,7 +126,7 @@ def _read_texts(path: str) -> list[str]:
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8 text: pass texts, one per line.") from None
     if not texts:
-        raise UserError(f"{path} holds no text: pass texts, one per line.")
+        raise UserError(f"{path} contains no text: pass texts, one per line.")
     return texts
 
 
@@ -142,7 +142,7 @@ def _as_json(
 
 def _lines(arguments: argparse.Namespace, checkpoint: Checkpoint, left_out: Sequence[str]) -> Iterator[str]:
     for name in left_out:
-        yield f"  left out {name}, which the format {arguments.format} cannot hold"
+        yield f"  dropped {name}, which the format {arguments.format} cannot store"
     yield f"Wrote {len(checkpoint.weights) - len(left_out)} weights to {arguments.target} as {arguments.format}."
     yield from _notes(arguments, checkpoint, has_head="classifier/bias" not in left_out)
 
@@ -155,9 +155,9 @@ def _notes(arguments: argparse.Namespace, checkpoint: Checkpoint, *, has_head: b
         holds_vectors = formats.load("keras_hub").holds_vectors(checkpoint)
     if vectors is not None and (vectors.unsupported or not holds_vectors):
         what = (
-            f"{vectors.unsupported} is not supported" if vectors.unsupported else f"{arguments.format} cannot hold it"
+            f"{vectors.unsupported} is not supported" if vectors.unsupported else f"{arguments.format} cannot store it"
         )
-        yield f"How {arguments.source} makes vectors of texts was left out, as {what}: embeddings will differ."
+        yield f"The embedding settings of {arguments.source} were not written because {what}: embeddings will differ."
     settings, format_name = vocabulary.settings_of(checkpoint.vocabulary or ()), arguments.format
     if format_name in ("huggingface", "google_tf"):
         of_huggingface = format_name == "huggingface"
@@ -165,18 +165,18 @@ def _notes(arguments: argparse.Namespace, checkpoint: Checkpoint, *, has_head: b
             ("transformers", "longer", "σ") if of_huggingface else ("google-research/bert", "first", "ς")
         )
         if has_head and checkpoint.kind in heads.text_kinds() and settings.odd_to_longer != of_huggingface:
-            yield f"{whose} keeps one token more of the {longer} of two long texts, if their number is odd."
+            yield f"{whose} keeps one more token of the {longer} of two long texts if their total is odd."
         has_finals = any("ς" in token for token in checkpoint.vocabulary or ())
         if checkpoint.lower_case and has_finals and settings.no_final_sigma != of_huggingface:
             yield f"At the end of a word, {whose} lower-cases a Greek Σ to {sigma}, unlike this model."
     if format_name == "keras_hub" and (settings.odd_to_longer or settings.one_segment):
-        yield "Pairs are truncated and get segments as KerasHub does it, which may change answers."
+        yield "Pairs are truncated and get segments as in KerasHub, which may change predictions."
     layout = formats.load("huggingface").LAYOUTS.get(checkpoint.config.encoder)
     for name, reason in layout.unused.items() if layout else ():
-        yield f"{name} is not written, as {reason}."
+        yield f"{name} is not written because {reason}."
     if checkpoint.labels and has_head:
         yield f"Labels: {', '.join(checkpoint.labels)}."
     if checkpoint.vocabulary is None:
-        yield f"No vocabulary was written, as {arguments.source} has none: pass it as --vocab_file."
+        yield f"No vocabulary was written because {arguments.source} has none: pass it as --vocab_file."
     if checkpoint.lower_case is None:
-        yield f"No casing was written, as {arguments.source} does not say it: pass --do_lower_case."
+        yield f"No casing was written because {arguments.source} does not specify it: pass --do_lower_case."

@@ -46,7 +46,7 @@ search_flags = module("bert_tf.extras.search.search_flags")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="folder of an export, of a run with one, or a checkpoint")
-    parser.add_argument("--file", required=True, help="labelled texts, questions or tagged words, or plain text")
+    parser.add_argument("--file", required=True, help="labeled texts, questions or tagged words, or plain text")
     shared_flags.add_columns(parser)
     shared_flags.add_segments(parser)
     shared_flags.add_inference(parser)

@@ -38,9 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--engine",
         default=opening.AUTO,
         metavar="NAMES",
-        help="add models for these engines, which answer without TensorFlow, comma-separated: openvino, onnx, and with "
-        "weights of 8 bits openvino_int8, onnx_int8; none; auto: the first of openvino and onnx that is installed, if "
-        "it can run the model",
+        help="add models for these engines, which run without TensorFlow, comma-separated: openvino, onnx, and with "
+        "8-bit weights openvino_int8, onnx_int8; none; auto: the first installed one of openvino and onnx, if it can "
+        "run the model",
     )
     shared_flags.add_num_texts(parser)
     shared_flags.add_segments(parser)
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
         trained_model.check_run(folder)
         segments.check_unused(folder)
     elif arguments.target is None:
-        raise UserError(f"{folder} is a checkpoint and no run: pass TO, the folder to write, too.")
+        raise UserError(f"{folder} is a checkpoint, not a run: pass TO, the folder to write, too.")
     target = os.path.join(folder, "export") if arguments.target is None else arguments.target
     loaded_model.check_free(target, overwrite=arguments.overwrite)
     trained = _read(arguments)
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
         return
     how = f", {training}," if training else ""
     found = engine_network.available(target)
-    engines = f" {listed(found)} gave the answers of TensorFlow." if found else ""
+    engines = f" Verified against TensorFlow: {listed(found)}." if found else ""
     print(f"Exported {folder}{how} to {target}.{engines}")
 
 

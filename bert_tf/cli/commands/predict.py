@@ -61,18 +61,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--question", help="question about the text")
     parser.add_argument("--choice", action="append", metavar="TEXT", help="a choice; repeat for each")
     parser.add_argument("--labels", metavar="NAMES", help="classify by these labels, with an NLI model")
-    parser.add_argument("--multi_label", action="store_true", help="any number of --labels may hold, not one")
+    parser.add_argument("--multi_label", action="store_true", help="any number of --labels may apply, not just one")
     parser.add_argument(
         "--hypothesis_template",
         metavar="TEXT",
         default=zero_shot.TEMPLATE,
-        help=f"with --labels: what the text entails, {{}} for the label ({zero_shot.TEMPLATE})",
+        help=f"with --labels: the hypothesis, {{}} for the label ({zero_shot.TEMPLATE})",
     )
     parser.add_argument("--text_columns", metavar="NAMES", help="columns of FILE, such as question,context")
     parser.add_argument(
         "--is_split_into_words",
         action="store_true",
-        help="texts are words: lists in .jsonl and .parquet, else between spaces; a tagger tags each of them",
+        help="texts are split into words: lists in .jsonl and .parquet, else by spaces; a tagger tags each word",
     )
     parser.add_argument("--id_column", metavar="NAME", help="column of FILE with an id (0, 1, 2, ...)")
     parser.add_argument("--output", help="file to write, .jsonl, .tsv, .csv, .xlsx or .parquet")
@@ -123,7 +123,7 @@ def _say_how_to_start_sooner(folder: str) -> None:
     is_ours = files.is_file(os.path.join(folder, about_file.EXTRA, "bert_config.json"))
     if is_ours and not engine_network.available(folder) and not accelerators.are_there():
         print(
-            "Computed by TensorFlow, which takes seconds to start; `bert-tf export RUN --overwrite` adds a model for "
+            "Runs on TensorFlow, which takes seconds to start; `bert-tf export RUN --overwrite` adds a model for "
             'OpenVINO, which starts sooner (pip install "bert-tf[openvino]").',
             file=sys.stderr,
         )
@@ -209,20 +209,20 @@ def check(arguments: argparse.Namespace, *, has_folder: bool = False) -> None:
     if arguments.labels is not None:
         zero_shot.hypotheses(comma_separated(arguments.labels), arguments.hypothesis_template)
     elif arguments.multi_label or arguments.hypothesis_template != zero_shot.TEMPLATE:
-        raise UserError("multi_label and hypothesis_template are for labels: leave them out, or pass labels.")
+        raise UserError("multi_label and hypothesis_template require labels: remove them, or pass labels.")
     if arguments.file is not None:
         prediction_inputs.check_readable(arguments.file)
     output = arguments.output
     if output is None:
         return
     if arguments.json:
-        raise UserError("json is for standard output: leave it out, or name an output that ends in .jsonl.")
+        raise UserError("json applies to standard output: remove it, or name an output that ends in .jsonl.")
     if not output.lower().endswith(OUTPUTS):
         raise UserError(f"output is {output}; expected a name that ends in {' or '.join(OUTPUTS)}.")
     if files.is_folder(output) or not (has_folder or files.has_folder(output)):
         raise UserError(f"{output} cannot be written: pass a file in an existing folder.")
     if arguments.file and files.same(output, arguments.file):
-        raise UserError(f"output and file are both {output}: pass the predictions another name.")
+        raise UserError(f"output and file are both {output}: choose another name for the predictions.")
 
 
 def _single(arguments: argparse.Namespace, export: TextFunction) -> list[Example]:
@@ -234,11 +234,11 @@ def _single(arguments: argparse.Namespace, export: TextFunction) -> list[Example
         if name in flags and values[name] == [None]:
             raise UserError(f"{arguments.export} takes {' and '.join(export.inputs)}: pass --{name} too.")
         if name not in flags and values[name] != [None]:
-            raise UserError(f"{arguments.export} takes {' and '.join(export.inputs)} only: leave out --{name}.")
+            raise UserError(f"{arguments.export} takes {' and '.join(export.inputs)} only: remove --{name}.")
     texts = tuple(text for name in flags for text in values[name])
     expected = sum(count or 1 for count in export.inputs.values())
     if len(texts) != expected:
-        raise UserError(f"{len(texts) - 1} choices were given; {arguments.export} takes {expected - 1}.")
+        raise UserError(f"Got {len(texts) - 1} choices; {arguments.export} takes {expected - 1}.")
     return [Example("0", texts, None, "the flags")]
 
 
@@ -273,7 +273,7 @@ def _naming_blank(examples: Iterable[Example]) -> Iterator[Example]:
         yield example
     if count:
         where = f" (the first in {first})" if first else ""
-        log.warning("%s without text%s: what is predicted there means nothing.", count_text(count, "row"), where)
+        log.warning("%s without text%s: ignore the predictions there.", count_text(count, "row"), where)
 
 
 def _columns_of_training(path: str, export: TextFunction) -> list[str]:
@@ -285,8 +285,8 @@ def _columns_of_training(path: str, export: TextFunction) -> list[str]:
     columns, there = comma_separated(names), tables.column_names(path)
     if columns and not {*columns} <= {*there} and not {*export.inputs, prediction_inputs.TEXT} & {*there}:
         raise UserError(
-            f"{path} has no column {' or '.join(map(repr, columns))}, as the model was trained on; its columns: "
-            f"{listed(there)}. Name those with the texts: --text_columns=NAME."
+            f"{path} has no column {' or '.join(map(repr, columns))}, which the model was trained on; its columns: "
+            f"{listed(there)}. Name the text columns: --text_columns=NAME."
         )
     return columns if {*columns} <= {*there} else []
 

@@ -43,8 +43,8 @@ def run(arguments: argparse.Namespace) -> None:
             folder = _converted(folder, os.path.join(work, name))
         elif not files.exists(os.path.join(folder, model_card.CARD)):
             raise UserError(
-                f"{folder} holds no {model_card.CARD}, which the hub shows: pass a folder that bert-tf convert or "
-                "bert-tf export wrote, or a run."
+                f"{folder} has no {model_card.CARD}, which the hub shows: pass a folder written by bert-tf convert or "
+                "bert-tf export, or a run."
             )
         names = sorted(_names(folder))
         if arguments.dry_run:

@@ -30,21 +30,21 @@ SHARED = {*NAMES, "eval_file", "num_workers"} - {"vocab_file"}  # flags shared w
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("input_file", metavar="TEXTS", help="texts to make records of")
-    parser.add_argument("output", metavar="TO", help="folder of the records")
+    parser.add_argument("input_file", metavar="TEXTS", help="texts to make records from")
+    parser.add_argument("output", metavar="TO", help="folder to write the records to")
     parser.add_argument("--vocab_file", required=True, help="vocab.txt; bert-tf vocabulary learns one")
     recipe_flags.add_arguments(parser, pretraining_flags.Flags, SHARED)
     for name, kind, default, text in (
-        ("nsp", str, "true", "rows of two segments, for next-sentence prediction"),
+        ("nsp", str, "true", "rows with two segments, for next-sentence prediction"),
         ("pairs", str, "next", "labels of two segments: next, or order (ALBERT)"),
         ("eval_fraction", float, 0.05, "fraction of the documents to hold out"),
         ("duplicates", str, "none", "documents to drop: none, documents (exact), near (MinHash)"),
-        ("duplicate_sentences", str, "false", "drop sentences that were there before"),
+        ("duplicate_sentences", str, "false", "drop repeated sentences"),
         ("skip_damaged", str, "false", "continue after unreadable files, and list the lost parts"),
     ):
         choices = BOOLEANS if default in BOOLEANS else None
         parser.add_argument(f"--{name}", type=kind, default=default, choices=choices, help=f"{text} ({default})")
-    parser.add_argument("--runner", default="", help="engine of Apache Beam, such as DirectRunner (none)")
+    parser.add_argument("--runner", default="", help="Apache Beam runner, such as DirectRunner (none)")
     parser.add_argument("--runner_flags", default="", help="flags of the runner, in one string")
     parser.add_argument("--dry_run", action="store_true", help="estimate size and cost from a sample, write nothing")
     parser.add_argument("--json", action="store_true", help="print one JSON object")

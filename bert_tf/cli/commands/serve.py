@@ -60,11 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max_tokens", type=int, default=1 << 17, help="maximum tokens per request, about (131072)")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds until a request is abandoned (60)")
     parser.add_argument("--receive_timeout", type=float, default=30.0, help="seconds to receive a request (30)")
-    parser.add_argument("--max_waiting", type=int, default=256, help="queued requests; more are answered 503 (256)")
-    parser.add_argument("--max_connections", type=int, default=512, help="connections; more are answered 503 (512)")
+    parser.add_argument("--max_waiting", type=int, default=256, help="queued requests; more get status 503 (256)")
+    parser.add_argument("--max_connections", type=int, default=512, help="connections; more get status 503 (512)")
     parser.add_argument(
         "--allowed_hosts",
-        help="comma-separated names that the Host header may hold, * for any (names of this machine with a loopback "
+        help="comma-separated names allowed in the Host header, * for any (names of this machine with a loopback "
         "--host, else *)",
     )
     parser.add_argument(
@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ssl_certfile", help="PEM file of a certificate chain; serves HTTPS")
     parser.add_argument("--ssl_keyfile", help="PEM file of its private key (in --ssl_certfile)")
     parser.add_argument("--reranker", default="", metavar="MODEL", help="for indexes: export or run of a cross-encoder")
-    parser.add_argument("--reranker_label", default="", metavar="LABEL", help="its class that means a match")
+    parser.add_argument("--reranker_label", default="", metavar="LABEL", help="the class that means a match")
     shared_flags.add_num_texts(parser)
     shared_flags.add_segments(parser)
     shared_flags.add_inference(parser)
@@ -170,7 +170,7 @@ def _check_folders(folders: Mapping[str, str], reranker: str) -> set[str]:
             loaded_model.find(path)
     if reranker:
         if not indexes:
-            raise leave_out("--reranker is for indexes, and none is served")
+            raise leave_out("--reranker requires an index, and none is served")
         loaded_model.find(reranker)
     return indexes
 
@@ -198,7 +198,7 @@ def allowed_hosts(given: str | None, address: str) -> list[str]:
         names = comma_separated(given)
         if not names:
             raise UserError(
-                "--allowed_hosts holds no name: pass some, separated by commas, or * for any, or leave it out."
+                "--allowed_hosts contains no name: pass some, separated by commas, or * for any, or remove it."
             )
         return names
     return ["localhost", "127.0.0.1", "::1", address] if ipaddress.ip_address(address).is_loopback else ["*"]
@@ -237,7 +237,7 @@ def name_exports(exports: Iterable[str], name: str | None) -> dict[str, str]:
     """{name: folder} of the exports on the command line; raises UserError for duplicate or invalid names."""
     exports = list(exports)
     if name and len(exports) > 1:
-        raise UserError("--name is for a single export: write several as NAME=FOLDER.")
+        raise UserError("--name requires a single export: write several as NAME=FOLDER.")
     folders: dict[str, str] = {}
     for text in exports:
         model, equals, path = text.partition("=")

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kind", choices=kinds, default=kinds[0], help="kind of tokenizer (wordpiece)")
     parser.add_argument("--extend", metavar="VOCAB", help="vocabulary to add words to")
     recipe_flags.add_arguments(parser, TextOptions)
-    parser.add_argument("--runner", default="", help="engine of Apache Beam that counts the words (none)")
+    parser.add_argument("--runner", default="", help="Apache Beam runner that counts the words (none)")
     parser.add_argument("--runner_flags", default="", help="flags of the runner, in one string")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -76,7 +76,7 @@ def _learn(arguments: argparse.Namespace, lower_case: bool) -> list[str]:
     if arguments.vocab_size <= minimum:
         raise UserError(f"vocab_size is {arguments.vocab_size}; expected more than the {minimum} special tokens.")
     if arguments.runner and arguments.kind != vocabulary.WORDPIECE:
-        raise UserError(f"--kind={arguments.kind} is learned on this machine alone: leave out --runner.")
+        raise UserError(f"--kind={arguments.kind} is learned on this machine only: remove --runner.")
     if arguments.runner:
         return _learn_on_beam(arguments, lower_case)
     options = TextOptions(**_read_as(arguments))

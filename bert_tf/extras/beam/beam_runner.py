@@ -15,7 +15,7 @@ CLUSTER_FLAGS = ("--flink_master", "--spark_master_url", "--job_endpoint")  # wi
 def check(runner: str, flags: Sequence[str] = ()) -> None:
     """Raises UserError for an unknown runner, or one with missing packages."""
     if runner not in RUNNERS:
-        raise UserError(f"runner={runner} was given; use one of {', '.join(RUNNERS)}, or none for this machine.")
+        raise UserError(f"runner={runner}: expected one of {', '.join(RUNNERS)}, or none for this machine.")
     if not _is_installed("apache_beam"):
         raise UserError(f"{runner} needs the package apache-beam: pip install 'bert-tf[beam]'.")
     if runner == "DaskRunner" and not _is_installed("distributed"):

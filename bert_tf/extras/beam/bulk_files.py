@@ -27,8 +27,8 @@ Pair = tuple[str, str]  # an input file, and its output file
 
 def add_arguments(parser: argparse.ArgumentParser, source: Any) -> None:
     """Adds the flags; `source` is the group of flags for the input."""
-    source.add_argument("--input", metavar="PATTERN", help="files to answer on Apache Beam, such as 'texts/*.jsonl'")
-    parser.add_argument("--runner", default="DirectRunner", help="engine of Apache Beam for --input (DirectRunner)")
+    source.add_argument("--input", metavar="PATTERN", help="files to process on Apache Beam, such as 'texts/*.jsonl'")
+    parser.add_argument("--runner", default="DirectRunner", help="Apache Beam runner for --input (DirectRunner)")
     parser.add_argument("--runner_flags", default="", help="flags of the runner, in one string")
     parser.add_argument("--num_workers", type=int, default=1, help="processes of DirectRunner (1)")
 
@@ -47,7 +47,7 @@ def pairs(pattern: str, output: str | None) -> list[Pair]:
     for path in inputs:
         answers = output.replace("*", os.path.splitext(os.path.basename(path))[0])
         if answers in by_output:
-            raise UserError(f"{by_output[answers]} and {path} would both be answered in {answers}: rename one.")
+            raise UserError(f"{by_output[answers]} and {path} would both be written to {answers}: rename one.")
         by_output[answers] = path
     return [(files.absolute(path), files.absolute(answers)) for answers, path in by_output.items()]
 
@@ -76,7 +76,7 @@ def run(command: str, arguments: argparse.Namespace, **paths: str) -> None:
         build = functools.partial(_build, missing, command, settings)
         beam_runner.run(build, arguments.runner, flags, num_workers=arguments.num_workers)
     atomic_files.remove_abandoned(folder, {os.path.basename(answers) for _, answers in every})
-    there = f", {len(every) - len(missing):,} were there" if len(missing) < len(every) else ""
+    there = f", {len(every) - len(missing):,} existed already" if len(missing) < len(every) else ""
     print(f"Answered {count_text(len(missing), 'file')}{there}: {folder}.")
 
 
@@ -85,7 +85,7 @@ def _claim(folder: str, settings: dict[str, Any]) -> None:
     files.make_folder(folder)
     path = os.path.join(folder, SETTINGS)
     if files.exists(path) and json_files.require_json(path, "settings of answers") != settings:
-        raise UserError(f"{folder} holds answers made with other flags: pass another folder, or delete it.")
+        raise UserError(f"{folder} has predictions made with other flags: pass another folder, or delete it.")
     atomic_files.write_json(path, settings)
 
 

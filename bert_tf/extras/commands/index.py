@@ -27,16 +27,18 @@ from bert_tf.heads.vectors import sentence_choice
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("texts", metavar="TEXTS", help="texts to find: .txt, or a table")
     parser.add_argument("index", metavar="INDEX", help="folder to write")
-    parser.add_argument("--model", required=True, help="checkpoint, run or export that makes the vectors")
-    parser.add_argument("--pooling", help="how tokens become a vector: mean, cls, ... (as in MODEL, else mean)")
+    parser.add_argument("--model", required=True, help="embedding model: checkpoint, run or export")
+    parser.add_argument("--pooling", help="pooling of tokens: mean, cls, ... (as in MODEL, else mean)")
     parser.add_argument("--max_seq_length", type=int, help="tokens per text or window (as in MODEL, else 128)")
     parser.add_argument("--long_texts", choices=sentence_choice.LONG_TEXTS, help="(cut as in MODEL, else windows)")
-    parser.add_argument("--prompt_name", metavar="NAME", help="prompt of MODEL to put before each text (document)")
-    parser.add_argument("--prompt", metavar="TEXT", help="what to put before each text instead")
+    parser.add_argument("--prompt_name", metavar="NAME", help="prompt of MODEL for each text (document)")
+    parser.add_argument("--prompt", metavar="TEXT", help="text to prepend to each text instead")
     parser.add_argument("--query_prompt_name", metavar="NAME", help="prompt of MODEL for queries (query)")
-    parser.add_argument("--query_prompt", metavar="TEXT", help="what to put before queries instead")
-    parser.add_argument("--truncate_dim", type=int, metavar="N", help="numbers to keep of a vector (as in MODEL)")
-    parser.add_argument("--similarity", choices=("cosine", "dot"), help="of vectors (as in MODEL, else cosine)")
+    parser.add_argument("--query_prompt", metavar="TEXT", help="text to prepend to queries instead")
+    parser.add_argument("--truncate_dim", type=int, metavar="N", help="dimensions to keep (as in MODEL)")
+    parser.add_argument(
+        "--similarity", choices=("cosine", "dot"), help="similarity of vectors (as in MODEL, else cosine)"
+    )
     parser.add_argument("--text_columns", default="", metavar="NAME", help="column of a table with the text (text)")
     parser.add_argument("--id_column", metavar="NAME", help="column of a table with an id (0, 1, 2, ...)")
     parser.add_argument(
@@ -49,9 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--storage",
         choices=tuple(STORAGES),
         default="float32",
-        help="of vectors: int8 has a fourth of the size, binary a 32nd (float32)",
+        help="format of vectors: int8 takes 1/4 of the size, binary 1/32 (float32)",
     )
-    parser.add_argument("--bm25", action="store_true", help="prepare search by words too, which is fused with vectors")
+    parser.add_argument("--bm25", action="store_true", help="also prepare search by words, fused with vectors")
     parser.add_argument("--batch_size", type=int, default=64, help="texts per batch (64)")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing index")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -92,6 +94,6 @@ def run(arguments: argparse.Namespace) -> None:
     graph = ", with a graph for approximate search" if about["graph"] else ""
     graph += ", with words for BM25" if arguments.bm25 else ""
     print(
-        f"{arguments.index} holds {count_text(about['count'], 'text')}, vectors of {about['dimensions']} "
-        f"numbers{graph}; {time.monotonic() - start:.0f} s."
+        f"{arguments.index} contains {count_text(about['count'], 'text')}, embeddings with {about['dimensions']} "
+        f"dimensions{graph}; {time.monotonic() - start:.0f} s."
     )

@@ -44,12 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--coordinator",
         default="",
-        help=f"HOST:PORT of the machine of worker 0 where the workers meet (default port: {cluster.PORT})",
+        help=f"HOST:PORT of worker 0, which the workers connect to (default port: {cluster.PORT})",
     )
     parser.add_argument("--timeout", type=positive, default=600, help="seconds to wait for the others (default: 600)")
-    parser.add_argument(
-        "--token_file", help="file whose first line is the token that workers must have where they meet"
-    )
+    parser.add_argument("--token_file", help="file whose first line is the token that workers must have to connect")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="pretrain, finetune or squad, and its flags")
 
 
@@ -62,7 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
     if not hasattr(os, "fork"):
         raise UserError("launch needs Linux or macOS: here start the command itself, without launch.")
     if os.environ.get("TF_CONFIG"):
-        raise UserError("TF_CONFIG is set, which names the workers already: start the command itself, without launch.")
+        raise UserError("TF_CONFIG is set and already names the workers: start the command itself, without launch.")
     tensorflow_startup.check_installed()  # once here instead of in every worker
     place = _place(arguments)
     token = access_token.read(arguments.token_file, os.environ.get(access_token.VARIABLE))
@@ -76,14 +74,13 @@ def _place(arguments: argparse.Namespace) -> Place | None:
     place = cluster.from_environment(os.environ)
     if arguments.worker_index >= 0:
         if not arguments.coordinator:
-            raise UserError("worker_index was given without coordinator: pass the HOST:PORT where the workers meet.")
+            raise UserError("worker_index requires coordinator: pass HOST:PORT of worker 0.")
         return Place(arguments.worker_index, arguments.workers, arguments.coordinator)
     if place and arguments.workers in (0, place.workers):
         return Place(place.worker, place.workers, arguments.coordinator or place.coordinator, place.on_machine)
     if arguments.workers < 1:
         raise UserError(
-            f"workers={arguments.workers} was given; expected 1 or more where neither Slurm nor torchrun starts the "
-            "processes."
+            f"workers={arguments.workers}: expected 1 or more unless Slurm or torchrun starts the processes."
         )
     return None
 
@@ -240,7 +237,7 @@ async def _stop(running: "dict[asyncio.Task[int], WorkerProcess]", reason: str, 
         for task in late:
             running[task].send(KILL)
             if not running[task].said_why:
-                running[task].say(f"bert-tf: stopped, as {reason}; {AGAIN}.")
+                running[task].say(f"bert-tf: stopped because {reason}; {AGAIN}.")
         if late:
             await asyncio.wait(late)
 

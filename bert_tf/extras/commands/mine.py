@@ -31,10 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--margin", type=float, default=0.0, help="how much less than the positive a negative must score; -2: any (0)"
     )
     parser.add_argument("--skip", type=int, default=0, help="nearest texts to skip, which may be answers (0)")
-    parser.add_argument("--depth", type=int, default=100, help="nearest texts to look at (100)")
+    parser.add_argument("--depth", type=int, default=100, help="nearest texts to consider (100)")
     parser.add_argument("--judged", action="store_true", help="write a row for each text, with a label")
     parser.add_argument("--reranker", default="", metavar="MODEL", help="cross-encoder whose scores decide")
-    parser.add_argument("--reranker_label", default="", metavar="LABEL", help="its class that means a match")
+    parser.add_argument("--reranker_label", default="", metavar="LABEL", help="the class that means a match")
     shared_flags.add_devices(parser)
     shared_flags.add_trust(parser)
 

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("query", nargs="?", metavar="QUERY", help="what to find")
     parser.add_argument("--file", help="several queries: .txt, a table, or - for standard input")
     parser.add_argument("--text_columns", default="", metavar="NAME", help="column of a table with the query (text)")
-    parser.add_argument("--top", type=int, default=10, help="texts to print for a query (10)")
+    parser.add_argument("--top", type=int, default=10, help="texts to print per query (10)")
     search_flags.add_arguments(parser)
     parser.add_argument("--model", default="", help="folder of the index's model, if it has moved")
     parser.add_argument("--json", action="store_true", help="print JSON lines")

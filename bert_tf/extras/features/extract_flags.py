@@ -33,14 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--unit", choices=vector_choice.UNITS, help="unit of each embedding (token)")
     parser.add_argument("--layers", default="last", help="layers to extract (last)")
     parser.add_argument("--layer_weights", default="", metavar="NUMBERS", help="return one weighted sum of the layers")
-    parser.add_argument("--pooling", help="how tokens become a sentence embedding: mean, cls, max, mean+max, ...")
+    parser.add_argument("--pooling", help="pooling of tokens: mean, cls, max, mean+max, ...")
     parser.add_argument("--word_vectors", choices=vector_choice.WORD_VECTORS, help="which tokens of a word (first)")
     parser.add_argument("--words", choices=vector_choice.WORDS, help="split words as BERT does (text), or at spaces")
     optional = argparse.BooleanOptionalAction
     parser.add_argument("--normalize", action=optional, default=None, help="scale embeddings to unit length")
-    parser.add_argument("--prompt_name", metavar="NAME", help="prompt of MODEL to put before each text, such as query")
-    parser.add_argument("--prompt", metavar="TEXT", help="what to put before each text instead")
-    parser.add_argument("--truncate_dim", type=int, metavar="N", help="numbers to keep of a sentence embedding")
+    parser.add_argument("--prompt_name", metavar="NAME", help="prompt of MODEL for each text, such as query")
+    parser.add_argument("--prompt", metavar="TEXT", help="text to prepend to each text instead")
+    parser.add_argument("--truncate_dim", type=int, metavar="N", help="dimensions of a sentence embedding to keep")
     parser.add_argument("--max_seq_length", type=int, help="tokens per model input (as in MODEL, else 128)")
     parser.add_argument("--long_texts", choices=sentence_choice.LONG_TEXTS, help="(cut as in MODEL, else windows)")
     parser.add_argument("--doc_stride", type=int, default=0, help="stride of windows (half of max_seq_length)")
@@ -60,11 +60,11 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.pooling is not None:
         sentence_choice.check_pooling(arguments.pooling)
     if arguments.pooling == "pooled" and (len(parts) > 1 or parts[0] not in ("last", -1) or arguments.layer_weights):
-        raise UserError("pooling=pooled uses the last layer: leave out layers and layer_weights.")
+        raise UserError("pooling=pooled uses the last layer: remove layers and layer_weights.")
     if arguments.file is not None:
         prediction_inputs.check_readable(arguments.file)
         if arguments.output and files.same(arguments.output, arguments.file):
-            raise UserError(f"output and file are both {arguments.output}: give the embeddings another name.")
+            raise UserError(f"output and file are both {arguments.output}: choose another name for the embeddings.")
     if arguments.output is not None:
         feature_files.check_writable(arguments.output, overwrite=arguments.overwrite, kind=arguments.format)
     if arguments.export is not None:

@@ -62,7 +62,7 @@ def read(path: str) -> Checkpoint:
         except NOT_WHOLE as error:
             raise UserError(f"{path} is not a whole .gz file ({error}): fetch it again.") from None
     if left_out:
-        print(f"{left_out:,} of the words in {path} are left out: no text has them as one word.", flush=True)
+        print(f"{left_out:,} of the words in {path} are skipped: no text has them as one word.", flush=True)
     return Checkpoint(
         config=_config(*table.shape),
         weights={"encoder/embeddings/token_table": table},
@@ -109,7 +109,7 @@ def _table(rows: Iterable[Row], path: str) -> tuple[list[str], np.ndarray, int]:
         tokens.append(word)
         flat.frombytes(vector.tobytes())
     if len(tokens) == len(SPECIAL_TOKENS):
-        raise UserError(f"{path} holds no word that a text can contain; expected a word and its numbers on each line.")
+        raise UserError(f"{path} has no word that a text can contain; expected a word and its numbers on each line.")
     table = np.frombuffer(flat, np.float32).reshape(len(tokens), -1)
     table[tokens.index("[UNK]")] = table[len(SPECIAL_TOKENS) :].mean(0) if unknown is None else unknown
     return tokens, table, left_out
@@ -130,7 +130,7 @@ def _rows(file: Any, path: str) -> Iterator[Row]:
         return
     count, width = int(header[1]), int(header[2])
     if not count or not width:
-        raise UserError(f"{path} says that it has {count} words of {width} numbers: fetch it again.")
+        raise UserError(f"The first line of {path} promises {count} words of {width} numbers: fetch it again.")
     _check_room(count, width)
     if _is_text(file.peek(SNIFFED)[:SNIFFED]):
         rows = _text_rows(_lines(file), path, width, first_number=2)
@@ -141,7 +141,7 @@ def _rows(file: Any, path: str) -> Iterator[Row]:
         found += 1
         yield row
     if found != count:
-        raise UserError(f"{path} has {found:,} words, and its first line says {count:,}: fetch it again.")
+        raise UserError(f"{path} has {found:,} words; its first line promises {count:,}: fetch it again.")
 
 
 def _check_room(count: int, width: int) -> None:
@@ -178,9 +178,9 @@ def _text_rows(lines: Iterable[bytes], path: str, width: int, *, first_number: i
         try:
             vector = _floats([float(field) for field in fields[1:]])
         except ValueError:
-            raise _damaged(path, number, f"has something else than numbers after {fields[0][:20]!r}") from None
+            raise _damaged(path, number, f"has something other than numbers after {fields[0][:20]!r}") from None
         if not np.isfinite(vector).all():
-            raise _damaged(path, number, "holds a number that is not finite")
+            raise _damaged(path, number, "has a number that is not finite")
         yield number, fields[0], vector
 
 

@@ -15,9 +15,9 @@ Score = Mapping[str, Any]
 CAPTION = (
     "Percentages on development sets: mean ± standard deviation over fine-tuning seeds of one pre-trained model, in "
     "parentheses the difference to the first row; a collapsed run predicts one class for all inputs. Perplexity is "
-    "that of the predicted held-out tokens, which differ between objectives and masking mixes."
+    "computed on the predicted held-out tokens, which differ between objectives and masking mixes."
 )
-PAPER_CAPTION = "The paper's scores are those of models a hundred times as large."
+PAPER_CAPTION = "The paper's models are a hundred times as large."
 COLOURS = ("#1f4e79", "#c55a11")  # of curves; points use the first
 CURVES_HEIGHT = 2.4  # inches
 

@@ -60,7 +60,7 @@ def check_folder(path: str) -> None:
     try:
         files.check_writable(path)
     except OSError as error:
-        sentence = f"feature_cache {path} cannot hold files ({error.strerror}): choose another folder."
+        sentence = f"feature_cache {path} is not writable ({error.strerror}): choose another folder."
         raise of_os_error(error, sentence) from None
 
 

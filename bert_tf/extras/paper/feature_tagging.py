@@ -39,7 +39,7 @@ def settings(options: TagOptions) -> dict[str, Any]:
     Raises UserError without an encoder in init_checkpoint.
     """
     if not options.model.init_checkpoint:
-        raise UserError("feature_layers takes the vectors of a trained encoder: pass one as init_checkpoint.")
+        raise UserError("feature_layers requires a trained encoder: pass one as init_checkpoint.")
     if options.feature_cache:
         feature_cache.check_folder(options.feature_cache)
     folder = options.feature_cache or os.path.join(options.output_dir, "features")

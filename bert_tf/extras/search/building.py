@@ -89,7 +89,7 @@ def build(
         embedder = Embedder(model, given, batch_size, engine)
         if not embedder.is_for_vectors:
             log.warning(
-                "%s was not trained to compare texts, so what is found may have little to do with a query: see "
+                "%s was not trained to compare texts, so results may be poor: see "
                 "docs/vectors.md for models that were, such as all-minilm-l6-v2.",
                 model,
             )
@@ -99,7 +99,7 @@ def build(
         total = prediction_inputs.count(texts)
         count = _write_rows(partial, embedder, (row for row in rows if row.texts[0].strip()), total)
         if not count:
-            raise UserError(f"{texts} holds no text: pass one with a text in a line.")
+            raise UserError(f"{texts} contains no text: pass a file with one text per line.")
         about = _finish(partial, count, embedder, flags, approximate, bm25, storage)
         atomic_files.replace_folder(partial, target)
         return about
@@ -131,12 +131,12 @@ def prepare(
         raise UserError(f"storage is {storage!r}; expected one of {', '.join(STORAGES)}.")
     if approximate == "true":
         if storage != "float32":
-            raise UserError(f"storage is {storage}, but approximate search needs float32: leave one out.")
+            raise UserError(f"storage is {storage}, but approximate search needs float32: remove one.")
         _ = neighbors.faiss.read_index
     if bm25:
         _ = words.bm25s.BM25
     if files.is_remote(folder):
-        raise UserError(f"{folder} is in a store, and an index is mapped into memory: pass a folder on a disk.")
+        raise UserError(f"{folder} is in remote storage, but an index is mapped into memory: pass a local folder.")
     if not overwrite or not files.is_file(os.path.join(folder, ABOUT)):
         atomic_files.check_free(folder)
 
@@ -163,7 +163,7 @@ def _claim(partial: str, settings: Mapping[str, Any]) -> None:
         if isinstance(earlier, dict):
             changed = [name for name, value in settings.items() if earlier.get(name) != value]
             reason = f"{settings['texts']} has changed" if changed == ["sha256"] else f"{', '.join(changed)} differ"
-            print(f"{partial} was begun earlier, and {reason} since then: starting anew.", flush=True)
+            print(f"{partial} was begun earlier, and {reason} since then: starting again.", flush=True)
         for name in names:
             files.remove(os.path.join(partial, name))
         atomic_files.write_json(path, settings)
@@ -202,7 +202,7 @@ def _stacked(block: Sequence[tuple[Example, np.ndarray]]) -> np.ndarray:
     if not is_finite.all():
         example = block[int(is_finite.argmin())][0]
         raise UserError(
-            f"The model makes a vector with NaN or infinity of {example.location}: a weight is not finite, or numbers "
+            f"The embedding of {example.location} contains NaN or infinity: a weight is not finite, or numbers "
             "overflow; pass another model."
         )
     return vectors

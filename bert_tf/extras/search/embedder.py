@@ -87,7 +87,7 @@ class Embedder:
         similarity = given.similarity or recorded.similarity or COSINE
         if similarity not in (COSINE, DOT):
             raise UserError(
-                f"The vectors of {path} are compared by their {similarity} distance, which an index does not have: "
+                f"The vectors of {path} are compared by their {similarity} distance, which an index does not support: "
                 f"pass similarity={COSINE} or {DOT}."
             )
         options = SentenceOptions(

@@ -92,7 +92,7 @@ class Index:
         if self.method not in METHODS:
             raise UserError(f"method is {method!r}; expected auto or one of {', '.join(METHODS)}.")
         if self.method != BY_VECTORS and not has_words:
-            raise UserError(f"{folder} has no words for method={method}: make it again with `bert-tf index --bm25`.")
+            raise UserError(f"{folder} has no words for method={method}: rebuild it with `bert-tf index --bm25`.")
         self._words = None
         if self.method != BY_VECTORS:
             self._words = words.Words(self._files.path(WORDS), len(self._files.vectors))
@@ -115,8 +115,8 @@ class Index:
         (row,) = self._files.rows([0])
         if not self._files.vectors.is_first(self.embedder.texts([row["text"]])[0]):
             raise UserError(
-                f"{path} does not make the vectors that {self.folder} holds: pass the model that it was made with, or "
-                "make the index again."
+                f"{path} does not produce the vectors in {self.folder}: pass the model that the index was made with, "
+                "or rebuild it."
             )
 
     def __len__(self) -> int:

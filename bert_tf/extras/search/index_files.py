@@ -39,25 +39,25 @@ class IndexFiles:
     def __init__(self, folder: str) -> None:
         """Raises UserError if there is no index, or one of its files is damaged."""
         if not is_index(folder):
-            more = ", which is not whole: run `bert-tf index` again" if files.is_folder(f"{folder}.partial") else ""
+            more = ", which is incomplete: run `bert-tf index` again" if files.is_folder(f"{folder}.partial") else ""
             raise UserError(f"{folder} is not an index{more}: it has no {ABOUT}; `bert-tf index` makes one.")
         self.folder = folder
         path = os.path.join(folder, ABOUT)
-        self.about = require_json(path, "what an index says of itself; make it again")
+        self.about = require_json(path, "the description of an index; rebuild it")
         wrong = [name for name, kind in KEYS.items() if type(self.about.get(name)) is not kind]
         wrong += [name for name, kind in MORE.items() if type(self.about.get(name, kind())) is not kind]
         wrong += [name for name, least in LEAST.items() if name not in wrong and self.about[name] < least]
         storage = STORAGES.get(str(self.about.get("storage", "float32")))
         wrong += [] if storage else ["storage"]
         if wrong or storage is None or self.about.get("version") != VERSION:
-            raise UserError(f"{path} does not describe an index ({', '.join(wrong) or 'version'}): make it again.")
+            raise UserError(f"{path} does not describe an index ({', '.join(wrong) or 'version'}): rebuild it.")
         count, dimensions = self.about["count"], self.about["dimensions"]
         for name, size in storage.files(count, dimensions).items():
             self._check_size(name, size)
         self._check_size(OFFSETS, 8 * (count + 1))
         self._offsets = np.fromfile(self.path(OFFSETS), "<i8")
         if self._offsets[0] != 0 or (np.diff(self._offsets) <= 0).any():
-            raise UserError(f"{self.path(OFFSETS)} is damaged, its offsets are out of order: make the index again.")
+            raise UserError(f"{self.path(OFFSETS)} is damaged, its offsets are out of order: rebuild the index.")
         self._check_size(TEXTS, int(self._offsets[-1]))
         self.vectors = storage(folder, count, dimensions)
 
@@ -68,14 +68,14 @@ class IndexFiles:
     def _check_size(self, name: str, size: int) -> None:
         path = self.path(name)
         if not files.is_file(path) or files.size(path) != size:
-            raise UserError(f"{path} is missing or damaged; expected {size:,} bytes: make the index again.")
+            raise UserError(f"{path} is missing or damaged; expected {size:,} bytes: rebuild the index.")
 
     def check_finite(self) -> None:
         """Raises UserError if a vector contains a non-finite number."""
         number = self.vectors.first_not_finite()
         if number is not None:
             raise UserError(
-                f"Vector {number} in {self.path(self.vectors.FILE)} holds NaN or infinity: make the index again."
+                f"Vector {number} in {self.path(self.vectors.FILE)} has NaN or infinity: rebuild the index."
             )
 
     def rows(self, numbers: Sequence[int]) -> list[dict[str, Any]]:

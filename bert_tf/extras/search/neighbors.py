@@ -72,12 +72,12 @@ class Graph:
         try:
             self._graph = read_index(path)
         except (RuntimeError, MemoryError) as error:
-            raise UserError(f"{path} cannot be read ({reason_of(error)}): make the index again.") from None
+            raise UserError(f"{path} cannot be read ({reason_of(error)}): rebuild the index.") from None
         graph, kind = self._graph, (faiss.IndexHNSWFlat, faiss.METRIC_INNER_PRODUCT)
         if not isinstance(graph, kind[0]) or graph.metric_type != kind[1] or (graph.ntotal, graph.d) != shape:
             raise UserError(
                 f"{path} is not the graph of this index; expected one of {shape[0]:,} vectors of {shape[1]} numbers: "
-                "make the index again."
+                "rebuild the index."
             )
 
     def __call__(self, queries: np.ndarray, count: int) -> Found:
@@ -85,5 +85,5 @@ class Graph:
         self._graph.hnsw.efSearch = max(SEARCHED, 2 * count)
         scores, numbers = self._graph.search(np.ascontiguousarray(queries), min(count, self._graph.ntotal))
         if not np.isfinite(scores[numbers >= 0]).all():
-            raise UserError("The graph holds a vector with NaN or infinity: make the index again.")
+            raise UserError("The graph has a vector with NaN or infinity: rebuild the index.")
         return numbers, scores

@@ -53,7 +53,7 @@ def read(path: str, query: str, label: str) -> dict[str, set[str]]:
             raise UserError(f"In {row.location} the query or the id of its text is empty: fill it, or remove the row.")
         found.setdefault(row.texts[0], set()).update(ids)
     if not found:
-        raise UserError(f"{path} holds no query.")
+        raise UserError(f"{path} contains no query.")
     return found
 
 

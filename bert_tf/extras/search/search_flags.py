@@ -21,14 +21,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--exact", action="store_true", help="compare every text, even if there is a graph")
     parser.add_argument("--reranker", default="", metavar="MODEL", help="export or run of a cross-encoder")
-    parser.add_argument("--reranker_label", default="", metavar="LABEL", help="its class that means a match")
+    parser.add_argument("--reranker_label", default="", metavar="LABEL", help="the class that means a match")
 
 
 def check_unused(arguments: argparse.Namespace) -> None:
     """Raises UserError for any of these flags, because no index is searched."""
     given = [name for name, default in NAMES.items() if getattr(arguments, name) != default]
     if given:
-        raise leave_out(f"{given[0]} is for indexes")
+        raise leave_out(f"{given[0]} requires an index")
 
 
 def index_of(arguments: argparse.Namespace, folder: str, model: str = "") -> Index:

@@ -14,7 +14,7 @@ from bert_tf.runtime.lazy import module
 
 bm25s = module(
     "bm25s",
-    'Search by words needs the package bm25s ({reason}): pip install "bert-tf[search]", or search by vectors alone.',
+    'Search by words needs the package bm25s ({reason}): pip install "bert-tf[search]", or search by vectors only.',
 )
 TOKEN = re.compile(r"[\u3040-\u9fff\uac00-\ud7ff]|[^\W\u3040-\u9fff\uac00-\ud7ff]+")  # a CJK character, or a word
 CONSTANT = 60  # of reciprocal rank fusion
@@ -29,7 +29,7 @@ def build(texts: Iterable[str], folder: str) -> None:
     """Writes the folder with the words of n texts; UserError if no text has a word."""
     tokens = _tokens(texts)
     if not any(tokens):
-        raise UserError("No text has a word: leave out bm25.")
+        raise UserError("No text has a word: remove bm25.")
     ranker = bm25s.BM25()
     ranker.index(tokens, show_progress=False)
     ranker.save(folder, show_progress=False)
@@ -45,10 +45,10 @@ class Words:
             self._ranker = load(folder, show_progress=False)
             count = int(self._ranker.scores["num_docs"])
         except Exception as error:  # bm25s, NumPy and JSON raise all kinds of errors for damaged files
-            raise UserError(f"{folder} cannot be read ({reason_of(error)}): make the index again.") from None
+            raise UserError(f"{folder} cannot be read ({reason_of(error)}): rebuild the index.") from None
         if count != size:
             raise UserError(
-                f"{folder} holds the words of {count_text(count, 'text')}; expected {size:,}: make the index again."
+                f"{folder} has the words of {count_text(count, 'text')}; expected {size:,}: rebuild the index."
             )
         self._size = size
 

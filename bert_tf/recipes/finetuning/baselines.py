@@ -90,7 +90,7 @@ def fit_head(task: FineTuningTask, evaluator: "Evaluator") -> None:
     vectors = _frozen_vectors(evaluator)
     head = baseline.linear_head(task, vectors) if vectors else None
     if head is None:
-        raise UserError(f"start=frozen needs a head on whole texts, and one process; leave it out for {task.name}.")
+        raise UserError(f"start=frozen needs a head on whole texts, and one process; omit it for {task.name}.")
     _assign(evaluator.model, head)
 
 
@@ -103,7 +103,7 @@ def begin_linear(task: FineTuningTask, evaluator: "Evaluator", head: baseline.Li
     head = baseline.linear_head(task, vectors) if vectors else head
     if head is not None:
         _assign(evaluator.model, head)
-        print("The head begins as the linear model on frozen vectors.", flush=True)
+        print("The head starts as the linear model on frozen embeddings.", flush=True)
 
 
 def begin_at_mean(task: FineTuningTask, model: Any) -> None:

@@ -47,8 +47,8 @@ def defaults(table: str, given: Collection[str]) -> dict[str, Any]:
     if count == FEW:
         return dict(DEFAULTS)
     terminal.say(
-        f"{table} has {count_text(count, 'row')}: all are trained on, and none is held out to evaluate on. --folds=5 "
-        "scores every row, --do_eval holds a part out."
+        f"{table} has {count_text(count, 'row')}: all are used for training, none for evaluation. --folds=5 scores "
+        "every row, --do_eval sets a part aside."
     )
     return {**DEFAULTS, "do_eval": False}
 
@@ -77,7 +77,7 @@ def train(task: FineTuningTask, model: keras.Model, config: TrainConfig, strateg
     from bert_tf.training.train_step import TrainStep
 
     if not isinstance(task.head, Classes):
-        raise UserError(f"start={CONTRASTIVE} needs a class for each text; leave it out for {task.name}.")
+        raise UserError(f"start={CONTRASTIVE} needs a class for each text; omit it for {task.name}.")
     with strategy.scope():
         step: Any = TrainStep(Contrast(), InputOfHead(model), config, strategy)
     batches = iter(task.train_batches(config.train_batch_size, config.random_seed))

@@ -31,8 +31,9 @@ class Training(TrainConfig):
         "optimizer",
         "auto",
         choices=("auto",),
-        help="adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches; "
-        "muon: LAMB with orthogonal updates; auto: adamw_corrected below 10,000 training examples, else adamw.",
+        help="adamw: as in google-research/bert, without bias correction; adamw_corrected: with it; lamb: for large "
+        "batches; muon: LAMB with orthogonal updates; auto: adamw_corrected below 10,000 training examples, else "
+        "adamw.",
     )
     unfreeze_epochs: float = flag(
         0.0,
@@ -65,15 +66,15 @@ class FineTuningFlags(TaskOptions):
     group_by_length: bool = flag(False, "Batch training texts of similar length, so that there is less padding.")
     baseline: bool = flag(
         True,
-        "Before training, score simpler models on the same data, for the model to beat: the most frequent class, and "
-        "linear models on TF-IDF and on the vectors of the encoder before training.",
+        "Before training, score baselines on the same data: the most frequent class, and linear models on TF-IDF and "
+        "on the embeddings of the encoder before training.",
         free=True,
     )
     start: str = flag(
         "encoder",
-        "frozen: only fit a linear head to the vectors of the encoder as it is, which takes seconds; best: begin with "
-        "that, train both, and keep the beginning if training does not beat it on the development set; contrastive: "
-        "for few labels, bring the vectors of texts of a class together, then fit such a head (SetFit); encoder: train "
+        "frozen: only fit a linear head to the embeddings of the unchanged encoder, which takes seconds; best: start "
+        "from that, train both, and keep the start if training does not beat it on the development set; contrastive: "
+        "for few labels, pull the embeddings of each class together, then fit such a head (SetFit); encoder: train "
         "encoder and head.",
         ("encoder", "best", "frozen", "contrastive"),
     )

@@ -35,8 +35,8 @@ def plan(options: FineTuningFlags) -> dict[str, FineTuningFlags]:
         raise UserError(f"folds is {count}; expected 2 or more, such as 5.")
     several = [name for name, value in sweep.ONE_RUN.items() if values[name] != value]
     if several or not options.do_eval:
-        reason = f"{several[0]} makes several runs itself" if several else "it needs do_eval"
-        raise UserError(f"folds={count} was given, but {reason}: leave one of them out.")
+        reason = f"{several[0]} makes several runs itself" if several else "do_eval is off"
+        raise UserError(f"folds={count}: {reason}. Remove one of them.")
     names = {number: f"fold={number}" for number in range(1, count + 1)}
     return {
         name: options.replace(fold=number, output_dir=f"{options.output_dir}/{name}", do_predict=False, do_export=False)
@@ -65,7 +65,7 @@ def is_refitted(options: FineTuningFlags) -> bool:
         return False
     several = [name for name, value in {**sweep.ONE_RUN, "folds": 0}.items() if values[name] != value]
     if several:
-        raise UserError(f"refit was given, but {several[0]} makes several runs itself: leave one of them out.")
+        raise UserError(f"refit: {several[0]} makes several runs itself. Remove one of them.")
     return True
 
 
@@ -189,4 +189,4 @@ def report(
         print(line)
     baselines.of_folds([each.output_dir for each in runs.values()], folder)
     baselines.compare(last, task, means, folder)
-    print(f"The model in {folder.path} is trained on all rows; the scores are those of the folds.", flush=True)
+    print(f"The model in {folder.path} is trained on all rows; the scores are from the folds.", flush=True)

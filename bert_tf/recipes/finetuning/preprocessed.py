@@ -35,7 +35,7 @@ def default_flags(path: str) -> tuple[dict[str, Any], dict[str, str]]:
 def check_vocabulary(options: FineTuningFlags, start: Checkpoint) -> None:
     """Raises UserError if a vocabulary would have to be learned from preprocessed examples."""
     if preprocessed_examples.is_file_of_them(options.train_file) and start.vocabulary is None:
-        raise UserError(f"{options.train_file} holds ids: pass the vocabulary they are of as vocab_file.")
+        raise UserError(f"{options.train_file} contains ids: pass their vocabulary as vocab_file.")
 
 
 def attach(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) -> FineTuningTask:
@@ -52,7 +52,7 @@ def attach(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) ->
     for flag, path in paths.items():
         if known is not None and splits[flag] not in known:
             raise UserError(
-                f"{flag} is {path}, whose rows do not hold what {task.name} is scored by: pass the data themselves."
+                f"{flag} is {path}, whose rows lack the fields that {task.name} is scored on: pass the original data."
             )
         _check(path, task, options, start)
     stored = {
@@ -70,14 +70,14 @@ def _check(path: str, task: FineTuningTask, options: FineTuningFlags, start: Che
                 f"{path} was written with {name}={flags[name]}, and {name} is {now['flags'][name]}: pass the same."
             )
     for name, words in (
-        ("task", "for another task"),
-        ("labels", "with other labels"),
-        ("vocabulary", "with another vocabulary"),
-        ("lower_case", "with another do_lower_case"),
-        ("special_tokens", "with another special_tokens_in_strings"),
+        ("task", "for a different task"),
+        ("labels", "with different labels"),
+        ("vocabulary", "with a different vocabulary"),
+        ("lower_case", "with a different do_lower_case"),
+        ("special_tokens", "with a different special_tokens_in_strings"),
     ):
         if name in about and about[name] != now[name]:
-            raise UserError(f"{path} was written {words} than this run has: write it again, or pass the same.")
+            raise UserError(f"{path} was written {words} from this run: write it again, or pass the same.")
 
 
 def _about(task: FineTuningTask, options: FineTuningFlags, start: Checkpoint) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def evaluate(
     """Prints and writes the results on the evaluation splits; returns the task with the best thresholds."""
     splits = task.eval_splits
     if splits and not any(task.split(split).is_known for split in splits.values()):
-        print("The evaluation data have no labels: nothing to score.")
+        print("The evaluation data has no labels: nothing to score.")
         return load_calibration(task, folder)
     results = evaluator()
     calibrated = calibrate(options, task, evaluator.predictions, folder)

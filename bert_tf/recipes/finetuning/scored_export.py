@@ -47,11 +47,14 @@ def about(folder: str) -> dict[str, Any]:
     """The about.json of an export, with "kind" and "reads"; UserError if the export cannot be scored."""
     values = loaded_model.about(folder)
     if str(values.get("task")).startswith("pretraining/"):
-        raise UserError(f"{folder} fills masks, and no file says what is right: pass an export that was fine-tuned.")
+        raise UserError(
+            f"{folder} fills masks and has no labels to score against: pass an export of a fine-tuned model."
+        )
     kind = values.get("kind")
     if not kind or not isinstance(kind, str):
         raise UserError(
-            f"{folder} does not say what its head predicts: export its run anew with `bert-tf export RUN --overwrite`."
+            f"{folder} does not specify the predictions of its head: export its run again with "
+            "`bert-tf export RUN --overwrite`."
         )
     plugins.check_trusted(kind, os.path.join(folder, about_file.NAME))
     return {"labels": [], "reads": {}, **values, "kind": kind}
@@ -95,7 +98,7 @@ def score(
     kind = heads.get(about["kind"])
     export = opening.open_model(folder, engine, jit_compile=jit_compile, texts=texts)
     if issubclass(kind, Vectors) and len(comma_separated(about["reads"].get("text_columns"))) < 2:
-        raise UserError(f"{folder} was trained on single texts, which nothing scores: evaluate it in training.")
+        raise UserError(f"{folder} was trained on single texts, which have no score: evaluate it in training.")
     layout = _glue_layout(about)
     outputs = [str(number) for number in range(sum(count or 0 for count in export.inputs.values()))]
     head: Head = kind.recorded({**about, "labels": about.get("labels") or outputs})

@@ -41,7 +41,7 @@ def use_trained_model(options: FineTuningFlags, folder: RunFolder) -> FineTuning
         is_refitted = bool(run_files.read_run(folder.path).get("refit"))
         if options.do_eval and is_refitted and not options.values().get("eval_file"):
             raise UserError(
-                f"The model in {folder.path} is trained on all rows, those that were held out too: pass do_eval=false, "
+                f"The model in {folder.path} is trained on all rows, including the held-out ones: pass do_eval=false, "
                 "or other rows as eval_file."
             )
     if not options.model.init_checkpoint:
@@ -77,15 +77,12 @@ def _with_recorded_pooling(options: FineTuningFlags, start: Checkpoint) -> FineT
         if recorded.layers or recorded.pooling not in POOLINGS:
             layers = "".join(f", then {layer.kind}" for layer in recorded.layers)
             raise UserError(
-                f"{options.model.init_checkpoint} makes vectors with the pooling {recorded.pooling}{layers}; training "
-                f"has one pooling of {', '.join(POOLINGS)} and no layer after it. Pass --pooling to train the encoder "
-                "without the rest."
+                f"{options.model.init_checkpoint} uses the pooling {recorded.pooling}{layers}; training "
+                f"supports one pooling of {', '.join(POOLINGS)} and no layers after it. Pass --pooling to train the "
+                "encoder without the rest."
             )
     if any(recorded.prompts.values()) or recorded.truncate_dim:
-        print(
-            "Training and the trained model are without the prompts and the truncate_dim of "
-            f"{options.model.init_checkpoint}."
-        )
+        print(f"Training and the trained model ignore the prompts and truncate_dim of {options.model.init_checkpoint}.")
     values: dict[str, Any] = {
         "pooling": options.pooling or recorded.pooling,
         "normalize_vectors": options.normalize_vectors or str(recorded.normalize).lower(),
@@ -107,11 +104,11 @@ def with_pooling(options: FineTuningFlags, start: Checkpoint, task: FineTuningTa
     is_free = "classifier/kernel" not in start.weights and not options.lora.lora_rank
     pooling = given or ("mean" if has_means and is_free and config.encoder_traits.may_pool_mean else config.pooling)
     if pooling == "mean" and options.lora.lora_rank:
-        raise UserError("lora_rank is for heads of [CLS], as PEFT's files have them: pass pooling=cls.")
+        raise UserError("lora_rank requires a head on [CLS], as in PEFT's files: pass pooling=cls.")
     if pooling != config.pooling and not given:
         terminal.say(
-            f"The head reads the mean of the tokens, as {options.model.init_checkpoint} makes vectors; --pooling=cls "
-            "makes a model that transformers can read."
+            f"The head reads the mean of the tokens, like the embeddings of {options.model.init_checkpoint}; "
+            "--pooling=cls makes a model that transformers can read."
         )
     return dataclasses.replace(start, config=dataclasses.replace(config, pooling=pooling))
 
@@ -277,10 +274,10 @@ def check_evaluation(options: FineTuningFlags, task: FineTuningTask, *, several:
     if not reasons:
         return
     if several and not options.do_train:
-        raise UserError("num_seeds and grids need training: pass do_train, or leave them out.")
+        raise UserError("num_seeds and grids need training: pass do_train, or remove them.")
     if not (options.do_eval and task.criterion):
         missing = f"{task.name} has none" if options.do_eval else "do_eval is off"
-        raise UserError(f"{reasons[0]} was given, which needs a development set to evaluate on, but {missing}.")
+        raise UserError(f"{reasons[0]} requires a development set to evaluate on, but {missing}.")
     for split in task.eval_splits.values():
         if not task.split(split).is_known:
-            raise UserError(f"{reasons[0]} was given, which needs labels in the development set, but it has none.")
+            raise UserError(f"{reasons[0]} requires labels in the development set, but it has none.")

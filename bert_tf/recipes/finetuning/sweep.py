@@ -67,7 +67,7 @@ def _grid(options: FineTuningFlags, name: str, kind: Callable[[str], Any]) -> li
         chosen = [kind(value) for value in text.split(",")] if text else []
     except ValueError:
         example = "16,32" if kind is int else "5e-5,4e-5,3e-5,2e-5"
-        raise UserError(f"{name}_grid is {text!r}; expected numbers with commas, such as {example}.") from None
+        raise UserError(f"{name}_grid is {text!r}; expected comma-separated numbers, such as {example}.") from None
     return list(dict.fromkeys(chosen)) or [values[name]]
 
 
@@ -85,12 +85,12 @@ def check_free(folder: RunFolder, *, several: bool) -> None:
     """Raises UserError for several runs in the folder of a single one, or vice versa."""
     if several and folder.last_step():
         raise UserError(
-            f"{folder.path} holds a single run: choose another output_dir for several runs, such as "
+            f"{folder.path} has a single run: choose another output_dir for several runs, such as "
             f"{next_free(folder.path)}."
         )
     if not several and is_in(folder):
         raise UserError(
-            f"{folder.path} holds several runs: choose another output_dir, such as {next_free(folder.path)}, or pass "
+            f"{folder.path} has several runs: choose another output_dir, such as {next_free(folder.path)}, or pass "
             f"the flags of {FILE}'s command again."
         )
 

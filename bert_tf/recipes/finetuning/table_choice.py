@@ -52,7 +52,7 @@ REASONS = {  # for the flags chosen by `defaults`
     "class_weights": "one class is rare",
     "criterion": "one class is rare",
     "start": "the checkpoint makes sentence embeddings",
-    "refit": "few rows: the held-out ones are worth another training",
+    "refit": "few rows: training again with the held-out ones pays off",
     "temperature": "so that probabilities are calibrated",
 }
 HELD_OUT = ((1000, 0.2),)  # (below this many examples, share to evaluate on); else the default
@@ -156,7 +156,7 @@ def recipe(
     given: Mapping[str, Any],
     *,
     is_alone: bool = True,
-    row: str = "labelled row",
+    row: str = "labeled row",
 ) -> dict[str, Any]:
     """{flag: value} of RECIPE suited to a small table: several hundred steps; prints the choices.
 
@@ -319,8 +319,8 @@ def _are_all_numbers(values: Sequence[str]) -> bool:
 
 def _only(path: str, names: Sequence[str], rows: Sequence[Mapping[str, Any]], kind: str, flag: str) -> str:
     if len(names) != 1:
-        reason = f"{listed(names)} may hold them" if names else "none looks like it"
+        reason = f"candidates: {listed(names)}" if names else "none looks like it"
         raise UserError(
-            f"Which column of {path} holds the {kind}? {reason}; its columns: {listed(rows[0])}. Pass --{flag}=NAME."
+            f"Which column of {path} contains the {kind}? {reason}; its columns: {listed(rows[0])}. Pass --{flag}=NAME."
         )
     return names[0]

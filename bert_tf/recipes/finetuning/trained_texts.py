@@ -73,5 +73,9 @@ def warn(model: str, source: str, trained: np.ndarray, found: np.ndarray) -> Non
     count = int(np.isin(found, trained).sum())
     if count and count >= FEWEST * len(found):
         log.warning(
-            "%s was trained on rows of %s (%d of %d): other rows show how good it is.", model, source, count, len(found)
+            "%s was trained on rows of %s (%d of %d): use unseen rows for a fair score.",
+            model,
+            source,
+            count,
+            len(found),
         )

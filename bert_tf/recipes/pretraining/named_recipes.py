@@ -67,8 +67,8 @@ RECIPES = {
         ),
     ),
     "budget": Recipe(
-        "An hour on a few cores: what docs/results_history.md found best, masked LM alone, no dropout, small batches, "
-        "half of the tokens in the middle layers",
+        "An hour on a few cores: the best settings in docs/results_history.md, masked LM only, no dropout, small "
+        "batches, half of the tokens in the middle layers",
         (
             {
                 "budget_minutes": 60.0,
@@ -131,7 +131,7 @@ def _records_folders(given: str, count: int) -> list[str]:
     folders = [part.strip() for part in given.split(",")] if given else [""] * count
     if len(folders) != count or (given and len(set(folders)) < count):
         raise UserError(
-            f"records_dir is {given!r}; expected {count} folders with a comma, one for each phase of the recipe."
+            f"records_dir is {given!r}; expected {count} comma-separated folders, one per phase of the recipe."
         )
     return folders
 

@@ -52,4 +52,4 @@ def lines(tokens: int, chosen: Mapping[str, Any]) -> list[str]:
     """The choices as flags, and flags to choose differently."""
     named = " ".join(f"--{name}={value}".removesuffix(".0").removesuffix("=True") for name, value in chosen.items())
     longer = "--budget_minutes=480 trains overnight; " if "budget_minutes" in chosen else ""
-    return [f"For about {tokens:,} tokens of text: {named}.", f"{longer}--recipe=google takes BERT's own values."]
+    return [f"For about {tokens:,} tokens of text: {named}.", f"{longer}--recipe=google uses BERT's own values."]

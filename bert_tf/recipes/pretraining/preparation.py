@@ -54,7 +54,7 @@ def resolve(options: Flags) -> Checkpoint:
     if options.replaced_tokens and not traits.generator:
         known = " or ".join(name for name in encoder_traits.names() if encoder_traits.traits(name).generator)
         raise UserError(
-            f"replaced_tokens is for encoder={known}, and the encoder is {encoder}: leave it out, or choose one of "
+            f"replaced_tokens requires encoder={known}, and the encoder is {encoder}: remove it, or choose one of "
             "these."
         )
     if not traits.pretraining:
@@ -116,11 +116,13 @@ def _check_budget(options: Flags) -> None:
     for name in ("num_train_steps", "num_warmup_steps"):
         if name in options.given:
             raise UserError(
-                f"budget_minutes is {options.training.budget_minutes:g}, after which training ends by itself: leave "
-                f"{name} out, or pass budget_minutes=0; warmup_proportion is the share of the time."
+                f"budget_minutes is {options.training.budget_minutes:g}, and training ends after that time: remove "
+                f"{name}, or pass budget_minutes=0; warmup_proportion is the share of the time."
             )
     if number_of_workers() > 1:
-        raise UserError("budget_minutes is for one process, as each has its own clock: pass num_train_steps.")
+        raise UserError(
+            "budget_minutes requires a single process, because each has its own clock: pass num_train_steps."
+        )
 
 
 def text_tokens(options: Flags) -> int:
@@ -143,8 +145,8 @@ def _check_numbers(options: Flags) -> None:
     masking = options.masking
     if options.chinese_word_segmentation and not masking.do_whole_word_mask and masking.max_span_words == 1:
         raise UserError(
-            "chinese_word_segmentation is True; expected do_whole_word_mask or max_span_words too, as it says which "
-            "characters are masked together."
+            "chinese_word_segmentation is True; expected do_whole_word_mask or max_span_words too, because it selects "
+            "characters to mask together."
         )
     if options.model.vocab_size <= len(vocabulary.SPECIAL_TOKENS):
         raise UserError(f"vocab_size is {options.model.vocab_size}; expected more than the five special tokens.")
@@ -163,7 +165,7 @@ def _check_numbers(options: Flags) -> None:
 def check_has_text(name: str, patterns: str, options: TextOptions) -> None:
     """Raises UserError unless at least one of the files named by a flag contains text."""
     if not any(next(read_documents(source), None) for source in _sources(patterns, options)):
-        raise UserError(f"{name}={patterns} holds no text at all; pass files with sentences in them.")
+        raise UserError(f"{name}={patterns} contains no text at all; pass files with sentences in them.")
 
 
 def _sources(patterns: str, options: TextOptions) -> list[Source]:
@@ -179,7 +181,7 @@ def prepare(start: Checkpoint, options: Flags, folder: RunFolder) -> tuple[BertC
     """
     vocab_file = folder.file("vocab.txt")
     if masked_records.find(options.records_dir) and not start.vocabulary:
-        raise UserError("records_dir holds records that another program masked: pass their vocabulary as vocab_file.")
+        raise UserError("records_dir has records masked by another program: pass their vocabulary as vocab_file.")
     if start.vocabulary:
         vocabulary.write(vocab_file, start.vocabulary)
     elif not files.exists(vocab_file):
@@ -214,12 +216,12 @@ def prepare(start: Checkpoint, options: Flags, folder: RunFolder) -> tuple[BertC
 def _open_masked(paths: list[str], config: BertConfig, options: Flags) -> dict[str, Any]:
     """The manifest of records made by another program; raises UserError if these flags do not match them."""
     for name, is_valid, expected in (
-        ("input_file", not options.input_file, "leave it out, as records_dir holds records with masks"),
-        ("left_to_right", not options.left_to_right, "leave it out"),
+        ("input_file", not options.input_file, "remove it, because records_dir has records with masks"),
+        ("left_to_right", not options.left_to_right, "remove it"),
         ("encoder", config.encoder == "bert", "pass bert"),
     ):
         if not is_valid:
-            raise UserError(f"{name} does not go with records that another program masked: {expected}.")
+            raise UserError(f"{name} cannot be used with records masked by another program: {expected}.")
     initialization.start_for_files(options, trains=not options.prepare_only)
     return masked_records.open_masked(
         paths,

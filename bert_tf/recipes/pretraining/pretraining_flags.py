@@ -43,8 +43,8 @@ class Model(ModelOptions):
     encoder: str = changed(
         ModelOptions,
         "encoder",
-        help="bert or a relative of it, or lstm: two language models as in ELMo; default: as in init_checkpoint, else "
-        "bert.",
+        help="bert or another supported encoder, or lstm: two language models as in ELMo; default: as in "
+        "init_checkpoint, else bert.",
     )
     vocab_file: str = changed(
         ModelOptions,
@@ -107,10 +107,10 @@ class Flags(RunOptions):
         1.0, "Factor of the batches of the recipe; its learning rates change with the square root."
     )
     eval_file: str = flag(
-        "", "Held-out text for evaluation, given as input_file is. Default: 5% of the documents of input_file."
+        "", "Held-out text for evaluation, in the form of input_file. Default: 5% of the documents of input_file."
     )
     chinese_word_segmentation: bool = flag(
-        False, "With do_whole_word_mask: mask the characters of a Chinese word together, as jieba finds words."
+        False, "With do_whole_word_mask: mask the characters of a Chinese word together, with words found by jieba."
     )
     left_to_right: bool = flag(
         False, "Predict each token from the preceding ones (causal LM, as in GPT) instead of masked tokens."
@@ -122,7 +122,7 @@ class Flags(RunOptions):
     )
     short_seq_prob: float = flag(0.1, "Fraction of rows with a shorter target length.")
     short_seq_per_document: bool = flag(
-        False, "Draw the shorter target length once per document, as in google-research/bert, instead of for each row."
+        False, "Draw the shorter target length once per document, as in google-research/bert, not for each row."
     )
     dupe_factor: int = flag(
         10, "Passes over the text, each with different sentence pairs; 1 by default for rows without pairs."
@@ -189,7 +189,7 @@ def without_pairs(options: Flags, config: BertConfig) -> Flags:
     if options.next_sentence_weight and "next_sentence_weight" in options.given:
         raise leave_out(
             f"next_sentence_weight is {options.next_sentence_weight}, but the encoder {config.encoder} is pre-trained "
-            "by masked LM alone"
+            "by masked LM only"
         )
     return _with_passes(
         options.decided({"next_sentence_weight": 0.0}, f"the encoder {config.encoder} is pre-trained without pairs")
@@ -207,8 +207,8 @@ def without_dropping(options: Flags, config: BertConfig) -> Flags:
         reason = (
             "a teacher sees every token"
             if options.distillation.teacher
-            else f"it needs three of BERT's layers or more, and encoder={config.encoder} with num_hidden_layers "
-            f"{config.num_hidden_layers} was given"
+            else f"it needs three or more of BERT's layers, not encoder={config.encoder} with num_hidden_layers "
+            f"{config.num_hidden_layers}"
         )
         raise leave_out(f"token_dropping is {options.training.token_dropping:g}, but {reason}")
     return options.decided({"token_dropping": 0.0}, "a teacher, or too few layers")

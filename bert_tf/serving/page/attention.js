@@ -2,8 +2,8 @@
 // T tokens; attention[layer][head][from][to] are shares, each row of them sums to 1.
 import { bars, make, panel } from "./elements.js";
 
-const TOP = 5; // tokens that are listed
-let remembered = null; // what the address says: { layer, head, token }, from 0
+const TOP = 5; // tokens in the list
+let remembered = null; // the selection in the address: { layer, head, token }, from 0
 
 export function fromAddress(text) {
   const [layer, head, token] = (text || "").split(".").map(number => Number(number) - 1);
@@ -34,7 +34,7 @@ class View {
     this.title = make("h3");
     this.list = make("div");
     place.append(
-      make("p", { class: "hint" }, "One row per layer, one column per head; in each map one row per token, coloured where it attends. "
+      make("p", { class: "hint" }, "One row per layer, one column per head; in each map one row per token, colored where it attends. "
         + "Choose one, then a token. Arrow keys work in both. Long texts are truncated."),
       this.maps(), this.title, this.words(), this.list);
     this.choose({});

@@ -1,9 +1,9 @@
 // Which tokens speak for a prediction and which against it, by integrated gradients.
 import { make, panel } from "./elements.js";
 
-const TOP = 8; // tokens that are listed
+const TOP = 8; // tokens in the list
 
-// A folded panel in `place`; `ask` requests the attributions, `nameOf(answer)` names what is explained.
+// A folded panel in `place`; `ask` requests the attributions, `nameOf(answer)` names the explained output.
 export function offer(place, ask, nameOf) {
   panel(place, "Attribution", ask, (answer, inside) => show(answer, inside, nameOf(answer)));
 }
@@ -38,7 +38,7 @@ function balance(pairs, largest) {
   return box;
 }
 
-// Completeness: what the tokens add up to, next to the difference that they have to explain.
+// Completeness: the sum of the attributions, next to the difference that they have to explain.
 function check(answer, values) {
   const sum = values.reduce((total, value) => total + value, 0), difference = answer.outputs - answer.baseline_outputs;
   return `Sum ${signed(sum)}; the logit is ${plain(answer.outputs)}, with [MASK] for every token `

@@ -1,4 +1,4 @@
-// The routes of the server from its OpenAPI description: what each takes and answers, and a form to send a request.
+// The routes of the server from its OpenAPI description: inputs and outputs, and a form to send a request.
 import { make } from "./elements.js";
 import { askForToken, commandOf, request, send } from "./requests.js";
 

@@ -1,4 +1,4 @@
-// Pieces of a page that several parts of it are made of.
+// Building blocks shared by several parts of a page.
 
 export const make = (tag, attributes = {}, ...children) => {
   const node = document.createElement(tag);

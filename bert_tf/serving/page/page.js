@@ -1,4 +1,4 @@
-// The page: a tab for each model, a form for what it takes, and what it answers, in words and pictures.
+// The page: a tab for each model, a form for its inputs, and its predictions, in words and pictures.
 import * as attention from "./attention.js";
 import * as attribution from "./attribution.js";
 import { bars, make, percent } from "./elements.js";
@@ -8,8 +8,8 @@ const $ = id => document.getElementById(id);
 
 const pair = (one, other) => one.trim() + " ||| " + other.trim(); // as the attention signature takes it
 
-// What each form asks for, [name of the input, label, lines, an example] each; how its answer is shown, and what text
-// the attention view is about.
+// The fields of each form, [name of the input, label, lines, an example] each; how its answer is shown, and the text of
+// the attention view.
 const FORMS = {
   masked_lm: { title: "Fill the mask", hint: "Write [MASK] for a missing token.",
     fields: [["text", "Text", 3, "The [MASK] statement raises an exception."]],
@@ -40,7 +40,7 @@ function ofTexts(title) {
       show: showLabel, looks: given => pair(given.text_a, given.text_b) } };
 }
 
-// A model of entailment as one that takes labels.
+// An NLI model as one that takes labels.
 const zeroShot = model => ({ ...model, id: model.name + ":" + ZERO_SHOT, form: ZERO_SHOT, signature: ZERO_SHOT,
   inputs: ["text", "labels"], labels: [], examples: [] });
 
@@ -51,12 +51,12 @@ function formOf(model) {
   return [form, form && form.ofPairs].find(fits);
 }
 const best = values => values.indexOf(Math.max(...values));
-const MOST = 10, MOST_LABELS = 20; // labels (or texts that are found) that are listed with an answer, and below
+const MOST = 10, MOST_LABELS = 20; // labels (or texts found) in the list of an answer, and below
 const WORDS_OF_EXAMPLES = 4, MOST_OF_EXAMPLES = 24; // words on the button of an example, and characters of long ones
-const MOST_CHARACTERS = 600; // of a text that is found
-const ZERO_SHOT = "zero_shot"; // the signature of models of entailment that takes labels
+const MOST_CHARACTERS = 600; // of a text found
+const ZERO_SHOT = "zero_shot"; // the signature of NLI models that takes labels
 let models = [], current = null;
-let asked = 0; // counts what was asked: only the last is answered
+let asked = 0; // counts requests: only the last one is shown
 
 async function start() {
   const { status, json } = await request("v1/models");
@@ -200,7 +200,7 @@ $("form").addEventListener("submit", event => {
   ask();
 });
 
-// The address always holds what is shown, so that it can be handed on.
+// The address always contains the current view, so that it can be shared.
 function toAddress(look) {
   const words = new URLSearchParams({ model: current.id });
   for (const [name] of formOf(current).fields) words.set(name, $(name).value);
@@ -210,13 +210,13 @@ function toAddress(look) {
 
 const linesOf = text => text.split("\n").map(line => line.trim()).filter(Boolean);
 
-// What the form holds, as the inputs of the model.
+// The content of the form, as the inputs of the model.
 const inputs = () => Object.fromEntries(formOf(current).fields.map(([name]) =>
   [name, ["choices", "labels"].includes(name) ? linesOf($(name).value) : $(name).value]));
 
 const instancesOf = (kind, given) => kind.lines ? linesOf(given.text).map(text => ({ text })) : [given];
 
-// The request for what the form holds.
+// The request for the content of the form.
 const bodyOf = (model, given) => model.kind === "search" ? { query: given.query, count: MOST }
   : { ...(model.signature && { signature_name: model.signature }), instances: instancesOf(formOf(model), given) };
 
@@ -244,7 +244,7 @@ async function ask() {
   if (model.signatures.includes("attention")) attention.offer($("attention"), about("attention"), toAddress);
 }
 
-// What attributions are about, in words.
+// The subject of attributions, in words.
 function explained(model, prediction, { targets }) {
   if (model.kind === "masked_lm") return ((prediction.pieces || [])[0] || [])[0] || "the first token";
   if (model.kind === "span") return "this answer";

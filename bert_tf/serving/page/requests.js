@@ -52,7 +52,7 @@ export const predict = async (model, body) =>
 
 const quoted = text => "'" + text.replaceAll("'", "'\\''") + "'";
 
-// A request as a command; the token stays out of it.
+// A request as a command, without the token.
 export const commandOf = (path, body) => ["curl",
   ...(hasToken() ? ['-H "authorization: Bearer $BERT_TF_TOKEN"'] : []),
   ...(body === undefined ? [] : ["--data-binary " + quoted(body)]), quoted(new URL(path, location.href).href)].join(" ");

@@ -91,7 +91,7 @@ def test_several_processes_make_the_same_bytes(make, monkeypatch, runner, num_wo
 @pytest.mark.parametrize(
     "runner, installed, message",
     [
-        ("Airflow", {"apache_beam"}, "runner=Airflow was given; use one of DirectRunner"),
+        ("Airflow", {"apache_beam"}, "runner=Airflow: expected one of DirectRunner"),
         ("DirectRunner", set(), r"DirectRunner needs the package apache-beam: pip install 'bert-tf\[beam\]'"),
         ("DaskRunner", {"apache_beam"}, "DaskRunner needs the package distributed"),
         ("DataflowRunner", {"apache_beam"}, r"DataflowRunner needs Google's packages: .*apache-beam\[gcp\]"),

@@ -61,7 +61,7 @@ def test_each_row_has_one_answer_in_order(export, texts, capsys):
     ]
     assert capsys.readouterr().out == f"Answered 1 file, 2 were there: {texts}/answers.\n"
     assert command(export, texts, "--batch_size=3") == 2
-    assert "holds answers made with other flags" in capsys.readouterr().err
+    assert "made with other flags" in capsys.readouterr().err
 
 
 def test_damaged_file_is_named_and_the_same_command_goes_on(export, texts, capsys):
@@ -84,7 +84,7 @@ def test_damaged_file_is_named_and_the_same_command_goes_on(export, texts, capsy
         ("texts/*.csv", "a/*.jsonl", "No file matches input=.*csv: pass a pattern"),
         ("texts/*.jsonl", "a/answers.jsonl", "with input it is a pattern such as"),
         ("texts/*.jsonl", None, "output is None; with input"),
-        ("*/f1.*", "a/*.jsonl", "would both be answered in .*a/f1.jsonl: rename one"),
+        ("*/f1.*", "a/*.jsonl", "would both be written to .*a/f1.jsonl: rename one"),
     ],
 )
 def test_wrong_patterns_are_named(texts, monkeypatch, pattern, output, message):

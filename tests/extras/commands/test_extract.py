@@ -255,7 +255,7 @@ def test_export_can_include_attention(folder, monkeypatch):
         (["--pooling=mean"], "pooling requires unit=sentence"),
         (["--unit=word", "--normalize", "--pooling=max"], "pooling requires unit=sentence"),
         (["--word_vectors=mean"], "word_vectors requires unit=word"),
-        (["--unit=sentence", "--pooling=pooled", "--layers=-2"], "uses the last layer: leave out layers"),
+        (["--unit=sentence", "--pooling=pooled", "--layers=-2"], "uses the last layer: remove layers"),
         (["--max_seq_length=13"], "the model has 12 positions"),
         (["--max_seq_length=2"], "max_seq_length is 2; expected 3 or more"),
         (["--doc_stride=11"], "doc_stride is 11; expected 1 to 10"),
@@ -270,7 +270,7 @@ def test_export_can_include_attention(folder, monkeypatch):
         (["--file=ids.jsonl", "--id_column=id"], "In line 2 of ids.jsonl the id is None; expected a text or a whole"),
         (["--layers=-1,-1", "--output=a.parquet"], "names -1 more than once"),
         (["--file=latin.txt", "--output=a.npz"], "latin.txt is not UTF-8: byte 1 of line 2"),
-        (["--do_lower_case=false"], "is uncased: leave the flag out"),
+        (["--do_lower_case=false"], "is uncased. Remove the flag"),
     ],
 )
 def test_user_errors_are_one_sentence_and_leave_no_files(arguments, message, folder, monkeypatch, capsys):

@@ -48,7 +48,7 @@ def test_killed_worker_ends_the_others_with_a_line_each(programs, capfd, monkeyp
     code, lines, _ = launched(capfd, "--workers=2")
     assert code == 1
     assert [line for line in lines if "at work" not in line] == [
-        "[0] bert-tf: stopped, as worker 1 of 2 was killed (SIGKILL); start the same command again to continue.",
+        "[0] bert-tf: stopped because worker 1 of 2 was killed (SIGKILL); start the same command again to continue.",
         "[1] bert-tf: was killed (SIGKILL); start the same command again to continue.",
     ]
 
@@ -97,7 +97,7 @@ def test_workers_of_several_machines_meet_and_end_together(programs, capfd, monk
 
     assert asyncio.run(both()) == [1, 1]
     lines = sorted(line for line in capfd.readouterr().out.splitlines() if "bert-tf" in line)
-    assert len(lines) == 2 and "[0] bert-tf: stopped, as worker 1 of 2 (localhost:" in lines[0]
+    assert len(lines) == 2 and "[0] bert-tf: stopped because worker 1 of 2 (localhost:" in lines[0]
     assert lines[1] == "[1] bert-tf: was killed (SIGKILL); start the same command again to continue."
 
 
@@ -113,15 +113,15 @@ def test_worker_of_a_scheduler_starts_alone(programs, capfd, monkeypatch):
 @pytest.mark.parametrize(
     "arguments, environ, message",
     [
-        (["--", "pretrain"], {}, "workers=0 was given; expected 1 or more where neither Slurm nor torchrun"),
+        (["--", "pretrain"], {}, "workers=0: expected 1 or more unless Slurm or torchrun"),
         (["--workers=2"], {}, "Nothing cannot be launched: pass pretrain, finetune or squad after --"),
         (["--workers=2", "--", "predict"], {}, "predict cannot be launched"),
-        (["--workers=2", "--worker_index=0", "--", "pretrain"], {}, "worker_index was given without coordinator"),
+        (["--workers=2", "--worker_index=0", "--", "pretrain"], {}, "worker_index requires coordinator"),
         *(
             ([f"--timeout={value}", "--workers=2", "--", "pretrain"], {}, "invalid positive value")
             for value in ("nan", "inf", "-1", "0", "soon")
         ),
-        (["--workers=2", "--", "pretrain"], {"TF_CONFIG": "{}"}, "TF_CONFIG is set, which names the workers already"),
+        (["--workers=2", "--", "pretrain"], {"TF_CONFIG": "{}"}, "TF_CONFIG is set and already names the workers"),
     ],
 )
 def test_impossible_job_is_one_line(programs, capfd, monkeypatch, arguments, environ, message):

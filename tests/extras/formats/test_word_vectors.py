@@ -54,7 +54,7 @@ def test_every_layout_gives_the_words_that_texts_contain(name, tmp_path, capsys)
     table = read.weights["encoder/embeddings/token_table"]
     np.testing.assert_array_equal(table[5:], VECTORS[KEPT])
     np.testing.assert_array_equal(table[:5], [np.zeros(4), VECTORS[7], *np.zeros((3, 4))])
-    assert f"5 of the words in {path} are left out" in capsys.readouterr().out
+    assert f"5 of the words in {path} are skipped" in capsys.readouterr().out
 
 
 def test_vectors_are_those_of_the_tokens_of_a_text(tmp_path):
@@ -69,15 +69,15 @@ def test_vectors_are_those_of_the_tokens_of_a_text(tmp_path):
 
 DAMAGED = {
     "short.txt": (lines() + b"wolf 1.0 2.0\n", "Line 11 of .* has 2 numbers after a word; expected 4"),
-    "words.txt": (lines() + b"wolf 1.0 2.0 x 3.0\n", "Line 11 of .* has something else than numbers after b'wolf'"),
+    "words.txt": (lines() + b"wolf 1.0 2.0 x 3.0\n", "Line 11 of .* has something other than numbers after b'wolf'"),
     "nan.vec": (HEADER + lines(WORDS[:-1], VECTORS[:-1]) + b"a 1 2 nan 4\n", "Line 11 of .* number that is not finite"),
     "large.txt": (lines() + b"a 1 2 1e39 4\n", "Line 11 of .* number that is not finite"),
     "latin.txt": (lines() + b"\xfcber 1 2 3 4\n", r"Line 11 of .* begins with b'\\xfcber', which is not UTF-8"),
-    "fewer.vec": (b"99 4\n" + lines(), "has 10 words, and its first line says 99"),
+    "fewer.vec": (b"99 4\n" + lines(), "has 10 words; its first line promises 99"),
     "cut.bin": (HEADER + binary()[:-9], "Word 10 of .* is cut short"),
     "cut.vec.gz": (gzip.compress(HEADER + lines() * 50)[:-40], "is not a whole .gz file"),
-    "none.txt": (b"New_York 1 2\n", "holds no word that a text can contain"),
-    "zero.vec": (b"3 0\n", "says that it has 3 words of 0 numbers"),
+    "none.txt": (b"New_York 1 2\n", "no word that a text can contain"),
+    "zero.vec": (b"3 0\n", "3 words of 0 numbers"),
 }
 
 

@@ -138,7 +138,7 @@ def test_truncated_cache_is_recomputed(make, tmp_path):
 
 def test_unusable_cache_folder_is_refused(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="file cannot hold files .*: choose another folder"):
+    with pytest.raises(UserError, match="file is not writable .*: choose another folder"):
         feature_cache.check_folder(str(tmp_path / "file"))
 
 

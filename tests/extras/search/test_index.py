@@ -165,7 +165,7 @@ def test_index_of_a_file_that_changed_is_begun_anew(model, tmp_path, capsys, mon
     source.write_text("red\ngreen\none \n")  # of the same size and date
     os.utime(source, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     building.build(str(source), str(folder), model)
-    assert f"was begun earlier, and {source} has changed since then: starting anew." in capsys.readouterr().out
+    assert f"was begun earlier, and {source} has changed since then: starting again." in capsys.readouterr().out
     assert [row["text"].strip() for row in IndexFiles(str(folder)).rows(range(3))] == ["red", "green", "one"]
 
 
@@ -182,7 +182,7 @@ def test_vector_that_is_not_finite_is_refused_and_leaves_nothing(numbers, text, 
     words = ["index", str(tmp_path / "texts.txt"), str(tmp_path / "index"), f"--model={model}"]
     assert command_line.main(words) == 2
     error = capsys.readouterr().err
-    assert "makes a vector with NaN or infinity of" in error and "line 2" in error
+    assert "contains NaN or infinity" in error and "line 2" in error
     assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
 
 
@@ -212,7 +212,7 @@ def test_model_with_other_vectors_is_refused(folder, model, tmp_path):
     for name in ("bert_config.json", "vocab.txt"):
         (tmp_path / name).write_text((tmp_path.__class__(model) / name).read_text())
     save_file(arrays, tmp_path / "model.safetensors")
-    with pytest.raises(UserError, match="does not make the vectors"):
+    with pytest.raises(UserError, match="does not produce the vectors"):
         Index(folder, model=str(tmp_path))
 
 
@@ -292,7 +292,7 @@ def test_damaged_folders_are_one_sentence(damage, message, folder, tmp_path, cap
         (["index", "nothing.txt", "new", "--model=m"], "There is no file nothing.txt"),
         (["index", "TEXTS", "INDEX", "--model=m"], "exists already"),
         (["index", "TEXTS", "new", "--model=m", "--text_columns=a,b"], "expected one"),
-        (["index", "TEXTS", "gs://bucket/index", "--model=m"], "in a store"),
+        (["index", "TEXTS", "gs://bucket/index", "--model=m"], "in remote storage"),
     ],
 )
 def test_bad_input_is_one_sentence(words, message, folder, texts, capsys):

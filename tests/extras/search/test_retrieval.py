@@ -50,7 +50,7 @@ def test_words_are_found_by_bm25(tmp_path):
     counts, idf = np.array([2, 1]), math.log(1 + (4 - 2 + 0.5) / (2 + 0.5))
     expected = idf * counts / (counts + 1.5 * (1 - 0.75 + 0.75 * length / average))
     np.testing.assert_allclose(scores[0, :2], expected, rtol=1e-5)
-    with pytest.raises(UserError, match="holds the words of 4 texts; expected 5: make the index again"):
+    with pytest.raises(UserError, match="words of 4 texts; expected 5: rebuild the index"):
         words.Words(str(tmp_path / "bm25"), 5)
     (tmp_path / "bm25" / "params.index.json").write_text("{")
     with pytest.raises(UserError, match="bm25 cannot be read"):
@@ -87,7 +87,7 @@ def test_methods_that_an_index_lacks_are_refused(model, tmp_path):
     (tmp_path / "texts.txt").write_text("red")
     Index.build(str(tmp_path / "texts.txt"), str(tmp_path / "index"), model)
     assert Index(str(tmp_path / "index")).method == "vectors"
-    with pytest.raises(UserError, match="has no words for method=hybrid: make it again with `bert-tf index --bm25`"):
+    with pytest.raises(UserError, match="has no words for method=hybrid: rebuild it with `bert-tf index --bm25`"):
         Index(str(tmp_path / "index"), method="hybrid")
     with pytest.raises(UserError, match="method is 'x'; expected auto or one of vectors, bm25, hybrid"):
         Index(str(tmp_path / "index"), method="x")

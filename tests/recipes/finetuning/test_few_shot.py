@@ -65,7 +65,7 @@ def test_few_rows_are_all_trained_on_unless_a_flag_evaluates(tmp_path, capsys):
     ):
         (tmp_path / "few.csv").write_text("text,label\n" + "a text,b\n" * count)
         assert few_shot.defaults(table, given).get("do_eval", True) is holds_out
-        assert (f"{table} has 16 rows: all are trained on" in capsys.readouterr().out) is not holds_out
+        assert (f"{table} has 16 rows: all are used for training" in capsys.readouterr().out) is not holds_out
     assert few_shot.defaults("", ()) == few_shot.DEFAULTS
 
 

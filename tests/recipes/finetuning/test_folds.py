@@ -102,7 +102,7 @@ def test_baselines_of_all_folds_are_their_means(tmp_path):
     [
         ({"folds": 1}, "folds is 1; expected 2 or more"),
         ({"folds": 3, "num_seeds": 2}, "num_seeds makes several runs itself"),
-        ({"folds": 3, "do_eval": False}, "it needs do_eval"),
+        ({"folds": 3, "do_eval": False}, "do_eval is off"),
     ],
 )
 def test_flags_that_do_not_go_with_folds_are_refused(flags, message):
@@ -143,7 +143,7 @@ def test_refit_trains_on_the_held_out_rows_too_and_keeps_their_scores(tmp_path):
 
     done = finetune()
     assert done.returncode == 0, done.stderr
-    assert "Training on 12 examples" in done.stdout and "The model is trained on all 16 rows" in done.stdout
+    assert "Training on 12 examples" in done.stdout and "The final model is trained on all 16 rows" in done.stdout
     last, first = formats.read(str(run)).weights, formats.read(str(run / "checkpoints")).weights
     again = formats.read(str(run / "all_rows")).weights
     for name, weight in again.items():
@@ -157,7 +157,7 @@ def test_refit_trains_on_the_held_out_rows_too_and_keeps_their_scores(tmp_path):
         and "all 16 rows" in (run / "README.md").read_text()
     )
     refused = finetune(do_train=False, do_eval=True)
-    assert refused.returncode == 2 and "trained on all rows, those that were held out too" in refused.stderr
+    assert refused.returncode == 2 and "trained on all rows, including the held-out ones" in refused.stderr
 
 
 @pytest.mark.slow

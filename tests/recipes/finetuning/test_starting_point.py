@@ -74,9 +74,9 @@ def test_few_examples_use_bias_correction_and_say_so(capsys):
     finetune.announce(options(start="frozen"), few)
     assert capsys.readouterr().out.splitlines() == [
         "Training on 9,999 examples, 3 epochs, 10 steps, adamw_corrected "
-        "(Adam with bias correction, as there are fewer than 10,000 examples)",
+        "(Adam with bias correction for fewer than 10,000 examples)",
         "Training on 10,000 examples, 3 epochs, 10 steps, adamw",
-        "The head is fitted to the vectors of 9,999 examples.",
+        "The head is fitted to the embeddings of 9,999 examples.",
     ]
 
 
@@ -143,7 +143,7 @@ def test_head_pools_as_the_checkpoint_was_trained_to(recorded, flags, arrays, ex
     start = Checkpoint(config=tiny.CONFIG, weights=arrays, sentence_vectors=vectors)
     task = types.SimpleNamespace(head=Classes(["no", "yes"]))
     assert starting_point.with_pooling(options(**flags), start, task).config.pooling == expected
-    with pytest.raises(UserError, match="lora_rank is for heads of .CLS., .*: pass pooling=cls"):
+    with pytest.raises(UserError, match="lora_rank .* .CLS., .*: pass pooling=cls"):
         starting_point.with_pooling(options(lora_rank=2, pooling="mean"), start, task)
 
 
@@ -156,10 +156,10 @@ def task(known=True, **changes):
 @pytest.mark.parametrize(
     "flags, splits, several, expected",
     [
-        ({"eval_steps": 5, "do_eval": False}, {}, False, "eval_steps was given, .* but do_eval is off"),
-        ({"keep_best": True}, {"criterion": ""}, False, "keep_best was given, .* but glue/ax has none"),
-        ({"early_stop_patience": 2}, {"known": False}, False, "needs labels in the development set"),
-        ({"do_eval": False}, {}, True, "num_seeds or a grid was given, .* but do_eval is off"),
+        ({"eval_steps": 5, "do_eval": False}, {}, False, "eval_steps requires .* but do_eval is off"),
+        ({"keep_best": True}, {"criterion": ""}, False, "keep_best requires .* but glue/ax has none"),
+        ({"early_stop_patience": 2}, {"known": False}, False, "requires labels in the development set"),
+        ({"do_eval": False}, {}, True, "num_seeds or a grid requires .* but do_eval is off"),
         ({"do_train": False}, {}, True, "num_seeds and grids need training"),
     ],
 )
@@ -285,15 +285,18 @@ def test_training_pools_as_the_checkpoint_or_the_flags_say(capsys):
     prompts = SentenceVectors("mean", True, prompts={"query": "q "}, unsupported="the module LSTM")
     chosen = starting_point._with_recorded_pooling(vector_flags(pooling="cls"), making(prompts))
     assert (chosen.pooling, chosen.normalize_vectors) == ("cls", "true")
-    assert "without the prompts and the truncate_dim of there" in capsys.readouterr().out
+    assert "ignore the prompts and truncate_dim of there" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     "vectors, message",
     [
-        (SentenceVectors("mean+max"), r"with the pooling mean\+max; training has one pooling of .* Pass --pooling"),
-        (SentenceVectors("cls", layers=(VectorLayer("dense"),)), "with the pooling cls, then dense; training has"),
-        (SentenceVectors(unsupported="the module LSTM"), "with the module LSTM, which is not supported"),
+        (
+            SentenceVectors("mean+max"),
+            r"uses the pooling mean\+max; training supports one pooling of .* Pass --pooling",
+        ),
+        (SentenceVectors("cls", layers=(VectorLayer("dense"),)), "uses the pooling cls, then dense; training supports"),
+        (SentenceVectors(unsupported="the module LSTM"), "uses the module LSTM for embeddings"),
     ],
 )
 def test_vectors_that_training_does_not_have_are_refused_for_vectors_alone(vectors, message):

@@ -49,8 +49,8 @@ def test_repeated_value_is_tried_once():
     "changes, expected",
     [
         ({"num_seeds": 0}, "num_seeds is 0; expected 1 or more"),
-        ({"learning_rate_grid": ","}, "learning_rate_grid is ','; expected numbers with commas"),
-        ({"learning_rate_grid": "5e-5;3e-5"}, "learning_rate_grid is '5e-5;3e-5'; expected numbers with commas"),
+        ({"learning_rate_grid": ","}, "learning_rate_grid is ','; expected comma-separated numbers"),
+        ({"learning_rate_grid": "5e-5;3e-5"}, "learning_rate_grid is '5e-5;3e-5'; expected comma-separated numbers"),
         ({"train_batch_size_grid": "16,3.5"}, "such as 16,32"),
     ],
 )
@@ -111,11 +111,11 @@ def test_folder_holds_one_run_or_a_sweep(tmp_path):
     sweep.check_free(folder, several=True)
     sweep.check_free(folder, several=False)
     sweep.begin(folder, RUNS)
-    with pytest.raises(UserError, match="holds several runs: choose another output_dir"):
+    with pytest.raises(UserError, match="has several runs: choose another output_dir"):
         sweep.check_free(folder, several=False)
     (tmp_path / "one" / "checkpoints").mkdir(parents=True)
     (tmp_path / "one" / "checkpoints" / "ckpt-3.index").touch()
-    with pytest.raises(UserError, match="holds a single run: choose another output_dir"):
+    with pytest.raises(UserError, match="has a single run: choose another output_dir"):
         sweep.check_free(RunFolder(str(tmp_path / "one")), several=True)
 
 

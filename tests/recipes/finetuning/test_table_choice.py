@@ -109,7 +109,7 @@ def test_rows_that_reading_skips_do_not_choose_the_recipe(tmp_path, bad_rows, ca
     chosen = table_choice.defaults(str(path), {})
     assert "class_weights" not in chosen and "criterion" not in chosen
     assert (chosen["num_train_epochs"], chosen["eval_steps"]) == (32, 26), "as of 200 rows"
-    assert "For 200 labelled rows, about 320 steps: " in capsys.readouterr().out
+    assert "For 200 labeled rows, about 320 steps: " in capsys.readouterr().out
 
 
 def test_cells_without_a_value_do_not_choose_the_kind_of_labels(tmp_path):
@@ -216,14 +216,12 @@ def test_malformed_rows_are_passed_over(table):
 def test_unclear_columns_are_listed(tmp_path):
     path = tmp_path / "unclear.csv"
     path.write_text("a,b,c\n" + "x,y,one long text\n" * 5 + "z,w,another long text\n" * 5)
-    with pytest.raises(
-        UserError, match=r"holds the labels\? a, b, c may hold them; its columns: a, b, c. Pass --label"
-    ):
+    with pytest.raises(UserError, match=r"the labels\? candidates: a, b, c; its columns: a, b, c. Pass --label"):
         table_choice.defaults(str(path), {})
     path.write_text("a,b\n" + "".join(f"text {n},other {n}\n" for n in range(20)))
-    with pytest.raises(UserError, match="holds the labels\\? none looks like it"):
+    with pytest.raises(UserError, match="the labels\\? none looks like it"):
         table_choice.defaults(str(path), {})
-    with pytest.raises(UserError, match="holds the texts\\? a, b may hold them"):
+    with pytest.raises(UserError, match="the texts\\? candidates: a, b"):
         table_choice.defaults(str(path), {"label_column": "c"})
 
 

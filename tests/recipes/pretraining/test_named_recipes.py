@@ -53,7 +53,7 @@ def test_a_recipe_drops_tokens_only_where_there_are_middle_layers():
     taught = one.replace(teacher="run")
     assert pretraining_flags.without_dropping(taught, deep).training.token_dropping == 0
     given = pretrain.Flags.of({"token_dropping": 0.5})
-    with pytest.raises(UserError, match="three of BERT's layers or more.*num_hidden_layers 2 was given"):
+    with pytest.raises(UserError, match="three or more of BERT's layers.*num_hidden_layers 2"):
         pretraining_flags.without_dropping(given, shallow)
     with pytest.raises(UserError, match="token_dropping is 0.5, but a teacher sees every token: leave it out"):
         pretraining_flags.without_dropping(given.replace(teacher="run"), deep)
@@ -81,9 +81,9 @@ def test_without_a_recipe_nothing_changes():
     "given, message",
     [
         ({"recipe_scale": 0.0}, "recipe_scale is 0.0; expected a number above 0"),
-        ({"recipe_scale": math.nan}, "recipe_scale=nan was given; expected a finite number"),
-        ({"records_dir": "a"}, "records_dir is 'a'; expected 2 folders with a comma"),
-        ({"records_dir": "a,a"}, "expected 2 folders"),
+        ({"recipe_scale": math.nan}, "recipe_scale=nan: expected a finite number"),
+        ({"records_dir": "a"}, "records_dir is 'a'; expected 2 comma-separated folders"),
+        ({"records_dir": "a,a"}, "expected 2 comma-separated folders"),
         ({"num_train_steps": 1}, "num_train_steps is 1; expected a step for each of 2 phases"),
     ],
 )
