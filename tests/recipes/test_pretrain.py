@@ -234,7 +234,7 @@ def manifest(run):
 
 ERRORS = {
     "missing input": ({"input_file": "{texts}/nothing.txt"}, "No file matches {texts}/nothing.txt"),
-    "empty file": ({"input_file": "{texts}/empty.txt"}, "contains no text"),
+    "empty file": ({"input_file": "{texts}/empty.txt"}, "holds no text at all"),
     "empty folder": ({"input_file": "{texts}/no_text"}, "contains no .txt"),
     "binary file": ({"input_file": "{texts}/binary.txt"}, "is not text: byte 4 is NUL"),
     "latin-1 file": ({"input_file": "{texts}/latin.txt"}, "is not UTF-8: byte 2 is 0xfc"),
@@ -252,7 +252,7 @@ ERRORS = {
     ),
     "both ways from the left": ({"encoder": "lstm", "left_to_right": True}, "leave out left_to_right"),
     "too long": ({"max_seq_length": 513}, "the model has 512 positions: choose a shorter length, or pass"),
-    "too short": ({"max_seq_length": 4, "max_predictions_per_seq": 2}, "max_seq_length=4 was given"),
+    "too short": ({"max_seq_length": 4, "max_predictions_per_seq": 2}, "max_seq_length=4; expected"),
     "unknown flag": ({"learning_rat": 1}, "Did you mean --learning_rate?"),
     "wrong type": ({"vocab_size": "many"}, "--vocab_size=many was given; expected a whole number."),
     "wrong choice": (
