@@ -104,7 +104,7 @@ def test_run_answers_from_python_as_its_export_did(folder, tmp_path, monkeypatch
     """It does not record how it answers: its command without training does."""
     shutil.copytree(folder, tmp_path / "earlier")
     monkeypatch.chdir(tmp_path / "earlier")
-    with pytest.raises(UserError, match="earlier version: start its command again with do_train=False"):
+    with pytest.raises(UserError, match="earlier version wrote it: run its command again with do_train=False"):
         bert_tf.load("runs/squad").answer("Who?", "Ann.")
     recorded = json.loads(pathlib.Path("runs/squad/run.json").read_text())["command"]
     flags = ["--do_train=false", "--do_export=false", "--do_predict=false"]

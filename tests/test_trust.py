@@ -137,7 +137,7 @@ def test_files_that_name_code_are_refused(evil, read):
 
 @pytest.mark.parametrize("name", [MODULE, "evil.payload.x", "os.path", "evil"])
 def test_engine_of_a_folder_is_one_of_the_package(evil, name):
-    with pytest.raises(UserError, match="holds no model for"):
+    with pytest.raises(UserError, match="contains no model for"):
         engines.load(write_json(evil / "model" / "about.json", engine=name))
     assert not was_imported()
 

@@ -63,7 +63,7 @@ class FineTuneOptions(Options, total=False):
 
     bad_rows: Literal["skip", "stop"]  # Rows of a table without text or label, or with too many or too few fields.
     baseline: bool  # Before training, score baselines on the same data: the most frequent class, and linear models on TF-IDF and on the embeddings of the encoder before training.
-    class_weights: str  # Weights of classes in the loss: none; balanced, inversely to their frequency; numbers in the order of the labels, 1,3; or of some labels, yes=3.
+    class_weights: str  # Class weights in the loss: none; balanced, by inverse frequency; numbers in the order of the labels, 1,3; or for some labels, yes=3.
     criterion: str  # Metric that selects the best weights and the best run, such as macro_f1, or a function of your own: my_lab.scores:kappa. Default: the task's first metric.
     data_dir: StrPath  # Folder with the task's files.
     do_eval: bool  # Evaluate on the development set.
@@ -85,12 +85,12 @@ class FineTuneOptions(Options, total=False):
     fgm_epsilon: float  # Adversarial training (FGM): also train on embeddings perturbed by this norm towards a larger loss, such as 1; twice the time. 0: off.
     focal_gamma: float  # Exponent of the focal loss, such as 2: correct examples count less; 0: cross entropy.
     fold: int  # With folds: train only the run evaluated on this part, from 1.
-    folds: int  # Cross-validation: divide the training table into N parts, train N runs, each evaluated on one of them, report mean and standard deviation, and train the final model on all rows; for tables of some hundred rows or fewer.
+    folds: int  # Cross-validation: split the training table into N parts, train N runs, each evaluated on one part, report mean and standard deviation, and train the final model on all rows; for tables of up to a few hundred rows.
     freeze: Literal["none", "embeddings", "encoder"]  # Weights to freeze: the embeddings, or the encoder without its pooler.
     group_by_length: bool  # Batch training texts of similar length, so that there is less padding.
     head_learning_rate: float | Literal["auto", "same"]  # Peak learning rate of the head; same: learning_rate; auto: at least 1e-3 for tags and answers if the checkpoint has no such head and there are fewer than 10,000 examples, else learning_rate.
     id_column: str  # Table column with the ids for predictions. Default: row numbers.
-    join_labels: bool  # Join classes of a table that differ in case or spaces only with the commonest of them, if that has at least twice as many rows as the others.
+    join_labels: bool  # Merge classes of a table that differ only in case or spaces into the most common one, if it has at least twice as many rows as the others.
     keep_best: bool  # Keep the weights with the best evaluation score instead of the last ones. Default: if there is a development set.
     label_separator: str  # Separator between labels in one cell (tables with --label_type=multi_label).
     label_smoothing: float  # Share of the target spread over all labels, such as 0.1; for classes and labels.
@@ -101,45 +101,45 @@ class FineTuneOptions(Options, total=False):
     layerwise_learning_rate_decay: float  # Learning rate of a layer relative to the layer above, such as 0.9; the head uses the full rate.
     learning_rate_grid: str  # Learning rates to try, such as 5e-5,4e-5,3e-5,2e-5; replaces learning_rate.
     list_size: int  # With ranking_loss: consecutive rows of the table with the same query, the best text first.
-    long_texts: Literal["cut", "windows"]  # Texts longer than a row: truncate, or read whole in overlapping windows.
+    long_texts: Literal["cut", "windows"]  # Texts longer than max_seq_length: truncate, or read whole in overlapping windows.
     lora_alpha: float  # With lora_rank: the output of adapters is multiplied by this and divided by the rank.
     lora_rank: int  # Train adapters of this rank instead of the encoder (LoRA), such as 8; exports contain them. 0: none.
     lora_targets: str  # With lora_rank: modules to adapt: query, key, value, project_out, expand, contract.
     lstm_size: int  # With feature_layers: output size of each BiLSTM layer, both directions together.
-    matryoshka_dims: str  # Sentence vectors: sizes, such as 384,128,64, that vectors can be truncated to afterwards: the loss is the sum of those of the first so many numbers. Default: the whole vectors alone.
+    matryoshka_dims: str  # Sentence vectors: dimensions, such as 384,128,64, that vectors can be truncated to afterwards; the loss is summed over them. Default: only the full size.
     max_windows: int  # Maximum number of windows per text; the rest is not read.
     model_size: Literal["tiny", "mini", "small", "medium", "base", "large"]  # Model size when training from scratch.
-    normalize_labels: bool  # Lower-case the labels of a table and join their spaces.
+    normalize_labels: bool  # Lower-case the labels of a table and collapse their spaces.
     normalize_vectors: Literal["", "true", "false"]  # Sentence vectors of length 1. Default: as in init_checkpoint, else true.
     num_frozen_layers: int  # Freeze the embeddings and the first N layers; 0: none.
     num_seeds: int  # Number of runs, with random_seed and the seeds after it; reports mean and standard deviation.
     num_train_epochs: float  # Number of passes over the training data.
     num_train_epochs_grid: str  # Numbers of epochs to try, such as 2,3,4; replaces num_train_epochs.
     optimizer: Literal["auto", "adamw", "adamw_corrected", "lamb", "muon"] | str  # adamw: as in google-research/bert, without bias correction; adamw_corrected: with it; lamb: for large batches; muon: LAMB with orthogonal updates; auto: adamw_corrected below 10,000 training examples, else adamw.
-    pooling: Literal["", "cls", "mean", "max", "mean_sqrt_len", "weighted_mean", "last"]  # How the vectors of tokens become that of a text; before labels cls, which goes through the pooler, or mean. Default: as in init_checkpoint, else cls before labels and mean for sentence vectors.
+    pooling: Literal["", "cls", "mean", "max", "mean_sqrt_len", "weighted_mean", "last"]  # How token embeddings are pooled into a text embedding; for labels cls, through the pooler, or mean. Default: as in init_checkpoint, else cls for labels and mean for sentence embeddings.
     pos_weight: str  # Weights of positive labels in the loss (--label_type=multi_label): balanced, negative texts per positive one of each label; a number; numbers in the order of the labels; or for some labels, urgent=3.
     position_digits: bool  # Tagging: strip the digit that ends every word, as in Weibo NER.
     predict_file: StrPath  # Data to predict, with or without labels. Default: test.* in data_dir.
     ranking_loss: Literal["", "listwise", "margin_mse"]  # Loss of rerankers (--label_type=relevance and relevance_score) that compares the texts of a query: listwise, or margin_mse. Default: each pair independently.
-    refit: bool  # Then train a second time, on all rows, those held out too, for as many epochs as was best; the scores stay those of the first model. Default: true for a table of fewer than 1,000 rows that is given alone.
+    refit: bool  # Then train again on all rows, including those held out, for the best number of epochs; the reported scores are from the first model. Default: true for a table of fewer than 1,000 rows without an evaluation table.
     save_checkpoints_steps: int  # Steps between checkpoints.
     similarity_loss: Literal["cosent", "cosine"]  # Loss of --task_name=sts.
     similarity_scale: float  # Sentence vectors: factor of cosines in losses that compare examples.
     start: Literal["encoder", "best", "frozen", "contrastive"]  # frozen: only fit a linear head to the embeddings of the unchanged encoder, which takes seconds; best: start from that, train both, and keep the start if training does not beat it on the development set; contrastive: for few labels, pull the embeddings of each class together, then fit such a head (SetFit); encoder: train encoder and head.
-    stratify: bool  # Hold out the same part of the rows of every label.
+    stratify: bool  # Stratify the held-out rows by label.
     tag_column: int  # Tagging: column with the tag; -1: the last.
-    tag_head: Literal["linear", "crf"]  # Tagging: label each word by itself, or the words of a sentence as a chain.
+    tag_head: Literal["linear", "crf"]  # Tagging: label each word independently, or the words of a sentence as a chain (CRF).
     tag_scheme: Literal["auto", "iob1", "iob2", "bioes", "plain"]  # Tagging: scheme of the tags; plain: each tag stands for itself.
     task_name: str  # Task: MRPC or another GLUE task, swag, xnli/de, table, ner/conll2003, pairs, or my_package.module/name.
-    temperature: str  # Divide logits by this number before they become probabilities, in predictions and export; best: by the one that fits the development set (classes, labels, choices and questions).
+    temperature: str  # Divide logits by this temperature in predictions and export; best: fitted on the development set (classes, labels, choices and questions).
     tfds_dir: StrPath  # Folder of tensorflow-datasets. Default: ~/tensorflow_datasets.
     tfds_name: str  # Dataset of tensorflow-datasets as a table, such as ag_news_subset; its features are the columns.
     train_batch_size_grid: str  # Batch sizes to try, such as 16,32; replaces train_batch_size.
-    truncation: Literal["longest_first", "only_first", "only_second"]  # Pairs longer than a row: which text loses tokens at its end.
+    truncation: Literal["longest_first", "only_first", "only_second"]  # Pairs longer than max_seq_length: which text is truncated.
     unfreeze_epochs: float  # Train only the head and the pooler at first, and one more layer from the top after every N epochs, which may be a fraction; 0: all layers from the start.
     use_tfds: bool  # Load GLUE from tensorflow-datasets instead of data_dir; downloads missing data.
     vocab_file: StrPath  # vocab.txt. Default: the one next to init_checkpoint.
-    window_pooling: Literal["mean", "max"]  # How to combine the pooled vectors of a text's windows.
+    window_pooling: Literal["mean", "max"]  # How to combine the pooled windows of a text.
     word_column: int  # Tagging: column with the word; -1: the last.
     write_examples: StrPath  # Folder to write the rows of all splits into as TFRecords, which train_file may name later.
 

@@ -62,7 +62,7 @@ class Checkpoint:
     def check_vocabulary(self, path: object) -> None:
         """Raises UserError, which names the path, if it has no vocabulary and thus no tokenizer."""
         if self.vocabulary is None:
-            raise UserError(f"{path} has no vocab.txt next to it, without which it takes no strings.")
+            raise UserError(f"{path} has no vocab.txt, so it cannot tokenize strings.")
 
     @functools.cached_property
     def host_tokenizer(self) -> HostTokenizer:
@@ -114,6 +114,6 @@ def check_rows_for_tokens(checkpoint: Checkpoint, path: object) -> None:
     count, rows = len(checkpoint.vocabulary or ()), checkpoint.config.vocab_size
     if count > rows:
         raise UserError(
-            f"The vocabulary of {path} has {count} tokens, but its model has vectors for {rows} (vocab_size): pass the "
-            "vocabulary that belongs to it, or resize the model where the tokens were added."
+            f"The vocabulary of {path} has {count} tokens, but its model has embeddings for {rows} (vocab_size): pass "
+            "the vocabulary that belongs to it, or resize the embeddings in the tool that added the tokens."
         )

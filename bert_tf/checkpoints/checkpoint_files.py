@@ -38,8 +38,8 @@ def new_folder(folder: StrPath) -> Iterator[str]:
     except OSError as error:
         raise of_os_error(
             error,
-            f"{folder} could not be written ({_reason(error)}); nothing was left there. "
-            "Make room or choose a folder that can be written to.",
+            f"{folder} could not be written ({_reason(error)}); nothing was left there. Free some space or choose a "
+            "writable folder.",
         ) from None
 
 
@@ -67,7 +67,7 @@ def read_safetensors(path: StrPath) -> dict[str, np.ndarray]:
     except (AttributeError, KeyError, TypeError) as error:  # how the library reports a type that NumPy lacks
         kind = getattr(error, "name", None) or error
         raise UserError(
-            f"{path} holds numbers of a type that cannot be read ({kind}): save it in float32, float16 or bfloat16."
+            f"{path} contains numbers of an unreadable type ({kind}): save it in float32, float16 or bfloat16."
         ) from None
     except (SafetensorError, OSError) as error:
         raise UserError(
@@ -94,8 +94,8 @@ def read_tensors(prefix: str, is_selected: Callable[[str], object]) -> dict[str,
     except Exception as error:  # a damaged file raises anything from DataLossError to IndexError
         reason = str(getattr(error, "message", error)).strip().splitlines() or [type(error).__name__]
         raise UserError(
-            f"{prefix} cannot be read as a TensorFlow checkpoint ({reason[0]}): a file of it is missing or cut short; "
-            "fetch it again."
+            f"{prefix} cannot be read as a TensorFlow checkpoint ({reason[0]}): one of its files is missing or cut "
+            "short; fetch it again."
         ) from None
 
 
@@ -132,7 +132,8 @@ def with_masked_lm_head(checkpoint: "Checkpoint", act: str, eps: float, library:
         rest = {name: array for name, array in checkpoint.weights.items() if not name.startswith("masked_lm/")}
         return dataclasses.replace(checkpoint, weights=rest)
     logging.getLogger("bert_tf").warning(
-        "%s computes the head for masked LM with %s and epsilon %g, and this model with %s and %g: close, not equal.",
+        "%s computes the masked LM head with %s and epsilon %g, this model with %s and %g: results are close, not "
+        "equal.",
         library,
         act,
         eps,

@@ -41,7 +41,7 @@ def kind_of(folder: str, config: Settings, kind: str) -> tuple[str, str]:
     found = own if is_single else kind if name in HARMLESS else None
     reason = _unsupported(folder, about) if is_saved_as_one else ""
     if found is None or reason:
-        return kind, f"as {reason or f'its activation_fn is {shortened(named)}'}, which is not supported"
+        return kind, f"because {reason or f'its activation_fn is {shortened(named)}'}, which is not supported"
     return found, ""
 
 

@@ -67,7 +67,7 @@ def _add(folder: TokenizerFolder, library: Any) -> None:
             library.add_tokens([tokenizers.AddedToken(content, **_flags(token), special=is_special)])
         if declared not in (None, number := library.token_to_id(content)):
             raise UserError(
-                f"The id of the token {token.content!r}, which {folder.path} adds, is {declared}, and {number} by its "
+                f"The id of the token {token.content!r}, which {folder.path} adds, is {declared}, but {number} in its "
                 f"{JSON}: fetch the files again."
             )
 
@@ -94,9 +94,7 @@ def _special_tokens(folder: TokenizerFolder) -> tuple[str, ...]:
     found = {name: content_of(named.value(f"{name}_token", TOKEN)) for name in NAMES}
     found["pad"] = found["pad"] or folder.steps.inside("padding").value("pad_token", TEXT)
     if missing := [f"{name}_token" for name, token in found.items() if not token]:
-        raise UserError(
-            f"{named.source} does not name {', '.join(missing)}, and the steps of {JSON} need them: add them."
-        )
+        raise UserError(f"{named.source} does not name {', '.join(missing)}, which the steps of {JSON} need: add them.")
     return tuple(found.values())
 
 

@@ -50,14 +50,16 @@ def check(folder: TokenizerFolder, kind: str) -> None:
     config = str(values.source)
     if name is not None and name not in (*BY_FILE, *layout.class_names):
         known = sorted({each for known in KINDS.values() for each in known.class_names})
-        why = "for its files, of another kind" if name in known else f"here; supported are {', '.join(known)}"
+        why = (
+            "with its files, which need a different one" if name in known else f"here; supported are {', '.join(known)}"
+        )
         raise UserError(f"{path} has the tokenizer {name}, which is not supported {why}.")
     models = [file for file in files.names(path) if file.endswith(".model")]
     others = [file for file in models if file not in SENTENCEPIECE_FILES.values()]
     if name is None and others and kind != BYTE_BPE:
         raise UserError(
-            f"{path} has the SentencePiece model {others[0]}; supported are those of ALBERT and XLNet, spiece.model, "
-            "of XLM-RoBERTa, sentencepiece.bpe.model, and of DeBERTa-v2 and -v3, spm.model."
+            f"{path} has the SentencePiece model {others[0]}; supported are spiece.model (ALBERT, XLNet), "
+            "sentencepiece.bpe.model (XLM-RoBERTa) and spm.model (DeBERTa-v2, -v3)."
         )
     _check_values(config, "", values, {**HARMLESS, **layout.settings})
     counts_from_row = kind in (WORDPIECE, SENTENCEPIECE, LIBRARY)  # others count positions from the text
@@ -75,7 +77,7 @@ def check(folder: TokenizerFolder, kind: str) -> None:
         _check_value(config, "keep_accents", values.get("keep_accents"), keeps)
     if kind not in (WORDPIECE, MPNET) and folder.lower_cases_first:
         raise UserError(
-            f"{path} lower-cases texts by its sentence_bert_config.json: supported is that for WordPiece alone."
+            f"{path} lower-cases texts in its sentence_bert_config.json, which is supported only for WordPiece."
         )
     if folder.has_steps:
         _check_json(folder, kind)
@@ -101,8 +103,8 @@ def segments_of(folder: TokenizerFolder, kind: str) -> tuple[str, str]:
     segments, other = ("one", "two") if major.isdecimal() and int(major) >= FIRST_WITHOUT else ("two", "one")
     whose = "<cls> and the second text of a pair" if layout.ends_in_cls else "the second text of a pair"
     return segments, (
-        f"{name or layout.class_names[0]} gives {whose} a different segment in transformers 4, and not in version 5. "
-        f"This model is read with segments={segments}, as config.json names {version or 'no version'}; pass "
+        f"{name or layout.class_names[0]} puts {whose} in a different segment in transformers 4, but not in version "
+        f"5. This model is read with segments={segments} because config.json names {version or 'no version'}; pass "
         f"segments={other} if it was trained with {other}"
     )
 
@@ -113,7 +115,7 @@ def _check_value(
     if value not in expected:
         known = list(dict.fromkeys(_shown(each) for each in expected if each is not None))[:MAX_SHOWN]
         raise error(
-            f"{file}: {name} is {_shown(value)}, which is not supported, as it changes tokens; supported is "
+            f"{file}: {name} is {_shown(value)}, which changes tokens and is not supported; supported is "
             f"{' or '.join(known) or 'none'}."
         )
 
@@ -137,8 +139,8 @@ def _check_names(folder: TokenizerFolder, layout: TokenizerLayout) -> None:
             value = content_of(values.value(f"{name}_token", TOKEN))
             if value not in (None, expected):
                 raise folder.error(
-                    f"{values.source}: {name}_token is {shortened(value)}; special tokens with other names than "
-                    f"{expected!r} are not supported."
+                    f"{values.source}: {name}_token is {shortened(value)}; expected {expected!r}, because renamed "
+                    "special tokens are not supported."
                 )
 
 

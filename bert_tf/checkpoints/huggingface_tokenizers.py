@@ -143,7 +143,7 @@ def _merges_in(model: Settings) -> bytes:
     pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in merges]  # strings in older files
     for pair in pairs:
         if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(token, str) for token in pair)):
-            raise UserError(f"{model.source}: model.merges holds {shortened(pair)}; expected pairs of tokens.")
+            raise UserError(f"{model.source}: model.merges contains {shortened(pair)}; expected pairs of tokens.")
     return byte_level.format_merges(pairs).encode()
 
 

@@ -59,8 +59,8 @@ def _settings(folder: TokenizerFolder) -> tuple[bool | None, TokenizerSettings]:
         for ours, (theirs, usual) in NAMES.items():
             if normalizer[ours] not in usual:
                 raise UserError(
-                    f"{folder.file} has another normalizer.{theirs} than transformers uses if there is no {CONFIG}: "
-                    f"write one beside it with the {ours} that the model was trained with."
+                    f"{folder.file} and transformers' default without {CONFIG} differ in normalizer.{theirs}: add a "
+                    f"{CONFIG} with the {ours} that the model was trained with."
                 )
     if normalizer and folder.is_by_file:
         values = normalizer
@@ -108,8 +108,8 @@ def _check_words(path: str, vocabulary: list[str]) -> None:
     pieces = sum(len(token) > 1 and token.startswith(SPACE) for token in vocabulary)
     if pieces > sum(token.startswith("##") for token in vocabulary):
         raise UserError(
-            f"{path} has a vocabulary of SentencePiece ({pieces} tokens begin with {SPACE}), as "
-            "KoBERT has, which is not supported; supported is WordPiece, with ## before the parts of words."
+            f"{path} has a SentencePiece vocabulary ({pieces} tokens begin with {SPACE}), like KoBERT, which is not "
+            "supported; supported is WordPiece, with ## before word parts."
         )
 
 

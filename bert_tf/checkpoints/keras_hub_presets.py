@@ -103,7 +103,7 @@ def fetched(name: str) -> str:
     presets = {key: value for each in LAYOUTS.values() for key, value in backbone_of(models, each).presets.items()}
     if "://" not in name and name not in presets:
         known = ", ".join(sorted(presets))
-        raise UserError(f"{name} is neither a folder nor a preset of KerasHub for BERT and its relatives: {known}.")
+        raise UserError(f"{name} is neither a folder nor a KerasHub preset of a supported encoder: {known}.")
     handle = name if "://" in name else presets[name]["kaggle_handle"]
     try:
         return str(kagglehub.model_download(handle.removeprefix(KAGGLE)))
@@ -180,8 +180,8 @@ def _preset(
         outer = task_class if keras_files.is_one(path) and task_class else name
         known = ", ".join(layout.classes + BACKBONE for layout in LAYOUTS.values())
         raise UserError(
-            f"{path} holds a {shortened(outer.split('>')[-1])}, whose encoder is not supported; expected a model of "
-            f"KerasHub with a backbone of these classes: {known}."
+            f"{path} contains a {shortened(outer.split('>')[-1])}, whose encoder is not supported; expected a "
+            f"KerasHub model with one of these backbones: {known}."
         )
     encoder_of_task, role = class_of(task_class) or (encoder, BACKBONE)
     if encoder_of_task != encoder:
@@ -230,8 +230,8 @@ def config_of(preset: Preset) -> BertConfig:
     held = sum(array.size for array in preset.weights.values())
     if config.num_weights > MOST * held + LARGEST_SMALL:
         raise UserError(
-            f"{given.source} describes a model of {config.num_weights:,} weights, and {preset.path} has {held:,}: pass "
-            "the configuration and the weights of the same model."
+            f"{given.source} describes a model of {config.num_weights:,} weights, but {preset.path} has {held:,}: "
+            "pass the configuration and the weights of the same model."
         )
     return config
 

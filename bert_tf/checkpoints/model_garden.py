@@ -86,8 +86,8 @@ def _named(variables: Mapping[str, np.ndarray], prefix: str) -> tuple[dict[str, 
         new = BEGIN.sub("", new, count=1)
         if new in arrays:
             raise UserError(
-                f"{prefix} has several weights {new}, as {name}: it has more than one encoder; save the one that you "
-                "mean in its own checkpoint."
+                f"{prefix} has several weights {new}, such as {name}: it has more than one encoder; save the one you "
+                "want in its own checkpoint."
             )
         arrays[new] = array
     kind = None
@@ -156,11 +156,11 @@ def _config(arrays: Mapping[str, np.ndarray], folder: str, prefix: str) -> BertC
     }
     given = _described(folder)
     if given.get("norm_first"):
-        raise UserError(f"{given.source}: norm_first is true; encoders that normalize first are not supported here.")
+        raise UserError(f"{given.source}: norm_first is true; pre-norm encoders are not supported.")
     for name, size in sizes.items():
         if given.get(name, size) != size:
             raise UserError(
-                f"{given.source}: {name} is {shortened(given[name])}, and the weights in {prefix} have {size}: pass "
+                f"{given.source}: {name} is {shortened(given[name])}, but the weights in {prefix} have {size}: pass "
                 "the configuration that belongs to them."
             )
     return BertConfig.from_dict({**given, **sizes}, source=str(given.source))

@@ -58,7 +58,7 @@ def _size(head: type[Head], labels: Labels | None) -> int:
     """The number of outputs of a new head; UserError for labels that do not fit it."""
     if not head.is_labelled:
         if labels is not None:
-            raise UserError(f"labels is {labels!r}, and a head of the kind {head.kind} has none: remove labels.")
+            raise UserError(f"labels is {labels!r}, but a head of the kind {head.kind} has none: remove labels.")
         return 1
     if labels is None:
         raise UserError(f"A new head of the kind {head.kind} needs labels: pass their names, or their number.")
@@ -66,7 +66,7 @@ def _size(head: type[Head], labels: Labels | None) -> int:
     if size == 1 and head is Classes:
         raise UserError(
             f"labels is {labels!r}; expected two classes or more. Pass kind={Regression.kind!r} for a number, or "
-            f"kind={MultiLabel.kind!r} for a label that is there or not."
+            f"kind={MultiLabel.kind!r} for a label that is present or absent."
         )
     return size
 

@@ -67,7 +67,7 @@ class Part(NamedTuple):
 def check_layout(config: BertConfig) -> Layout:
     """Layout of the encoder in transformers; UserError if it has none."""
     if config.encoder not in LAYOUTS:
-        raise UserError(f"lora_rank is for {', '.join(LAYOUTS)}; encoder={config.encoder} has no adapters in PEFT.")
+        raise UserError(f"lora_rank requires {', '.join(LAYOUTS)}; encoder={config.encoder} has no adapters in PEFT.")
     return LAYOUTS[config.encoder]
 
 
@@ -144,17 +144,17 @@ def read(folder: str, config: BertConfig) -> tuple[dict[str, Part], Weights, str
     head, used = to_canonical_names(_table(layout, config, kind), others, _is_matrix)
     if others.keys() - used:
         raise UserError(
-            f"{folder} holds {sorted(others.keys() - used)[0]}, which is neither a matrix of LoRA nor a weight of the "
-            f"head of encoder={config.encoder}: merge it with PEFT."
+            f"{folder} contains {sorted(others.keys() - used)[0]}, which is neither a LoRA matrix nor a head weight "
+            f"of encoder={config.encoder}: merge it with PEFT."
         )
     rank, alpha = settings.value("r", whole(1)), settings.value("lora_alpha", number())
     if rank is None or alpha is None:
         raise UserError(f"{settings.source} lacks r or lora_alpha: fetch it again.")
     if not matrices:
-        raise UserError(f"{folder} holds no matrices of LoRA: fetch it again.")
+        raise UserError(f"{folder} contains no LoRA matrices: fetch it again.")
     for module, both in matrices.items():
         if len(both) < len("AB"):
-            raise UserError(f"{folder} holds one of lora_A and lora_B of {module} without the other: fetch it again.")
+            raise UserError(f"{folder} has only one of lora_A and lora_B of {module}: fetch it again.")
         if (ranks := (both["A"].shape[-1:], both["B"].shape[:1])) != ((rank,), (rank,)) or both["A"].ndim != 2:
             raise UserError(f"{folder} has matrices of ranks {ranks} for {module}; expected r={rank}: fetch it again.")
     scale = np.float32(alpha / rank)
@@ -174,8 +174,8 @@ def merged(parts: Mapping[str, Part], base: Weights, folder: str, base_path: str
         found, expected = (len(part.a), part.b.shape[-1]), columns.shape
         if found != expected or part.b.ndim != 2:
             raise UserError(
-                f"{folder} has matrices from {found[0]} to {found[1]} numbers for {module}, and in {base_path} it maps "
-                f"{expected[0]} to {expected[1]}: name the base that was adapted in adapter_config.json."
+                f"{folder} has matrices from {found[0]} to {found[1]} dimensions for {module}, but in {base_path} it "
+                f"maps {expected[0]} to {expected[1]}: name the adapted base in adapter_config.json."
             )
         columns += part.a @ part.b
         result[name] = kernel
@@ -186,7 +186,7 @@ def settings_of(folder: str) -> Settings:
     """The content of adapter_config.json; UserError if its type is not LORA."""
     settings = read_settings(os.path.join(folder, CONFIG))
     if settings.get("peft_type") != "LORA":
-        raise UserError(f"{folder} holds an adapter of the type {shortened(settings.get('peft_type'))}; expected LORA.")
+        raise UserError(f"{folder} contains an adapter of type {shortened(settings.get('peft_type'))}; expected LORA.")
     return settings
 
 

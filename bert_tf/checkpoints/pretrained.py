@@ -89,8 +89,8 @@ def load_encoder(checkpoint: Checkpoint, path: str, *, dtype: Any = "float32", n
         if needs_pooler or not name.startswith(POOLER)
     ]
     if missing:
-        remedy = "choose another pooling" if missing[0].startswith(POOLER) else "pass a checkpoint of a whole model"
-        raise UserError(f"{path} lacks {len(missing)} weights of its encoder, as {missing[0]}: {remedy}.")
+        remedy = "choose another pooling" if missing[0].startswith(POOLER) else "pass a complete checkpoint"
+        raise UserError(f"{path} lacks {len(missing)} weights of its encoder, such as {missing[0]}: {remedy}.")
     weights.assign(model, arrays)
     return model
 
@@ -105,7 +105,7 @@ def _check_complete(path: str, model: BertModel, report: weights.LoadReport, *, 
     if mismatched:
         name, actual, expected = mismatched[0]
         raise UserError(
-            f"{name} has the shape {actual} in {path}, and a head of its kind {expected}: correct the kind of the "
+            f"{name} has the shape {actual} in {path}, but {expected} in a head of its kind: correct the kind of the "
             "head, or its labels, in the configuration."
         )
     fresh = [name for name in report.newly_initialized if name not in model.unread]
@@ -114,7 +114,7 @@ def _check_complete(path: str, model: BertModel, report: weights.LoadReport, *, 
     needed = [name for name in fresh if not name.startswith(may_lack)]
     if needed:
         raise UserError(
-            f"{path} lacks {len(needed)} weights of its model, as {needed[0]}: pass those of a whole model."
+            f"{path} lacks {len(needed)} weights of its model, such as {needed[0]}: pass a complete checkpoint."
         )
     for names, what in ((fresh, "not in it, and random"), (report.unused, "in it, and not used")):
         if names:

@@ -19,11 +19,11 @@ PUBLISHED = {
     "bert-base-uncased": Published("google-bert", "apache-2.0", "English; the usual start for fine-tuning"),
     "bert-base-cased": Published("google-bert", "apache-2.0", "English where case matters, as in names"),
     "bert-large-uncased": Published("google-bert", "apache-2.0", "English, three times as large, 1 to 3 points better"),
-    "bert-large-cased": Published("google-bert", "apache-2.0", "the large model with case"),
+    "bert-large-cased": Published("google-bert", "apache-2.0", "the large version with case"),
     "bert-large-uncased-whole-word-masking": Published("google-bert", "apache-2.0", "English; best for questions"),
     "bert-base-multilingual-cased": Published("google-bert", "apache-2.0", "104 languages"),
     "bert-base-multilingual-uncased": Published("google-bert", "apache-2.0", "102 languages, without case and accents"),
-    "bert-base-chinese": Published("google-bert", "apache-2.0", "Chinese, a token for each character"),
+    "bert-base-chinese": Published("google-bert", "apache-2.0", "Chinese, one token per character"),
     "bert-base-german-cased": Published("google-bert", "mit", "German"),
     "bert_uncased_L-2_H-128_A-2": Published("google", "apache-2.0", "English, BERT-tiny: 4 million parameters"),
     "bert_uncased_L-4_H-256_A-4": Published("google", "apache-2.0", "English, BERT-mini: 11 million parameters"),
@@ -35,18 +35,18 @@ PUBLISHED = {
     ),
     "distilroberta-base": Published("distilbert", "apache-2.0", "English with case, half as deep as roberta-base"),
     "roberta-base": Published("FacebookAI", "mit", "English with case, any characters; better than BERT"),
-    "roberta-large": Published("FacebookAI", "mit", "the large model of it"),
+    "roberta-large": Published("FacebookAI", "mit", "the large version"),
     "albert-base-v2": Published("albert", "apache-2.0", "English, 12 million parameters, as slow as base"),
     "electra-small-discriminator": Published("google", "apache-2.0", "English, small and fast, better than its size"),
     "electra-base-discriminator": Published("google", "apache-2.0", "English, better than BERT"),
-    "all-MiniLM-L6-v2": Published(
-        "sentence-transformers", "apache-2.0", "embeddings of English sentences; small, fast"
-    ),
-    "all-MiniLM-L12-v2": Published("sentence-transformers", "apache-2.0", "embeddings of English sentences"),
+    "all-MiniLM-L6-v2": Published("sentence-transformers", "apache-2.0", "English sentence embeddings; small, fast"),
+    "all-MiniLM-L12-v2": Published("sentence-transformers", "apache-2.0", "English sentence embeddings"),
     "bge-small-en-v1.5": Published("BAAI", "mit", "embeddings for search in English"),
     "bge-base-en-v1.5": Published("BAAI", "mit", "embeddings for search in English, better and slower"),
-    "xlm-roberta-base": Published("FacebookAI", "mit", "a hundred languages, with case; learns a task in one for all"),
-    "xlm-roberta-large": Published("FacebookAI", "mit", "the large model of it"),
+    "xlm-roberta-base": Published(
+        "FacebookAI", "mit", "a hundred languages, with case; fine-tuning in one carries over to all"
+    ),
+    "xlm-roberta-large": Published("FacebookAI", "mit", "the large version"),
     "mpnet-base": Published("microsoft", "", "English; the start of all-mpnet-base-v2"),
     "camembert-base": Published("almanach", "mit", "French"),
     "gbert-base": Published("deepset", "mit", "German, better than bert-base-german-cased"),
@@ -55,16 +55,16 @@ PUBLISHED = {
     "ModernBERT-base": Published(
         "answerdotai", "apache-2.0", "English and code, texts of up to 8,192 tokens; better, faster"
     ),
-    "ModernBERT-large": Published("answerdotai", "apache-2.0", "the large model of it"),
+    "ModernBERT-large": Published("answerdotai", "apache-2.0", "the large version"),
     "deberta-v3-small": Published("microsoft", "mit", "English, half as deep as deberta-v3-base"),
-    "deberta-v3-base": Published("microsoft", "mit", "English; the best of its size, 1.5 times as slow as BERT"),
-    "deberta-v3-large": Published("microsoft", "mit", "the large model of it"),
+    "deberta-v3-base": Published("microsoft", "mit", "English; the best of its size, 1.5 times the time of BERT"),
+    "deberta-v3-large": Published("microsoft", "mit", "the large version"),
     "mdeberta-v3-base": Published("microsoft", "mit", "a hundred languages; better than xlm-roberta-base"),
     "all-mpnet-base-v2": Published(
-        "sentence-transformers", "apache-2.0", "embeddings of English sentences, better, slower"
+        "sentence-transformers", "apache-2.0", "English sentence embeddings; better, slower"
     ),
     "paraphrase-multilingual-MiniLM-L12-v2": Published(
-        "sentence-transformers", "apache-2.0", "embeddings of sentences in 50 languages"
+        "sentence-transformers", "apache-2.0", "sentence embeddings in 50 languages"
     ),
     "multilingual-e5-small": Published("intfloat", "mit", "embeddings for search in a hundred languages; small"),
     "multilingual-e5-base": Published("intfloat", "mit", "embeddings for search in a hundred languages"),
@@ -78,7 +78,7 @@ PUBLISHED = {
     "ms-marco-MiniLM-L6-v2": Published("cross-encoder", "apache-2.0", "re-ranks search results, English"),
     "bge-reranker-v2-m3": Published("BAAI", "apache-2.0", "re-ranks search results, a hundred languages; large"),
     "nli-deberta-v3-base": Published(
-        "cross-encoder", "apache-2.0", "entailment of English pairs; classes without examples"
+        "cross-encoder", "apache-2.0", "English entailment (NLI); zero-shot classification"
     ),
     "mDeBERTa-v3-base-mnli-xnli": Published("MoritzLaurer", "mit", "the same in a hundred languages"),
     "scibert_scivocab_uncased": Published("allenai", "", "scientific articles"),
@@ -144,5 +144,5 @@ def suggestion(path: str) -> str:
         return f" Did you mean {' or '.join(_LOWER[name] for name in close)}?"
     parts = path.split("/")
     if len(parts) == 2 and all(parts) and not os.path.exists(parts[0]):
-        return f" If it is a model of the Hugging Face hub, write hf://{path}."
+        return f" If it is a Hugging Face Hub model, write hf://{path}."
     return ""

@@ -28,7 +28,7 @@ def with_positions(checkpoint: Checkpoint, count: int) -> Checkpoint:
     if count < FEWEST:
         raise UserError(f"max_position_embeddings is {count}; expected {FEWEST} or more.")
     if not any(name.endswith(TABLE) for name in checkpoint.weights):
-        raise UserError("The checkpoint has no table of positions that could get another length.")
+        raise UserError("The checkpoint has no position embeddings that could be resized.")
     first = checkpoint.config.encoder_traits.position_offset
 
     def resized(table: np.ndarray) -> np.ndarray:  # [first + P, D] -> [first + N, D]

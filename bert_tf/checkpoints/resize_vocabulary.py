@@ -27,7 +27,7 @@ class VocabularyChange:
 
     def __str__(self) -> str:
         return (
-            f"{self.kept:,} tokens keep their vectors, {self.new:,} are new (each the mean of the tokens that it was "
+            f"{self.kept:,} tokens keep their embeddings, {self.new:,} are new (each the mean of the tokens it was "
             f"split into before), {self.removed:,} are removed."
         )
 
@@ -46,7 +46,7 @@ def with_vocabulary(checkpoint: Checkpoint, tokens: Sequence[str]) -> tuple[Chec
         missing, flag = ("vocabulary", "vocab_file") if before is None else ("casing", "do_lower_case")
         raise UserError(f"The checkpoint has no {missing}, which a new vocabulary is compared with: pass --{flag}.")
     if {vocabulary.kind_of(before), vocabulary.kind_of(tokens)} != {vocabulary.WORDPIECE}:
-        raise UserError("Only a WordPiece vocabulary can be changed for another, and only for one of WordPiece.")
+        raise UserError("Only a WordPiece vocabulary can be replaced, and only by another WordPiece vocabulary.")
     vocabulary.check_special_tokens(tokens, "The new vocabulary")
     ids, settings = {token: number for number, token in enumerate(before)}, vocabulary.settings_of(before)
     sources = [[ids[token]] if token in ids else _old_ids(token, ids, lower_case, settings) for token in tokens]

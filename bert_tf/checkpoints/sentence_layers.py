@@ -96,10 +96,10 @@ def _expected(
     """The arrays with these names, float32; UserError unless they are complete, have these shapes, and are finite."""
     actual = {name: array.shape for name, array in arrays.items()}
     if actual != dict(shapes):
-        raise UserError(f"{folder} holds weights of shapes {actual}; expected {dict(shapes)}: fetch it again.")
+        raise UserError(f"{folder} has weights of shapes {actual}; expected {dict(shapes)}: fetch it again.")
     found = {name: np.asarray(array, np.float32) for name, array in arrays.items()}
     if not all(np.isfinite(array).all() for array in found.values()):
-        raise UserError(f"{folder} holds weights that are NaN or infinite: fetch it again.")
+        raise UserError(f"{folder} contains NaN or infinite weights: fetch it again.")
     return found
 
 

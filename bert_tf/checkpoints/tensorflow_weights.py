@@ -54,8 +54,8 @@ def read_h5(path: str, is_selected: Callable[[Any], bool] = lambda dataset: True
         arrays = read_datasets(local, path, is_selected)
     if any(map(NEWER_KERAS.fullmatch, arrays)):
         raise UserError(
-            f"{path} has numbers instead of the names of weights, as Keras writes files that end in .weights.h5: write "
-            "it again with `save_pretrained`, or with `save_weights` as model.h5."
+            f"{path} has numbers instead of weight names, like files that Keras writes as .weights.h5: write it again "
+            "with `save_pretrained`, or with `save_weights` as model.h5."
         )
     return arrays
 
@@ -114,11 +114,13 @@ def read_objects(prefix: str) -> dict[str, np.ndarray]:
     keys: dict[str, str] = {}
     for key, name in _variables(prefix):
         if "/" in name and keys.setdefault(name, key) != key:  # others are counters
-            raise UserError(f"{prefix} has two variables {name}: save the model that you mean without the other.")
+            raise UserError(f"{prefix} has two variables {name}: save the model you want without the other.")
     arrays = read_tensors(prefix, set(keys.values()).__contains__)
     missing = [name for name, key in keys.items() if key not in arrays]
     if missing:
-        raise UserError(f"{prefix} lacks {len(missing)} of its {len(keys)} variables, as {missing[0]}: fetch it again.")
+        raise UserError(
+            f"{prefix} lacks {len(missing)} of its {len(keys)} variables, such as {missing[0]}: fetch it again."
+        )
     return {name: arrays[key] for name, key in keys.items()}
 
 
@@ -150,9 +152,7 @@ def _nodes(prefix: str) -> Any:
     try:
         return trackable_object_graph_pb2.TrackableObjectGraph.FromString(found[GRAPH]).nodes
     except Exception as error:  # DecodeError, or no such tensor, or one of numbers
-        raise UserError(
-            f"{prefix} has no readable graph of objects ({type(error).__name__}): fetch it again."
-        ) from None
+        raise UserError(f"{prefix} has no readable object graph ({type(error).__name__}): fetch it again.") from None
 
 
 def torch_names(arrays: Mapping[str, np.ndarray], path: str) -> dict[str, np.ndarray]:
@@ -165,7 +165,7 @@ def torch_names(arrays: Mapping[str, np.ndarray], path: str) -> dict[str, np.nda
         *parts, end = DUPLICATED.sub(r"\1\2/", name.removesuffix(":0")).replace("_._", "/").split("/")
         new = ".".join([*(DEBERTA.get(part, part) for part in parts), ENDS.get(end, end)])
         if new in renamed:
-            raise UserError(f"{path} has {new} twice, also as {name}: save the model that you mean without the other.")
+            raise UserError(f"{path} has {new} twice, also as {name}: save the model you want without the other.")
         renamed[new] = np.ascontiguousarray(array.T) if end == "kernel" else array
     # ALBERT in TensorFlow has two biases and adds the second.
     for name in [name for name in renamed if name.endswith("predictions.decoder.bias")]:

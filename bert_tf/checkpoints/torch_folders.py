@@ -131,8 +131,8 @@ def read(folder: str, name: str | None = None) -> dict[str, np.ndarray]:
     """
     candidates = [name] if name else _candidates(folder)
     if len(candidates) != 1:
-        found = f"several files with weights ({', '.join(candidates)})" if candidates else "no weights of transformers"
-        raise UserError(f"{folder} holds {found}; expected one of {', '.join(WEIGHT_FILES)}: rename the right one.")
+        found = f"several files with weights ({', '.join(candidates)})" if candidates else "no transformers weights"
+        raise UserError(f"{folder} contains {found}; expected one of {', '.join(WEIGHT_FILES)}: rename the right one.")
     (name,) = candidates
     arrays = _read_shards(folder, name) if name.endswith(INDEX) else _read_file(os.path.join(folder, name))
     if tensorflow_weights.is_named_by_tensorflow(arrays):
@@ -157,8 +157,8 @@ def _read_shards(folder: str, name: str) -> dict[str, np.ndarray]:
     absent = sorted(each for each in places if each not in arrays and each.partition("/")[2] not in arrays)
     if absent:
         raise UserError(
-            f"The files of {index} lack {len(absent)} of its {len(places)} weights, as {absent[0]}: fetch the folder "
-            "again."
+            f"The files of {index} lack {len(absent)} of its {len(places)} weights, such as {absent[0]}: fetch the "
+            "folder again."
         )
     return arrays
 
@@ -231,18 +231,18 @@ def without_prefixes(
     own = [place for place in (prefix, "") if place in places][:1] or places
     if not own:
         raise UserError(
-            f"{path} holds no weights of a BERT: {tokens} is missing among {_shown(sorted(arrays))}; pass the weights "
-            "of a whole model."
+            f"{path} contains no BERT weights: {tokens} is missing among {_shown(sorted(arrays))}; pass the weights "
+            "of a complete model."
         )
     if len(own) > 1:
         raise UserError(
-            f"{path} holds {len(own)} encoders, which begin with {_shown(own)}: save the one that you mean by itself."
+            f"{path} contains {len(own)} encoders, which begin with {_shown(own)}: save just the one you want."
         )
     (place,) = own
     others = [other for other in other_prefixes if other != prefix and f".{place}".endswith(f".{other}")]
     if others:
         raise UserError(
-            f"The weights in {path} begin with {place}, and its configuration describes a model whose weights begin "
+            f"The weights in {path} begin with {place}, but its configuration describes a model whose weights begin "
             f"with {prefix}: pass the config.json that belongs to them."
         )
     around = place.removesuffix(prefix) if f".{place}".endswith(f".{prefix}") else place
@@ -256,7 +256,7 @@ def _renamed(arrays: Mapping[str, np.ndarray], new: Callable[[str], str], path: 
     old: dict[str, str] = {}
     for name in arrays:
         if old.setdefault(new(name), name) != name:
-            raise UserError(f"{path} holds both {old[new(name)]} and {name}: save the one that you mean by itself.")
+            raise UserError(f"{path} contains both {old[new(name)]} and {name}: save just the one you want.")
     return {name: arrays[earlier] for name, earlier in old.items()}
 
 

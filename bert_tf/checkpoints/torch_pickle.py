@@ -67,7 +67,9 @@ def read(path: str) -> dict[str, np.ndarray]:
         with files.local_copy(path) as local:
             state, storages = _read_zip(local) if zipfile.is_zipfile(local) else _read_old(local)
         if not isinstance(state, dict):
-            raise UserError(f"{path} holds a {type(state).__name__}; expected a dictionary of tensors (a state dict).")
+            raise UserError(
+                f"{path} contains a {type(state).__name__}; expected a dictionary of tensors (a state dict)."
+            )
         tensors = _tensors_of(state, path)
         _check_in_proportion(tensors.values(), storages)
         return {name: value.array(storages) for name, value in tensors.items()}
@@ -88,14 +90,14 @@ def _tensors_of(state: dict[Any, Any], path: str) -> dict[str, "_Tensor"]:
     if tensors or not inner:
         return tensors
     if len(inner) > 1:
-        raise UserError(f"{path} holds several models ({', '.join(inner)}): save the one that you mean by itself.")
+        raise UserError(f"{path} contains several models ({', '.join(inner)}): save just the one you want.")
     return _tensors_of(state[inner[0]], path)
 
 
 def _read_zip(path: str) -> tuple[Any, dict[str, np.ndarray]]:
     with zipfile.ZipFile(path) as archive:
         if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
-            raise ValueError("it holds compressed data, which torch.save never writes")
+            raise ValueError("it contains compressed data, which torch.save never writes")
         if sum(entry.file_size for entry in archive.infolist()) > os.path.getsize(path):
             raise ValueError("its parts are larger than the file")
         (description,) = [name for name in archive.namelist() if name.endswith("/data.pkl")]
@@ -181,8 +183,8 @@ class _TensorUnpickler(pickle.Unpickler):
         if (module, name) in IGNORED:
             return _Ignored
         raise UserError(
-            f"The pickle in {self.path} contains {module}.{name}; only tensors are allowed, as a pickle can run any "
-            "code. Save the weights as model.safetensors."
+            f"The pickle in {self.path} contains {module}.{name}; only tensors are allowed because a pickle can run "
+            "any code. Save the weights as model.safetensors."
         )
 
     def persistent_load(self, identifier: tuple[Any, ...]) -> str:

@@ -23,4 +23,4 @@ def report(source: str, reasons: Sequence[str], *, stops: bool, flag: str = "--b
     if stops:
         raise UserError(f"{len(reasons)} {rows} {are} bad: {named}. Fix them or pass {flag}=skip.")
     refuses = f" ({flag}=stop refuses them)" if flag else ""
-    log.warning("%d %s of %s %s left out%s: %s.", len(reasons), rows, source, are, refuses, named)
+    log.warning("%d %s of %s %s skipped%s: %s.", len(reasons), rows, source, are, refuses, named)

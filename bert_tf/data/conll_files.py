@@ -87,7 +87,7 @@ class ConllFile:
         self._expected: tuple[int, int] | None = None  # line and number of columns of the first word
         self._read_table() if self.is_table else self._read_columns()
         if not self.sentences:
-            raise UserError(f"{path} holds no words; expected a word and its tag a line.")
+            raise UserError(f"{path} contains no words; expected a word and its tag per line.")
         self.notation = tag_notations.STANDARD
         self.scheme: str | None = None
         self.exceptions: list[tag_schemes.Position] = []
@@ -176,7 +176,7 @@ class ConllFile:
             return word
         if not word[-1:].isdigit():
             raise UserError(
-                f"In line {number} of {self.path} the word is {word!r}, without a digit at its end: leave out "
+                f"In line {number} of {self.path} the word is {word!r}, without a digit at its end: remove "
                 "position_digits."
             )
         return word[:-1]
@@ -192,7 +192,8 @@ class ConllFile:
         except tag_schemes.MixedSchemesError as error:
             examples = " and ".join(map(self._tag_with_place, error.positions))
             raise UserError(
-                f"{self.path} mixes schemes: it {error}, as {examples}. Correct it, or pass its scheme as tag_scheme."
+                f"{self.path} mixes schemes: it {error}, such as {examples}. Correct it, or pass its scheme as "
+                "tag_scheme."
             ) from None
 
     def _read_notation(self) -> None:
@@ -203,9 +204,9 @@ class ConllFile:
             sentence = next(sentence for sentence in self.sentences if error.tag in (sentence.tags or ()))
             position = (sentence.tags or ()).index(error.tag)
             raise UserError(
-                f"The tag {error.tag!r} in {self.place(sentence, position)} is none of IOB1, IOB2, BIOES, BMES or "
-                "BILOU, or not of that of the tags before it; expected O, or a letter and a type, as B-PER. Tags that "
-                "stand for themselves need tag_scheme=plain."
+                f"The tag {error.tag!r} in {self.place(sentence, position)} does not fit IOB1, IOB2, BIOES, BMES or "
+                "BILOU, or the scheme of the tags before it; expected O, or a letter and a type, such as B-PER. Tags "
+                "that stand for themselves need tag_scheme=plain."
             ) from None
         standard = {tag: self.notation.standard(tag) or tag for s in self.sentences for tag in s.tags or ()}
         self.sentences = [

@@ -30,7 +30,7 @@ class Example:
         try:
             return [text.encode() for text in self.texts]
         except UnicodeEncodeError:
-            raise UserError(f"In {self.location} a text is not Unicode: it holds half a surrogate pair.") from None
+            raise UserError(f"In {self.location} a text is not Unicode: it contains half a surrogate pair.") from None
 
 
 def joined_words(text: Any) -> Any:

@@ -92,7 +92,7 @@ def about_of(path: str) -> dict[str, Any]:
     name = f"{path}.json"
     about = require_json(name, "a JSON object; write the examples again") if files.is_file(name) else {}
     if not isinstance(about, dict):
-        raise UserError(f"{name} holds no JSON object: write the examples again.")
+        raise UserError(f"{name} contains no JSON object: write the examples again.")
     labels = about.get("labels") or []
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise UserError(f"{name} has labels {labels!r}; expected a list of names: write the examples again.")
@@ -130,10 +130,10 @@ class ReadyRows:
             records = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
         except tf.errors.OpError as error:
             raise UserError(
-                f"{path} holds no TFRecords that can be read ({type(error).__name__}); write it again."
+                f"{path} contains no readable TFRecords ({type(error).__name__}); write it again."
             ) from None
         if not records:
-            raise UserError(f"{path} holds no examples.")
+            raise UserError(f"{path} contains no examples.")
         self.count = len(records)
         self._records = tf.constant(records, tf.string)
         positions = self.specs["token_ids"].shape[-1]
@@ -169,8 +169,8 @@ class ReadyRows:
             number, place = flat[row, column], f"record {first + row + 1}"
             if name == "token_ids":
                 raise UserError(
-                    f"{self.path} was written with another vocabulary: it holds the token id {number} in {place}, and "
-                    f"the vocabulary has {high + 1} tokens."
+                    f"{self.path} was written with a different vocabulary: it contains the token id {number} in "
+                    f"{place}, but the vocabulary has {high + 1} tokens."
                 )
             expected = "a number" if name not in self._bounds else f"{low} to {high}"
             raise UserError(
@@ -213,8 +213,8 @@ class ReadyRows:
         except tf.errors.InvalidArgumentError:
             expected = ", ".join(f"{NAMES.get(name, name)} of {np.prod(shape):.0f}" for name, shape in shapes.items())
             raise UserError(
-                f"{self.path} holds other examples than this task with max_seq_length {positions} has, expected "
-                f"{expected}: write it with the same flags."
+                f"{self.path} does not fit this task with max_seq_length {positions}; expected {expected}: write it "
+                "with the same flags."
             ) from None
         return {name: values[NAMES.get(name, name)] for name in self.specs}
 

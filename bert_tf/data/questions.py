@@ -73,10 +73,10 @@ def read(path: str) -> list[Question]:
     for location, entry in _entries(path):
         for question in _questions_in(path, entry, location):
             if question.id in questions:
-                raise UserError(f"{path} has two questions with the id {question.id!r}; expected another id for each.")
+                raise UserError(f"{path} has two questions with the id {question.id!r}; expected a unique id for each.")
             questions[question.id] = question
     if not questions:
-        raise UserError(f"{path} holds no questions; expected at least one in its data.")
+        raise UserError(f"{path} contains no questions; expected at least one in its data.")
     return list(questions.values())
 
 
@@ -146,7 +146,9 @@ def _columns_as_rows(path: str, answers: dict[str, Any], location: str) -> list[
     """Converts answers in the layout of Hugging Face datasets, {"text": [...], "answer_start": [...]}, to SQuAD's."""
     texts, starts = (_list(path, answers, name, location) for name in ("text", "answer_start"))
     if len(texts) != len(starts):
-        raise UserError(f"{path}: {location} has {len(texts)} texts and {len(starts)} answer_start; expected as many.")
+        raise UserError(
+            f"{path}: {location} has {len(texts)} texts and {len(starts)} answer_start; expected equal numbers."
+        )
     return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
 
 

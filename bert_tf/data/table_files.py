@@ -140,8 +140,8 @@ def _values(path: str, name: str, column: Any) -> list[Any]:
         return list(column.cast("string").to_pylist())
     except (ValueError, OverflowError) as error:
         raise UserError(
-            f"The values in the column {name!r} of {path} cannot be read ({reason_of(error)}): leave it out, or "
-            "store it as text."
+            f"The values in the column {name!r} of {path} cannot be read ({reason_of(error)}): remove it, or store it "
+            "as text."
         ) from None
 
 
@@ -166,7 +166,7 @@ def _named(value: Any, column: str, names: Sequence[str], path: str) -> Any:
     if value == -1:
         return None
     if not 0 <= value < len(names):
-        raise UserError(f"{path} holds {value!r} in the column {column!r}, whose {len(names)} classes start at 0.")
+        raise UserError(f"{path} has {value!r} in the column {column!r}, whose {len(names)} classes start at 0.")
     return names[value]
 
 
@@ -181,8 +181,8 @@ def _plain(value: Any, column: str, number: int, path: str) -> Any:
             return value.decode()
         except UnicodeDecodeError:
             raise UserError(
-                f"Row {number} of {path} holds bytes that are not UTF-8 in the column {column!r}: store text there, or "
-                "leave the column out."
+                f"Row {number} of {path} has bytes that are not UTF-8 in the column {column!r}: store text there, or "
+                "remove the column."
             ) from None
     if isinstance(value, list | tuple):
         return [_plain(each, column, number, path) for each in value]

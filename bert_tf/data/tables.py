@@ -57,7 +57,7 @@ def read(path: str, columns: Sequence[str] | None = None, *, malformed: list[str
     if is_empty and malformed:
         raise UserError(f"No row of {path} has as many fields as columns: {malformed[0]} has more or fewer.")
     if is_empty:
-        raise UserError(f"{path} holds no rows; expected at least one{'' if columns else ' below the header'}.")
+        raise UserError(f"{path} contains no rows; expected at least one{'' if columns else ' below the header'}.")
 
 
 def is_table(path: str) -> bool:
@@ -98,7 +98,7 @@ def find_table(folder: str, name: str) -> str | None:
     paths = [path for path in candidates if files.is_file(path)]
     paths += filter(table_files.is_folder_of_classes, [os.path.join(folder, name)])
     if len(paths) > 1:
-        raise UserError(f"There are several files for {name!r}: {', '.join(paths)}; leave one of them.")
+        raise UserError(f"There are several files for {name!r}: {', '.join(paths)}; keep one of them.")
     return paths[0] if paths else None
 
 

@@ -55,7 +55,7 @@ def decode(lines: Iterable[bytes], name: str, announced_for: str = "") -> Iterat
 def check_text(line: str, number: int, name: str) -> None:
     """Raises UserError for a line with NUL."""
     if "\0" in line:
-        raise UserError(f"{name} is not text: line {number} holds NUL; expected UTF-8.")
+        raise UserError(f"{name} is not text: line {number} contains NUL; expected UTF-8.")
 
 
 def _utf16_lines(file: IO[bytes], path: str) -> Iterator[str]:
@@ -63,7 +63,7 @@ def _utf16_lines(file: IO[bytes], path: str) -> Iterator[str]:
     try:
         text = file.read().decode("utf-16").lstrip("\ufeff")
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-16, as its first bytes say: {error.reason}; save it as UTF-8.") from None
+        raise UserError(f"{path} begins like UTF-16 but is not valid: {error.reason}; save it as UTF-8.") from None
     yield from io.StringIO(text if "\n" in text else text.replace("\r", "\n"), newline="\n")
 
 

@@ -20,8 +20,8 @@ from bert_tf.runtime.lazy import module, tf
 
 tfds = module(
     "tensorflow_datasets",
-    'This needs the package tensorflow-datasets ({reason}): pip install "bert-tf[tfds]", or leave out tfds_name and '
-    "use_tfds and give the files.",
+    'This needs the package tensorflow-datasets ({reason}): pip install "bert-tf[tfds]", or remove tfds_name and '
+    "use_tfds and pass files.",
 )
 CLASSES = ("type", "pythonClassName", "python_class_name")  # keys in a features.json
 TIMEOUT = 5  # seconds for the server to answer; the package itself retries for minutes
@@ -114,8 +114,8 @@ def _open_builder(name: str, data_dir: str) -> Any:
             builder = tfds.builder(name, data_dir=data_dir)
         except Exception as error:  # many types: unknown dataset or configuration, broken dataset
             raise UserError(
-                f"{data_dir} does not hold {name}, and tensorflow-datasets cannot make it ({reason_of(error)}): pass "
-                "the name of a dataset as dataset/configuration, or the folder that holds it as tfds_dir."
+                f"{data_dir} does not contain {name}, and tensorflow-datasets cannot make it ({reason_of(error)}): "
+                "pass the name of a dataset as dataset/configuration, or the folder that contains it as tfds_dir."
             ) from None
         _download(builder, name, data_dir)
         folder = str(builder.data_dir)
@@ -167,8 +167,8 @@ def _download(builder: Any, name: str, data_dir: str) -> None:
     url = next((url for config in configs if (url := getattr(config, "data_url", None))), "")
     server = f" from {urllib.parse.urlsplit(url).netloc}" if url else ""
     message = (
-        f"{data_dir} does not hold {name}, and it cannot be downloaded{server} "
-        "({reason}): connect to the internet, or pass as tfds_dir a folder that tensorflow-datasets has prepared."
+        f"{data_dir} does not contain {name}, and it cannot be downloaded{server} ({{reason}}): connect to the "
+        "internet, or pass as tfds_dir a folder that tensorflow-datasets has prepared."
     )
     try:
         if url:

@@ -20,7 +20,7 @@ def check_stride(stride: int, max_seq_length: int) -> None:
     if not 1 <= stride <= max_seq_length - 2:
         raise UserError(
             f"doc_stride is {stride}; expected 1 to {max_seq_length - 2}, the number of tokens in a window of "
-            f"max_seq_length {max_seq_length}, so that no token lies between two windows."
+            f"max_seq_length {max_seq_length}, so that windows leave no gap."
         )
 
 

@@ -115,7 +115,7 @@ def functional_form(kind: str | None, weights: Collection[str]) -> functional_be
     """
     head = heads.of_checkpoint(kind, weights)
     if head is None and any(name.startswith(BETWEEN) for name in weights):
-        raise UserError("Other engines have no layers between encoder and head, as this model has.")
+        raise UserError("Other engines do not support layers between encoder and head, which this model has.")
     form: functional_bert.Head = getattr(functional_bert, (head or Vectors).format_names().form)
     return form
 

@@ -51,7 +51,7 @@ class EngineNetwork:
     def of_vectors(self, choice: VectorChoice) -> Self:
         """See `predictor.Network`."""
         if self.settings["stages"] != "vectors":
-            raise UserError(f"{self._folder} makes no vectors by {self.name}: load it without engine.")
+            raise UserError(f"{self._folder} produces no embeddings with {self.name}: load it without engine.")
         if not choice.is_of_last_layer:
             raise UserError(f"{self.name} has only the last layer: remove layers, or use --engine=tensorflow.")
         return self
@@ -92,7 +92,7 @@ class EngineNetwork:
                 far = difference(np.array(right), sample(value))
                 if not far <= FAR["int8" if self.name.endswith(INT8) else self.settings["precision"]]:
                     raise UserError(
-                        f"{self.name} gives other numbers for {self._folder} here than TensorFlow gave: {name} "
+                        f"On this machine, outputs of {self.name} for {self._folder} differ from TensorFlow's: {name} "
                         f"differs by {far:.2g} of the largest value; use --engine=tensorflow, or export it here."
                     )
 
@@ -107,7 +107,7 @@ def available(folder: str) -> list[str]:
 def settings_of(folder: str) -> dict[str, Any]:
     """The content of host.json; UserError if it is damaged."""
     path = os.path.join(folder, FOLDER, SETTINGS)
-    values: dict[str, Any] = json_files.require_json(path, "what an export says to its engines")
+    values: dict[str, Any] = json_files.require_json(path, "the engine settings of an export")
     missing = [name for name in ("stages", "precision", "seconds", "signature_def", "check") if name not in values]
     if missing:
         raise UserError(f"{path} lacks {missing[0]}: export it again with --engine.")
@@ -136,7 +136,7 @@ def _load(folder: str, engine: str, *, exact: bool) -> Callable[[dict[str, np.nd
         raise
     except Exception as error:  # engines raise many types
         raise UserError(
-            f"The model in {path} cannot be loaded ({reason_of(error)}): a file of it is damaged or missing; export it "
-            "again."
+            f"The model in {path} cannot be loaded ({reason_of(error)}): one of its files is damaged or missing; "
+            "export it again."
         ) from None
     return function

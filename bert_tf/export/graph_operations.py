@@ -65,19 +65,19 @@ def check(folder: str) -> None:
     """
     for name in OTHER_FILES:
         if files.exists(os.path.join(folder, name)):
-            raise UserError(f"{folder} holds {name} besides saved_model.pb, of which one counts: remove the other.")
+            raise UserError(f"{folder} contains both {name} and saved_model.pb: remove one of them.")
     try:
         with files.open_binary(os.path.join(folder, "saved_model.pb")) as file:
             model = message_class("SavedModel", _MESSAGES).FromString(file.read())
     except (OSError, DecodeError) as error:
         raise UserError(
-            f"The export {folder} cannot be loaded ({error}): a file of it is damaged or missing; export it again."
+            f"The export {folder} cannot be loaded ({error}): one of its files is damaged or missing; export it again."
         ) from None
     for graph in model.meta_graphs:
         found = _forbidden(graph)
         if found:
             raise UserError(
-                f"{folder} holds the operation {found}, which may read or write files, run other code or use the "
+                f"{folder} contains the operation {found}, which may read or write files, run other code or use the "
                 "network: load it with TensorFlow itself if you trust who wrote it."
             )
 

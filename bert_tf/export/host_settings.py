@@ -60,5 +60,5 @@ def check_labels(folder: str, stages: Any, numbers: host.Numbers, labels: Sequen
     size = stages.labels_of(numbers) if hasattr(stages, "labels_of") else None
     if size is not None and size != len(labels):
         raise UserError(
-            f"{folder} names {len(labels)} labels in about.json for the {size} numbers of its model: export it again."
+            f"{folder} names {len(labels)} labels in about.json for the {size} outputs of its model: export it again."
         )

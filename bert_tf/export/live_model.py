@@ -54,8 +54,8 @@ def check_answers(path: str, loaded: Checkpoint) -> None:
     """Raises UserError if a model has no head or no tokenizer."""
     if kind_of(loaded) is None:
         raise UserError(
-            f"{path} has no head that answers{loaded.why_headless}: `bert-tf extract` gives its vectors, and `bert-tf "
-            "finetune` a head."
+            f"{path} has no head for predictions{loaded.why_headless}: `bert-tf extract` returns its embeddings, "
+            "`bert-tf finetune` adds a head."
         )
     loaded.check_vocabulary(path)
 
@@ -110,8 +110,8 @@ def answers_of(path: str, loaded: Checkpoint, texts: int | None = None) -> tuple
             return about, vector_choice_of(path, loaded).host_settings()
         if not loaded.answers and not loaded.new_head and files.is_file(os.path.join(path, run_files.RUN)):
             raise UserError(
-                f"The run in {path} does not record how it answers, as it was written by an earlier version: start its "
-                "command again with --do_train=false, which records it."
+                f"The run in {path} does not record its prediction settings because an earlier version wrote it: run "
+                "its command again with --do_train=false to record them."
             )
         recorded = loaded.answers.get("host") or {}
         settings = dict(recorded) if "stages" in recorded else _usual_settings(path, loaded, kind, texts)
@@ -144,9 +144,9 @@ def _usual_settings(path: str, loaded: Checkpoint, kind: str | None, texts: int 
     recorded = sum(count or 1 for count in (loaded.answers.get("inputs") or {}).values())
     texts = recorded or texts or _usual_texts(path, kind, names)
     if heads.text_counts(kind) == (1, 2) and texts > 2:
-        raise UserError(f"{texts} texts were given for an example; {path} takes a text or a pair.")
+        raise UserError(f"Got {texts} texts for an example; {path} takes a text or a pair.")
     if heads.text_counts(kind) == (2,) and texts != 2:
-        raise UserError(f"{path} takes pairs, a query and a text; {texts} texts were given for an example.")
+        raise UserError(f"{path} takes pairs, a query and a text; got {texts} texts for an example.")
     if kind == MultipleChoice.kind and texts < 3:
         raise UserError(f"{path} takes a text and its choices, two or more: pass them.")
     length = min(length, loaded.max_seq_length or length)
@@ -169,7 +169,7 @@ def _names(loaded: Checkpoint) -> list[str]:
 def _usual_texts(path: StrPath, kind: str | None, labels: Sequence[str]) -> int:
     """The number of texts in an example if it is not specified."""
     if kind == MultipleChoice.kind:
-        raise UserError(f"{path} takes a text and its choices: say how many texts that are, num_texts.")
+        raise UserError(f"{path} takes a text and its choices: pass their total number as num_texts.")
     settings = read_settings(os.path.join(path, "config.json"))
     is_of_pairs = PAIR_LABEL in map(str.lower, labels) or any(name in settings for name in PAIR_SETTINGS)
     return 2 if is_of_pairs or heads.text_counts(kind) == (2,) else 1

@@ -48,10 +48,9 @@ def find(path: str) -> str:
     if formats.is_checkpoint(path):
         return path
     if not files.is_folder(path):
-        raise UserError(f"There is no folder {path}: pass that of an export, of a run that has one, or a checkpoint.")
+        raise UserError(f"There is no folder {path}: pass an export, a run that has one, or a checkpoint.")
     raise UserError(
-        f"{path} is not an export, as it holds no {SAVED_MODEL}, and no checkpoint: pass the folder that a run calls "
-        "export."
+        f"{path} is neither an export (it has no {SAVED_MODEL}) nor a checkpoint: pass a run's export folder."
     )
 
 
@@ -123,7 +122,7 @@ def load(folder: str) -> Any:
         return tf.saved_model.load(folder)
     except Exception as error:  # a damaged file raises anything from DecodeError to AttributeError
         raise UserError(
-            f"The export {folder} cannot be loaded ({reason_of(error)}): a file of it is damaged or missing; "
+            f"The export {folder} cannot be loaded ({reason_of(error)}): one of its files is damaged or missing; "
             "export it again."
         ) from None
 

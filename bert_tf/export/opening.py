@@ -101,7 +101,8 @@ def load_for_vectors(path: str, engine: str = AUTO) -> Predictor | None:
         return predictor_of(folder, chosen)
     if engine not in (AUTO, TENSORFLOW):
         raise UserError(
-            f"{path} makes no vectors by {engine}: pass an export of vectors that `bert-tf export --engine` wrote."
+            f"{path} produces no embeddings with {engine}: pass an embeddings export written by `bert-tf export "
+            "--engine`."
         )
     return None
 

@@ -77,7 +77,7 @@ def read(
         return _read_rows(path, inputs, columns, id_column, label, malformed)
     if columns or id_column:
         name = "standard input" if path == STANDARD_INPUT else path
-        raise UserError(f"text_columns and id_column are for tables, and {name} is none: leave them out.")
+        raise UserError(f"text_columns and id_column require a table, and {name} is not one: remove them.")
     return _read_lines(path, inputs)
 
 
@@ -185,7 +185,7 @@ def _read_lines(path: str, inputs: Inputs) -> Iterator[Example]:
     if len(inputs) > 1:
         extensions = ", ".join(tables.EXTENSIONS)
         raise UserError(
-            f"{name} has one text a line, the model takes {' and '.join(inputs)}: pass a table ({extensions})."
+            f"{name} has one text per line, but the model takes {' and '.join(inputs)}: pass a table ({extensions})."
         )
     number, source = 0, "standard input" if path == STANDARD_INPUT else path
     with _open(path) as file:

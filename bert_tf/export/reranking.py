@@ -27,7 +27,7 @@ class Reranker:
         """Raises UserError if the model takes no pairs, or it is not clear which class means a match."""
         if list(pairs.inputs) != ["text_a", "text_b"]:
             raise UserError(
-                f"{pairs.source} takes {' and '.join(pairs.inputs)}; expected a model of pairs, which takes text_a and "
+                f"{pairs.source} takes {' and '.join(pairs.inputs)}; expected a cross-encoder, which takes text_a and "
                 "text_b."
             )
         self._pairs, self._number = pairs, _class(pairs.source, list(labels), label)
@@ -60,6 +60,6 @@ def _class(path: str, labels: list[str], label: str) -> int | None:
         return None
     number = (labels.index(label) if label in labels else None) if label else positive(labels)
     if number is None:
-        given = f"has no label {label!r}" if label else "does not say which of its labels means a match"
+        given = f"has no label {label!r}" if label else "does not specify which label means a match"
         raise UserError(f"{path} {given}: pass one of {', '.join(labels) or '(none)'} as reranker_label.")
     return number

@@ -99,8 +99,8 @@ def export(
     """
     if not (tokenizer.in_graph or task.host_settings):
         raise UserError(
-            "This head answers by signatures on strings only, and TensorFlow has no operations for its tokenizer: "
-            "start from a checkpoint with another tokenizer."
+            "This head requires signatures on strings, but TensorFlow has no operations for its tokenizer: start "
+            "from a checkpoint with another tokenizer."
         )
     about = {"task": task.name, **(about or {})}
     copy = task.create_model(model.config, dtype=precision)  # on one device
@@ -139,7 +139,7 @@ def export(
                 if not tokenizer.in_graph:
                     raise UserError(f"{reason}; nothing was written.")
                 files.remove(os.path.join(partial, host_settings.NAME))
-                log.warning("The export answers by its signatures on strings only: %s.", reason)
+                log.warning("The export has only its signatures on strings: %s.", reason)
             options = {"task": task, "model": copy, "about": about, "precision": precision, "calibration": calibration}
             if list(engine_names) == [opening.AUTO]:
                 _add_default_engine(folder, partial, default, **options)
@@ -148,8 +148,8 @@ def export(
             return exported
     except (tf.errors.OpError, OSError) as error:
         raise TrainingError(
-            f"The export could not be written to {folder} ({reason_of(error)}): make room, or make the folder "
-            "writable, and start the same command again."
+            f"The export could not be written to {folder} ({reason_of(error)}): free some space, or make the folder "
+            "writable, and run the same command again."
         ) from None
 
 
@@ -174,7 +174,7 @@ def _why_only_strings(
 def _check_fits(folder: StrPath, model: BertModel) -> None:
     """Raises NoEngine for a folder in a store, and if converting the model may need more memory than is free."""
     if files.is_remote(folder):
-        raise NoEngine("engines read models from disks, not from stores")
+        raise NoEngine("engines read models from disk, not from object stores")
     weights_size = 4 * sum(math.prod(variable.shape) for variable in weights.variables_by_name(model).values())
     needed, (_, free) = CONVERSION_FACTOR * weights_size, machine_memory.machine_memory()
     if needed > free:

@@ -59,8 +59,8 @@ class TextFunction(abc.ABC):
         """Raises UserError if the order of the inputs is unknown, so that texts cannot be assigned."""
         if not self.has_order:
             raise UserError(
-                f"{self.source} does not say in which order it takes {' and '.join(self.inputs)}: pass a table with "
-                "columns of these names, without text_columns."
+                f"{self.source} does not specify the order of {' and '.join(self.inputs)}: pass a table with columns "
+                "of these names, without text_columns."
             )
 
     @abc.abstractmethod

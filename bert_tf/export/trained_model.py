@@ -40,7 +40,7 @@ def check_run(path: str) -> dict[str, Any]:
     """run.json of a folder with a checkpoint; UserError if there is none."""
     run = run_files.read_run(path)
     if not isinstance(run.get("flags"), dict):
-        raise UserError(f"{path} is not the folder of a run: it holds no readable run.json.")
+        raise UserError(f"{path} is not a run folder: it has no readable run.json.")
     ensure_started()
     from bert_tf.checkpoints.formats import native
 

@@ -71,13 +71,12 @@ class ZeroShot(TextFunction):
         if numbers is None:
             names = f"the labels {', '.join(classes)}" if classes else "no labels"
             raise UserError(
-                f"{pairs.source} takes {' and '.join(pairs.inputs)} and has {names}; expected a model of pairs with a "
-                "label entailment, such as one that was fine-tuned on MNLI."
+                f"{pairs.source} takes {' and '.join(pairs.inputs)} and has {names}; expected an NLI model with a "
+                "label entailment, such as one fine-tuned on MNLI."
             )
         if multi_label and numbers[1] is None:
             raise UserError(
-                f"{pairs.source} has the labels {', '.join(classes)}, of which none is contradiction: leave out "
-                "multi_label."
+                f"{pairs.source} has the labels {', '.join(classes)}, but not contradiction: remove multi_label."
             )
         self.labels = tuple(labels)
         self._pairs, self._classes, self._multi_label = pairs, classes, multi_label
@@ -106,7 +105,7 @@ def hypotheses(labels: Sequence[str], template: str) -> list[str]:
     """The hypothesis for each label; UserError for empty or equal labels, and for a template without {}."""
     if not labels or len(set(labels)) < len(labels) or not all(label.strip() for label in labels):
         raise UserError(
-            f"The labels are {', '.join(map(repr, labels)) or 'none'}; expected different ones, none empty."
+            f"The labels are {', '.join(map(repr, labels)) or 'none'}; expected distinct, non-empty labels."
         )
     try:
         places = [place for _, *place in string.Formatter().parse(template) if place[0] is not None]

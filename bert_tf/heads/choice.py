@@ -32,8 +32,8 @@ class MultipleChoice(SoftmaxHead):
         """Raises UserError unless the columns fit this head."""
         if len(columns) < 3 or not options.label_column:
             raise UserError(
-                f"text_columns is {options.text_columns!r}; expected FIRST,CHOICE,CHOICE,..., the text and two or more "
-                "columns of which one is right, and as label_column the one that says which, from 0."
+                f"text_columns is {options.text_columns!r}; expected FIRST,CHOICE,CHOICE,..., the text and two or "
+                "more choices, and as label_column the number of the right one, from 0."
             )
 
     @classmethod

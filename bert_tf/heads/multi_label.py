@@ -69,7 +69,7 @@ class MultiLabel(LabelHead):
         """Raises UserError unless the columns fit this head."""
         super().check_columns(columns, options)
         if not options.label_separator:
-            raise UserError("label_separator is ''; expected what separates the labels of a cell, such as a comma.")
+            raise UserError("label_separator is ''; expected the separator of labels in a cell, such as a comma.")
 
     @classmethod
     def names_in(cls, examples: Sequence[Example], options: TableOptions) -> Collection[str | None]:
@@ -127,7 +127,7 @@ class MultiLabel(LabelHead):
 
     def class_weights(self, labels: np.ndarray, text: str) -> np.ndarray:
         """Raises UserError: labels are not classes."""
-        raise UserError("class_weights needs one class for each text; pass pos_weight, or leave it out.")
+        raise UserError("class_weights needs one class for each text; pass pos_weight instead, or remove it.")
 
     def label_counts(self, labels: np.ndarray) -> np.ndarray | None:
         """Examples of each label, [C]."""

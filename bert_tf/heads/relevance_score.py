@@ -46,7 +46,7 @@ class RelevanceScore(Regression):
         if bool(settings.ranking_loss) != (settings.list_size > 1):
             raise UserError(
                 f"ranking_loss is {settings.ranking_loss!r} and list_size is {settings.list_size}; expected both, and "
-                "two or more rows of a list."
+                "two or more rows per list."
             )
         return super().with_loss(plain).replaced(loss_settings=settings)
 

@@ -47,4 +47,4 @@ class Probe:
 def check_support(encoder: Any, purpose: str) -> None:
     """Raises UserError unless the encoder fills probes. purpose: the flag that requires it."""
     if not encoder.fills_probes:
-        raise UserError(f"{purpose} is for encoders of BERT's layers, and encoder={encoder.config.encoder} is none.")
+        raise UserError(f"{purpose} requires BERT's layers, and encoder={encoder.config.encoder} has none.")

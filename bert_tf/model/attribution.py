@@ -82,7 +82,7 @@ def _head(model: heads.BertModel) -> functional_bert.Head:
     form = next((form for kind, form in forms.items() if isinstance(model, kind)), None)
     if form is None or not model.config.encoder_traits.is_functional:
         raise UserError(
-            "Attributions are for BERT with a head for classes, numbers, choices, masks or questions; this model is "
+            "Attributions require BERT with a head for classes, numbers, choices, masks or questions; this model is "
             f"{type(model).__name__} on {model.config.encoder}."
         )
     return form

@@ -138,14 +138,14 @@ class BaseEncoder(ConfiguredLayer):
         """
         name = self.config.encoder
         if gradient_checkpointing:
-            raise leave_out(f"gradient_checkpointing is for BERT's layers, and encoder={name} has none")
+            raise leave_out(f"gradient_checkpointing requires BERT's layers, and encoder={name} has none")
         if token_dropping:
             raise leave_out(
-                f"token_dropping needs three of BERT's layers or more, and encoder={name} with num_hidden_layers "
-                f"{self.config.num_hidden_layers} was given"
+                f"token_dropping needs three or more of BERT's layers, unlike encoder={name} with num_hidden_layers "
+                f"{self.config.num_hidden_layers}"
             )
         if one_hot == "true":
-            raise leave_out(f"use_one_hot_embeddings is for BERT's embeddings, and encoder={name} has others")
+            raise leave_out(f"use_one_hot_embeddings requires BERT's embeddings, and encoder={name} has others")
 
     def for_token_heads(self, tokens: tf.Tensor) -> tf.Tensor:
         """Input [B, T, D] of token-level heads."""
@@ -168,5 +168,5 @@ def _check_no_gaps(text_mask: tf.Tensor) -> None:
     tf.debugging.assert_equal(
         tf.reduce_max(text_mask[:, 1:] - text_mask[:, :-1]) <= 0,
         True,
-        "The mask has padding before a token, which this encoder cannot leave out: begin each row with its text.",
+        "The mask has padding before a token, which this encoder cannot skip: begin each row with its text.",
     )

@@ -333,15 +333,15 @@ class CheckpointModel:
         """Raises UserError if the checkpoint lacks weights of that Head, or its encoder is not a BERT variant."""
         if not checkpoint.config.encoder_traits.is_functional:
             encoder = checkpoint.config.encoder
-            raise UserError(f"Other engines have BERT's encoder and its relatives alone; this model has {encoder!r}.")
+            raise UserError(f"Other engines support only BERT and similar encoders; this model has {encoder!r}.")
         self.head = head
         model = head.model(checkpoint.config, checkpoint.weights)
         self.report = weights.assign(model, checkpoint.weights)
         missing = [name for name in self.report.newly_initialized if not name.startswith(self.head.optional)]
         if missing:
-            raise UserError(f"The checkpoint has no {missing[0]}: convert one that is whole.")
+            raise UserError(f"The checkpoint has no {missing[0]}: convert a complete one.")
         if self.report.shape_mismatch:
-            raise UserError(f"{self.report.shape_mismatch[0][0]} has another shape than its configuration says.")
+            raise UserError(f"{self.report.shape_mismatch[0][0]} does not have the shape given in its configuration.")
         loaded = {name: checkpoint.weights[name] for name in self.report.loaded}
         self._functional = FunctionalModel(checkpoint.config, loaded, self.head)
         specs = {name: tf.TensorSpec([None] * len(shape), tf.int32) for name, shape in self.head.inputs.items()}

@@ -52,7 +52,7 @@ def _check_below(size: int, name: str, ids: Any) -> None:
         raise ValueError(f"{name} is of the type {values.dtype}; expected numbers.")
     wrong = values[~((values >= 0) & (values < size) & (values == np.floor(values)))]  # NaN among them
     if wrong.size:
-        raise ValueError(f"{name} holds {wrong[0]}; expected whole numbers from 0 to {size - 1}.")
+        raise ValueError(f"{name} contains {wrong[0]}; expected whole numbers from 0 to {size - 1}.")
 
 
 def complete(inputs: Any, padding_id: int = 0, *, numbers_tokens: bool = False) -> dict[str, tf.Tensor]:
@@ -76,11 +76,11 @@ def complete(inputs: Any, padding_id: int = 0, *, numbers_tokens: bool = False) 
     inputs = {ALIASES.get(name, name): tensor for name, tensor in inputs.items()}
     if "token_ids" not in inputs:
         raise ValueError(
-            f"The inputs {', '.join(sorted(inputs)) or '(none)'} were given; expected token_ids (or input_ids), and if "
-            "there are any, segment_ids (or token_type_ids) and lengths (or attention_mask)."
+            f"Got the inputs {', '.join(sorted(inputs)) or '(none)'}; expected token_ids (or input_ids), and "
+            "optionally segment_ids (or token_type_ids) and lengths (or attention_mask)."
         )
     if unsupported := [name for name in NOT_SUPPORTED if inputs.get(name) is not None]:
-        raise ValueError(f"The input {unsupported[0]} is not supported: leave it out.")
+        raise ValueError(f"The input {unsupported[0]} is not supported: remove it.")
     mask = next((inputs.pop(name) for name in MASKS if name in inputs), None)
     inputs |= {name: tf.cast(inputs[name], tf.int32) for name in IDS if name in inputs}
     token_ids = inputs["token_ids"]

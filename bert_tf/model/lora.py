@@ -82,7 +82,7 @@ def attach(model: keras.Model, config: LoraConfig) -> None:
             found = True
     model.lora = config
     if not found:
-        raise leave_out(f"lora_rank is for BERT's layers, and encoder={model.config.encoder} has none")
+        raise leave_out(f"lora_rank requires BERT's layers, and encoder={model.config.encoder} has none")
 
 
 def parse_targets(text: str) -> tuple[str, ...]:

@@ -84,8 +84,8 @@ def to_canonical_names(
         if joined is None or not all(map(holds_floats, parts)):
             kinds = ", ".join(f"{part.dtype}{list(part.shape)}" for part in parts)
             raise UserError(
-                f"{', '.join(theirs)} of the checkpoint cannot be {ours} ({kinds}); expected floating-point numbers of "
-                "equal shapes: fetch the checkpoint again, or one that is not quantized."
+                f"{', '.join(theirs)} of the checkpoint cannot be {ours} ({kinds}); expected floating-point numbers "
+                "of equal shapes: fetch the checkpoint again, or one without quantization."
             )
         weights[ours] = np.ascontiguousarray(joined, np.float32)
         used.update(theirs)

@@ -25,5 +25,5 @@ def read(path: str | None, variable: str | None) -> str:
         token = ""
     if not token or not all("!" <= character <= "~" for character in token):
         source = path or VARIABLE
-        raise UserError(f"{source} holds no token; expected printable ASCII characters without spaces.")
+        raise UserError(f"{source} contains no token; expected printable ASCII characters without spaces.")
     return token

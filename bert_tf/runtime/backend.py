@@ -85,7 +85,7 @@ def select_device(device: str) -> None:
         with contextlib.suppress(RuntimeError):
             tf.config.set_visible_devices([], "GPU")
     elif device == "gpu" and not gpu_count():
-        raise UserError(f"device=gpu was given, but TensorFlow sees no GPU; {accelerators.why_unseen()}.")
+        raise UserError(f"device=gpu: TensorFlow sees no GPU; {accelerators.why_unseen()}.")
     elif device == "auto" and not gpu_count() and accelerators.gpus():
         log.warning("TensorFlow sees no GPU and computes on the CPU; %s.", accelerators.why_unseen())
 

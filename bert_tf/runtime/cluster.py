@@ -37,7 +37,7 @@ class Place:
     def __post_init__(self) -> None:
         if self.workers < 1 or not 0 <= self.worker < self.workers:
             raise UserError(
-                f"worker {self.worker} of {self.workers} was given; expected numbers from 0, below the sum."
+                f"worker is {self.worker} of {self.workers}; expected a number from 0, below the number of workers."
             )
         split_address(self.coordinator)
 
@@ -49,7 +49,7 @@ def split_address(address: str) -> tuple[str, int]:
     """HOST:PORT -> host and port; PORT without one."""
     host, colon, port = address.rpartition(":") if ":" in address else (address, "", str(PORT))
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise UserError(f"{address!r} was given as the place where workers meet; expected HOST:PORT.")
+        raise UserError(f"The coordinator is {address!r}; expected HOST:PORT.")
     return host.strip("[]"), int(port)
 
 
@@ -149,12 +149,12 @@ def _tf_config() -> dict[str, Any]:
     if not is_valid:
         raise UserError(f"TF_CONFIG is {text!r}; expected JSON such as {EXAMPLE}.")
     if "ps" in cluster:
-        raise UserError("The cluster in TF_CONFIG has parameter servers (ps); expected chief and worker alone.")
+        raise UserError("The cluster in TF_CONFIG has parameter servers (ps); expected only chief and worker.")
     if any(lists) and kind not in KINDS:
         raise UserError(f"The task in TF_CONFIG has the type {kind!r}; expected {' or '.join(KINDS)}.")
     if any(lists) and not 0 <= index < len(cluster.get(kind, ())):
         raise UserError(
-            f"The task in TF_CONFIG is {kind} {index}, and its cluster has {len(cluster.get(kind, ()))} of these: pass "
-            "an index from 0, below that."
+            f"The task in TF_CONFIG is {kind} {index}, but its cluster has {len(cluster.get(kind, ()))} of these: "
+            "pass an index from 0, below that."
         )
     return config

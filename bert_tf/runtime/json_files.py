@@ -40,7 +40,7 @@ def require_json(
     except ValueError as error:
         raise UserError(f"{path} is not valid JSON ({error}): expected {expected}.") from None
     if not isinstance(content, kind):
-        raise UserError(f"{path} holds a JSON {type(content).__name__}: expected {expected}.")
+        raise UserError(f"{path} contains a JSON {type(content).__name__}: expected {expected}.")
     return content
 
 
@@ -58,7 +58,7 @@ def parse(text: str, *, lone_surrogates: bool = False, unique_names: bool = Fals
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except UnicodeEncodeError as error:
-        raise ValueError(f"a text in it holds half a surrogate pair, {error.object[error.start]!r}") from None
+        raise ValueError(f"a text in it contains half a surrogate pair, {error.object[error.start]!r}") from None
     return value
 
 

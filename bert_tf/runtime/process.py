@@ -32,8 +32,8 @@ def check_changing_weights() -> None:
     """Raises UserError in a process that assumes frozen weights: training would use outdated weights."""
     if os.environ.get(FROZEN, "0").lower() not in ("0", "false"):
         raise UserError(
-            f"{FROZEN}={os.environ[FROZEN]} is set, with which a process cannot train: unset it; "
-            "the commands for inference set it themselves."
+            f"{FROZEN}={os.environ[FROZEN]} is set, which prevents training: unset it; the commands for inference set "
+            "it themselves."
         )
 
 

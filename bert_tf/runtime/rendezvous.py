@@ -87,11 +87,14 @@ class Coordinator:
     def _refusal(self, hello: dict[str, Any], nonce: str) -> str:
         worker, workers = hello.get("worker"), hello.get("workers")
         if not hmac.compare_digest(_proof(self.token, nonce, worker).encode(), str(hello.get("proof")).encode()):
-            return "worker 0 was given another token, or none: pass all the same one"
+            return "worker 0 has a different token, or none: pass the same one to all"
         if workers != self.place.workers or not isinstance(hello.get("port"), int):
-            return f"worker 0 expects {self.place.workers} workers, and another one {workers}: pass all the same number"
+            return (
+                f"worker 0 expects {self.place.workers} workers, and another worker {workers}: pass the same number "
+                "to all"
+            )
         if worker not in range(workers) or worker in self.addresses:
-            return f"there are two workers with the number {worker}: pass each its own"
+            return f"there are two workers with the number {worker}: pass each a different one"
         return ""
 
     def _host(self, writer: asyncio.StreamWriter) -> str:
@@ -140,7 +143,7 @@ class Membership:
         self._tasks = [asyncio.create_task(self._beat())]
         while (message := await _read(reader)) == {}:
             if time.monotonic() > end:
-                raise MachineError(f"Not all of {self.place.workers} workers have come within {timeout:.0f} seconds.")
+                raise MachineError(f"Not all of {self.place.workers} workers have joined within {timeout:.0f} seconds.")
         if message is None or "addresses" not in message:
             reason = {"refused": f"worker 0 {ABANDONED}", **(message or {})}
             raise UserError(f"The workers have not met: {reason.get('failed') or reason['refused']}.")

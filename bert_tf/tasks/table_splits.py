@@ -46,7 +46,9 @@ def require(options: RowOptions, split: str) -> str:
     """Like `find`; UserError if there is no table."""
     path = find(options, split)
     if path is None and options.tfds_name:
-        raise UserError(f"{options.tfds_name} has no split {' or '.join(TFDS_SPLITS[split])}: leave out what needs it.")
+        raise UserError(
+            f"{options.tfds_name} has no split {' or '.join(TFDS_SPLITS[split])}: remove the flags that need it."
+        )
     if path is None:
         raise UserError(
             f"There is no table {split} ({', '.join(tables.EXTENSIONS)}) in data_dir={options.data_dir!r}: pass it as "

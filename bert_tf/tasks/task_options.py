@@ -35,7 +35,9 @@ class TagOptions(LabelOptions):
     )
     position_digits: bool = flag(False, "Tagging: strip the digit that ends every word, as in Weibo NER.")
     tag_head: str = flag(
-        "linear", "Tagging: label each word by itself, or the words of a sentence as a chain.", ("linear", "crf")
+        "linear",
+        "Tagging: label each word independently, or the words of a sentence as a chain (CRF).",
+        ("linear", "crf"),
     )
     document_context: bool = flag(False, "Tagging: fill rows with the sentences of the document around each sentence.")
     feature_layers: str = flag("", "Tagging: train a BiLSTM on these vectors of the frozen encoder.", ("", *FEATURES))
@@ -57,8 +59,8 @@ class VectorOptions(RowOptions, LongTextOptions):
     )
     matryoshka_dims: str = flag(
         "",
-        "Sentence vectors: sizes, such as 384,128,64, that vectors can be truncated to afterwards: the loss is the sum "
-        "of those of the first so many numbers. Default: the whole vectors alone.",
+        "Sentence vectors: dimensions, such as 384,128,64, that vectors can be truncated to afterwards; the loss is "
+        "summed over them. Default: only the full size.",
     )
     similarity_loss: str = flag("cosent", "Loss of --task_name=sts.", ("cosent", "cosine"))
     largest_score: float = flag(
@@ -86,7 +88,9 @@ class QuestionOptions(ProbabilityOptions):
         "threshold on the development set.",
         free=True,
     )
-    word_alignment: bool = flag(False, "Extract answer texts with the original's word alignment heuristic.", free=True)
+    word_alignment: bool = flag(
+        False, "Extract answer texts with google-research/bert's word alignment heuristic.", free=True
+    )
 
 
 BY_FAMILY: dict[str, type[TaskOptions]] = {  # of tasks in `tasks.catalog`

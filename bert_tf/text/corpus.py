@@ -44,10 +44,10 @@ def find_sources(
         UserError: a pattern matches nothing, an extension is not supported, or a file is not text.
     """
     if text_layout not in LAYOUTS:
-        raise UserError(f"text_layout={text_layout} was given; use one of {', '.join(LAYOUTS)}.")
+        raise UserError(f"text_layout={text_layout} is unknown; expected one of {', '.join(LAYOUTS)}.")
     patterns = [pattern.strip() for pattern in str(input_file).split(",") if pattern.strip()]
     if not patterns:
-        raise UserError("No input was given; pass files, folders or globs of .txt, .jsonl or .parquet, with commas.")
+        raise UserError("There is no input; pass files, folders or globs of .txt, .jsonl or .parquet, with commas.")
     paths = dict.fromkeys(path for pattern in patterns for path in _matches(pattern))
     sources = [_inspect(path, text_layout=text_layout, language=language, text_field=text_field) for path in paths]
     divided = "files" if len(sources) == 1 else "lines"
@@ -70,7 +70,7 @@ def _matches(pattern: str) -> list[str]:
         raise UserError(f"No file matches {pattern}; pass existing files, folders or globs, separated by commas.")
     supported = [path for path in paths if _is_supported(path)]
     if not supported:
-        raise UserError(f"{pattern} holds no {', '.join(EXTENSIONS)} file ({len(paths)} files of other kinds).")
+        raise UserError(f"{pattern} contains no {', '.join(EXTENSIONS)} file ({len(paths)} files of other types).")
     return supported
 
 

@@ -53,7 +53,7 @@ def _what_is_lost(source: Source, number: int) -> str:
         except UserError:
             return "None of its rows was read."
     where = f" from byte {source.start:,} to {source.end:,}" if source.end is not None else ""
-    return f"{count_text(number, 'document')}{where} could be read, and what comes after them is lost."
+    return f"{count_text(number, 'document')}{where} could be read; the rest is lost."
 
 
 def group_documents(sentences: Iterable[str | None]) -> Iterator[list[str]]:

@@ -28,7 +28,7 @@ def build_double_array(entries: Mapping[bytes, int]) -> np.ndarray:
             else:
                 stack.append((base ^ child_label, child_label, child))
     if len(allocator.taken) > MAX_UNITS:
-        raise ValueError(f"A double array of {len(allocator.taken)} units is needed; the layout holds {MAX_UNITS}.")
+        raise ValueError(f"A double array of {len(allocator.taken)} units is needed; the layout allows {MAX_UNITS}.")
     trie = np.zeros(len(allocator.taken), np.uint32)
     trie[list(units)] = list(units.values())
     return trie

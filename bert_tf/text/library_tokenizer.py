@@ -18,8 +18,9 @@ from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.tokenizer_settings import AddedToken
 
 NOT_IN_GRAPH = (
-    "TensorFlow has no operations for the tokenizer of this model, so its SavedModel takes no strings: answer with "
-    "bert_tf (bert_tf.load, bert-tf predict, bert-tf serve), or pass rows of token ids to its function network.packed."
+    "TensorFlow has no operations for the tokenizer of this model, so its SavedModel takes no strings: predict with "
+    "bert_tf (bert_tf.load, bert-tf predict, bert-tf serve), or pass rows of token ids to its function "
+    "network.packed."
 )
 
 

@@ -98,9 +98,7 @@ def create(
     if chinese_word_segmentation:
         splits = vocabularies.settings_of(vocabulary).split_ideographs
         if vocabularies.kind_of(vocabulary) != vocabularies.WORDPIECE or not splits:
-            raise leave_out(
-                "chinese_word_segmentation is for vocabularies of WordPiece, in which every ideograph is a token"
-            )
+            raise leave_out("chinese_word_segmentation requires a WordPiece vocabulary that splits CJK characters")
         tokenizer = create(vocabulary, lower_case, special_tokens)
         tokenizer.words = WordFinder(vocabulary)
         return tokenizer

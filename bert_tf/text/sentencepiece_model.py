@@ -129,12 +129,12 @@ def parse(
     is_library = as_library or normalizer.name == LIBRARY
     has_bytes = message.trainer_spec.bytes and not ignores_bytes and not is_library
     if message.trainer_spec.model_type not in (0, UNIGRAM) or has_bytes:  # 0: missing, the default
-        raise UserError(f"{name} is a SentencePiece model of another kind than unigram without bytes: not supported.")
+        raise UserError(f"{name} is an unsupported SentencePiece model; expected unigram without bytes.")
     unknown = next((number for number, piece in enumerate(message.pieces) if piece.type == UNKNOWN), 0)
     if is_library:
         return _of_library(message, name, unknown)
     if not may_be_own and (own := [piece.piece for piece in message.pieces if piece.type == USER_DEFINED]):
-        raise UserError(f"{name} has pieces that its user defined, such as {own[0]!r}, which are not supported.")
+        raise UserError(f"{name} has user-defined pieces, such as {own[0]!r}, which are not supported.")
     return UnigramModel(
         pieces=pieces, unknown_id=unknown, charsmap=normalizer.precompiled_charsmap, is_nfc=normalizer.name == NFC
     )
@@ -146,13 +146,13 @@ def _of_library(message: Any, name: str, unknown: int) -> UnigramModel:
     unusual = [each for each in USUAL if normalizer.HasField(each) and not getattr(normalizer, each)]
     unusual += ["treat_whitespace_as_suffix"] if trainer.space_is_suffix else []
     if unusual:
-        raise UserError(f"{name} has another {unusual[0]} than SentencePiece models as a rule, which is not supported.")
+        raise UserError(f"{name} has an unusual {unusual[0]} for a SentencePiece model, which is not supported.")
     highest = max((piece.score for piece in message.pieces if piece.type in (0, NORMAL)), default=0.0)
     kinds = {piece.piece: piece.type or NORMAL for piece in message.pieces}
     own = frozenset(piece for piece, kind in kinds.items() if kind == USER_DEFINED)
     for piece in own:
         if SPACE in piece or " " in piece:
-            raise UserError(f"{name} has a piece with a space that its user defined, {piece!r}: not supported.")
+            raise UserError(f"{name} has a user-defined piece with a space, {piece!r}: not supported.")
     pieces = tuple(  # scores as in the library for user-defined pieces
         (each.piece, len(each.piece) * highest - 0.1 if each.piece in own else each.score) for each in message.pieces
     )

@@ -34,8 +34,8 @@ def choose(given: bool | Iterable[str], vocabulary: Collection[str]) -> tuple[st
     missing = [token for token in added if token not in known or not token.strip()]
     if missing:
         raise UserError(
-            f"The special token {missing[0]!r} is not in the vocabulary; add it with `bert-tf vocabulary --extend`, or "
-            "leave it out of special_tokens_in_strings."
+            f"The special token {missing[0]!r} is not in the vocabulary; add it with `bert-tf vocabulary --extend`, "
+            "or remove it from special_tokens_in_strings."
         )
     return tuple(sorted({*five, *added}, key=lambda token: (-len(token), token)))
 

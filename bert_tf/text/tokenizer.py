@@ -148,7 +148,7 @@ class Tokenizer:
             ids (int32), starts, ends (int64): ragged [B, (tokens)].
         """
         if unit not in ("character", "byte"):
-            raise UserError(f'unit={unit!r} was given for offsets; use "character" or "byte".')
+            raise UserError(f'unit={unit!r} is not a unit of offsets; expected "character" or "byte".')
         offsets: tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor] = self._splitter.tokenize_with_offsets(
             _as_batch(texts), in_characters=unit == "character"
         )
@@ -258,8 +258,8 @@ def pack(
     room = max_seq_length - tokenizer.special_count(len(segments))
     if not segments or room < 1:
         raise UserError(
-            f"pack was given {len(segments)} segments and max_seq_length={max_seq_length}; pass one segment and at "
-            "least 3, two segments and at least 4, and so on."
+            f"pack got {len(segments)} segments and max_seq_length={max_seq_length}; pass one segment and at least 3, "
+            "two segments and at least 4, and so on."
         )
     if any(isinstance(segment, str | bytes) for segment in segments):
         raise UserError("pack takes a list of texts for each segment: pack(tokenizer, [[text]], max_seq_length).")
@@ -291,7 +291,7 @@ def pack(
 def _sizes(lengths: Sequence[tf.Tensor], room: int, truncation: str, settings: TokenizerSettings) -> list[tf.Tensor]:
     """The lengths of segments, int32 [B] each, after a truncation of `pack`."""
     if truncation not in TRUNCATIONS:
-        raise UserError(f"truncation={truncation} was given; expected one of {', '.join(TRUNCATIONS)}.")
+        raise UserError(f"truncation={truncation} is unknown; expected one of {', '.join(TRUNCATIONS)}.")
     chosen = TRUNCATIONS[truncation]
     if chosen is None or len(lengths) == 1:
         return truncated_lengths(lengths, room, settings)
@@ -344,7 +344,7 @@ def _truncated_lengths_of_many(lengths: Sequence[tf.Tensor], room: int | tf.Tens
 def _as_batch(texts: Any) -> tf.Tensor:
     """Any batch of strings -> string [B]."""
     if isinstance(texts, str | bytes):
-        raise UserError("One string was given where a batch of texts is expected; put it into a list: [text].")
+        raise UserError("Got a single string; expected a batch of texts. Put it into a list: [text].")
     try:
         return tf.ensure_shape(tf.convert_to_tensor(texts, tf.string), [None])
     except ValueError:
@@ -358,7 +358,7 @@ def check_unicode(texts: Any) -> None:
         try:
             texts.encode()
         except UnicodeEncodeError:
-            raise UserError(f"A text is not Unicode: it holds half a surrogate pair ({texts[:40]!r}).") from None
+            raise UserError(f"A text is not Unicode: it contains half a surrogate pair ({texts[:40]!r}).") from None
     elif isinstance(texts, list | tuple):
         for text in texts:
             check_unicode(text)

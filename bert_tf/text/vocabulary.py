@@ -149,7 +149,7 @@ def check_special_tokens(vocabulary: Collection[str], name: str) -> None:
     if missing:
         raise UserError(f"{name} has no {', '.join(missing)}; pass the vocab.txt of a BERT checkpoint.")
     if known == set(expected):
-        raise UserError(f"{name} has only special tokens, with which no text can be written; pass a whole vocab.txt.")
+        raise UserError(f"{name} has only special tokens, which cannot encode text; pass a complete vocab.txt.")
 
 
 def read(
@@ -193,7 +193,7 @@ def _content(path: files.StrPath) -> bytes:
 def of_lines(data: bytes, path: object) -> list[str]:
     """The tokens in the content of a vocab.txt; raises UserError with path and description of a wrong file."""
     if not data.strip():
-        raise UserError(f"The vocabulary file {path} is empty; it should hold one token per line.")
+        raise UserError(f"The vocabulary file {path} is empty; expected one token per line.")
     if b"<unk>" in data[:200] and b"\0" in data:
         raise UserError(f"{path} is a SentencePiece model; BERT needs the vocab.txt of a WordPiece vocabulary.")
     if b"\0" in data:
@@ -244,7 +244,9 @@ def write(path: str | os.PathLike[str], vocabulary: Sequence[str]) -> None:
     """
     invalid = next((token for token in vocabulary if token != token.strip() or "\n" in token), None)
     if invalid is not None:
-        raise UserError(f"The token {invalid!r} has white space around it or a line break in it; no file can hold it.")
+        raise UserError(
+            f"The token {invalid!r} has white space around it or a line break in it; it cannot be stored in a file."
+        )
     folder, settings = os.path.dirname(os.fspath(path)), settings_of(vocabulary)
     if isinstance(vocabulary, SubwordVocabulary):
         atomic_files.write_bytes(os.path.join(folder, RULES[vocabulary.kind]), vocabulary.rules, shared=True)
@@ -289,7 +291,7 @@ def extend(vocabulary: Collection[str], new_words: Iterable[str], *, lower_case:
         UserError: this is not a WordPiece vocabulary.
     """
     if isinstance(vocabulary, SubwordVocabulary):
-        raise UserError("Words can be added to a WordPiece vocabulary alone: any text can be written with this one.")
+        raise UserError("Words can be added only to a WordPiece vocabulary; this one can already encode any text.")
     settings = settings_of(vocabulary)
     extended = with_settings(list(vocabulary), settings)
     known = set(extended)

@@ -127,19 +127,19 @@ def learn_from_counts(
     alphabet = _alphabet(counts, limit_alphabet, size, lower_case)
     counted = sorted((word, count) for word, count in counts.items() if alphabet.issuperset(word) and _fits(word))
     if not counted:
-        raise UserError("No word was found in the texts to learn a vocabulary from; pass text files that hold text.")
+        raise UserError("No word was found in the texts to learn a vocabulary from; pass files that contain text.")
     single = sorted({character for word, _ in counted for character in word})
     inner = sorted({f"##{character}" for word, _ in counted for character in word[1:]})
     first = [*specials, *single, *inner]
     if len(first) > size:
         raise UserError(
-            f"size={size} was given, but the special tokens and the {len(single)} characters of the texts need "
+            f"size={size} is too small: the special tokens and the {len(single)} characters of the texts need "
             f"{len(first)}; pass a larger size."
         )
     vocabulary = _merge_pairs(counted, first, size, min_frequency)
     if len(vocabulary) < size:
         log.warning(
-            "The texts gave %s, fewer than the requested %s.", count_text(len(vocabulary), "token"), f"{size:,}"
+            "The texts yielded %s, fewer than the requested %s.", count_text(len(vocabulary), "token"), f"{size:,}"
         )
     return vocabulary
 
@@ -150,7 +150,7 @@ def _learn_byte_bpe(texts: Iterable[str], size: int, min_frequency: int, kind: s
     special = [SPECIAL_TOKENS_OF[kind][number] for number in order]
     if size <= len(special) + 256:
         raise UserError(
-            f"size={size} was given, but special tokens and bytes alone are {len(special) + 256}; pass more."
+            f"size={size} is too small: special tokens and bytes need {len(special) + 256}; pass a larger size."
         )
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=size,
@@ -167,9 +167,9 @@ def _learn_byte_bpe(texts: Iterable[str], size: int, min_frequency: int, kind: s
     state = json_files.parse(tokenizer.to_str())["model"]
     tokens = sorted(state["vocab"], key=state["vocab"].__getitem__)
     if not state["merges"]:
-        raise UserError("No word was found in the texts to learn a vocabulary from; pass text files that hold text.")
+        raise UserError("No word was found in the texts to learn a vocabulary from; pass files that contain text.")
     if len(tokens) < size:
-        log.warning("The texts gave %s, fewer than the requested %s.", count_text(len(tokens), "token"), f"{size:,}")
+        log.warning("The texts yielded %s, fewer than the requested %s.", count_text(len(tokens), "token"), f"{size:,}")
     return SubwordVocabulary(tokens, kind, byte_level.format_merges(state["merges"]).encode())
 
 

@@ -248,7 +248,7 @@ class DistilledTask:
         for model in (student, self.teacher):
             check_support(model.encoder, "teacher")
         if self.task.comparison:
-            raise leave_out("teacher was given, and the loss compares all rows of a batch")
+            raise leave_out("teacher does not work with a loss that compares all rows of a batch")
         if self.task.head and not self.task.head.is_exclusive and SOFT_TARGETS in self.losses:
             raise UserError("soft_targets need one class for each text, and this task has several: see distillation.")
         for loss in self.losses:

@@ -46,7 +46,7 @@ def create_strategy(
     if kind not in STRATEGIES:
         raise UserError(f"There is no distribution strategy {kind!r}. Known: {', '.join(STRATEGIES)}.")
     if num_logical_devices < 1:
-        raise UserError(f"num_logical_devices={num_logical_devices} was given; expected 1 or more.")
+        raise UserError(f"num_logical_devices={num_logical_devices}; expected 1 or more.")
     if kind == "auto":
         kind = _best_kind(num_logical_devices)
     if kind == "tpu":
@@ -85,8 +85,8 @@ def _devices(num_logical_devices: int, gpu_memory_limit: int) -> list[str]:
     names = backend.device_names()
     if len(names) < num_logical_devices:
         raise UserError(
-            f"num_logical_devices={num_logical_devices} was given, but TensorFlow already runs with {len(names)}: "
-            "create the strategy before other work, or pass that number."
+            f"num_logical_devices={num_logical_devices}, but TensorFlow already runs with {len(names)}: create the "
+            "strategy before other work, or pass that number."
         )
     return names if backend.gpu_count() else names[:num_logical_devices]
 
@@ -120,7 +120,7 @@ def _tpu(tpu_name: str) -> tf.distribute.Strategy:
                 "This TensorFlow was built without support for TPUs: install tensorflow-tpu, "
                 'pip install "bert-tf[tpu]" && pip install --no-deps --force-reinstall "tensorflow-tpu==2.20.*".'
             ) from None
-        named = f" under the name {tpu_name!r}" if tpu_name else ": tpu_name says which"
+        named = f" under the name {tpu_name!r}" if tpu_name else ": pass its name as tpu_name"
         raise UserError(f"No TPU could be reached{named} ({reason_of(error)}).") from None
     return tf.distribute.TPUStrategy(resolver)
 

@@ -52,8 +52,8 @@ class EarlyStopping:
         can_decide = bool(task.criterion and config.evaluates)
         if config.early_stop_patience and not can_decide:
             raise UserError(
-                "early_stop_patience needs evaluations with a criterion: "
-                "pass do_eval and a task with a development set, or leave it out."
+                "early_stop_patience needs evaluations with a criterion: pass do_eval and a task with a development "
+                "set, or remove it."
             )
         self.evaluations = Evaluations()
         keeps = config.keep_best and can_decide

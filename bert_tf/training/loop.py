@@ -284,7 +284,7 @@ class TrainingLoop:
         if self.folder.is_chief:
             cause = nonfinite.explain(self.train_step, self._batch_of(step), step, self.folder)
             files = f"see {nonfinite.REPORT} and the batch, {nonfinite.ROWS}, in {self.folder.path}; {files}"
-        return f"Training stopped in step {step}, as {cause} ({files}): {cause.remedy}."
+        return f"Training stopped in step {step} because {cause} ({files}): {cause.remedy}."
 
     def _batch_of(self, step: int) -> Batch:
         """The batch of an earlier step, read from the newest checkpoint's data position, or from the start."""

@@ -125,12 +125,12 @@ class RunFolder:
 
     def _check_path(self) -> None:
         if not self.path:
-            raise UserError("output_dir is empty: pass the folder of the run.")
+            raise UserError("output_dir is empty: pass a run folder.")
         character = next((character for character in str(self.path) if character in FORBIDDEN_IN_PATHS), None)
         if character:
             raise UserError(
-                f"{self.path} contains {character}, with which TensorFlow cannot find checkpoints again: "
-                "choose another output_dir."
+                f"{self.path} contains {character}, which keeps TensorFlow from finding checkpoints again: choose "
+                "another output_dir."
             )
 
     def _check_unchanged(self, recorded: Mapping[str, Any], current: Mapping[str, Any]) -> None:
@@ -141,8 +141,8 @@ class RunFolder:
         ]
         if changed:
             raise UserError(
-                f"{self.path} holds a run of another configuration ({'; '.join(changed)}). "
-                f"Choose another output_dir, such as {next_free(self.path)}, or the same flags to continue it."
+                f"{self.path} contains a run with a different configuration ({'; '.join(changed)}). Choose another "
+                f"output_dir, such as {next_free(self.path)}, or the same flags to continue it."
             )
 
     def _create(self) -> None:
@@ -167,7 +167,7 @@ class RunFolder:
         except BlockingIOError:
             process = run_files.read_run(self.path).get("process", "unknown")
             user = "This process" if process == os.getpid() else f"Another process ({process})"
-            raise UserError(f"{user} is using {self.path}: wait for its end, or choose another folder.") from None
+            raise UserError(f"{user} is using {self.path}: wait until it ends, or choose another folder.") from None
 
     def close(self) -> None:
         """Releases the lock and closes the events file; nothing may be written into the folder afterwards."""

@@ -63,7 +63,7 @@ class TrainStep:
                 f"each: choose a multiple of {slices}."
             )
         if not config.num_accumulation_steps and spans_processes(strategy):
-            raise UserError("num_accumulation_steps=auto is for one process: pass a number where several train.")
+            raise UserError("num_accumulation_steps=auto requires a single process: pass a number.")
         self.task, self.model, self.config, self.strategy = task, model, config, strategy
         self.variables = weights.variables(model) | {**task.variables}
         self.trainable = learning_rates.trainable(self.variables, config.num_frozen_layers, config.freeze)
@@ -82,7 +82,9 @@ class TrainStep:
         if config.fgm_epsilon:
             check_support(model.encoder, "fgm_epsilon")
         if task.needs_probe and (config.fgm_epsilon or config.gradient_checkpointing or config.token_dropping):
-            raise UserError("teacher was given: leave out fgm_epsilon, gradient_checkpointing and token_dropping.")
+            raise UserError(
+                "teacher does not work with fgm_epsilon, gradient_checkpointing or token_dropping: remove them."
+            )
         self.loss_scale = LossScale(enabled=model.dtype_policy.compute_dtype == "float16")
         self.is_static = needs_static_shapes(strategy, config.jit_compile)
         parts = self.trainable, self.optimizer, self.loss_scale, self.average
@@ -249,8 +251,8 @@ class TrainStep:
         """
         if self.config.fgm_epsilon:
             raise UserError(
-                "fgm_epsilon was given, and the loss compares all rows of a batch: leave it out, or train with one "
-                "replica and num_accumulation_steps=1."
+                "fgm_epsilon is set, but the loss compares all rows of a batch: remove it, or train with one replica "
+                "and num_accumulation_steps=1."
             )
         parts, replicas = self.micro_batches, number_of_replicas()
         part_of = split_batch(batch, seed, parts)

@@ -133,7 +133,7 @@ def test_attributions_sum_to_the_difference_of_logits(folder):
     assert sum(explained.scores) == pytest.approx(explained.output - explained.baseline, abs=3e-3)
     assert [score == 0 for score in explained.scores] == [token[0] == "[" for token in explained.tokens]
     assert explained.target == classifier.predict(("a b c", "d e")).label
-    with pytest.raises(UserError, match="Attributions are for BERT with a head for classes"):
+    with pytest.raises(UserError, match="BERT with a head for classes"):
         bert_tf.load(folder / "tags").attribute("a b")
 
 

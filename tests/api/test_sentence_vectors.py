@@ -159,7 +159,7 @@ def test_vectors_are_compared_as_the_folder_says(name, expected, model):
     np.testing.assert_allclose(bert.similarity(a, b), expected, atol=1e-6)
     np.testing.assert_allclose(bert.similarity(a[0], b), expected[:1], atol=1e-6)
     assert bert.similarity(np.zeros([0, 3]), b).shape == (0, 2)
-    for wrong, message in ((["x"], "pass one, or an array"), ([1, 2], "of 2 and of 3 numbers")):
+    for wrong, message in ((["x"], "pass one, or an array"), ([1, 2], "of 2 and 3 dimensions")):
         with pytest.raises(UserError, match=message):
             bert.similarity(wrong, b)
 
@@ -174,8 +174,8 @@ def test_truncation_and_a_last_normalization_can_be_asked_for(model):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"prompt_name": "x"}, "has no prompt 'x', but query, document, other"),
-        ({"prompt_name": "query", "prompt": "x"}, "prompt and prompt_name were given"),
+        ({"prompt_name": "x"}, "has no prompt 'x', only query, document, other"),
+        ({"prompt_name": "query", "prompt": "x"}, "prompt and prompt_name"),
         ({"truncate_dim": 0}, "truncate_dim is 0"),
         ({"pooling": "mean+best"}, "pooling is 'mean.best'"),
         ({"max_seq_length": 999}, "max_seq_length is 999, but the model has"),
@@ -191,7 +191,7 @@ def test_wrong_arguments_are_reported(model, options, message):
 def test_pooling_that_does_not_fit_a_dense_layer_is_refused(tmp_path):
     vectors = SentenceVectors("mean", layers=(layer("dense", DENSE),), max_seq_length=8)
     bert = bert_tf.load(folder_of(tmp_path / "model", vectors))
-    with pytest.raises(UserError, match=f"give vectors of {2 * D} numbers, but what follows .* takes {D}"):
+    with pytest.raises(UserError, match=f"vectors of {2 * D} dimensions, but .* take {D}"):
         bert.embed("1", pooling="mean+max")
 
 

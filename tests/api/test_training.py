@@ -109,7 +109,7 @@ def test_rows_without_text_or_label_are_counted_named_and_left_out(tmp_path, cap
     assert table.write(rows, path, (), None, {}) == (["text"], "label")
     with open(path, encoding="utf-8") as file:
         assert [tuple(json.loads(line).values()) for line in file] == [("a", "x"), ("e", "y")]
-    assert "6 rows of the data are left out" in caplog.text
+    assert "6 rows of the data are skipped" in caplog.text
     assert "row 1 has no label; row 2 has no text; row 3 has no label; row 4 has no text; row 5 has" in caplog.text
     with pytest.raises(UserError, match="6 rows are bad: row 1 has no label"):
         table.write(rows, path, (), None, {"bad_rows": "stop"})

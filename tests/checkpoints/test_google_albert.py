@@ -62,5 +62,5 @@ def test_what_is_written_is_read_also_with_a_released_folder_s_names(written):
                 (folder / name).unlink()
     values = json.loads((folder / "albert_config.json").read_text())
     (folder / "albert_config.json").write_text(json.dumps({**values, "inner_group_num": 2}))
-    with pytest.raises(UserError, match="has no inner_group_num of 1"):
+    with pytest.raises(UserError, match="inner_group_num other than 1"):
         formats.read(str(folder))

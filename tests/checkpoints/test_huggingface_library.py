@@ -155,7 +155,7 @@ def test_tokens_that_tokenizer_config_adds_are_found_as_their_flags_say(tmp_path
     assert own(text) == theirs.encode(text, add_special_tokens=False).ids and number in own(text)
     decoder = {str(number + 1): {"content": "[E1]", **flags}}
     folder_of(tmp_path / "third", settings={"added_tokens_decoder": decoder})
-    with pytest.raises(UserError, match=rf"id of the token '\[E1\]', which .* adds, is {number + 1}, and {number} by"):
+    with pytest.raises(UserError, match=rf"id of the token '\[E1\]', which .* adds, is {number + 1}, but {number} in"):
         formats.read(tmp_path / "third")
 
 
@@ -164,7 +164,7 @@ def test_tokens_that_tokenizer_config_adds_are_found_as_their_flags_say(tmp_path
     [
         (
             {"mask_token": None, "cls_token": None},
-            r"does not name cls_token, mask_token, and the steps of tokenizer\.json need",
+            r"does not name cls_token, mask_token, which the steps of tokenizer\.json need",
         ),
         ({"mask_token": "<other>", "added_tokens_decoder": {}}, None),
         ({"padding_side": "left"}, "padding_side is 'left'"),
@@ -206,7 +206,7 @@ def test_exports_answer_as_the_folder_and_say_why_they_take_no_strings(kind, tmp
     if kind != "classes":
         return
     signature = tf.saved_model.load(str(tmp_path / "export")).signatures["serving_default"]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="its SavedModel takes no strings: answer with bert_tf"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="its SavedModel takes no strings: .* bert_tf"):
         signature(text_a=tf.constant(["a"]))
 
 

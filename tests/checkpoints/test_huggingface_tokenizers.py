@@ -105,7 +105,7 @@ def test_mpnet_has_wordpiece_with_rows_of_roberta(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "mpnet"}')
     assert not huggingface_tokenizers.read(TokenizerFolder(tmp_path))[0].settings.is_mpnet
     (tmp_path / "tokenizer_config.json").write_text('{"mask_token": "[MASK]"}')
-    with pytest.raises(UserError, match=r"mask_token is '\[MASK\]'; special tokens with other names than '<mask>'"):
+    with pytest.raises(UserError, match=r"mask_token is '\[MASK\]'; expected '<mask>'"):
         huggingface_tokenizers.read(TokenizerFolder(tmp_path))
 
 
@@ -114,7 +114,7 @@ def test_mpnet_has_wordpiece_with_rows_of_roberta(tmp_path):
 )
 def test_formats_refuse_by_name_what_they_cannot_hold(name, changes, tmp_path):
     tokens = vocabulary.with_settings(TOKENS, TokenizerSettings(**changes))
-    with pytest.raises(UserError, match=f"{name} has no tokenizer with (strip_accents|tokenize_chinese_chars)=False"):
+    with pytest.raises(UserError, match=f"{name} .* tokenizer with (strip_accents|tokenize_chinese_chars)=False"):
         formats.write(dataclasses.replace(checkpoint(), vocabulary=tokens), tmp_path / "out", name)
     assert not (tmp_path / "out").exists()
 
@@ -127,10 +127,10 @@ def test_sentence_transformers_may_lower_case_before_the_tokenizer(tmp_path):
 
 
 REFUSED = [  # tokenizer_config.json and what the sentence names
-    ({"padding_side": "left"}, "padding_side is 'left', which makes the positions of a text depend on"),
+    ({"padding_side": "left"}, "padding_side is 'left'"),
     ({"tokenizer_class": "BertJapaneseTokenizer"}, "the tokenizer BertJapaneseTokenizer, which is not supported"),
     ({"tokenizer_class": "KoBertTokenizer"}, "KoBertTokenizer"),
-    ({"tokenizer_class": "XLMRobertaTokenizerFast"}, "XLMRobertaTokenizer, .* for its files, of another kind"),
+    ({"tokenizer_class": "XLMRobertaTokenizerFast"}, "XLMRobertaTokenizer, .* with its files"),
     ({"do_basic_tokenize": False}, "do_basic_tokenize is False"),
     ({"never_split": ["e.g."]}, r"never_split is \['e.g.'\]"),
     ({"unk_token": "<unk>"}, "unk_token is '<unk>'"),
@@ -204,7 +204,7 @@ def test_tokenizer_json_alone_must_agree_with_the_class(names, reason, tmp_path)
     content = json.loads((folder / "tokenizer.json").read_text())
     content["normalizer"][names] = False
     (folder / "tokenizer.json").write_text(json.dumps(content))
-    with pytest.raises(UserError, match=f"write one beside it with the {reason}"):
+    with pytest.raises(UserError, match=f"add a .* with the {reason}"):
         formats.read(folder)
 
 
@@ -340,12 +340,14 @@ def test_added_tokens_follow_blank_lines_and_tables_have_more_rows(tmp_path):
 def test_vocabulary_that_is_longer_than_the_table_is_refused(tmp_path):
     folder = folder_of(tmp_path / "source", {"do_lower_case": True})
     (folder / "vocab.txt").write_text("\n".join([*TOKENS, "longer"]))
-    with pytest.raises(UserError, match=f"has {len(TOKENS) + 1} tokens, but its model has vectors for {len(TOKENS)}"):
+    with pytest.raises(
+        UserError, match=f"has {len(TOKENS) + 1} tokens, but its model has embeddings for {len(TOKENS)}"
+    ):
         pretrained.load(folder)
 
 
 def test_vocabulary_of_sentencepiece_is_refused(tmp_path):
     folder = folder_of(tmp_path / "source", {"do_lower_case": False})
     (folder / "vocab.txt").write_text("\n".join([*TOKENS[:5], *(f"▁{letter}" for letter in "abcdefgh")]))
-    with pytest.raises(UserError, match="vocabulary of SentencePiece"):
+    with pytest.raises(UserError, match="SentencePiece vocabulary"):
         formats.read(folder)

@@ -136,7 +136,7 @@ def test_keras_file_of_other_classes_is_refused(changes, message, tmp_path):
 def test_lambda_in_a_task_is_refused(tmp_path):
     path = saved(task_of("bert", "TextClassifier", num_classes=2), tmp_path, ".keras")
     foreign = {"class_name": "Lambda", "config": {"function": "anything"}}
-    with pytest.raises(UserError, match="expected a model of KerasHub with a backbone of these classes"):
+    with pytest.raises(UserError, match="expected a KerasHub model with one of these backbones"):
         formats.read(rewritten(path, tmp_path, lambda config: config["config"].update(backbone=foreign)))
     path = saved(task_of("bert", "TextClassifier", num_classes=2), tmp_path, ".keras")
     with pytest.raises(UserError, match="activation of the classifier is .*Lambda.*; expected one of"):
@@ -147,7 +147,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path):
     path = saved(backbone("roberta"), tmp_path, "")
     with h5py.File(f"{path}/model.weights.h5", "r+") as file:
         del file["layers/transformer_encoder_1/_feedforward_layer_norm/vars/0"]
-    with pytest.raises(UserError, match="lacks 1 of the .* weights .* describes, as encoder/layers/1"):
+    with pytest.raises(UserError, match="lacks 1 of the .* weights .* describes, such as encoder/layers/1"):
         formats.read(path)
     path = rewritten(saved(backbone("bert"), tmp_path, ".keras"), tmp_path, lambda c: c["config"].update(hidden_dim=12))
     with pytest.raises(UserError, match="has the shape .* in the checkpoint and .* in the model"):

@@ -31,7 +31,7 @@ def test_new_positions_repeat_the_existing_rows(count, rows):
     "weights, count, output",
     [
         ({TABLE: np.ones((3, 2))}, 3, "max_position_embeddings is 3; expected 4 or more"),
-        ({}, 9, "no table of positions"),
+        ({}, 9, "no position embeddings"),
     ],
 )
 def test_too_few_or_no_positions_are_refused(weights, count, output):

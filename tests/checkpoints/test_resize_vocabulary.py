@@ -65,7 +65,7 @@ def test_convert_extends_the_embeddings_and_reports_it(tmp_path, capsys):
     vocabulary.write(tmp_path / "longer.txt", [*tokens, "##z", "za"])
     arguments = ["convert", str(tmp_path / "from"), str(tmp_path / "to"), f"--new_vocab_file={tmp_path / 'longer.txt'}"]
     assert main.main([*arguments, "--format=huggingface"]) == 0
-    assert "30 tokens keep their vectors, 2 are new (each the mean" in capsys.readouterr().out
+    assert "30 tokens keep their embeddings, 2 are new (each the mean" in capsys.readouterr().out
     loaded = formats.read(str(tmp_path / "to"))
     assert loaded.config.vocab_size == len(loaded.vocabulary) == 32
     np.testing.assert_array_equal(loaded.weights[TABLE][:30], arrays[TABLE])

@@ -118,7 +118,7 @@ def test_h5_of_save_pretrained_and_of_save_weights(folder):
     check_equal(path, expected)
     write_h5(path / "others.h5", {**arrays, "classifier/bias": arrays["classifier/bias"] + 1})
     check_equal(path / "my_weights.h5", expected)
-    with pytest.raises(UserError, match=r"holds several files with weights \(my_weights.h5, others.h5\)"):
+    with pytest.raises(UserError, match=r"contains several files with weights \(my_weights.h5, others.h5\)"):
         formats.read(path)
 
 
@@ -134,7 +134,7 @@ def test_shards_of_h5_and_a_missing_weight(folder):
     index.write_text(json.dumps({"weight_map": places}))
     check_equal(path, expected)
     index.write_text(json.dumps({"weight_map": {**places, f"{CLASS}/bert/more:0": next(iter(places.values()))}}))
-    with pytest.raises(UserError, match=r"index.json lack 1 of its \d+ weights, as tf_bert.*/bert/more:0"):
+    with pytest.raises(UserError, match=r"index.json lack 1 of its \d+ weights, such as tf_bert.*/bert/more:0"):
         formats.read(path)
 
 
@@ -160,7 +160,7 @@ def test_saved_model_of_transformers_has_its_configuration_in_the_metadata(folde
     write_saved_model(tmp_path / "saved", named)
     for file in ("vocab.txt", "tokenizer_config.json"):
         shutil.copy(path / file, tmp_path / "saved" / file)
-    with pytest.raises(UserError, match="has a model of transformers without its configuration: copy the config.json"):
+    with pytest.raises(UserError, match="without its configuration: copy .* config.json"):
         formats.read(tmp_path / "saved")
     config = json.loads((path / "config.json").read_text()) | {"architectures": None}
     metadata = saved_metadata_pb2.SavedMetadata()
@@ -247,20 +247,20 @@ def test_h5_of_newer_keras_has_no_names(folder):
     path, _, _ = folder
     with h5py.File(path / "model.weights.h5", "w") as file:
         file.create_dataset("layers/bert/vars/0", data=np.ones(3, np.float32))
-    with pytest.raises(UserError, match=r"numbers instead of the names of weights, .* that end in \.weights\.h5"):
+    with pytest.raises(UserError, match=r"numbers instead of weight names, .* \.weights\.h5"):
         formats.read(path)
 
 
 def test_names_that_do_not_fit(folder):
     path, arrays, _ = folder
     write_h5(path / H5, {name.replace("bert/", "roberta/"): array for name, array in arrays.items()})
-    with pytest.raises(UserError, match="begin with tf_bert.*roberta., and its configuration describes a model whose"):
+    with pytest.raises(UserError, match="begin with tf_bert.*roberta., but its configuration describes a model whose"):
         formats.read(path)
     write_h5(path / H5, {name: array for name, array in arrays.items() if "layer_._1/output" not in name})
     with pytest.raises(UserError, match="lacks 4 of the .* weights of the encoder that its configuration describes"):
         formats.read(path)
     write_h5(path / H5, {"dense/kernel": np.ones((2, 2), np.float32)})
-    with pytest.raises(UserError, match=r"holds no weights of a BERT: .* is missing among tf_bert.*dense.weight"):
+    with pytest.raises(UserError, match=r"no BERT weights: .* is missing among tf_bert.*dense.weight"):
         formats.read(path)
 
 
@@ -356,10 +356,10 @@ def test_configuration_of_model_garden_in_yaml(tmp_path):
     config = formats.read(tmp_path).config
     assert (config.hidden_act, config.hidden_dropout_prob) == ("relu", 0.25)
     (tmp_path / "params.yaml").write_text(content % (2, "hidden_activation: relu"))
-    with pytest.raises(UserError, match=r"params.yaml: num_attention_heads is 2, and the weights in .* have 4: pass"):
+    with pytest.raises(UserError, match=r"params.yaml: num_attention_heads is 2, but the weights in .* have 4: pass"):
         formats.read(tmp_path)
     (tmp_path / "params.yaml").write_text(content % (4, "norm_first: true"))
-    with pytest.raises(UserError, match="norm_first is true; encoders that normalize first are not supported"):
+    with pytest.raises(UserError, match="norm_first is true"):
         formats.read(tmp_path)
     (tmp_path / "params.yaml").write_text("a: [")
     with pytest.raises(UserError, match="params.yaml cannot be read as YAML"):
@@ -409,7 +409,7 @@ def test_saved_models_of_others_say_what_they_are(variables, message, tmp_path):
     with pytest.raises(UserError, match=message):
         formats.read(tmp_path / "other")
     (tmp_path / "other" / "variables" / "variables.index").unlink()
-    with pytest.raises(UserError, match="has no names of weights: it is of TensorFlow 1, damaged, or an older export"):
+    with pytest.raises(UserError, match="has no weight names: .* TensorFlow 1, damaged, or an older export"):
         formats.read(tmp_path / "other")
 
 
@@ -421,5 +421,5 @@ def test_albert_of_model_garden_and_two_encoders(tmp_path):
         formats.read(tmp_path / "albert")
     both = {f"{tower}/{name}": array for tower in ("query", "text") for name, array in variables.items()}
     write_objects(tmp_path / "two" / "ckpt-1", both)
-    with pytest.raises(UserError, match="it has more than one encoder; save the one that you mean in its own"):
+    with pytest.raises(UserError, match="it has more than one encoder"):
         formats.read(tmp_path / "two")

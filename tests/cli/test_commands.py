@@ -205,8 +205,8 @@ def test_process_exits_with_code_2_one_line_and_no_traceback(tmp_path):
     done = bert_tf("convert", str(tmp_path / "nothing"), str(tmp_path / "to"), "--format=native")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"bert-tf: There is no checkpoint {tmp_path / 'nothing'}: neither a file nor a folder, nor the name of a "
-        "published checkpoint; pass the folder of one, or the path up to .index or .ckpt.\n"
+        f"bert-tf: There is no checkpoint {tmp_path / 'nothing'}: neither a file or folder nor the name of a "
+        "published checkpoint; pass a checkpoint folder, or the path up to .index or .ckpt.\n"
     )
 
 

@@ -82,7 +82,7 @@ def test_rows_that_training_leaves_out_are_left_out_and_spellings_joined(exports
     (tmp_path / "a.csv").write_text("text_a,label\n" + rows)
     actual = scored(capsys, exports["single"], f"--file={tmp_path / 'a.csv'}")
     assert (actual["examples"], actual["scores"]["accuracy"]) == (2, 1)
-    assert f"4 rows of {tmp_path / 'a.csv'} are left out: line 7" in caplog.text and "line 4" in caplog.text
+    assert f"4 rows of {tmp_path / 'a.csv'} are skipped: line 7" in caplog.text and "line 4" in caplog.text
     assert "line 6" in caplog.text and "has no text" in caplog.text
 
 
@@ -150,7 +150,7 @@ def test_questions_have_official_scores_with_and_without_answers(exports, capsys
         ("single", "a.txt", "x\n", [], "a.txt is not a table with labels"),
         ("single", "a.tsv", None, [], "There is no file .*a.tsv: pass a table"),
         ("single", "a.tsv", "text_a\tlabel\n", ["--tag_column=2"], "tag_column applies to tagged words"),
-        ("questions", "a.json", '{"data": []}', [], "holds no questions"),
+        ("questions", "a.json", '{"data": []}', [], "no questions"),
         ("mask", "a.tsv", "text\tlabel\n", [], "does not specify the predictions of its head: export its run again"),
     ],
 )

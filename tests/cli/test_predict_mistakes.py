@@ -24,8 +24,8 @@ def exports(tmp_path_factory):
 
 
 MISTAKES = {
-    "no folder": ("none", ["--text=a"], "There is no folder .*none: pass that of an export"),
-    "no export": ("empty", ["--text=a"], "empty is not an export, as it holds no saved_model.pb, and no checkpoint"),
+    "no folder": ("none", ["--text=a"], "There is no folder .*none: pass an export"),
+    "no export": ("empty", ["--text=a"], "empty is neither an export .it has no saved_model.pb. nor a checkpoint"),
     "run without": ("run", ["--text=a"], "The run in .* has no export: `bert-tf export"),
     "damaged": ("damaged", ["--text=a"], "cannot be loaded .*damaged or missing"),
     "no strings": ("other", ["--text=a"], "takes ids of int32 .*; expected strings"),
@@ -43,14 +43,18 @@ MISTAKES = {
     ),
     "columns of a text": ("pair", ["--text=a", "--text_columns=b"], "text_columns requires file"),
     "one choice": ("choice", ["--text=a", "--choice=b"], "1 choices; .*choice takes 2"),
-    "lines for a pair": ("pair", ["--file=a.txt"], "a.txt has one text a line, the model takes text_a and text_b"),
+    "lines for a pair": (
+        "pair",
+        ["--file=a.txt"],
+        "a.txt has one text per line, but the model takes text_a and text_b",
+    ),
     "no column": ("pair", ["--file=a.tsv"], "a.tsv has no column 'text_b'; its columns: text_a. Name those"),
     "few columns": ("pair", ["--file=a.tsv", "--text_columns=x"], "names 1 columns; expected 2, for text_a, text_b"),
     "no id": ("single", ["--file=a.tsv", "--id_column=x"], "has no column 'x'"),
     "a number": ("single", ["--file=a.jsonl"], r"In line 2 of .* there is \[3\]; expected 1 texts in text_a"),
     "missing": ("single", ["--file=none.txt"], "There is no file none.txt"),
     "empty": ("single", ["--file=empty.txt"], "empty.txt is empty; expected texts"),
-    "header only": ("single", ["--file=header.tsv"], "header.tsv holds no rows"),
+    "header only": ("single", ["--file=header.tsv"], "header.tsv contains no rows"),
     "latin": ("single", ["--file=latin.txt"], "latin.txt is not UTF-8: byte 3 of line 2 is 0x81"),
     "latin table": ("single", ["--file=latin.tsv"], "latin.tsv is not UTF-8: byte 1 of line 3 is 0x81"),
     "kind": ("single", ["--file=a.ods"], "a.ods cannot be read; expected a name that ends in .txt, .tsv, .csv"),

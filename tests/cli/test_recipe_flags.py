@@ -47,7 +47,7 @@ def test_run_records_its_command_and_the_same_command_resumes_it(tmp_path):
     done = warm.run("-m", "bert_tf", *typed[:3], "--vocab_size=61")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert re.match(
-        r"bert-tf: .*run holds a run of another configuration \(vocab_size: 60 there, 61 now\)", done.stderr
+        r"bert-tf: .*run contains a run with a different configuration \(vocab_size: 60 there, 61 now\)", done.stderr
     )
 
 

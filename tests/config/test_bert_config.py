@@ -64,7 +64,7 @@ def test_invalid_values_are_refused_by_name(values, sentence):
 
 @pytest.mark.parametrize(
     "content, sentence",
-    [("{", "is not valid JSON"), ("[" * 100_000, "is nested too deeply"), ("[1]", "holds a JSON list: expected")],
+    [("{", "is not valid JSON"), ("[" * 100_000, "is nested too deeply"), ("[1]", "a JSON list: expected")],
 )
 def test_invalid_config_file_is_refused(tmp_path, content, sentence):
     path = tmp_path / "bert_config.json"

@@ -90,7 +90,7 @@ ENTRY = {"id": "1", "question": "Who?", "answers": []}
 WRONG = {
     "no JSON": ("{", "is not valid JSON"),
     "no data": ({"paragraphs": []}, "is not in SQuAD's layout"),
-    "no questions": (squad(), "holds no questions"),
+    "no questions": (squad(), "no questions"),
     "twice": (squad(ENTRY, ENTRY), "two questions with the id '1'"),
     "no question": (squad({"id": "1", "answers": []}), r"data\[0\].paragraphs\[0\].qas\[0\].question is None"),
     "no id": (squad({"question": "x"}), r"qas\[0\].id is None"),

@@ -139,14 +139,14 @@ def test_malformed_rows_are_skipped_only_on_request(write_table):
     [
         ("a.tsv", "x\ty\n1\t2\n3\n", r"Line 3 of .*a.tsv has 1 fields; expected 2 \(x, y\)"),
         ("a.tsv", "x\ty\n1\t2\t3\n", "Line 2 of .* has 3 fields; expected 2"),
-        ("a.tsv", "", "holds no rows"),
-        ("a.tsv", "x\ty\n", "holds no rows; expected at least one below the header"),
+        ("a.tsv", "", "no rows"),
+        ("a.tsv", "x\ty\n", "no rows; expected at least one below the header"),
         (
             "a.csv",
             b"x\nab\x81c\n",
             "is not UTF-8: byte 3 of line 2 is 0x81; save it as UTF-8, which Excel calls CSV UTF-8\\.",
         ),
-        ("a.tsv", b"x\n\0\n", "line 2 holds NUL"),
+        ("a.tsv", b"x\n\0\n", "line 2 contains NUL"),
         ("a.csv", 'x\na\n"b\nc\n', "is not CSV at line 4"),
         ("a.csv", 'x\n"a"b\n', "is not CSV at line 2"),
         ("a.csv", "x,y\r\n1,2\r\na\rb,c\r\n", r"line 3 \(a carriage return outside quotes\): quote that text"),
@@ -154,7 +154,7 @@ def test_malformed_rows_are_skipped_only_on_request(write_table):
         ("a.csv", "x,y\n1,2,3\n", "Line 2 of .* has 3 fields; expected 2"),
         ("a.csv", "x,y,x,y,z\n", "a.csv has several columns 'x', 'y'; pass each a name of its own"),
         ("a.tsv", "x\tx \n", "a.tsv has several columns 'x'"),
-        ("a.csv", "x,y\n1,2\n".encode("utf-16")[:-1], "a.csv is not UTF-16, as its first bytes say: truncated data"),
+        ("a.csv", "x,y\n1,2\n".encode("utf-16")[:-1], "a.csv .* UTF-16 .*: truncated data"),
         ("a.jsonl", '{"x": 1}\n{"x": \n', "Line 2 of .* is not JSON"),
         ("deep.jsonl", '{"x": 1}\n' + "[" * 100_000, "Line 2 of .* is not JSON .it is nested too deeply."),
         ("a.jsonl", '{"x": 1}\n{"x": 1, "y": 2, "x": 3}\n', "Line 2 of .* is not JSON .it has several 'x'."),
@@ -259,7 +259,7 @@ def test_parquet_of_datasets_has_the_names_of_its_classes(tmp_path):
         {"label": None, "tags": [], "old": None, "named": "b"},
     ]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows).replace_schema_metadata(metadata), path)
-    with pytest.raises(UserError, match=r"a.parquet holds 2 in the column 'label', whose 2 classes start at 0"):
+    with pytest.raises(UserError, match=r"a.parquet has 2 in the column 'label', whose 2 classes start at 0"):
         list(tables.read(path))
 
 
@@ -322,7 +322,7 @@ def test_parquet_bytes_are_text_nan_is_none_and_times_are_text(tmp_path):
         (
             ["text", "image"],
             [["a", "b"], [b"\x01", b"\xff\xd8"]],
-            "Row 2 of .* holds bytes that are not UTF-8 in the column 'image'",
+            "Row 2 of .* bytes that are not UTF-8 in the column 'image'",
         ),
         (["text", "label", "text"], [["a"], ["b"], ["c"]], "a.parquet has several columns 'text'"),
         (
@@ -401,7 +401,7 @@ def test_folder_with_a_folder_for_each_class_is_a_table(tmp_path):
         for path, (_, text, label) in zip(paths, expected, strict=True)
     ]
     assert tables.find_table(str(tmp_path), "train") == str(folder) and not tables.is_table(str(tmp_path))
-    for content, reason in ((b"\x81", "is not UTF-8: byte 1 of line 1 is 0x81"), (b"a\0b", "line 1 holds NUL")):
+    for content, reason in ((b"\x81", "is not UTF-8: byte 1 of line 1 is 0x81"), (b"a\0b", "line 1 contains NUL")):
         (folder / "neg/1.txt").write_bytes(content)
         with pytest.raises(UserError, match=f"neg/1.txt .*{reason}"):
             list(tables.read(str(folder)))

@@ -109,7 +109,7 @@ def test_export_is_a_checkpoint_with_weights_vocabulary_and_labels(classifier, e
 
 def test_export_without_weight_names_is_refused(tmp_path):
     (tmp_path / "saved_model.pb").touch()
-    with pytest.raises(UserError, match="has no names of weights"):
+    with pytest.raises(UserError, match="has no weight names"):
         formats.read(tmp_path)
 
 
@@ -223,7 +223,7 @@ def test_encoder_without_pooler_gives_tokens_and_its_classifier_is_refused(class
 
 
 def test_other_encoders_are_refused(classifier):
-    with pytest.raises(UserError, match="and its relatives alone; this model has 'static'"):
+    with pytest.raises(UserError, match="this model has 'static'"):
         live_of(dataclasses.replace(classifier, config=dataclasses.replace(CONFIG, encoder="static")))
 
 
@@ -260,13 +260,13 @@ def test_outside_engine_is_named_by_its_module(classifier, exported, tmp_path, m
     monkeypatch.syspath_prepend(tmp_path)
     convert, to = ["convert", str(exported), str(tmp_path / "to"), "--format=my_lab.plain"], str(tmp_path / "to")
     assert main.main([*convert, "--quantize=int8"]) == 2
-    assert capsys.readouterr().err == "bert-tf: my_lab.plain has no quantization int8: leave the flag out.\n"
+    assert capsys.readouterr().err == "bert-tf: my_lab.plain has no quantization int8: remove the flag.\n"
     assert main.main(convert) == 0
     assert f"Wrote {to} for my_lab.plain." in capsys.readouterr().out
     model = model_of(CONFIG)
     weights.assign(model, classifier.weights)
     assert_answers_as(model, engines.load(to, engine="my_lab.plain"))
-    with pytest.raises(UserError, match="holds no model for litert, onnx, openvino"):
+    with pytest.raises(UserError, match="no model for litert, onnx, openvino"):
         engines.load(to)
 
 

@@ -92,7 +92,7 @@ def test_operations_that_do_more_than_compute_are_refused(tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     folder = saved(tmp_path / "export", BAD[operation])
     for load in (loaded_model.Export, loaded_model.signatures):
-        with pytest.raises(UserError, match=rf"export holds the operation {operation}\w*, which may read"):
+        with pytest.raises(UserError, match=rf"export contains the operation {operation}\w*, which may read"):
             load(folder)
     assert not (tmp_path / "written").exists()
 
@@ -105,7 +105,7 @@ def test_commands_refuse_them(tmp_path, monkeypatch, capsys, command):
     folder = saved(tmp_path / "export", written)
     monkeypatch.chdir(tmp_path)
     assert main.main([command[0], folder, *command[1:]]) == 2
-    assert "holds the operation WriteFile" in capsys.readouterr().err and not (tmp_path / "written").exists()
+    assert "contains the operation WriteFile" in capsys.readouterr().err and not (tmp_path / "written").exists()
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ CHANGES = [value for name, value in globals().items() if name.startswith("change
 def test_functions_of_savers_serve_nothing_else(plain, change):
     graph, check = plain
     change(graph)
-    with pytest.raises(UserError, match="holds the operation (SaveV2|MergeV2Checkpoints|RestoreV2|WriteFile)"):
+    with pytest.raises(UserError, match="contains the operation (SaveV2|MergeV2Checkpoints|RestoreV2|WriteFile)"):
         check()
 
 
@@ -202,7 +202,7 @@ def test_functions_of_savers_serve_nothing_else(plain, change):
 def test_second_graph_is_refused(tmp_path, name):
     folder = saved(tmp_path / "export", lambda text: {"text": text})
     (tmp_path / "export" / name).write_bytes(b"")
-    with pytest.raises(UserError, match=f"holds {name} besides saved_model.pb"):
+    with pytest.raises(UserError, match=f"contains both {name} and saved_model.pb"):
         loaded_model.signatures(folder)
 
 

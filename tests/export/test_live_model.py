@@ -209,7 +209,7 @@ def test_serve_takes_a_checkpoint(folders):
     assert Served("x", folders["number"], texts=2).kind == "regression"
     assert Served("x", folders["choice"], texts=5).kind == "choice"
     assert [Served("x", folders[name]).kind for name in ("tags", "span", "masks")] == ["tags", "span", "masked_lm"]
-    with pytest.raises(UserError, match="takes a text and its choices: say how many texts that are, num_texts"):
+    with pytest.raises(UserError, match="takes a text and its choices: .* num_texts"):
         Served("x", folders["choice"])
 
 
@@ -248,7 +248,7 @@ def test_export_of_choices_has_models_of_engines(folders, capsys, tmp_path):
 
 def test_what_cannot_be_used_says_why(folders, capsys, tmp_path):
     assert main.main(["predict", folders["headless"], "--text=a"]) == 2
-    assert "has no head that answers: `bert-tf extract` gives its vectors" in capsys.readouterr().err
+    assert "has no head for predictions: `bert-tf extract`" in capsys.readouterr().err
     assert main.main(["export", folders["classes"]]) == 2
     assert "is a checkpoint, not a run: pass TO" in capsys.readouterr().err
     assert main.main(["compare", folders["classes"]]) == 2
@@ -297,15 +297,15 @@ def test_zero_shot_on_the_command_line_and_the_server(folders, capsys, tmp_path)
 def test_what_zero_shot_refuses(folders):
     nli = bert_tf.load(folders["nli"])
     for labels, options, message in (
-        ([], {}, "labels are none; expected different ones"),
-        (["a", "a"], {}, "expected different ones"),
-        (["a", " "], {}, "none empty"),
+        ([], {}, "labels are none"),
+        (["a", "a"], {}, "expected distinct"),
+        (["a", " "], {}, "non-empty"),
         (["a", "b"], {"hypothesis_template": "It is so."}, "expected a text with {} once"),
         (["a", "b"], {"hypothesis_template": "{{}}"}, "expected a text with {} once"),
     ):
         with pytest.raises(UserError, match=message):
             nli.zero_shot("a", labels, **options)
-    with pytest.raises(UserError, match="has the labels x, y, z; expected a model of pairs with a label entailment"):
+    with pytest.raises(UserError, match="has the labels x, y, z; expected an NLI model with a label entailment"):
         bert_tf.load(folders["classes"]).zero_shot("a", ["b"])
     assert zero_shot_signature.added(Served("classes", folders["classes"])) == {}
     assert main.main(["predict", folders["nli"], "--text=a", "--multi_label"]) == 2

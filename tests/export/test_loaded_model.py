@@ -119,7 +119,9 @@ def test_damaged_export_is_one_clear_error(exported, tmp_path):
         folder = tmp_path / str(number)
         shutil.copytree(exported[1], folder)
         spoil(folder, name, keep)
-        with pytest.raises(UserError, match=r"cannot be loaded \(.+\): a file of it is damaged or missing") as error:
+        with pytest.raises(
+            UserError, match=r"cannot be loaded \(.+\): one of its files is damaged or missing"
+        ) as error:
             loaded_model.Export(str(folder))
         assert "\n" not in str(error.value)
 

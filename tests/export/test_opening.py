@@ -291,7 +291,7 @@ def test_export_that_the_default_engine_cannot_hold_is_whole_without(tmp_path, m
 def test_an_export_whose_rows_differ_answers_by_its_signatures(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(saved_model, "_difference", lambda *_: 1.0)
     folder = make("classes", tmp_path / "export", [])
-    assert "answers by its signatures on strings only: The answers of its functions of rows differ" in caplog.text
+    assert "has only its signatures on strings: The answers of its functions of rows differ" in caplog.text
     assert not (tmp_path / "export" / "assets.extra" / "host.json").exists()
     assert type(opening.open_model(folder, "tensorflow")) is loaded_model.Export
     with pytest.raises(NoEngine, match="needs TensorFlow"):
@@ -322,7 +322,7 @@ def test_other_vectors_are_answered_as_by_the_signature(kind, tmp_path):
 
 
 def test_stores_and_named_engines_have_no_default(tmp_path, monkeypatch):
-    with pytest.raises(NoEngine, match="engines read models from disks"):
+    with pytest.raises(NoEngine, match="engines read models from disk"):
         saved_model._check_fits("gs://bucket/export", None)
     monkeypatch.setattr(engine_models, "convert", failing)
     with pytest.raises(MemoryError):
@@ -363,7 +363,7 @@ def test_about_json_that_was_changed_is_refused_by_every_engine(kind, tmp_path):
                 bert_tf.load(folder, engine=engine)
     head.unlink()  # as if both were changed
     about.write_text(json.dumps({**original, "labels": ["a", "b"], "thresholds": None}))
-    with pytest.raises(UserError, match="names 2 labels in about.json for the 3 numbers of its model"):
+    with pytest.raises(UserError, match="names 2 labels in about.json for the 3 outputs of its model"):
         bert_tf.load(folder, engine="onnx")
 
 
@@ -375,7 +375,7 @@ def test_damaged_and_other_models_are_refused(classifier, tmp_path):
     for name, values in settings["check"]["numbers"].items():
         settings["check"]["numbers"][name] = [[-x for x in row] for row in values]
     (folder / "engines" / "host.json").write_text(json.dumps(settings))
-    with pytest.raises(UserError, match="openvino gives other numbers for .*: logits differs by 2 of the largest"):
+    with pytest.raises(UserError, match="openvino for .* differ from TensorFlow's: logits differs by 2 of the largest"):
         opening.load(str(folder), "openvino")
     settings = json.loads(original)
     damages = ({"stages": "rows"}, {"stages": 3}, {"precision": "half"}, {"check": []}, {"max_seq_length": "a"})
@@ -389,7 +389,7 @@ def test_damaged_and_other_models_are_refused(classifier, tmp_path):
             opening.load(str(folder), "openvino")
     (folder / "engines" / "host.json").write_text(json.dumps(settings))
     (folder / "engines" / "openvino" / "model.xml").write_text("<net")
-    with pytest.raises(UserError, match="model in .* cannot be loaded .*: a file of it is damaged or missing"):
+    with pytest.raises(UserError, match="model in .* cannot be loaded .*: one of its files is damaged or missing"):
         opening.load(str(folder), "openvino")
     (folder / "engines" / "host.json").write_text("{")
     with pytest.raises(UserError, match="host.json is not valid JSON"):
@@ -419,7 +419,7 @@ def test_a_saved_model_with_damaged_settings_is_refused(tmp_path):
     (folder / "assets.extra" / "labels.json").unlink()  # as if both were changed
     about = json.loads((folder / "about.json").read_text())
     (folder / "about.json").write_text(json.dumps({**about, "labels": ["a", "b"]}))
-    with pytest.raises(UserError, match="names 2 labels in about.json for the 3 numbers of its model"):
+    with pytest.raises(UserError, match="names 2 labels in about.json for the 3 outputs of its model"):
         opening.open_model(str(folder), "tensorflow")
 
 

@@ -109,12 +109,12 @@ def test_what_transformers_has_no_place_for_is_named(tmp_path, caplog):
     _, checkpoint = made(HEADS["classes"])
     with caplog.at_level(logging.WARNING, "bert_tf"):
         formats.write(checkpoint, tmp_path / "model", "huggingface")
-    assert "without the temperature 2.5" in caplog.text
+    assert "cannot store the temperature 2.5" in caplog.text
     caplog.clear()
     _, checkpoint = made(HEADS["regression"])
     with caplog.at_level(logging.WARNING, "bert_tf"):
         formats.write(checkpoint, tmp_path / "other", "huggingface")
-    assert "without the" not in caplog.text
+    assert "cannot store" not in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_run_that_does_not_record_it_is_named(tmp_path):
     (tmp_path / "run" / "labels.json").unlink()
     (tmp_path / "run" / "task.json").write_text(json.dumps({"labels": ["no", "yes"], "kind": "classes"}))
     (tmp_path / "run" / "run.json").write_text(json.dumps({"name": "table", "flags": {}}))
-    with pytest.raises(UserError, match="was written by an earlier version: .* do_train=False"):
+    with pytest.raises(UserError, match="an earlier version wrote it: .* do_train=False"):
         bert_tf.load(tmp_path / "run").predict("the fox")
 
 

@@ -258,7 +258,7 @@ def test_temperature_is_fitted_only_on_request_and_refused_without_softmax():
     assert plain.with_calibration({"temperature": 3.0}).temperature == 1
     fitted, sentence = plain.with_temperature(None).calibrated(predictions, split)
     assert fitted.temperature == pytest.approx(5 / np.log(3), rel=3e-3)  # three in four are right
-    assert sentence.startswith(f"Probabilities are of logits / {fitted.temperature:.3f}")
+    assert sentence.startswith(f"Probabilities use logits / {fitted.temperature:.3f}")
     assert plain.with_temperature(None).with_calibration(fitted.calibration).temperature == fitted.temperature
     all_right = types.SimpleNamespace(labels=logits.argmax(1))
     lower, _ = plain.with_temperature(None).calibrated(predictions, all_right)

@@ -169,7 +169,7 @@ def test_unlabeled_split_has_zero_weight_and_partly_labeled_is_refused():
     task = task_of("one")
     assert not task.split("test").is_known and task.split("test").weights.sum() == 0
     mixed = [Example("0", ("a",), "cat"), Example("1", ("b",), "", "line 2 of x.csv")]
-    with pytest.raises(UserError, match="There is no label in line 2 of x.csv, but in other rows"):
+    with pytest.raises(UserError, match="There is no label in line 2 of x.csv"):
         TextRows(mixed, GOALS["one"][0], TOKENIZER)
 
 

@@ -91,5 +91,5 @@ def test_models_without_a_prediction_to_explain_are_refused():
     static = heads.Classifier(dataclasses.replace(CONFIG, encoder="static"), 2)
     for model, name in ((tagger, "TokenClassifier on bert"), (static, "Classifier on static")):
         assert not attribution.explains(model)
-        with pytest.raises(UserError, match=f"Attributions are for BERT with a head .*; this model is {name}"):
+        with pytest.raises(UserError, match=f"BERT with a head .*; this model is {name}"):
             attributed(model)

@@ -100,7 +100,7 @@ def test_huggingface_names_and_missing_inputs_give_the_same_outputs():
 
 
 def test_inputs_without_token_ids_are_refused():
-    with pytest.raises(ValueError, match=r"The inputs ids, lengths were given; expected token_ids \(or input_ids\)"):
+    with pytest.raises(ValueError, match=r"Got the inputs ids, lengths; expected token_ids \(or input_ids\)"):
         complete({"ids": [[1]], "lengths": [1]})
 
 

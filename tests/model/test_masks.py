@@ -143,16 +143,16 @@ LONG = np.ones((1, 1 + tiny.CONFIG.max_position_embeddings), int)
 @pytest.mark.parametrize(
     "inputs, message",
     [
-        ({"input_ids": np.where(MASK, 5, -1)}, "token_ids holds -1; expected whole numbers from 0 to "),
+        ({"input_ids": np.where(MASK, 5, -1)}, "token_ids contains -1; expected whole numbers from 0 to "),
         (
             {"input_ids": np.where(MASK, 5, 2**40 + 5)},
-            f"token_ids holds {2**40 + 5}; expected whole numbers from 0 to ",
+            f"token_ids contains {2**40 + 5}; expected whole numbers from 0 to ",
         ),
-        ({"token_type_ids": np.where(MASK, 0, 2)}, "segment_ids holds 2; expected whole numbers from 0 to 1"),
-        ({"segment_ids": np.where(MASK, 0, -1)}, "segment_ids holds -1; expected whole numbers from 0 to 1"),
-        ({"attention_mask": (MASK - 1) * 1e4}, "attention_mask holds -10000.0; expected whole numbers from 0 to 1"),
-        ({"attention_mask": MASK * 0.5}, "attention_mask holds 0.5; expected"),
-        ({"attention_mask": MASK * np.nan}, "attention_mask holds nan; expected"),
+        ({"token_type_ids": np.where(MASK, 0, 2)}, "segment_ids contains 2; expected whole numbers from 0 to 1"),
+        ({"segment_ids": np.where(MASK, 0, -1)}, "segment_ids contains -1; expected whole numbers from 0 to 1"),
+        ({"attention_mask": (MASK - 1) * 1e4}, "attention_mask contains -10000.0; expected whole numbers from 0 to 1"),
+        ({"attention_mask": MASK * 0.5}, "attention_mask contains 0.5; expected"),
+        ({"attention_mask": MASK * np.nan}, "attention_mask contains nan; expected"),
         ({"attention_mask": MASK.astype(str)}, "attention_mask is of the type .*; expected numbers"),
         ({"attention_mask": np.ones((4, 8, 8))}, r"text_mask has the shape \(4, 8, 8\); expected .* \(4, 8\)"),
         ({"token_type_ids": MASK[:, :3]}, r"segment_ids has the shape \(4, 3\); expected that of token_ids"),

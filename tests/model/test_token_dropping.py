@@ -120,7 +120,7 @@ def test_only_training_drops_and_a_graph_drops_as_eager_mode_does(jit_compile):
 def test_encoders_without_middle_layers_are_refused():
     for changes in ({"num_hidden_layers": 2}, {"encoder": "static"}):
         encoder = heads.Pretrainer(dataclasses.replace(DEEP, **changes)).encoder
-        with pytest.raises(UserError, match="token_dropping needs three of BERT's layers"):
+        with pytest.raises(UserError, match="token_dropping needs three or more of BERT's layers"):
             encoder.configure_training(token_dropping=0.5)
     with pytest.raises(UserError, match="token_dropping is 1; expected 0 or more, below 1"):
         TrainConfig(token_dropping=1)

@@ -101,4 +101,4 @@ def test_fewer_rows_and_engines_on_request(run):
 
 def test_folder_that_is_no_run_is_refused(tmp_path, capsys):
     assert main.main(["compare", str(tmp_path)]) == 2
-    assert "is not the folder of a run" in capsys.readouterr().err
+    assert "is not a run folder" in capsys.readouterr().err

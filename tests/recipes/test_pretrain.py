@@ -188,8 +188,8 @@ def test_changed_config_is_refused_with_the_flag_that_differs(whole_run):
     code, _, errors = script(run, **files_of(texts), learning_rate=0.5)
     assert code == 2
     assert errors == [
-        f"run_pretraining.py: {run} holds a run of another configuration (learning_rate: 5e-05 there, 0.5 now). "
-        f"Choose another --output_dir, such as {run}-2, or the same flags to continue it."
+        f"run_pretraining.py: {run} contains a run with a different configuration (learning_rate: 5e-05 there, "
+        f"0.5 now). Choose another --output_dir, such as {run}-2, or the same flags to continue it."
     ]
 
 
@@ -218,7 +218,7 @@ def test_runs_with_other_masks_share_records(tmp_path):
     assert (tmp_path / "second" / "eval_results.json").exists()
     assert not any((tmp_path / run / "records").exists() for run in ("first", "second"))
     code, _, errors = script(tmp_path / "third", **options, next_sentence_weight=0)
-    assert (code, len(errors)) == (2, 1) and "shared holds records made with another" in errors[0]
+    assert (code, len(errors)) == (2, 1) and "shared contains records made with a different" in errors[0]
 
 
 def test_without_pairs_there_is_one_pass_by_default(tmp_path):
@@ -235,7 +235,7 @@ def manifest(run):
 ERRORS = {
     "missing input": ({"input_file": "{texts}/nothing.txt"}, "No file matches {texts}/nothing.txt"),
     "empty file": ({"input_file": "{texts}/empty.txt"}, "contains no text at all"),
-    "empty folder": ({"input_file": "{texts}/no_text"}, "holds no .txt"),
+    "empty folder": ({"input_file": "{texts}/no_text"}, "contains no .txt"),
     "binary file": ({"input_file": "{texts}/binary.txt"}, "is not text: byte 4 is NUL"),
     "latin-1 file": ({"input_file": "{texts}/latin.txt"}, "is not UTF-8: byte 2 is 0xfc"),
     "no such field": ({"input_file": "{texts}/other_field.jsonl"}, "(its fields: body)"),
@@ -252,7 +252,7 @@ ERRORS = {
     ),
     "both ways from the left": ({"encoder": "lstm", "left_to_right": True}, "omit left_to_right"),
     "too long": ({"max_seq_length": 513}, "the model has 512 positions: choose a shorter length, or pass"),
-    "too short": ({"max_seq_length": 4, "max_predictions_per_seq": 2}, "max_seq_length=4 was given"),
+    "too short": ({"max_seq_length": 4, "max_predictions_per_seq": 2}, "max_seq_length=4; expected"),
     "unknown flag": ({"learning_rat": 1}, "Did you mean --learning_rate?"),
     "wrong type": ({"vocab_size": "many"}, "--vocab_size=many: expected a whole number."),
     "wrong choice": (

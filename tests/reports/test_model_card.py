@@ -60,12 +60,12 @@ def test_card_states_data_recipe_scores_and_limits(run):
     model_card.write_of_run(str(folder), [str(folder / "missing")])
     text = (folder / "README.md").read_text()
     for line in (
-        "A BERT with 2 layers of width 128 and 672,138 parameters, trained from scratch. It sorts texts into classes",
+        "A BERT with 2 layers of width 128 and 672,138 parameters, trained from scratch. It classifies texts",
         f'bert-tf predict {folder.name} --text="A text." --text_b="Another text."',
         "Files: `--data_dir=my data`.",
         "Train: 512 examples.",
         'print(model.predict(("A text.", "Another text.")).label)',
-        "It sorts texts into classes. Labels: a, b.",
+        "It classifies texts. Labels: a, b.",
         "`python run_classifier.py --task_name=table '--data_dir=my data'`",
         "| learning_rate | 5e-05 |",
         "| dropout_prob | 0.0 |",

@@ -80,7 +80,7 @@ def test_auto_compiles_on_gpus_only(machine):
 def test_missing_gpu_is_one_sentence(machine, monkeypatch, caplog):
     machine()
     monkeypatch.setattr(accelerators, "gpus", lambda: ())
-    with pytest.raises(UserError, match="device=gpu was given, but TensorFlow sees no GPU; .*hides|lists none either"):
+    with pytest.raises(UserError, match="device=gpu: TensorFlow sees no GPU; .*hides|lists none either"):
         backend.select_device("gpu")
     backend.select_device("auto")
     assert not caplog.records

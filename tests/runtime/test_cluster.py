@@ -34,10 +34,10 @@ def test_schedulers_give_the_place(environ, expected):
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: cluster.from_environment(TORCHRUN | {"RANK": "4"}), "worker 4 of 4 was given"),
+        (lambda: cluster.from_environment(TORCHRUN | {"RANK": "4"}), "worker is 4 of 4"),
         (lambda: cluster.from_environment(TORCHRUN | {"RANK": "x"}), "variables of the scheduler are not numbers"),
-        (lambda: Place(0, 0, "first"), "worker 0 of 0 was given"),
-        (lambda: Place(0, 1, "first:port"), "'first:port' was given as the place where workers meet; expected HOST"),
+        (lambda: Place(0, 0, "first"), "worker is 0 of 0"),
+        (lambda: Place(0, 1, "first:port"), "'first:port'; expected HOST"),
         (lambda: Place(0, 1, ":1"), "expected HOST:PORT"),
     ],
 )

@@ -44,5 +44,5 @@ def test_json_of_another_type_is_an_error(tmp_path):
     path = tmp_path / "a.json"
     path.write_text("[1]")
     assert read_json(path) == require_json(path, "a list", kind=list) == [1]
-    with pytest.raises(UserError, match=r"a.json holds a JSON list: expected an object\.$"):
+    with pytest.raises(UserError, match=r"a.json contains a JSON list: expected an object\.$"):
         require_json(path, "an object")

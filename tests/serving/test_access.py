@@ -183,7 +183,7 @@ def test_token_comes_from_a_file_or_the_environment(tmp_path):
     assert access_token.read(str(tmp_path / "token"), "other") == TOKEN
     assert access_token.read(None, TOKEN) == TOKEN and access_token.read(None, None) == ""
     for path, variable in ((str(tmp_path / "empty"), TOKEN), (str(tmp_path / "no"), None), (None, ""), (None, "ä b")):
-        with pytest.raises(UserError, match=r"holds no token|cannot be read"):
+        with pytest.raises(UserError, match=r"contains no token|cannot be read"):
             access_token.read(path, variable)
 
 

@@ -125,7 +125,7 @@ def test_verbose_answers_name_the_labels(client, models):
         ("single:predict", b"\xff\xfe", 400, "is not UTF-8|not valid JSON"),
         ("single:predict", "[" * 1500, 400, "nested too deeply|not valid JSON"),
         ("single:predict", '{"instances": [1]}', 400, "text_a has a number"),
-        ("single:predict", r'{"instances": [{"\ud800": "x"}]}', 400, "holds half a surrogate pair"),
+        ("single:predict", r'{"instances": [{"\ud800": "x"}]}', 400, "contains half a surrogate pair"),
         (
             "single:predict",
             '{"instances": ["x"], "signature_name": "other"}',
@@ -240,7 +240,7 @@ def test_server_runs_until_stopped_and_survives_vanishing_clients(exports):
         (["{single}", "--timeout=0"], "--timeout is 0"),
         (["{single}", "--receive_timeout=inf"], "--receive_timeout is inf; expected a positive number"),
         (["{single}", "--max_connections=10000000"], "--max_connections is 10000000, and this process may open"),
-        (["{tmp}"], "is not an export, as it holds no saved_model.pb"),
+        (["{tmp}"], "is neither an export (it has no saved_model.pb)"),
         (["{single}", "--port={taken}"], "(Address already in use): pass another --port"),
         (["{single}", "{single}"], "Two models would have the name single"),
         (["{single}", "{pair}", "--name=x"], "--name requires a single export"),

@@ -211,23 +211,23 @@ def test_files_of_other_vocabularies_tasks_and_lengths_are_refused_without_notes
     (tmp_path / "train.tf_record.json").unlink()
     specs = text_task("classes").head.training.row_specs(TOKENIZER)
     assert preprocessed_examples.ReadyRows(str(path), specs, TOKENIZER.size).labels.tolist() == [0, 1, 1, 0, 1, 1, 0]
-    with pytest.raises(UserError, match="was written with another vocabulary: it holds the token id"):
+    with pytest.raises(UserError, match="was written with a different vocabulary: it contains the token id"):
         preprocessed_examples.ReadyRows(str(path), specs, 10)
     longer = {**specs, "token_ids": tf.TensorSpec([16], tf.int32)}
     for other in (longer, {**specs, "start_positions": tf.TensorSpec([], tf.int32)}):
-        with pytest.raises(UserError, match="holds other examples than this task"):
+        with pytest.raises(UserError, match="does not fit this task"):
             preprocessed_examples.ReadyRows(str(path), other, TOKENIZER.size)
     path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(UserError, match="holds no TFRecords that can be read"):
+    with pytest.raises(UserError, match="no readable TFRecords"):
         preprocessed_examples.ReadyRows(str(path), specs, TOKENIZER.size)
     with pytest.raises(UserError, match="pass their vocabulary"):
         preprocessed.check_vocabulary(options_of(train_file=str(path)), start_of(vocabulary=None))
 
 
 WRONG_NUMBERS = [
-    ("input_ids", [2, 2**40, 3], "another vocabulary: it holds the token id 1099511627776 in record 2"),
-    ("input_ids", [2, 2**32 + 5, 3], "another vocabulary: it holds the token id 4294967301 in record 2"),
-    ("input_ids", [2, -1, 3], "another vocabulary: it holds the token id -1 in record 2"),
+    ("input_ids", [2, 2**40, 3], "a different vocabulary: it contains the token id 1099511627776 in record 2"),
+    ("input_ids", [2, 2**32 + 5, 3], "a different vocabulary: it contains the token id 4294967301 in record 2"),
+    ("input_ids", [2, -1, 3], "a different vocabulary: it contains the token id -1 in record 2"),
     ("segment_ids", [0, 9, 0], "has the number 9 in segment_ids of record 2; expected 0 to 1"),
     ("segment_ids", [0, -1, 0], "has the number -1 in segment_ids of record 2"),
     ("input_mask", [1, 7, 1], "has the number 7 in input_mask of record 2"),

@@ -195,9 +195,9 @@ def test_incomplete_vocabulary_is_one_sentence(tokens, change, reason):
 def test_words_are_added_to_wordpiece_alone(tokens):
     config = BertConfig.of_size("tiny", vocab_size=len(tokens), encoder="roberta")
     checkpoint = Checkpoint(config=config, weights={}, vocabulary=tokens, lower_case=False)
-    with pytest.raises(UserError, match="Only a WordPiece vocabulary can be changed"):
+    with pytest.raises(UserError, match="Only a WordPiece vocabulary can be replaced"):
         with_vocabulary(checkpoint, tokens)
-    with pytest.raises(UserError, match="Words can be added to a WordPiece vocabulary alone"):
+    with pytest.raises(UserError, match="Words can be added only to a WordPiece vocabulary"):
         vocabulary.extend(tokens, ["krill"])
 
 
@@ -208,9 +208,9 @@ def test_wrong_files_of_a_folder_are_one_sentence(folder, tmp_path):
         huggingface_tokenizers.read(TokenizerFolder(tmp_path))
     settings["model"]["merges"] = [["a", 3]]
     (tmp_path / "tokenizer.json").write_text(json.dumps(settings))
-    with pytest.raises(UserError, match=r"model.merges holds \['a', 3\]; expected pairs of tokens"):
+    with pytest.raises(UserError, match=r"model.merges contains \['a', 3\]; expected pairs of tokens"):
         huggingface_tokenizers.read(TokenizerFolder(tmp_path))
     with pytest.raises(UserError, match="merges.txt is not UTF-8 text"):
         byte_level.parse_merges(b"\xff\xfe a b")
-    with pytest.raises(UserError, match="special tokens and bytes alone are 261"):
+    with pytest.raises(UserError, match="special tokens and bytes need 261"):
         vocabulary_learning.learn(TEXTS, 261, kind=BYTE_BPE)

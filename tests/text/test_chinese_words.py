@@ -98,11 +98,13 @@ def test_masked_words_are_whole_and_tokens_stay_characters(jieba, text):
                 several += len(inside) > 1
                 begin += len(word)
     assert several > 3
-    with pytest.raises(UserError, match="another chinese_word_segmentation"):
+    with pytest.raises(UserError, match="different chinese_word_segmentation"):
         records(text, "marked", chinese_word_segmentation=False, num_workers=IN_THIS_PROCESS)
     manifest = text / "marked" / "manifest.json"
     manifest.write_text(manifest.read_text().replace("jieba 0.42.1: word_continuations", "jieba 0.42.1"))
-    with pytest.raises(UserError, match="of an earlier version, which marked Chinese words by other ids; delete it"):
+    with pytest.raises(
+        UserError, match="of an earlier version, which marked Chinese words by different ids; delete it"
+    ):
         records(text, "marked", num_workers=IN_THIS_PROCESS)
 
 

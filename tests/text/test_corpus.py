@@ -231,8 +231,8 @@ def test_invalid_file_is_named_with_the_position_of_the_error(tmp_path, name, co
         ("missing.txt", "No file matches"),
         ("missing/*.txt", "No file matches"),
         ("a.pdf", "unsupported extension"),
-        ("*.pdf", "holds no .txt"),
-        ("empty", "holds no .txt"),
+        ("*.pdf", "contains no .txt"),
+        ("empty", "contains no .txt"),
     ],
 )
 def test_pattern_without_text_files_is_named(tmp_path, pattern, message):
@@ -243,9 +243,9 @@ def test_pattern_without_text_files_is_named(tmp_path, pattern, message):
 
 
 def test_missing_input_and_unknown_layout_are_refused(tmp_path):
-    with pytest.raises(UserError, match="No input"):
+    with pytest.raises(UserError, match="no input"):
         find_sources(" , ")
-    with pytest.raises(UserError, match="use one of auto, sentences"):
+    with pytest.raises(UserError, match="expected one of auto, sentences"):
         find_sources(tmp_path, text_layout="pages")
 
 

@@ -125,7 +125,7 @@ def test_pack_truncates_the_chosen_segment(uncased, truncation, segments, size, 
 
 
 def test_pack_refuses_an_unknown_truncation(uncased):
-    with pytest.raises(UserError, match="truncation=last was given; expected one of longest_first, only_first"):
+    with pytest.raises(UserError, match="truncation=last is unknown; expected one of longest_first, only_first"):
         pack(uncased, [["fox"]], 5, truncation="last")
 
 

@@ -313,7 +313,7 @@ def test_token_ends_with_its_last_character(character, token, size):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda tokenizer: tokenizer("the fox"), "put it into a list"),
+        (lambda tokenizer: tokenizer("the fox"), "Put it into a list"),
         (lambda tokenizer: tokenizer.with_offsets(["fox"], unit="word"), "unit='word'"),
         (lambda tokenizer: Tokenizer(["[PAD]", "[UNK]", "fox"]), r"no \[CLS\], \[SEP\], \[MASK\]"),
         (lambda tokenizer: Tokenizer([*SPECIAL_TOKENS, "x" * 201]), "201 bytes"),
@@ -400,5 +400,5 @@ def test_half_a_surrogate_pair_is_one_sentence(text):
         lambda: tokenizer.with_offsets([text]),
         lambda: tokenizer([["a", text]], is_split_into_words=True),
     ):
-        with pytest.raises(UserError, match="A text is not Unicode: it holds half a surrogate pair"):
+        with pytest.raises(UserError, match="A text is not Unicode: it contains half a surrogate pair"):
             call()

@@ -134,7 +134,7 @@ def test_plain_vocabularies_have_no_file_of_settings(tmp_path):
 
 def test_words_of_ideographs_need_ideographs_as_tokens():
     tokens = vocabulary.with_settings(TOKENS, TokenizerSettings(split_ideographs=False))
-    with pytest.raises(UserError, match="chinese_word_segmentation is for vocabularies"):
+    with pytest.raises(UserError, match="chinese_word_segmentation requires a WordPiece vocabulary"):
         record_tokenizer.create(tokens, True, chinese_word_segmentation=True)
 
 

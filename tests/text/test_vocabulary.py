@@ -51,7 +51,7 @@ def test_read_warns_about_repeated_tokens(tmp_path, caplog):
         (b"\n\x0e\n\x05<unk>\x15\x00\x00\x00\x00\x18\x02", "SentencePiece model"),
         (json.dumps({"model": {"vocab": {"[PAD]": 0}}}).encode(), "JSON file"),
         (b"{" + b'"a":{' * 100_000, r"no \[PAD\]"),
-        (b"[MASK]\n[PAD]\n[UNK]\n[CLS]\n[SEP]\n", "has only special tokens, with which no text can be written"),
+        (b"[MASK]\n[PAD]\n[UNK]\n[CLS]\n[SEP]\n", "has only special tokens"),
         (b"[PAD]\n[UNK]\nthe\n", r"no \[CLS\], \[SEP\], \[MASK\]"),
     ],
 )

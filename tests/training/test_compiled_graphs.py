@@ -192,6 +192,8 @@ def test_one_hot_embedding_lookup_and_gradients_match_gather():
 def test_encoder_without_bert_embeddings_refuses_one_hot_only_if_required():
     config = dataclasses.replace(CONFIG, use_one_hot_embeddings="true")
     lstm = dataclasses.replace(tiny.CONFIG, encoder="lstm")
-    with pytest.raises(UserError, match="use_one_hot_embeddings is for BERT's embeddings, and encoder=lstm has others"):
+    with pytest.raises(
+        UserError, match="use_one_hot_embeddings requires BERT's embeddings, and encoder=lstm has others"
+    ):
         learner(config, model_config=lstm)
     heads.BertModel(lstm).encoder.configure_training(one_hot="auto")

@@ -63,8 +63,8 @@ def test_auto_uses_several_workers_from_tf_config(monkeypatch, workers, expected
             "no distribution strategy 'horovod'. Known: auto, one_device, mirrored, multi_worker, tpu",
         ),
         ({"kind": "multi_worker"}, "multi_worker needs TF_CONFIG in the environment"),
-        ({"num_logical_devices": 3}, "num_logical_devices=3 was given, but TensorFlow already runs with 2"),
-        ({"num_logical_devices": 0}, "num_logical_devices=0 was given; expected 1 or more"),
+        ({"num_logical_devices": 3}, "num_logical_devices=3, but TensorFlow already runs with 2"),
+        ({"num_logical_devices": 0}, "num_logical_devices=0; expected 1 or more"),
         ({"kind": "tpu", "tpu_name": "nowhere"}, r"under the name 'nowhere' \(nowhere is not known\)\.$"),
     ],
 )
@@ -99,9 +99,9 @@ def test_invalid_tf_config_is_refused(monkeypatch, content, kind):
 @pytest.mark.parametrize(
     "cluster, task, message",
     [
-        ({"worker": ["a:1", "b:1"]}, {"type": "worker", "index": 2}, "is worker 2, and its cluster has 2 of these"),
-        ({"worker": ["a:1"]}, {"type": "worker", "index": -1}, "is worker -1, and its cluster has 1 of these"),
-        ({"chief": ["a:1"]}, {"type": "worker", "index": 0}, "is worker 0, and its cluster has 0 of these"),
+        ({"worker": ["a:1", "b:1"]}, {"type": "worker", "index": 2}, "is worker 2, but its cluster has 2 of these"),
+        ({"worker": ["a:1"]}, {"type": "worker", "index": -1}, "is worker -1, but its cluster has 1 of these"),
+        ({"chief": ["a:1"]}, {"type": "worker", "index": 0}, "is worker 0, but its cluster has 0 of these"),
         ({"worker": ["a:1"]}, {"type": "evaluator", "index": 0}, "the type 'evaluator'; expected chief or worker"),
         ({"worker": ["a:1"]}, {"index": 0}, "the type None; expected chief or worker"),
         ({"worker": ["a:1"], "ps": ["b:1"]}, {"type": "ps", "index": 0}, "cluster in TF_CONFIG has parameter servers"),

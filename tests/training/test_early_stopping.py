@@ -108,7 +108,9 @@ class Flags(FineTuningFlags):
 def test_checkpoint_interval_may_change_unless_it_decides_evaluations(tmp_path, options, is_free):
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "ckpt-3.index").touch()
-    refusal = pytest.raises(UserError, match=r"another configuration \(save_checkpoints_steps: 1000 there, 300 now\)")
+    refusal = pytest.raises(
+        UserError, match=r"a different configuration \(save_checkpoints_steps: 1000 there, 300 now\)"
+    )
     for interval, expected in (
         (1000, contextlib.nullcontext()),
         (300, contextlib.nullcontext() if is_free else refusal),

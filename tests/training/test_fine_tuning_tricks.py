@@ -122,7 +122,7 @@ def test_adversarial_step_is_the_same_on_replicas_and_micro_batches(replicas, pa
 
 def test_adversarial_training_needs_layers_of_bert():
     static = dataclasses.replace(tiny.CONFIG, encoder="static")
-    with pytest.raises(UserError, match="fgm_epsilon is for encoders of BERT's layers, and encoder=static is none"):
+    with pytest.raises(UserError, match="fgm_epsilon requires BERT's layers, and encoder=static has none"):
         learner(dataclasses.replace(CONFIG, fgm_epsilon=1.0), 1, static)
 
 

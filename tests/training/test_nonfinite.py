@@ -91,7 +91,7 @@ def test_run_stops_with_the_batch_and_the_weights_before_it(tmp_path):
         strategy = distribute.create_strategy("one_device")
         model = tiny.pretrainer(ONE_LAYER)[0]
         message = (
-            f'stopped in step {step}, as "masked_lm_weights" of the batch is not finite in rows 3 counted from 0 .*'
+            f'stopped in step {step} because "masked_lm_weights" of the batch is not finite in rows 3 counted from 0 .*'
             "kept: ckpt-.*: correct or remove these rows"
         )
         with pytest.raises(metrics_log.Diverged, match=message):

@@ -164,7 +164,7 @@ def test_folder_that_cannot_be_written_to_has_the_exit_code_of_its_cause(tmp_pat
 
 def test_empty_output_dir_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="output_dir is empty: pass the folder of the run"):
+    with pytest.raises(UserError, match="output_dir is empty"):
         opened("")
     assert os.listdir(tmp_path) == []
 

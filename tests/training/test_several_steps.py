@@ -93,7 +93,7 @@ def test_too_little_memory_is_one_sentence_and_changes_nothing(parts):
 
 def test_automatic_micro_batches_are_for_one_process(monkeypatch):
     monkeypatch.setattr(train_step, "spans_processes", lambda strategy: True)
-    with pytest.raises(UserError, match="num_accumulation_steps=auto is for one process"):
+    with pytest.raises(UserError, match="num_accumulation_steps=auto requires a single process"):
         learner(dataclasses.replace(CONFIG, num_accumulation_steps=0))
 
 

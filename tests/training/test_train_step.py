@@ -229,7 +229,7 @@ def test_gradient_checkpointing_matches_plain_gradients():
 
 def test_encoder_without_layers_has_nothing_to_recompute():
     static = dataclasses.replace(tiny.CONFIG, encoder="static")
-    with pytest.raises(UserError, match="gradient_checkpointing is for BERT's layers, and encoder=static has none"):
+    with pytest.raises(UserError, match="gradient_checkpointing requires BERT's layers, and encoder=static has none"):
         learner(dataclasses.replace(CONFIG, gradient_checkpointing=True), 1, static)
 
 

@@ -102,14 +102,16 @@ def _reason(path: str, format_name: str | None = None) -> str:
     found = sorted(files.names(path))
     held = next((name for name in NOT_READ if name in found), None)
     if held:
-        return f"it holds {held}, {NOT_READ[held]}"
+        return f"it contains {held}, {NOT_READ[held]}"
     if torch_folders.config_file(path):
-        what = "it has a configuration and no weights"
+        what = "it has a configuration but no weights"
     elif torch_folders.has_weights(path):
-        what = "it has weights and no config.json, which describes them"
+        what = "it has weights but no config.json to describe them"
     else:
         what = (
-            f"it holds {listed(found[:MAX_SHOWN])}{' and more' * (len(found) > MAX_SHOWN)}" if found else "it is empty"
+            f"it contains {listed(found[:MAX_SHOWN])}{' and more' * (len(found) > MAX_SHOWN)}"
+            if found
+            else "it is empty"
         )
     return f"{what}; {WANTED}" if format_name is None else f"{what}, and {format_name} expects something else"
 
@@ -121,18 +123,18 @@ def _checked(checkpoint: Checkpoint, path: str, segments: str | None = None) -> 
     if not names:
         first = f", as {next(iter(checkpoint.weights))}" if checkpoint.weights else ""
         raise UserError(
-            f"{path} holds no weights of a BERT, only {len(checkpoint.weights)} others{first}: pass a checkpoint with "
+            f"{path} contains no BERT weights, only {len(checkpoint.weights)} others{first}: pass a checkpoint with "
             "weights."
         )
     strange = [name for name in names if not holds_floats(checkpoint.weights[name])]
     if strange:
         kind = checkpoint.weights[strange[0]].dtype
-        raise UserError(f"{strange[0]} in {path} holds values of the type {kind}; expected floating-point numbers.")
+        raise UserError(f"{strange[0]} in {path} has values of type {kind}; expected floating-point numbers.")
     damaged = [name for name in names if not np.isfinite(checkpoint.weights[name]).all()]
     if damaged:
         raise UserError(
-            f"{len(damaged)} weights in {path} hold NaN or infinity, the first is {damaged[0]}: the training that "
-            "wrote them failed; pass an earlier checkpoint of it."
+            f"{len(damaged)} weights in {path} contain NaN or infinity, the first is {damaged[0]}: the training that "
+            "wrote them failed; pass an earlier checkpoint."
         )
     if wanted := segments or chosen():
         checkpoint = checkpoint.with_segments(wanted)
@@ -159,8 +161,8 @@ def locate(path: str | os.PathLike[str]) -> str:
     if ("://" in path and not files.is_remote(path)) or PRESET.fullmatch(path):
         return path
     raise UserError(
-        f"There is no checkpoint {path}: neither a file nor a folder, nor the name of a published checkpoint; pass the "
-        f"folder of one, or the path up to .index or .ckpt.{published.suggestion(path)}"
+        f"There is no checkpoint {path}: neither a file or folder nor the name of a published checkpoint; pass a "
+        f"checkpoint folder, or the path up to .index or .ckpt.{published.suggestion(path)}"
     )
 
 
@@ -189,18 +191,18 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike[str], format_name: s
     """
     module = load(format_name)
     if not hasattr(module, "write"):
-        raise UserError(f"{format_name} is read only; formats to write: {', '.join(writable_names())}.")
+        raise UserError(f"{format_name} is read-only; writable formats: {', '.join(writable_names())}.")
     written = checkpoint
     if not getattr(module, "HOLDS_ANY_ENCODER", False):
         encoder, known = checkpoint.config.encoder, getattr(module, "ENCODERS", ("bert",))
         if encoder not in known:
             raise UserError(
-                f"{format_name} has no encoder {encoder!r}, which this model has, but {', '.join(known)}: choose the "
-                "format native."
+                f"{format_name} does not support this model's encoder {encoder!r}, only {', '.join(known)}: choose "
+                "the format native."
             )
         if checkpoint.reads_mean:
             raise UserError(
-                f"{format_name} has classifiers of [CLS], and that of this model reads the mean of the tokens: choose "
+                f"{format_name} supports only classifiers on [CLS], but this one reads the mean of the tokens: choose "
                 "the format native, or train it with --pooling=cls."
             )
         written = with_position_table(checkpoint)

@@ -125,7 +125,7 @@ def _check_writable(checkpoint: Checkpoint) -> None:
     ):
         if value != expected:
             raise UserError(
-                f"google_tf has no tokenizer with {name}={value}, which this model has: choose another format."
+                f"google_tf does not support this model's tokenizer with {name}={value}: choose another format."
             )
 
 
@@ -142,9 +142,7 @@ def _read_config(folder: str, arrays: Mapping[str, np.ndarray]) -> BertConfig:
         return BertConfig.from_json_file(path)
     values = require_json(path, f"the configuration of an {encoder.upper()}")
     if not isinstance(values, dict) or values.get("inner_group_num", 1) != 1:
-        raise UserError(
-            f"{path} has no inner_group_num of 1, with which alone layers can be read: pass another ALBERT."
-        )
+        raise UserError(f"{path} has an inner_group_num other than 1, which is not supported: pass another ALBERT.")
     return BertConfig.from_dict({**values, "encoder": encoder}, gelu=LAYOUTS[encoder].gelu)
 
 
@@ -180,7 +178,7 @@ def _is_ours(prefix: str) -> bool:
 def _existing_prefix(path: str) -> str:
     prefix = _prefix(path)
     if prefix is None:
-        raise UserError(f"{path} holds no TF1 checkpoint; expected files such as {PREFIX}.index.")
+        raise UserError(f"{path} contains no TF1 checkpoint; expected files such as {PREFIX}.index.")
     return prefix
 
 
@@ -213,7 +211,7 @@ def _config_values(config: BertConfig) -> dict[str, Any]:
         values["hidden_act"] = "gelu"
     elif config.hidden_act != "relu":
         logging.getLogger("bert_tf").warning(
-            "This model has %s, which %s names; the original's code has its GELU and ReLU only.",
+            "This model has %s, as in %s; google-research/bert has only its own GELU and ReLU.",
             config.hidden_act,
             layout.config_file,
         )
@@ -221,7 +219,7 @@ def _config_values(config: BertConfig) -> dict[str, Any]:
         del values["layer_norm_eps"]
     if config.is_causal:
         logging.getLogger("bert_tf").warning(
-            "This model is causal, which bert_config.json says; the original's code has no causal models."
+            "This model is causal, as in bert_config.json; google-research/bert has no causal models."
         )
     else:
         del values["is_causal"]

@@ -105,15 +105,15 @@ def read(path: str) -> Checkpoint:
     reasons = _left_out(config, layout, arrays, kind, written_by_class(values))
     for prefix, reason in (*reasons, *([("classifier/", why_not)] if why_not else [])):
         if any(ours.startswith(prefix) and any(name in arrays for name in table[ours]) for ours in table):
-            left_out.append(f"the head {prefix.rstrip('/')} is left out, {reason}")
+            left_out.append(f"the head {prefix.rstrip('/')} is dropped {reason}")
         table = {ours: theirs for ours, theirs in table.items() if not ours.startswith(prefix)}
     weights, used = to_canonical_names(table, arrays, _is_transposed)
     weights.update((name, array) for name, array in {**arrays, **beside}.items() if name not in used)
     vocabulary, lower_case = huggingface_tokenizers.read(tokenizer)
     if vocabulary is not None and len(vocabulary) > MAX_TOKENS * config.vocab_size:
         raise UserError(
-            f"The vocabulary of {path} has {len(vocabulary):,} tokens and its model {config.vocab_size:,}: pass the "
-            "one that belongs to it."
+            f"The vocabulary of {path} has {len(vocabulary):,} tokens, but its model has {config.vocab_size:,}: pass "
+            "the vocabulary that belongs to it."
         )
     vocabulary, recognized = huggingface_tokenizers.with_added_tokens(tokenizer, vocabulary)
     vocabulary = huggingface_tokenizers.as_long_as_table(vocabulary, len(weights.get(TOKENS, ())))
@@ -166,8 +166,8 @@ def _check_whole_encoder(
     missing = [name for name in names if name not in arrays]
     if missing:
         raise UserError(
-            f"{path} lacks {len(missing)} of the {len(names)} weights of the encoder that its configuration describes, "
-            f"as {missing[0]}: pass the configuration and the weights of the same model."
+            f"{path} lacks {len(missing)} of the {len(names)} weights of the encoder that its configuration "
+            f"describes, such as {missing[0]}: pass the configuration and the weights of the same model."
         )
 
 
@@ -190,16 +190,16 @@ def _left_out(
         elif np.array_equal(array, np.asarray(table if is_matrix else bias)):
             del arrays[name]
         else:
-            yield "masked_lm/", f"as {name} differs from the weight that is tied to it in other models"
+            yield "masked_lm/", f"because {name} differs from the weight it is tied to in other models"
             break
     yield from layout.heads_left_out(config, arrays)
     if config.is_causal:
-        reason = "as it uses the first token of a causal model, and this package the last one"
+        reason = "because it uses the first token of a causal model; this package uses the last"
         yield from ((prefix, reason) for prefix in (POOLER, "next_sentence/"))
         if kind not in heads.kinds("reads_tokens"):
             yield "classifier/", reason
         if written_by.endswith(("ForMaskedLM", "ForPreTraining")):
-            yield "masked_lm/", "as it predicts tokens that a causal model has seen"
+            yield "masked_lm/", "because it predicts tokens that a causal model has seen"
 
 
 def labels(path: str) -> list[str] | None:
@@ -247,7 +247,7 @@ def _kind_without_class(values: Settings, size: int, *, has_pooler: bool) -> str
         kind = MultiLabel.kind
     if named:
         logging.getLogger("bert_tf").warning(
-            "%s names the class %s, whose head is unknown: it is taken for one of the kind %s.",
+            "%s names the class %s, whose head is unknown: it is read as kind %s.",
             values.source,
             named,
             kind,
@@ -304,11 +304,11 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
 def _warn_of_calibration(checkpoint: Checkpoint) -> None:
     """Warns about a temperature or thresholds, which the layout cannot store."""
     temperature, thresholds = (checkpoint.answers.get(name) for name in ("temperature", "thresholds"))
-    lost = [f"the temperature {temperature:g}, by which logits are divided"] if temperature not in (None, 1) else []
+    lost = [f"the temperature {temperature:g} of its logits"] if temperature not in (None, 1) else []
     lost += ["the thresholds of its labels"] if any(value != THRESHOLD for value in thresholds or ()) else []
     if lost:
         logging.getLogger("bert_tf").warning(
-            "The layout of transformers is without %s: probabilities or labels there differ.", " and ".join(lost)
+            "transformers cannot store %s: probabilities or labels there differ.", " and ".join(lost)
         )
 
 

@@ -104,7 +104,7 @@ def _with_weights(part: Part, arrays: Mapping[str, np.ndarray], path: str) -> Be
         values = dict(part.config)
         model = found.from_config(values) if is_model and found else BertModel(values["config"])
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} has a configuration that {part.name} cannot have ({reason_of(error)}).") from None
+        raise UserError(f"{path} has a configuration that is invalid for {part.name} ({reason_of(error)}).") from None
     prefix = "" if is_model or part.name == LAYER else "encoder/"
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "model.weights.h5")

@@ -122,8 +122,8 @@ def _check_whole(preset: Preset, config: BertConfig, weights: "dict[str, np.ndar
     missing = [name for name in names if name not in weights]
     if missing:
         raise UserError(
-            f"{preset.path} lacks {len(missing)} of the {len(names)} weights that its configuration describes, as "
-            f"{missing[0]}: fetch it again, with the configuration and the weights of the same model."
+            f"{preset.path} lacks {len(missing)} of the {len(names)} weights that its configuration describes, such "
+            f"as {missing[0]}: fetch it again, with the configuration and the weights of the same model."
         )
 
 
@@ -250,12 +250,12 @@ def _check_writable(checkpoint: Checkpoint, role: str) -> None:
     missing = [name for name in (*names, *[SEGMENTS] * layout.lacks_segment) if name not in checkpoint.weights]
     name = f"KerasHub's {layout.classes}"
     refused = {
-        f"KerasHub has no {layout.classes} without {', '.join(missing[:1])}, which the checkpoint lacks": missing,
-        f"{name} has one segment, and this model has {config.type_vocab_size}": (
+        f"KerasHub's {layout.classes} requires {', '.join(missing[:1])}, which the checkpoint lacks": missing,
+        f"{name} has one segment, but this model has {config.type_vocab_size}": (
             layout.lacks_segment and config.type_vocab_size != 1
         ),
-        f"{name} cannot be causal, which this model is": config.is_causal,
-        f"{name} cannot have hidden_act {config.hidden_act}, which this model has": (
+        f"{name} cannot be causal, but this model is": config.is_causal,
+        f"{name} does not support this model's hidden_act {config.hidden_act}": (
             not config.hidden_act.startswith("gelu_")
         ),
         f"{name} cannot have {config.num_hidden_groups} groups of layers for {config.num_hidden_layers} layers": (
@@ -268,7 +268,8 @@ def _check_writable(checkpoint: Checkpoint, role: str) -> None:
             raise UserError(f"{reason}: choose another format.")
     if (config.hidden_act, config.layer_norm_eps) != (layout.hidden_act, layout.layer_norm_eps):
         logging.getLogger("bert_tf").warning(
-            "KerasHub computes with the %s GELU and epsilon %g where this model has %s and %g: close, not equal.",
+            "KerasHub computes with the %s GELU and epsilon %g, this model with %s and %g: results are close, not "
+            "equal.",
             "tanh" if layout.hidden_act == "gelu_tanh" else "exact",
             layout.layer_norm_eps,
             config.hidden_act,

@@ -146,5 +146,5 @@ def read_weights(prefix: str) -> dict[str, np.ndarray]:
     """{canonical name: array} from a tf.train.Checkpoint of a run or from the variables of an export."""
     tensors = read_tensors(prefix, SAVED.fullmatch)
     if not tensors:
-        raise UserError(f"{prefix} holds no weights of a model; expected a checkpoint of a training run.")
+        raise UserError(f"{prefix} contains no model weights; expected a checkpoint of a training run.")
     return {SAVED.sub(r"\g<name>", name).replace(".S", "/"): array for name, array in tensors.items()}

@@ -55,7 +55,9 @@ def _base_of(path: str) -> str:
     """The checkpoint that an adapter names: a path, or the handle for a name on the Hugging Face hub."""
     base = peft_adapters.settings_of(path).value("base_model_name_or_path", TEXT)
     if not base:
-        raise UserError(f"{path} does not say what it adapts: write base_model_name_or_path in adapter_config.json.")
+        raise UserError(
+            f"{path} does not name the model it adapts: set base_model_name_or_path in adapter_config.json."
+        )
     return f"{formats.HUB}{base}" if HUB_NAME.fullmatch(base) and not files.exists_with_prefix(base) else base
 
 
@@ -66,8 +68,8 @@ def _check_no_circle(path: str) -> str:
     while not base.startswith(formats.HUB) and recognizes(base):
         if files.absolute(base) in seen:
             raise UserError(
-                f"{path} names {first} as its base, which is an adapter of itself: write the model that was adapted as "
-                "base_model_name_or_path in adapter_config.json."
+                f"{path} names {first} as its base, which leads back to this adapter: set base_model_name_or_path in "
+                "adapter_config.json to the adapted model."
             )
         seen.append(files.absolute(base))
         base = _base_of(base)

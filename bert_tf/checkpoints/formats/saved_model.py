@@ -67,7 +67,7 @@ def _read_of_others(path: str) -> Checkpoint:
     prefix = os.path.join(path, tensorflow_weights.VARIABLES)
     if not tensorflow_weights.is_of_objects(prefix):
         raise UserError(
-            f"The SavedModel {path} has no names of weights: it is of TensorFlow 1, damaged, or an older export of "
+            f"The SavedModel {path} has no weight names: it is from TensorFlow 1, damaged, or an older export of "
             "bert-tf. Pass its run folder, or the checkpoint it was made from."
         )
     variables = tensorflow_weights.names(prefix)
@@ -79,8 +79,8 @@ def _read_of_others(path: str) -> Checkpoint:
         )
     if any(name.startswith("tf") and ".".join(name.split("/")).endswith(TOKENS_OF_TRANSFORMERS) for name in variables):
         raise UserError(
-            f"The SavedModel {path} has a model of transformers without its configuration: copy the config.json of the "
-            "model into the folder."
+            f"The SavedModel {path} contains a transformers model without its configuration: copy the model's "
+            "config.json into the folder."
         )
     found = model_garden.read(prefix, path)
     vocabulary, lower_case = read_tokenizer_files(os.path.join(path, "assets"))

@@ -54,7 +54,7 @@ def open_masked(
         rows = list(pool.map(lambda path: next(_rows(path), None), some))
     for path, row in zip(some, rows, strict=True):
         if row is None:
-            raise UserError(f"{path} holds no record: remove it from the folder.")
+            raise UserError(f"{path} contains no record: remove it from the folder.")
         for flag, feature, expected in (
             ("max_seq_length", "input_ids", max_seq_length),
             ("max_predictions_per_seq", "masked_lm_positions", max_predictions_per_seq),

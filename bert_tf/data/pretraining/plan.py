@@ -71,7 +71,7 @@ class RecordOptions:
             ("eval_fraction", 0 <= self.eval_fraction < 1, "from 0 to less than 1"),
         ):
             if not is_valid:
-                raise UserError(f"{name}={getattr(self, name)} was given; it must be {expected}.")
+                raise UserError(f"{name}={getattr(self, name)}; expected {expected}.")
 
     @property
     def tokenizer_options(self) -> tuple[bool, tuple[str, ...], bool]:
@@ -136,9 +136,9 @@ class Plan:
     def check_text(self, result: PartResult) -> None:
         """Raises UserError if an input file contains no text."""
         if not result.documents:
-            raise EmptyInputError("input_file holds no text at all.")
+            raise EmptyInputError("input_file contains no text.")
         if "eval" in self.sources and not result.eval_documents:
-            raise EmptyInputError("eval_file holds no text at all.")
+            raise EmptyInputError("eval_file contains no text.")
 
     def bucket_list(self) -> list[Bucket]:
         """All buckets, "eval" first so that they do not delay the end of the last worker."""
@@ -204,7 +204,7 @@ def make_plan(
             kind = {"text_layout": options.text_layout, "language": options.language, "text_field": options.text_field}
             sources[split] = corpus.find_sources(patterns, **kind)
             if others := list(map(os.path.basename, corpus.left_out(patterns))):
-                log.warning("%s of other kinds left out: %s.", count_text(len(others), "file"), listed(others))
+                log.warning("%s of other types skipped: %s.", count_text(len(others), "file"), listed(others))
     tokens = vocabulary.read(options.vocab_file)
     train = _num_buckets(sources.get("train", []))
     evaluation = max(1, round(train * options.eval_fraction)) if options.eval_fraction else 0
@@ -253,8 +253,8 @@ def check_same(
                 before, now = _first_difference(before or [], now)
                 name = name.replace("train_input", "input_file").replace("eval_input", "eval_file")
             raise UserError(
-                f"{folder} holds records made with another {name} ({before} -> {now}); pass another folder, the old "
-                f"{name}, or delete {folder}."
+                f"{folder} contains records made with a different {name} ({before} -> {now}); pass another folder, "
+                f"the old {name}, or delete {folder}."
             )
 
 

@@ -92,7 +92,7 @@ def prepare(
         beam_runner.check(runner, runner_flags)
     plan = make_plan(options, input_file, eval_file)
     _make_folder(folder)
-    with folder_lock.locked(folder, f"Waiting for another process that makes the records in {folder}"):
+    with folder_lock.locked(folder, f"Waiting for another process to write the records in {folder}"):
         if files.exists(os.path.join(folder, MANIFEST)):
             manifest = open_records(folder)
             check_same(folder, manifest["wanted"], plan.request, accept_cleaned=accept_cleaned)
@@ -118,7 +118,7 @@ def _prepare_remote(folder: str, options: RecordOptions, **settings: Any) -> dic
     The manifest is uploaded last: without it the folder does not count as records.
     """
     local = os.path.join(tempfile.gettempdir(), f"bert-tf-records-{digest(folder)}")
-    with folder_lock.locked(folder, f"Waiting for another process that makes the records in {folder}"):
+    with folder_lock.locked(folder, f"Waiting for another process to write the records in {folder}"):
         if files.exists(os.path.join(folder, MANIFEST)):
             manifest = open_records(folder)
             plan = make_plan(options, settings["input_file"], settings["eval_file"])
@@ -163,8 +163,8 @@ def open_records(folder: str | os.PathLike[str]) -> dict[str, Any]:
     manifest = require_json(os.path.join(folder, MANIFEST), "records; delete the folder and prepare them again")
     if not manifest["wanted"].get("chinese_word_segmentation", CONTINUATIONS).endswith(CONTINUATIONS):
         raise UserError(
-            f"{folder} holds records of an earlier version, which marked Chinese words by other ids; delete it and "
-            "prepare the records again."
+            f"{folder} contains records of an earlier version, which marked Chinese words by different ids; delete it "
+            "and prepare the records again."
         )
     paths = [os.path.join(folder, shard["file"]) for shard in manifest["shards"]]
     with concurrent.futures.ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
@@ -216,7 +216,7 @@ def _finish(folder: str | os.PathLike[str], plan: Plan, collected: Collected) ->
 
 def _check_not_empty(statistics: Mapping[str, Mapping[str, Any]], plan: Plan) -> None:
     """Raises UserError if a requested split has no instances."""
-    held_out = "eval_file" if "eval" in plan.sources else "What was held out of the input (pass an eval_file)"
+    held_out = "eval_file" if "eval" in plan.sources else "The text held out from the input (pass an eval_file)"
     for split, name in (("train", "The input"), ("eval", held_out)):
         if plan.buckets[split] and not statistics[split]["instances"]:
             raise UserError(

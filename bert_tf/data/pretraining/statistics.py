@@ -74,14 +74,14 @@ def find_problems(
     are_short = train["sentences"] < MIN_SENTENCES * train["documents"]
     if nsp and are_short and train["instances"] >= 200 and train["random_next_share"] > MAX_RANDOM_NEXT:
         warnings.append(
-            f"{train['random_next_share']:.1%} of the second segments are random, where half should be: many documents "
-            "hold a sentence or few. If blank lines end paragraphs rather than documents, pass --text_layout=files, or "
-            "--text_layout=wrapped for hard-wrapped lines."
+            f"{train['random_next_share']:.1%} of the second segments are random, where half should be: many "
+            "documents have only one or a few sentences. If blank lines end paragraphs rather than documents, pass "
+            "--text_layout=files, or --text_layout=wrapped for hard-wrapped lines."
         )
     if evaluates_on_training_text:
         warnings.append(
-            "The corpus is one document, so evaluation uses the training text: put a blank line between documents, or "
-            "give an eval_file."
+            "The corpus is one document, so evaluation uses the training text: put a blank line between documents, "
+            "or pass an eval_file."
         )
     if train["unknown_rate"] > MAX_UNKNOWN_RATE:
         warnings.append(f"{train['unknown_rate']:.0%} of the tokens are [UNK]: the vocabulary does not fit the text.")
@@ -135,7 +135,7 @@ def estimate(plan: Plan) -> dict[str, float]:
     documents = list(_sample(sources) if sources else installed_python())
     size = sum(len(sentence.encode()) + 1 for document in documents for sentence in document)
     if not size:
-        raise UserError("The sample of input_file holds no text at all.")
+        raise UserError("The sample of input_file contains no text.")
     stages.tokenize_documents(documents, job, tokenizer)  # warm-up: most new words are in the first megabyte
     start = time.process_time()
     if sources:

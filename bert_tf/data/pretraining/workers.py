@@ -189,8 +189,8 @@ def _engine(num_workers: int) -> Iterator[Callable[[Sequence[Job]], Iterator[Non
         yield functools.partial(_run_in, pool, 2 * workers)
     except concurrent.futures.process.BrokenProcessPool as error:
         raise UserError(
-            "A worker process was killed, most often because memory ran out; the same command continues where it "
-            "stopped, with fewer --num_workers if memory is short."
+            "A worker process was killed, most likely because memory ran out; run the same command again to "
+            "continue, with fewer --num_workers if memory is short."
         ) from error
     except KeyboardInterrupt:  # does not wait for files being written
         for process in multiprocessing.active_children():
@@ -244,5 +244,5 @@ def _one_error(folder: str) -> Iterator[None]:
     except Exception as error:
         kind = MachineError if isinstance(error, OSError) else UserError
         is_full = isinstance(error, OSError) and error.errno in NO_SPACE
-        reason = f"{'no room on the disk' if is_full else type(error).__name__}: {error}"
+        reason = f"{'no space on the disk' if is_full else type(error).__name__}: {error}"
         raise kind(f"Writing records in {folder} failed ({reason}); finished shards are kept.") from error

@@ -60,7 +60,7 @@ def engine_of(name: str, quantize: str | None = None, *, runs_only: bool = False
     """
     module = plugins.load(__name__, name, kind="engine")
     if quantize not in module.PACKAGES:
-        raise UserError(f"{name} has no quantization {quantize}: leave the flag out.")
+        raise UserError(f"{name} has no quantization {quantize}: remove the flag.")
     for package in (module.RUNTIME,) if runs_only else module.PACKAGES[quantize]:
         if importlib.util.find_spec(package) is None:
             extra = f'"bert-tf[{name}]"' if name in names() else package
@@ -81,6 +81,6 @@ def load(folder: StrPath, *, exact: bool = False, engine: str | None = None) -> 
     """
     name = engine or read_settings(os.path.join(folder, ABOUT)).get("engine")
     if engine is None and name not in names():  # data does not choose code outside of this package
-        raise UserError(f"{folder} holds no model for {', '.join(names())}: `bert-tf convert` writes one.")
+        raise UserError(f"{folder} contains no model for {', '.join(names())}: `bert-tf convert` writes one.")
     function: Function = engine_of(str(name)).load(folder, exact=exact)
     return function

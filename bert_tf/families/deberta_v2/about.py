@@ -85,9 +85,12 @@ def heads_left_out(config: BertConfig, arrays: Mapping[str, Any]) -> Iterator[tu
     """Yields the masked LM head if it differs from this package's."""
     has_positions = huggingface.TABLES["encoder/embeddings/position_table"] in arrays
     if "mask_predictions.dense.weight" in arrays:
-        yield "masked_lm/", "as the encoder was trained to find replaced tokens"
+        yield "masked_lm/", "because the encoder was trained to find replaced tokens"
     elif has_positions and not config.settings["position_biased_input"]:
-        yield "masked_lm/", "as it adds positions to the last layer (the enhanced mask decoder), which is not supported"
+        yield (
+            "masked_lm/",
+            "because it adds positions to the last layer (the enhanced mask decoder), which is not supported",
+        )
 
 
 HUGGINGFACE = huggingface.Layout(

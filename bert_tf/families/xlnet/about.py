@@ -39,8 +39,8 @@ ONLY_OURS = (
 LONGEST = 2048  # tokens of a text; XLNet has no such limit
 ATTENTION, LAYER = "encoder/layers/{i}/attention", "layer.{i}"
 HEADS_LEFT_OUT = {
-    "permutation_lm/": "as it predicts tokens by a second stream of attention, which is not supported",
-    "beam_search/": "as it searches for the end given the start, which is not supported",
+    "permutation_lm/": "because it predicts tokens by a second stream of attention, which is not supported",
+    "beam_search/": "because it searches for the end given the start, which is not supported",
 }
 
 

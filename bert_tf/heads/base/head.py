@@ -108,8 +108,8 @@ class Head(abc.ABC):
         Raises UserError if they cannot be scored from a file.
         """
         if not cls.trained_by:
-            phrase = cls.wording().phrase.capitalize()
-            raise UserError(f"{phrase}, and no file says what is right: pass a model that was fine-tuned.")
+            phrase = cls.wording().phrase
+            raise UserError(f"A model that {phrase} has no labels to score against: pass a fine-tuned model.")
         return importlib.import_module(cls.trained_by).TRAINING.recorded(cls, about, settings)
 
     @property

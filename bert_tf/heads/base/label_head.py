@@ -87,7 +87,7 @@ class LabelHead(TextHead):
         if not self.fits_temperature:
             return self, ""
         temperature = self.confidence(predictions, self.compare(predictions, split)[0])["temperature"]
-        sentence = f"Probabilities are of logits / {temperature:.3f}; the scores stay the same"
+        sentence = f"Probabilities use logits / {temperature:.3f}; the scores stay the same"
         return self.with_calibration({"temperature": temperature}), sentence
 
     @property

@@ -53,5 +53,5 @@ def _number(flag: str, part: str, text: str) -> float:
     except ValueError:
         number = np.nan
     if not 0 <= number < np.inf:
-        raise UserError(f"{flag} is {text!r}; expected numbers of 0 or more, but {part!r} is none.")
+        raise UserError(f"{flag} is {text!r}; expected numbers of 0 or more, but {part!r} is not.")
     return number

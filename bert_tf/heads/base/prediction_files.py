@@ -122,9 +122,9 @@ def _write_excel(path: str, rows: Iterable[Answered]) -> None:
             texts = [x for x in cells if isinstance(x, str)]
             if number >= EXCEL_ROWS or any(len(x) > EXCEL_CHARACTERS or CONTROL.search(x) for x in texts):
                 raise UserError(
-                    f"Row {number} of the predictions does not fit into an Excel workbook, which holds {EXCEL_ROWS:,} "
-                    f"rows and texts of {EXCEL_CHARACTERS:,} characters, none of them a control character: write .csv "
-                    "or .jsonl."
+                    f"Row {number} of the predictions does not fit into an Excel workbook, with at most "
+                    f"{EXCEL_ROWS:,} rows, texts of {EXCEL_CHARACTERS:,} characters and no control characters: write "
+                    ".csv or .jsonl."
                 )
             sheet.append(cells)
     book.save(path)
@@ -144,7 +144,7 @@ def _write_parquet(path: str, rows: Iterable[Answered]) -> None:
                 writer = pyarrow.parquet.ParquetWriter(path, pyarrow.schema(fields))
             writer.write_table(pyarrow.Table.from_pylist(block, writer.schema))
     except pyarrow.ArrowException as error:
-        raise UserError(f"{path} cannot hold these rows ({error}): write .jsonl or .csv instead.") from None
+        raise UserError(f"{path} cannot store these rows ({error}): write .jsonl or .csv instead.") from None
     finally:
         if writer is not None:
             writer.close()

@@ -55,12 +55,12 @@ class LongTextOptions(FileOptions):
     """Long texts, and the loss."""
 
     long_texts: str = flag(
-        "cut", "Texts longer than a row: truncate, or read whole in overlapping windows.", ("cut", "windows")
+        "cut", "Texts longer than max_seq_length: truncate, or read whole in overlapping windows.", ("cut", "windows")
     )
     pooling: str = flag(
         "",
-        "How the vectors of tokens become that of a text; before labels cls, which goes through the pooler, or mean. "
-        "Default: as in init_checkpoint, else cls before labels and mean for sentence vectors.",
+        "How token embeddings are pooled into a text embedding; for labels cls, through the pooler, or mean. "
+        "Default: as in init_checkpoint, else cls for labels and mean for sentence embeddings.",
         ("", *POOLINGS),
     )
     loss: LossSettings = group(LossSettings)
@@ -72,8 +72,8 @@ class ProbabilityOptions(TaskOptions):
 
     temperature: str = flag(
         "1",
-        "Divide logits by this number before they become probabilities, in predictions and export; best: by the one "
-        "that fits the development set (classes, labels, choices and questions).",
+        "Divide logits by this temperature in predictions and export; best: fitted on the development set (classes, "
+        "labels, choices and questions).",
         free=True,
     )
 
@@ -84,14 +84,14 @@ class SentenceOptions(LongTextOptions, ProbabilityOptions):
 
     class_weights: str = flag(
         "none",
-        "Weights of classes in the loss: none; balanced, inversely to their frequency; numbers in the order of the "
-        "labels, 1,3; or of some labels, yes=3.",
+        "Class weights in the loss: none; balanced, by inverse frequency; numbers in the order of the labels, 1,3; "
+        "or for some labels, yes=3.",
     )
     truncation: str = flag(
-        LONGEST_FIRST, "Pairs longer than a row: which text loses tokens at its end.", tuple(TRUNCATIONS)
+        LONGEST_FIRST, "Pairs longer than max_seq_length: which text is truncated.", tuple(TRUNCATIONS)
     )
     max_windows: int = flag(8, "Maximum number of windows per text; the rest is not read.")
-    window_pooling: str = flag("mean", "How to combine the pooled vectors of a text's windows.", ("mean", "max"))
+    window_pooling: str = flag("mean", "How to combine the pooled windows of a text.", ("mean", "max"))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -124,23 +124,23 @@ class TableOptions(RowOptions, SentenceOptions, LabelOptions):
 
     folds: int = flag(
         0,
-        "Cross-validation: divide the training table into N parts, train N runs, each evaluated on one of them, report "
-        "mean and standard deviation, and train the final model on all rows; for tables of some hundred rows or fewer.",
+        "Cross-validation: split the training table into N parts, train N runs, each evaluated on one part, report "
+        "mean and standard deviation, and train the final model on all rows; for tables of up to a few hundred rows.",
     )
     fold: int = flag(0, "With folds: train only the run evaluated on this part, from 1.")
     refit: bool = flag(
         False,
-        "Then train a second time, on all rows, those held out too, for as many epochs as was best; the scores stay "
-        "those of the first model. Default: true for a table of fewer than 1,000 rows that is given alone.",
+        "Then train again on all rows, including those held out, for the best number of epochs; the reported scores "
+        "are from the first model. Default: true for a table of fewer than 1,000 rows without an evaluation table.",
     )
-    stratify: bool = flag(True, "Hold out the same part of the rows of every label.")
+    stratify: bool = flag(True, "Stratify the held-out rows by label.")
     bad_rows: str = flag(
         "skip", "Rows of a table without text or label, or with too many or too few fields.", ("skip", "stop")
     )
-    normalize_labels: bool = flag(False, "Lower-case the labels of a table and join their spaces.")
+    normalize_labels: bool = flag(False, "Lower-case the labels of a table and collapse their spaces.")
     join_labels: bool = flag(
         True,
-        "Join classes of a table that differ in case or spaces only with the commonest of them, if that has at least "
+        "Merge classes of a table that differ only in case or spaces into the most common one, if it has at least "
         "twice as many rows as the others.",
     )
     label_type: str = flag(

@@ -105,11 +105,11 @@ class TextHead(Head):
             truncation: which text of a pair is truncated, see `tokenizer.pack`.
         """
         if windows and self.rows_per_example > 1:
-            raise UserError("long_texts=windows needs texts or pairs; leave it out for choices, which are truncated.")
+            raise UserError("long_texts=windows needs texts or pairs; remove it for choices, which are truncated.")
         if truncation != LONGEST_FIRST and (windows or texts == 1):
-            raise leave_out(f"truncation={truncation} is for pairs that are truncated")
+            raise leave_out(f"truncation={truncation} requires truncated pairs")
         if loss and (loss.ranking_loss or loss.list_size > 1) and not self.compares_lists:
-            raise UserError("ranking_loss and list_size need label_type=relevance or relevance_score; leave them out.")
+            raise UserError("ranking_loss and list_size need label_type=relevance or relevance_score; remove them.")
         head = self.with_temperature(confidence.parse_temperature(temperature)).with_loss(loss or LossSettings())
         functions = _criterion_first(scores or self.score_names, criterion, self)
         return head.replaced(
@@ -190,7 +190,7 @@ class TextHead(Head):
     def with_loss(self, settings: LossSettings) -> Self:
         """The head with a changed loss; UserError if it does not support the change."""
         if not settings.is_plain:
-            raise UserError("label_smoothing, focal_gamma and pos_weight need classes or labels; leave them out.")
+            raise UserError("label_smoothing, focal_gamma and pos_weight need classes or labels; remove them.")
         return self
 
     def correct(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor | None:
@@ -292,7 +292,7 @@ class TextHead(Head):
 
         Raises NoEngine for a head that only TensorFlow can run.
         """
-        raise NoEngine(f"A head of the kind {self.kind} is answered by TensorFlow alone")
+        raise NoEngine(f"A head of the kind {self.kind} runs only in TensorFlow")
 
     # Confidence
 

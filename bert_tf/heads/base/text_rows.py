@@ -48,7 +48,7 @@ class TextRows(Rows):
         missing = [example for example in examples if example.label in head.missing]
         if missing and len(missing) < len(examples):
             raise UserError(
-                f"There is no label in {missing[0].location}, but in other rows: pass every row one, or none."
+                f"There is no label in {missing[0].location}, unlike in other rows: label every row, or none."
             )
         self.examples, self.count, self.is_known = list(examples), len(examples), not missing
         self.texts = np.array([example.texts for example in examples], object)
@@ -83,7 +83,7 @@ class TextRows(Rows):
                 place = f"{other.location} is of another query" if other else f"{block[-1].location} is the last"
                 raise UserError(
                     f"The list that begins in {block[0].location} has fewer than list_size={size} rows, {place}. Pass "
-                    "a table with so many rows for each query, and as eval_file another."
+                    "a table with that many rows per query, and another one as eval_file."
                 )
 
     @functools.cached_property
@@ -152,7 +152,7 @@ class TextRows(Rows):
                 best = max(frequencies, key=lambda label: frequencies[label])
                 facts.append(f"majority-class baseline: {frequencies[best]:.1%}")
         if name != "train" and label_counts is not None and count < FEW:
-            warnings.append(f"scores on {examples} are uncertain by about {100 / count**0.5:.0f} percentage points.")
+            warnings.append(f"scores on {examples} have a margin of about ±{100 / count**0.5:.0f} percentage points.")
         return [f"{name}: {'; '.join(facts)}.", *(f"Warning: {warning}" for warning in warnings)]
 
     def _warnings_on_texts(self) -> Iterator[str]:
@@ -170,17 +170,17 @@ class TextRows(Rows):
                 more = f" and {len(labels) - MAX_CLASSES} others" if len(labels) > MAX_CLASSES else ""
                 others = [label for label, count in zip(names, counts, strict=True) if count > 1]
                 close = meant(labels[0], others, 1) if len(labels) == 1 else ""
-                yield f"the training data have {phrase} of {named}{more}: that can hardly be learned.{close}"
+                yield f"the training data has {phrase} of {named}{more}: too few to learn from.{close}"
         most = int(counts.argmax())
         if self.labels.ndim == 1 and counts[most] > UNBALANCED * self.count:
             yield (
-                f"{counts[most] / self.count:.1%} of the training data are {names[most]!r}, the accuracy of the "
+                f"{counts[most] / self.count:.1%} of the training examples are {names[most]!r}, the accuracy of the "
                 "majority-class baseline. Look at macro_f1, and try class_weights=balanced."
             )
         if len(names) > max(MAX_CLASSES, self.count / 2):
             yield (
-                f"there are {len(names):,} classes in {self.count:,} examples: is this the column of labels, and is it "
-                "of classes? For numbers give label_type=regression."
+                f"there are {len(names):,} classes in {self.count:,} examples: is this the label column? For numeric "
+                "targets pass label_type=regression."
             )
 
 

@@ -66,7 +66,7 @@ class Training(abc.ABC):
 
     def row_specs(self, tokenizer: Tokenizer) -> dict[str, tf.TensorSpec]:
         """The features of a preprocessed example, named as in batches; see `data.preprocessed_examples`."""
-        raise UserError("This task has no preprocessed examples: leave out write_examples, and pass its data.")
+        raise UserError("This task has no preprocessed examples: remove write_examples, and pass its data.")
 
     @property
     def label_bounds(self) -> tuple[int, int] | None:

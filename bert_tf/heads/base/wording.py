@@ -37,14 +37,14 @@ class Wording:
 
 
 CLASSES = Wording(
-    phrase="sorts texts into classes",
+    phrase="classifies texts",
     pipeline_tag="text-classification",
     call='predict("A text.").label',
     form="classes",
     balancing="--class_weights=balanced --criterion=macro_f1",
 )
 NUMBER = dataclasses.replace(
-    CLASSES, phrase="gives each text a number", call='predict("A text.").value', form="regression", balancing=""
+    CLASSES, phrase="predicts a number for each text", call='predict("A text.").value', form="regression", balancing=""
 )
 MASKS = Wording(
     phrase="fills masked tokens",
@@ -65,14 +65,14 @@ WORDING: Mapping[str, Wording] = {
     "masked_lm": MASKS,
     "multi_label": dataclasses.replace(
         CLASSES,
-        phrase="gives each text any number of labels",
+        phrase="assigns any number of labels to each text",
         form="multi_label",
         balancing="--pos_weight=balanced --criterion=macro_f1",
     ),
     "next_sentence": dataclasses.replace(MASKS, form=""),
     "regression": NUMBER,
     "relevance": dataclasses.replace(
-        NUMBER, phrase="says how well a text answers a query", call='predict(("A query?", "A text.")).value'
+        NUMBER, phrase="scores how well a text answers a query", call='predict(("A query?", "A text.")).value'
     ),
     "replaced_tokens": dataclasses.replace(MASKS, form=""),
     "span": Wording(

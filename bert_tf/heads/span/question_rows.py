@@ -79,7 +79,7 @@ class QuestionRows(Rows):
         if self.lost:
             warnings.append(
                 f"Warning: the answers to {count_text(len(self.lost), 'question')} are not in their texts, the first "
-                f"is {self.lost[0].id!r}: not trained on."
+                f"is {self.lost[0].id!r}: not used for training."
             )
         return [f"{name}: {', '.join(parts)}.", *warnings]
 

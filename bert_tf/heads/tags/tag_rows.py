@@ -63,7 +63,7 @@ class TagRows(Rows):
         self._fill_rows(first_tokens, np.append(0, ends)[np.append(0, np.cumsum(self.word_counts))])
         self.count = len(self.firsts)
         if not self.count:
-            raise UserError(f"{file.path} has no word that the vocabulary can write; is it the right one?")
+            raise UserError(f"{file.path} has no word that the vocabulary covers; is it the right one?")
 
     def _tokenize(self, tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
         words = [word for sentence in self.sentences for word in sentence.words]

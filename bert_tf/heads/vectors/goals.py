@@ -221,7 +221,7 @@ class VectorTraining(TextTraining):
         vectors, sizes = self.head.vectors, self.head.sizes
         config.check_pooling(vectors.pooling)
         if max(sizes, default=0) > config.hidden_size:
-            raise UserError(f"matryoshka_dims has {sizes[0]}, but vectors have {config.hidden_size} numbers.")
+            raise UserError(f"matryoshka_dims has {sizes[0]}, but vectors have {config.hidden_size} dimensions.")
         return SentenceEncoder(config, vectors.pooling, vectors.normalize, dtype=dtype)
 
     def content(self, path: str, reads: Mapping[str, Any]) -> list[Example]:
@@ -260,7 +260,7 @@ class VectorTraining(TextTraining):
         return [Example(each.id, each.texts[:1], None, each.location) for each in split.shown(count)]
 
     def demo_line(self, example: Example, row: Answered) -> str:
-        return f"{example.texts[0][:90]}  ->  a vector of {len(row.answer.fields()[VECTORS]):,} numbers"
+        return f"{example.texts[0][:90]}  ->  a vector of {len(row.answer.fields()[VECTORS]):,} dimensions"
 
 
 TRAINING = VectorTraining

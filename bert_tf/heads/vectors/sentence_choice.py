@@ -89,7 +89,7 @@ def choose(
     )
     width = dataclasses.replace(choice, truncate_dim=None).width(config.hidden_size)  # raises if layers do not fit
     if options.truncate_dim is not None and options.truncate_dim > width:
-        raise UserError(f"truncate_dim is {options.truncate_dim}, but the vectors have {width} numbers: pass fewer.")
+        raise UserError(f"truncate_dim is {options.truncate_dim}, but the vectors have {width} dimensions: pass fewer.")
     return choice
 
 
@@ -134,14 +134,14 @@ def prompt_of(
     """
     if prompt is not None:
         if prompt_name is not None:
-            raise UserError("prompt and prompt_name were given: leave one out.")
+            raise UserError("prompt and prompt_name cannot be combined: pass one of them.")
         return prompt
     prompts = {QUERY: "", DOCUMENT: "", **recorded.prompts}  # always present in sentence-transformers
     name = recorded.default_prompt_name if prompt_name is None else prompt_name
     if name is None:
         return ""
     if name not in prompts:
-        raise UserError(f"{path} has no prompt {name!r}, but {', '.join(prompts)}: pass one of these, or prompt.")
+        raise UserError(f"{path} has no prompt {name!r}, only {', '.join(prompts)}: pass one of these, or prompt.")
     return prompts[name]
 
 

@@ -33,7 +33,9 @@ def matrix(name: str, a: Any, b: Any) -> np.ndarray:
     """
     a, b = (_rows(each) for each in (a, b))
     if a.shape[1] != b.shape[1]:
-        raise UserError(f"similarity got vectors of {a.shape[1]} and of {b.shape[1]} numbers; expected the same size.")
+        raise UserError(
+            f"similarity got vectors of {a.shape[1]} and {b.shape[1]} dimensions; expected the same number."
+        )
     return FUNCTIONS[name](a, b).astype(np.float32) if len(a) else np.zeros([0, len(b)], np.float32)
 
 

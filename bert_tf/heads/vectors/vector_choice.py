@@ -68,7 +68,7 @@ def parse_layers(text: str) -> list[int | str]:
             )
         layers.append(part if part in NAMES else int(part))
     if len(layers) > 1 and (alone := [part for part in layers if part in LAST_FOUR]):
-        raise UserError(f"layers is {text!r}, but {alone[0]} stands alone: leave out the others.")
+        raise UserError(f"layers is {text!r}, but {alone[0]} cannot be combined: remove the others.")
     return layers
 
 
@@ -94,7 +94,7 @@ def choose_layers(text: str, num_hidden_layers: int, weights: str = "") -> Layer
     """
     parts, factors = parse_layers(text), parse_weights(weights)
     if not num_hidden_layers and parts != [EMBEDDINGS]:
-        raise UserError(f"layers is {text!r}, but the model has embeddings alone: choose layers=embeddings.")
+        raise UserError(f"layers is {text!r}, but the model has only embeddings: choose layers=embeddings.")
     names = [name for part in parts for name in (range(num_hidden_layers) if part == ALL else [part])]
     if duplicates := [name for name in names if names.count(name) > 1]:
         raise UserError(f"layers is {text!r}, which names {duplicates[0]} more than once; expected each layer once.")
@@ -167,8 +167,8 @@ class VectorChoice:
             before, after = layer.widths or (width, width)
             if before != width:
                 raise UserError(
-                    f"The layers and the pooling {self.pooling} give vectors of {width} numbers, but what follows the "
-                    f"pooling of the model takes {before}: leave layers and pooling as the model has them."
+                    f"The layers and the pooling {self.pooling} produce vectors of {width} dimensions, but the "
+                    f"modules after the pooling take {before}: keep the layers and pooling of the model."
                 )
             width = after
         return min(width, self.truncate_dim or width)

@@ -103,11 +103,9 @@ def _held_out(path: str, read: Callable[[], ConllFile]) -> dict[str, Callable[[]
 
 def _check(options: TagOptions) -> None:
     if options.feature_layers and (options.lstm_size < 2 or options.lstm_size % 2):
-        raise UserError(
-            f"lstm_size is {options.lstm_size}; expected an even number above 0, as each direction has half of it."
-        )
+        raise UserError(f"lstm_size is {options.lstm_size}; expected an even number above 0, half for each direction.")
     if options.criterion not in ("", "f1"):
-        raise leave_out(f"criterion is {options.criterion}; tags are judged by the f1 of entities")
+        raise leave_out(f"criterion is {options.criterion}; tags are scored by the f1 of entities")
 
 
 def _path(options: TagOptions, split: str, names: FileNames) -> str:

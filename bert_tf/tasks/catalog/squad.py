@@ -54,7 +54,7 @@ def _task(
     )
     tokenizer = tokenizer_for(lambda: _texts(splits["train"]()))
     if options.parity and vocabulary.kind_of(tokenizer.vocabulary) != vocabulary.WORDPIECE:
-        raise leave_out("parity is that of WordPiece with the original, which this model does not have")
+        raise leave_out("parity requires WordPiece, which this model does not use")
     lengths = options.max_seq_length, options.doc_stride, options.max_query_length
     head = Answering(
         QuestionWindows(*lengths, tokenizer.separators),

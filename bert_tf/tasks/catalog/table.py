@@ -52,9 +52,9 @@ def task(options: TableOptions, tokenizer_for: TokenizerFor) -> FineTuningTask:
     if not 0 <= options.fold <= options.folds:
         raise UserError(f"fold is {options.fold}; expected a number from 1 to folds={options.folds}.")
     if options.folds and options.do_eval and table_splits.find(options, "dev"):
-        raise UserError("folds divides the training table: leave out folds, or the table to evaluate on.")
+        raise UserError("folds divides the training table: remove folds, or the evaluation table.")
     if options.refit and options.do_train and not (options.do_eval and table_splits.needs_held_out(options)):
-        raise UserError("refit trains on the rows that were held out to evaluate on, and there are none: leave it out.")
+        raise UserError("refit trains on the rows held out for evaluation, but there are none: remove it.")
     if table_splits.needs_held_out(options):
         splits |= table_splits.held_out(
             table_splits.require(options, "train"),
@@ -140,14 +140,14 @@ def _with_joined_variants(labels: Iterable[str], rows: Iterable[Example], *, joi
         named = ", ".join(f"{label!r} (in {counts[label]})" for label in rare)
         if rare:
             log.warning(
-                "%s joined with %r (in %d rows), from which only case or spaces differ: --nojoin_labels undoes that.",
+                "%s merged into %r (in %d rows), differing only in case or spaces: --nojoin_labels undoes that.",
                 f"{named} {'is' if len(rare) == 1 else 'are'}",
                 common,
                 counts[common],
             )
         elif len(same) > 1:
             log.warning(
-                "The labels %s differ in case or spaces only: --normalize_labels joins them.",
+                "The labels %s differ only in case or spaces: --normalize_labels merges them.",
                 ", ".join(map(repr, same)),
             )
     return [label for label in labels if label not in left_out]
@@ -169,7 +169,7 @@ def _labels(options: TableOptions, goal_class: type[TextHead], training: Callabl
         labels = names if isinstance(names, list) else _sorted(names)
         labels = _with_joined_variants(labels, training(), joins=options.join_labels and goal_class is Classes)
     elif isinstance(options.labels, str) and len(labels) < 2:
-        raise UserError(f"labels is {options.labels!r}; expected two or more names with commas, or leave it out.")
+        raise UserError(f"labels is {options.labels!r}; expected two or more names with commas, or remove it.")
     labelled_rows.check_several(labels, table_splits.find(options, "train") or "the table", options.label_column)
     return labels
 

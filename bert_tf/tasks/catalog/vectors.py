@@ -119,7 +119,7 @@ def _texts(path: str, columns: Sequence[str]) -> list[Example]:
 def _check_texts(path: str, rows: list[Example]) -> list[Example]:
     """The rows; UserError if there are none, or a text is empty."""
     if not rows:
-        raise UserError(f"{path} holds no text.")
+        raise UserError(f"{path} contains no text.")
     empty = [row.location for row in rows if not all(text.strip() for text in row.texts)]
     if empty:
         raise UserError(f"{len(empty)} rows have an empty text, the first is {empty[0]}: fill it, or remove the row.")

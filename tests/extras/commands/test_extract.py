@@ -265,8 +265,8 @@ def test_export_can_include_attention(folder, monkeypatch):
         (["--format=npz"], "format requires output"),
         (["--file=none.txt"], "There is no file none.txt"),
         (["--file=empty.txt"], "empty.txt is empty"),
-        (["--file=texts.txt", "--id_column=id"], "id_column are for tables, and texts.txt is none: leave them out"),
-        (["--file=-", "--text_columns=a"], "are for tables, and standard input is none"),
+        (["--file=texts.txt", "--id_column=id"], "id_column require a table, and texts.txt is not one"),
+        (["--file=-", "--text_columns=a"], "require a table, and standard input is not one"),
         (["--file=ids.jsonl", "--id_column=id"], "In line 2 of ids.jsonl the id is None; expected a text or a whole"),
         (["--layers=-1,-1", "--output=a.parquet"], "names -1 more than once"),
         (["--file=latin.txt", "--output=a.npz"], "latin.txt is not UTF-8: byte 1 of line 2"),
@@ -311,5 +311,5 @@ def test_incomplete_model_folders_are_refused(folder, capsys):
     formats.write(checkpoint, str(folder / "lacking"), "native")
     pooled = ["extract", str(folder / "lacking"), "--text=a", "--unit=sentence", "--max_seq_length=12"]
     assert main.main([*pooled, "--pooling=pooled"]) == 2
-    assert "lacks 2 weights of its encoder, as encoder/pooler/kernel: choose another" in capsys.readouterr().err
+    assert "lacks 2 weights of its encoder, such as encoder/pooler/kernel: choose another" in capsys.readouterr().err
     assert main.main(pooled) == 0 and main.main([*pooled, "--do_lower_case=false"]) == 0

@@ -220,7 +220,7 @@ def test_index_is_searched_by_the_engine_that_it_was_made_with(folder, tmp_path)
     shutil.copytree(folder, tmp_path / "index")
     about = json.loads((tmp_path / "index" / "index.json").read_text())
     (tmp_path / "index" / "index.json").write_text(json.dumps({**about, "engine": "openvino"}))
-    with pytest.raises(UserError, match="makes no vectors by openvino"):
+    with pytest.raises(UserError, match="produces no embeddings with openvino"):
         Index(str(tmp_path / "index"))
     assert len(Index(str(tmp_path / "index"), engine="tensorflow")) == about["count"]
 

@@ -50,7 +50,7 @@ def test_held_out_split_reports_the_majority_baseline():
     rows = [("x", "a"), ("y", "a"), ("y", "a")]
     assert said(Classes("xy"), rows, "dev") == [
         "dev: 3 examples; x 33.3%, y 66.7%; all fit into 5 tokens; majority-class baseline: 66.7%.",
-        "Warning: scores on 3 examples are uncertain by about 58 percentage points.",
+        "Warning: scores on 3 examples have a margin of about ±58 percentage points.",
     ]
     assert said(Classes("xy"), [(None, "a")], "test") == ["test: 1 example; all fit into 5 tokens."]
 
@@ -58,15 +58,15 @@ def test_held_out_split_reports_the_majority_baseline():
 @pytest.mark.parametrize(
     "goal, rows, warning",
     [
-        (Classes("xyz"), [("x", "a"), ("x", "a"), ("y", "a"), ("y", "a")], "no example of 'z': that can hardly"),
-        (Classes("xy"), [("x", "a"), ("x", "a"), ("y", "a")], "a single example of 'y': that can hardly be learned"),
+        (Classes("xyz"), [("x", "a"), ("x", "a"), ("y", "a"), ("y", "a")], "no example of 'z': too few"),
+        (Classes("xy"), [("x", "a"), ("x", "a"), ("y", "a")], "a single example of 'y': too few to learn from"),
         (
             Classes(["positiv", "positive"]),
             [("positive", "a"), ("positive", "a"), ("positiv", "a")],
-            "a single example of 'positiv': that can hardly be learned. Did you mean positive?",
+            "a single example of 'positiv': too few to learn from. Did you mean positive?",
         ),
         (MultiLabel("xy"), [("x", "a"), ("x,y", "a")], "a single example of 'y'"),
-        (Classes("xy"), [("x", "a")] * 19 + [("y", "a")] * 2, "90.5% of the training data are 'x'"),
+        (Classes("xy"), [("x", "a")] * 19 + [("y", "a")] * 2, "90.5% of the training examples are 'x'"),
         (
             Classes("xy"),
             [("x", "a"), ("x", " "), ("y", ""), ("y", "a")],

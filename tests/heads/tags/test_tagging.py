@@ -171,7 +171,7 @@ def test_invalid_input_is_refused_in_one_sentence(path, tmp_path):
     ):
         task_of(str(tmp_path / "dev.txt")).split("dev")
     (tmp_path / "none.txt").write_text("\u200b O\n")
-    with pytest.raises(UserError, match="has no word that the vocabulary can write"):
+    with pytest.raises(UserError, match="has no word that the vocabulary covers"):
         task_of(str(tmp_path / "none.txt")).split("dev")
     with pytest.raises(UserError, match="doc_stride is 11; expected 1 to 10"):
         task_of(path, stride=11)

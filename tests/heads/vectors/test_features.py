@@ -55,7 +55,7 @@ def test_layers_are_summed_weighted_and_concatenated():
         ("first", "", "layers is 'first'; expected comma-separated numbers"),
         ("", "", "layers is ''; expected"),
         ("--1", "", "layers is '--1'; expected"),
-        ("-1,sum_last_four", "", "sum_last_four stands alone"),
+        ("-1,sum_last_four", "", "sum_last_four cannot be combined"),
         ("-1,-2", "1", "layer_weights are 1 numbers, but layers '-1,-2' are 2"),
         ("concat_last_four", "1,1,1,1", "concat_last_four has its own"),
         ("-1", "x", "layer_weights is 'x'; expected comma-separated"),
@@ -72,7 +72,7 @@ def test_invalid_layers_are_refused(text, weights, message):
 def test_static_encoder_has_no_layers_to_choose():
     assert vector_choice.choose_layers("embeddings", 0).layers == (0,)
     for text in ("last", "all", "0", "embeddings,last", "concat_last_four"):
-        with pytest.raises(UserError, match="the model has embeddings alone: choose layers=embeddings"):
+        with pytest.raises(UserError, match="choose layers=embeddings"):
             vector_choice.choose_layers(text, 0)
 
 

@@ -173,11 +173,8 @@ def test_rare_spelling_of_a_class_is_joined_with_the_common_one(tmp_path, caplog
     assert task.head.labels == ("BAD", "Bad", "bad", "good")
     assert np.bincount(task.split("train").labels).tolist() == [4, 1, 5, 25]
     assert task.split("dev").labels.tolist() == [3, 2], "if others are common too, each stays as it is"
-    assert (
-        "'GOOD' (in 4), 'Good' (in 1) are joined with 'good' (in 20 rows), from which only case or spaces differ"
-        in caplog.text
-    )
-    assert "The labels 'BAD', 'Bad', 'bad' differ in case or spaces only: --normalize_labels joins" in caplog.text
+    assert "'GOOD' (in 4), 'Good' (in 1) are merged into 'good' (in 20 rows)" in caplog.text
+    assert "The labels 'BAD', 'Bad', 'bad' differ only in case or spaces: --normalize_labels" in caplog.text
     assert task_of("table", tmp_path, text_columns="t", join_labels=False).head.size == 6
 
 
@@ -212,7 +209,7 @@ def test_impossible_held_out_fraction_is_refused(tmp_path, fraction, message):
 def test_invalid_unicode_in_a_table_is_reported_with_its_line(tmp_path):
     rows = ['{"t": "x", "l": "a"}', '{"t": "\\ud83d", "l": "b"}']
     (tmp_path / "train.jsonl").write_text("\n".join(rows) + "\n")
-    with pytest.raises(UserError, match="Line 2 of .*a text in it holds half a surrogate pair"):
+    with pytest.raises(UserError, match="Line 2 of .*a text in it contains half a surrogate pair"):
         task_of("table", tmp_path, text_columns="t", do_eval=True).split("train")
 
 
@@ -364,7 +361,7 @@ def test_lists_of_numbers_are_labels_or_refused(tmp_path, lists, expected):
 def test_label_variants_are_named_and_joined_by_a_flag(tmp_path, caplog):
     (tmp_path / "train.csv").write_text("t,l\nx,good\ny,Good\nz, GOOD \nw,bad\n")
     assert task_of("table", tmp_path, text_columns="t").head.labels == ("GOOD", "Good", "bad", "good")
-    assert "'GOOD', 'Good', 'good' differ in case or spaces only: --normalize_labels joins them" in caplog.text
+    assert "'GOOD', 'Good', 'good' differ only in case or spaces: --normalize_labels" in caplog.text
     caplog.clear()
     task = task_of("table", tmp_path, text_columns="t", normalize_labels=True)
     assert task.head.labels == ("bad", "good") and task.split("train").labels.tolist() == [1, 1, 1, 0]
@@ -407,12 +404,12 @@ def test_truncation_of_pairs_reaches_training_and_export(tmp_path):
     task = task_of("table", tmp_path, text_columns="t,u", truncation="only_second", max_seq_length=9)
     batch = next(iter(task.eval_batches(1, "train")))
     assert batch["segment_ids"].numpy()[0].tolist().count(1) == 2  # a token and [SEP]
-    with pytest.raises(UserError, match="truncation=only_first is for pairs that are truncated"):
+    with pytest.raises(UserError, match="truncation=only_first requires truncated pairs"):
         task_of("table", tmp_path, text_columns="t", truncation="only_first")
 
 
 def test_flag_with_a_single_label_is_refused_by_its_name(folder):
-    with pytest.raises(UserError, match="labels is 'a'; expected two or more names with commas, or leave it out"):
+    with pytest.raises(UserError, match="labels is 'a'; expected two or more names with commas"):
         task_of("table", folder / "alike", text_columns="t", labels="a")
 
 
