@@ -147,16 +147,16 @@ def leave_out(reason: str) -> UserError:
 
     Example:
         >>> str(leave_out("text_columns requires file"))
-        'text_columns requires file: leave it out.'
+        'text_columns requires file: remove it.'
     """
-    return UserError(f"{reason}: leave it out.")
+    return UserError(f"{reason}: remove it.")
 
 
 class NoEngine(UserError):
     """An engine does not support a model. reason: the sentence without its end."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"{reason}: leave engine out; nothing was written.")
+        super().__init__(f"{reason}: omit engine; nothing was written.")
         self.reason = reason
 
 

@@ -371,10 +371,10 @@ def test_causal_model_keeps_no_head_on_its_first_token(folder, caplog):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"problem_type": "regression"}, r"classifier/kernel has the shape \(16, 2\) in .* kind \(16, 1\)"),
+        ({"problem_type": "regression"}, r"classifier/kernel has the shape \(16, 2\) in .*, but \(16, 1\)"),
         (
             {"architectures": ["BertForMultipleChoice"]},
-            r"classifier/kernel has the shape \(16, 2\) in .* kind \(16, 1\)",
+            r"classifier/kernel has the shape \(16, 2\) in .*, but \(16, 1\)",
         ),
     ],
 )

@@ -119,7 +119,7 @@ def test_tokenizer_json_equals_the_vocabulary_and_casing(converted):
     [
         ("nowhere", "me/tiny", "There is no folder nowhere"),
         (".", "tiny", "tiny is not a repository: pass owner/name."),
-        (".", "me/tiny", "holds no README.md"),
+        (".", "me/tiny", "no README.md"),
     ],
 )
 def test_wrong_arguments_are_refused(folder, repository, message, hub, tmp_path, monkeypatch, capsys):

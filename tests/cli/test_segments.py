@@ -85,7 +85,7 @@ def test_training_starts_from_a_checkpoint_with_the_segments_of_the_flag(folder)
     for segments in ("", "one"):
         start = initialization.resolve(options.replace(segments=segments), trains=False)
         assert start.vocabulary.settings.one_segment == (segments == "one")
-    with pytest.raises(UserError, match="segments requires init_checkpoint: leave it out"):
+    with pytest.raises(UserError, match="segments requires init_checkpoint: remove it"):
         initialization.resolve(options.replace(init_checkpoint="", segments="one"), trains=False)
 
 

@@ -37,7 +37,7 @@ ENDS = {
     "mine table.csv out.jsonl --index=out --text_columns=text,label": ("out is not an index",),
     "predict checkpoint --text=a": (TENSORFLOW,),
     "pretrain": (TENSORFLOW,),
-    "push checkpoint owner/name --dry_run": ("holds no README.md",),
+    "push checkpoint owner/name --dry_run": ("no README.md",),
     "records texts out --vocab_file=vocab.txt": (SENTENCEX,),
     "report run": (JINJA2,),
     "report run run": (JINJA2,),

@@ -30,7 +30,7 @@ def test_every_task_of_the_catalog_has_options_by_each_of_its_names():
     ],
 )
 def test_a_flag_of_another_task_is_refused_and_not_shown(task, flag, value):
-    with pytest.raises(UserError, match=f"{flag} does not apply to {task}: leave it out."):
+    with pytest.raises(UserError, match=f"{flag} does not apply to {task}: remove it."):
         Flags.of({"task_name": task, flag: value}).check()
     assert flag not in Flags.flags_of(task) and flag in Flags.flags_of("my_lab.sarcasm/headlines")
     Flags.of({"task_name": task}).check()

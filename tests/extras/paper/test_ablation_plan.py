@@ -79,7 +79,7 @@ def test_other_model_sizes_have_their_own_config(tmp_path):
 
 def test_conflicting_flags_are_refused(tmp_path):
     masking, tasks = plan_of(tmp_path, "masking"), plan_of(tmp_path, "encoders")
-    with pytest.raises(UserError, match="--pretraining has --masking_mix, which is set for each run: leave it out"):
+    with pytest.raises(UserError, match="--pretraining has --masking_mix, which is set for each run: remove it"):
         dataclasses.replace(masking, pretraining={"masking_mix": "100/0/0"})
     with pytest.raises(UserError, match="--fine_tuning has --encoder, which is set"):
         dataclasses.replace(tasks, fine_tuning={"encoder": "static"})

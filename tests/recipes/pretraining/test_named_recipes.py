@@ -55,7 +55,7 @@ def test_a_recipe_drops_tokens_only_where_there_are_middle_layers():
     given = pretrain.Flags.of({"token_dropping": 0.5})
     with pytest.raises(UserError, match="three or more of BERT's layers.*num_hidden_layers 2"):
         pretraining_flags.without_dropping(given, shallow)
-    with pytest.raises(UserError, match="token_dropping is 0.5, but a teacher sees every token: leave it out"):
+    with pytest.raises(UserError, match="token_dropping is 0.5, but a teacher sees every token: remove it"):
         pretraining_flags.without_dropping(given.replace(teacher="run"), deep)
 
 
