@@ -319,7 +319,7 @@ def _in_folder(read):
 
 def _hugging_face(path):
     folder = str(Path(path).parent)
-    huggingface._read_config(path)
+    huggingface._read_config(torch_folders.settings(folder))
     huggingface.labels(folder)
 
 

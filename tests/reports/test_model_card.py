@@ -169,7 +169,7 @@ def test_card_holds_no_folder_of_this_machine(run, monkeypatch):
     model_card.write_of_run(str(folder))
     text = (folder / "README.md").read_text()
     assert "/srv" not in text and "/home" not in text
-    assert "started from minilm. It sorts" in text and "`--train_file=feedback.csv`" in text
+    assert "started from minilm. It classifies" in text and "`--train_file=feedback.csv`" in text
     assert "`bert-tf finetune feedback.csv --output_dir=feedback`" in text
 
 
