@@ -59,7 +59,7 @@ def test_each_row_has_one_answer_in_order(export, texts, capsys):
     assert sorted(path.name for path in (texts / "answers").iterdir()) == [
         *("f1.jsonl", "f2.jsonl", "f3.jsonl", "settings.json")
     ]
-    assert capsys.readouterr().out == f"Answered 1 file, 2 were there: {texts}/answers.\n"
+    assert capsys.readouterr().out == f"Answered 1 file, 2 existed already: {texts}/answers.\n"
     assert command(export, texts, "--batch_size=3") == 2
     assert "made with other flags" in capsys.readouterr().err
 
