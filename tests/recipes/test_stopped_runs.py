@@ -45,7 +45,7 @@ POINTS = {
         "bert_tf.recipes.finetuning.results:calibrate",
         "bert_tf.training.confidence:fit_temperature",
         "bert_tf.recipes.finetuning.results:predict",
-        "bert_tf.export.loaded_model:Signature.predict",
+        "bert_tf.export.predictor:Predictor.predict",
         *AFTER_TRAINING,
     ],
     "pretrain": [
