@@ -21,6 +21,7 @@ from bert_tf.text.vocabulary import LIBRARY, SubwordVocabulary, settings_of
 tokenizers = module("tokenizers")
 NAMES = ("pad", "unk", "cls", "sep", "mask")
 UNWRITABLE = re.compile(r"[\s\0\ufeff]")
+MAX_HOLES = 10  # ids for each token: a few may be unused, and a list of all of them has to fit into memory
 RARE = "zqjxv \U0010fffe"  # words that hardly any vocabulary has
 
 
@@ -40,13 +41,16 @@ def read(folder: TokenizerFolder) -> SubwordVocabulary:
     ids = library.get_vocab(with_added_tokens=True)
     if len(set(ids.values())) < len(ids):
         raise UserError(f"{folder.file} has two tokens with the same id: fetch the file again.")
+    size = max(ids.values(), default=0) + 1
+    if size > MAX_HOLES * len(ids):
+        raise UserError(f"{folder.file} has {len(ids)} tokens with ids up to {size - 1}: number them from 0.")
     _check_unknown(folder, library)
     if missing := next((name for name in names if name not in ids), None):
         raise UserError(
             f"{folder.path} names the special token {missing!r}, which is not in {JSON}: fetch the files again."
         )
     unused = (name for number in itertools.count() if (name := f"[unused{number}]") not in ids)
-    tokens = list(itertools.islice(unused, max(ids.values()) + 1))
+    tokens = list(itertools.islice(unused, size))
     for token, number in ids.items():
         tokens[number] = _written(token)
     settings = TokenizerSettings(special_tokens=names, separators=_separators(folder, library, names))
