@@ -14,12 +14,13 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import about_file, tagged_words
+from bert_tf.export import about_file
 from bert_tf.export.batches import BatchFunction, predict_in_order
 from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.answers import BaseAnswer, Entities, Prediction
 from bert_tf.heads.choice import MultipleChoice
+from bert_tf.heads.tags import tagged_words
 from bert_tf.heads.vectors import Vectors
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime import plugins

@@ -1,16 +1,19 @@
 """A loaded model that takes strings and runs on an engine instead of TensorFlow: `bert_tf.load(path, engine=...)`."""
 
 import copy
+import functools
 import os
 from collections.abc import Callable
 from typing import Any
 
+from bert_tf.api import bert
 from bert_tf.api.base_bert import MAX_SHOWN
 from bert_tf.api.bert import Bert
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, opening
+from bert_tf.export.engine_network import EngineNetwork
 from bert_tf.export.predictor import Predictor
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime import files
@@ -18,6 +21,8 @@ from bert_tf.runtime import files
 
 class EngineBert(Bert):
     """An export on OpenVINO or ONNX Runtime: the methods of `Bert` for texts, without a Keras model.
+
+    TensorFlow computes attributions, and embeddings that the engine's model lacks, such as of other layers.
 
     Attributes:
         path, labels, kind: see `Bert`.
@@ -69,7 +74,9 @@ class EngineBert(Bert):
         return opening.sentence_vectors_of(self.path)
 
     def _extractor(self, choice: VectorChoice) -> Any:
-        return self._predictor.extractor(choice)
+        network = self._predictor.network
+        is_computed = isinstance(network, EngineNetwork) and network.computes(choice)
+        return self._predictor.extractor(choice) if is_computed else self._in_tensorflow._extractor(choice)
 
     @property
     def _predictor_of(self) -> Callable[[int | None], Any]:  # type: ignore[override]
@@ -77,7 +84,17 @@ class EngineBert(Bert):
 
     @property
     def _explainer(self) -> Any:  # type: ignore[override]
-        raise UserError(f"{self.engine} has no such method: load {self.path} without engine.")
+        return self._in_tensorflow._explainer
+
+    @property
+    def _in_tensorflow(self) -> Bert:
+        """The same model in TensorFlow, which starts now."""
+        self._loaded_in_tensorflow._check_process()
+        return self._loaded_in_tensorflow
+
+    @functools.cached_property
+    def _loaded_in_tensorflow(self) -> Bert:
+        return bert.load(self.path)
 
 
 def load(path: str | os.PathLike[str], engine: str, format_name: str | None = None) -> EngineBert | None:

@@ -32,7 +32,7 @@ def predict_in_order(
     first.
 
     Args:
-        predictor: an Export, for instance.
+        predictor: a Predictor, for instance.
         examples: the examples; not all are kept in memory at once.
         batch_size: examples in a batch, fewer if their texts are longer than CHARACTERS_PER_TEXT on average.
         window: examples to keep in memory at once, fewer if their texts exceed MAX_CHARACTERS.

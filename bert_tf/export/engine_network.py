@@ -48,6 +48,10 @@ class EngineNetwork:
         self._lock = threading.Lock()
         self._function = _load(folder, engine, exact=exact or self.settings["precision"] == "float32")
 
+    def computes(self, choice: VectorChoice) -> bool:
+        """Returns whether the model computes these vectors."""
+        return bool(self.settings["stages"] == "vectors" and choice.is_of_last_layer)
+
     def of_vectors(self, choice: VectorChoice) -> Self:
         """See `predictor.Network`."""
         if self.settings["stages"] != "vectors":

@@ -5,10 +5,10 @@ from typing import Any
 
 from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.export import host_settings, live_model, tagged_words, text_function
+from bert_tf.export import host_settings, live_model, text_function
 from bert_tf.export.keras_network import KerasNetwork
 from bert_tf.export.predictor import Predictor, VectorExtractor
-from bert_tf.export.text_function import Signature, TextFunction
+from bert_tf.export.text_function import Signatures, TextFunction
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.vectors import Vectors
 from bert_tf.heads.vectors.vector_choice import VectorChoice
@@ -33,7 +33,7 @@ def predictor_of(path: str, loaded: Checkpoint, texts: int | None = None, *, jit
         plugins.check_trusted(kind, path)
         with host_settings.refusing_damage(path):
             head = heads.get(kind).recorded({**loaded.answers, **about}, own)
-        return by_signatures(path, head.training.live_signatures(loaded), kind, about)
+        return Signatures(path, head.training.live_signatures(loaded), about, heads.get(kind))
     choice = live_model.vector_choice_of(path, loaded) if kind == Vectors.kind else None
     batch_size = text_function.STATIC_BATCH_SIZE if backend.should_jit(jit_compile) else text_function.BATCH_SIZE
     with host_settings.refusing_damage(path):
@@ -42,16 +42,6 @@ def predictor_of(path: str, loaded: Checkpoint, texts: int | None = None, *, jit
         found = Predictor(path, network, settings, about, loaded.host_tokenizer, heads.get(kind), batch_size)
     if kind == MultipleChoice.kind:
         found.labels = ()  # choices are numbered
-    return found
-
-
-def by_signatures(path: str, functions: dict[str, Any], kind: str | None, about: Mapping[str, Any]) -> TextFunction:
-    """A model whose task only has functions on strings."""
-    found = Signature(functions["serving_default"], path)
-    if tagged_words.SIGNATURE in functions:
-        found.word_tagger = tagged_words.WordTagger(functions[tagged_words.SIGNATURE])
-    found.labels, found.task = tuple(about.get("labels") or ()), str(about["task"])
-    found.head = heads.get(kind) if kind else None
     return found
 
 

@@ -1,7 +1,4 @@
-"""An exported SavedModel on strings, loaded without its model code: the inputs are specified by its signature.
-
-B texts in a batch.
-"""
+"""Finds the model at a path, and loads a SavedModel without its model code."""
 
 import contextlib
 import glob
@@ -16,14 +13,13 @@ from bert_tf.checkpoints import formats, tensorflow_weights
 from bert_tf.config import segments
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import about_file, graph_operations
-from bert_tf.export.tagged_words import SIGNATURE, WordTagger
-from bert_tf.export.text_function import Signature
+from bert_tf.export.text_function import Signatures
 from bert_tf.heads.base.head import Head
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.lazy import tf
 from bert_tf.runtime.tensorflow_startup import ensure_started
 
-SAVED_MODEL, DEFAULT = "saved_model.pb", "serving_default"
+SAVED_MODEL = "saved_model.pb"
 
 
 def check_free(target: str, *, overwrite: bool) -> None:
@@ -65,29 +61,14 @@ def is_export(folder: str) -> bool:
     return files.is_file(os.path.join(folder, SAVED_MODEL)) and not tensorflow_weights.is_encoder(folder)
 
 
-class Export(Signature):
-    """The default signature of a SavedModel without functions on rows, such as one with an external head.
+def on_strings(folder: str) -> Signatures:
+    """The signatures of a SavedModel without functions on rows, such as one with an external head; starts TensorFlow.
 
-    Attributes:
-        folder: the folder of the SavedModel.
-        signatures: {name: function} for all its signatures.
+    Raises UserError if it is damaged, or has no default signature that takes strings.
     """
-
-    def __init__(self, folder: str) -> None:
-        """Loads the folder; starts TensorFlow.
-
-        Raises UserError if it is damaged, lacks the signature, or the signature takes something other than strings.
-        """
-        self.signatures = signatures(folder)
-        if DEFAULT not in self.signatures:
-            has = ", ".join(self.signatures) or "none"
-            raise UserError(f"The export {folder} has no signature {DEFAULT!r}; it has {has}.")
-        super().__init__(self.signatures[DEFAULT], folder, declared_inputs(folder))
-        self.folder = folder
-        if SIGNATURE in self.signatures:
-            self.word_tagger = WordTagger(self.signatures[SIGNATURE])
-        self.labels, self.task = labels_and_task(folder)
-        self.head = head_of(folder, self._function.structured_outputs)
+    found = Signatures(folder, signatures(folder), about(folder))
+    found.head = head_of(folder, found.outputs)
+    return found
 
 
 def head_of(folder: str, outputs: Collection[str], inputs: Collection[str] | None = None) -> type[Head] | None:
@@ -147,9 +128,3 @@ def about(folder: str) -> dict[str, Any]:
 
         return live_model.about(folder)
     return about_file.read(folder)
-
-
-def labels_and_task(folder: str) -> tuple[tuple[str, ...], str]:
-    """The names of the classes and of the task in `about.json`; () and "" if missing."""
-    values = about(folder)
-    return tuple(values.get("labels") or ()), str(values.get("task") or "")

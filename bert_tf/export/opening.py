@@ -78,7 +78,7 @@ def of_saved_model(folder: str, *, jit_compile: str = "auto", loaded: Any = None
     """The export in a folder, on TensorFlow; see `open_model`. loaded: the SavedModel if already loaded."""
     settings = host_settings.of_own_head(folder)
     if settings is None:
-        return loaded_model.Export(folder)
+        return loaded_model.on_strings(folder)
     about = about_file.read(folder)
     with host_settings.refusing_damage(os.path.join(folder, host_settings.NAME)):
         network = SavedNetwork(folder, settings, jit_compile, loaded)

@@ -30,8 +30,8 @@ from bert_tf.export import (
     tokenizer_parity,
 )
 from bert_tf.export.about_file import EXTRA
-from bert_tf.export.loaded_model import DEFAULT
 from bert_tf.export.predictor import Predictor
+from bert_tf.export.text_function import DEFAULT
 from bert_tf.heads.base.servable import Servable
 from bert_tf.model import attribution, weights
 from bert_tf.model.heads import BertModel

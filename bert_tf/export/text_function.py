@@ -1,10 +1,10 @@
-"""Functions on texts with named inputs and outputs: the base class of predictors, and signatures.
+"""Functions on texts with named inputs and outputs: their base class, and signatures that TensorFlow runs on strings.
 
 B texts in a batch.
 """
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from bert_tf.export.batches import BatchFunction
 from bert_tf.heads.base.head import Head
 from bert_tf.runtime.lazy import tf
 
+DEFAULT, WORDS = "serving_default", "words"  # signatures on texts, and on texts split into words
 BATCH_SIZE, STATIC_BATCH_SIZE = 32, 2048  # enough texts for all cores, and for an accelerator
 # The possible input orders of exports without `inputs` in about.json.
 ORDERS = (("question", "context"), ("text_a", "text_b"), ("text_a", "choices"))
@@ -68,26 +69,78 @@ class TextFunction(abc.ABC):
         """The outputs for the inputs; raises MemoryError, or UserError if it fails for another reason."""
 
 
-class Signature(TextFunction):
-    """A function on strings, from a SavedModel or a live model, for heads that only TensorFlow can run."""
+class Signatures(TextFunction):
+    """The signatures of a SavedModel or a live model, for heads that only TensorFlow can run.
 
-    def __init__(self, function: Any, source: str, declared: Sequence[str] = ()) -> None:
-        """Takes a tf.function with an input signature, or one of `signatures`; UserError if it does not take strings.
+    Attributes:
+        folder: the same as `source`.
+        outputs: names of the outputs of the default signature.
+    """
 
-        declared: the inputs in order, for one of `signatures`, which has them by name.
+    def __init__(
+        self, source: str, functions: Mapping[str, Any], about: Mapping[str, Any], head: type[Head] | None = None
+    ) -> None:
+        """Takes signatures by name.
+
+        Args:
+            source: the path of the model, for messages.
+            functions: tf.functions with an input signature, or signatures of a SavedModel.
+            about: content of about.json; the order of its inputs counts for a SavedModel, which has none.
+            head: see TextFunction.
+
+        Raises:
+            UserError: there is no default signature, or it takes something other than strings.
         """
-        self.source = source
-        self._function = function.get_concrete_function() if hasattr(function, "get_concrete_function") else function
-        self.inputs, self.has_order = _inputs_of(source, self._function, declared)
+        if DEFAULT not in functions:
+            has = ", ".join(functions) or "none"
+            raise UserError(f"The export {source} has no signature {DEFAULT!r}; it has {has}.")
+        self.source = self.folder = source
+        self.labels, self.task, self.head = tuple(about.get("labels") or ()), str(about.get("task") or ""), head
+        self._function, declared = _concrete(functions[DEFAULT]), about.get("inputs")
+        self.inputs, self.has_order = _inputs_of(source, self._function, declared if isinstance(declared, dict) else ())
+        self.outputs = list(self._function.structured_outputs)
+        if WORDS in functions:
+            self.word_tagger = _WordSignature(_concrete(functions[WORDS]), source)
 
     def _run(self, columns: dict[str, list]) -> "dict[str, np.ndarray]":
-        inputs = {name: tf.constant(texts, tf.string) for name, texts in columns.items()}
+        return _computed(self.source, self._function, columns)
+
+
+class _WordSignature:
+    """A `batches.BatchFunction` for sentences split into words: the texts of an example are its words."""
+
+    def __init__(self, function: Any, source: str) -> None:
+        self._function, self._source = function, source
+
+    def predict(self, examples: Sequence[Example]) -> dict[str, Any]:
+        """{"tags": list of str, "scores": list of probabilities} for the words of each sentence."""
+        rows = [example.encode() for example in examples]
+        most = max(map(len, rows))
+        padded = [row + [b""] * (most - len(row)) for row in rows]
         try:
-            return {name: _array(tensor) for name, tensor in self._function(**inputs).items()}
-        except tf.errors.ResourceExhaustedError:
-            raise MemoryError from None
-        except tf.errors.OpError as error:
-            raise UserError(f"The export {self.source} failed: {reason_of(error)}.") from None
+            outputs = _computed(self._source, self._function, {"words": padded})
+        except MemoryError:
+            raise UserError(f"Memory ran out for {len(examples)} sentences at once: lower batch_size.") from None
+        tags, scores = outputs["tags"].tolist(), outputs["scores"].tolist()
+        return {
+            "tags": [[tag.decode() for tag in row[: len(each)]] for row, each in zip(tags, rows, strict=True)],
+            "scores": [row[: len(each)] for row, each in zip(scores, rows, strict=True)],
+        }
+
+
+def _concrete(function: Any) -> Any:
+    return function.get_concrete_function() if hasattr(function, "get_concrete_function") else function
+
+
+def _computed(source: str, function: Any, columns: dict[str, list]) -> "dict[str, np.ndarray]":
+    """The outputs of a signature; raises MemoryError, or UserError if it fails for another reason."""
+    inputs = {name: tf.constant(texts, tf.string) for name, texts in columns.items()}
+    try:
+        return {name: _array(tensor) for name, tensor in function(**inputs).items()}
+    except tf.errors.ResourceExhaustedError:
+        raise MemoryError from None
+    except tf.errors.OpError as error:
+        raise UserError(f"The export {source} failed: {reason_of(error)}.") from None
 
 
 def _array(tensor: Any) -> "np.ndarray":
@@ -96,7 +149,7 @@ def _array(tensor: Any) -> "np.ndarray":
     return array.astype("float32") if tensor.dtype.name == "bfloat16" else array
 
 
-def _inputs_of(source: str, signature: Any, declared: Sequence[str]) -> tuple[dict[str, int | None], bool]:
+def _inputs_of(source: str, signature: Any, declared: Iterable[str]) -> tuple[dict[str, int | None], bool]:
     positional, named = signature.structured_input_signature  # positional for functions that were not loaded
     specs = {**{spec.name: spec for spec in positional}, **named}
     for name, spec in specs.items():
@@ -107,7 +160,7 @@ def _inputs_of(source: str, signature: Any, declared: Sequence[str]) -> tuple[di
 
 
 def inputs_in_order(
-    shapes: Mapping[str, Sequence[int | None]], declared: Sequence[str]
+    shapes: Mapping[str, Sequence[int | None]], declared: Iterable[str]
 ) -> tuple[dict[str, int | None], bool]:
     """`TextFunction.inputs` and `has_order`.
 

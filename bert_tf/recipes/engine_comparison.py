@@ -216,11 +216,12 @@ def _score(found: Deployment, model: TextFunction, held: Held) -> None:
 
 def _live(run: TrainedModel, path: str) -> TextFunction:
     """The model in this process."""
-    from bert_tf.export import keras_network, live_predictor
+    from bert_tf.export import keras_network
 
     task, model = run.task, run.model
     if task.host_settings is None:
-        return live_predictor.by_signatures(path, task.signatures(model, run.tokenizer), task.head.kind, _about(run))
+        functions = task.signatures(model, run.tokenizer)
+        return text_function.Signatures(path, functions, _about(run), heads.get(task.head.kind))
     choice = task.vector_choice(model.config)
     return _predictor(run, path, lambda settings: keras_network.KerasNetwork(model, path, settings, choice=choice))
 

@@ -17,10 +17,10 @@ from starlette.responses import Response
 
 from bert_tf.errors import UserError
 from bert_tf.export import host_settings, loaded_model, opening, text_function, whole_texts
-from bert_tf.export.loaded_model import DEFAULT
 from bert_tf.export.opening import TENSORFLOW
 from bert_tf.export.predictor import Predictor
 from bert_tf.export.tensorflow_network import TensorFlowNetwork
+from bert_tf.export.text_function import DEFAULT
 from bert_tf.heads.base.answering import answer_of
 from bert_tf.runtime import files, machine_memory
 from bert_tf.runtime.lazy import module, tf

@@ -85,6 +85,18 @@ def test_engines_compute_in_forked_processes(with_engine):
     assert exit_code_of_child(lambda: np.testing.assert_allclose(probabilities(bert), expected, atol=1e-6)) == 0
 
 
+def test_tensorflow_computes_what_an_engine_lacks(with_engine):
+    bert, right = bert_tf.load(with_engine, engine="openvino"), bert_tf.load(with_engine)
+    for options in ({}, {"layers": "-1,-2"}, {"layers": "0", "pooling": "cls"}):
+        np.testing.assert_allclose(bert.embed(TEXTS, **options), right.embed(TEXTS, **options), atol=1e-5)
+    found, expected = bert.attribute("a b"), right.attribute("a b")
+    assert (found.tokens, found.target) == (expected.tokens, expected.target)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
+    assert exit_code_of_child(lambda: bert.attribute("a")) == 3  # TensorFlow does not compute in forked processes
+    with pytest.raises(UserError, match="without a Keras model"):
+        bert.model  # noqa: B018
+
+
 def test_a_pickle_loads_the_same_folder_with_the_same_arguments(classes, tmp_path, monkeypatch):
     monkeypatch.chdir(os.path.dirname(classes))
     bert = bert_tf.load("classes", special_tokens_in_strings=["[MASK]"], segments="one", trust_code=True)

@@ -205,7 +205,7 @@ def test_order_is_kept_across_windows_and_memory_is_bounded(exports):
             read.append(number)
             yield Example(str(number), ("x" * (number * 7919 % 50),))
 
-    export, far = loaded_model.Export(str(exports["number"])), 0
+    export, far = loaded_model.on_strings(str(exports["number"])), 0
     for number, (example, outputs) in enumerate(predict_in_order(export, texts(), batch_size=16, window=64)):
         far = max(far, len(read) - number)
         assert (example.id, outputs["values"]) == (str(number), pytest.approx(len(example.texts[0]) / 3))

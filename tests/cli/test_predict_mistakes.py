@@ -152,7 +152,7 @@ class Export:
         return {"values": [len(example.texts[0]) / 3 for example in examples]}
 
 
-loaded_model.Export = Export
+loaded_model.on_strings = Export
 sys.exit(main.main(sys.argv[1:]))
 """
 

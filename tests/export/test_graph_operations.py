@@ -91,7 +91,7 @@ BAD = {
 def test_operations_that_do_more_than_compute_are_refused(tmp_path, monkeypatch, operation):
     monkeypatch.chdir(tmp_path)
     folder = saved(tmp_path / "export", BAD[operation])
-    for load in (loaded_model.Export, loaded_model.signatures):
+    for load in (loaded_model.on_strings, loaded_model.signatures):
         with pytest.raises(UserError, match=rf"export contains the operation {operation}\w*, which may read"):
             load(folder)
     assert not (tmp_path / "written").exists()

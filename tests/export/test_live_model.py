@@ -222,7 +222,7 @@ def test_reranker_takes_a_checkpoint(folders):
 @pytest.mark.slow
 def test_export_takes_a_checkpoint(folders, capsys, tmp_path):
     assert main.main(["export", folders["number"], str(tmp_path / "out"), "--num_texts=2", "--engine=none"]) == 0
-    export = loaded_model.Export(str(tmp_path / "out"))
+    export = loaded_model.on_strings(str(tmp_path / "out"))
     assert list(export.inputs) == ["text_a", "text_b"]
     assert main.main(["export", folders["masks"], str(tmp_path / "masks"), "--engine=none"]) == 0
     capsys.readouterr()

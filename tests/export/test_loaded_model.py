@@ -68,7 +68,7 @@ def assert_right(kind, actual, expected):
 
 def test_export_predicts_through_its_signature_alone(exported):
     kind, folder, expected = exported
-    loaded = loaded_model.Export(folder)
+    loaded = loaded_model.on_strings(folder)
     assert loaded.inputs == {"text_a": None, **({"choices": 3} if kind == "choice" else {"text_b": None})}
     assert (loaded.labels, loaded.task) == (GOALS[kind].labels, "tiny")
     assert_right(kind, loaded.predict(split(kind)), expected)
@@ -76,7 +76,7 @@ def test_export_predicts_through_its_signature_alone(exported):
 
 def test_predictions_keep_the_order_of_the_texts(exported):
     kind, folder, expected = exported
-    loaded = loaded_model.Export(folder)
+    loaded = loaded_model.on_strings(folder)
     for batch_size, window in ((1, 1), (2, 2), (2, 100), (3, 3)):
         answers = list(predict_in_order(loaded, iter(split(kind)), batch_size=batch_size, window=window))
         assert [example for example, _ in answers] == split(kind)
@@ -122,14 +122,14 @@ def test_damaged_export_is_one_clear_error(exported, tmp_path):
         with pytest.raises(
             UserError, match=r"cannot be loaded \(.+\): one of its files is damaged or missing"
         ) as error:
-            loaded_model.Export(str(folder))
+            loaded_model.on_strings(str(folder))
         assert "\n" not in str(error.value)
 
 
 def test_export_without_about_json_predicts_without_names(exported, tmp_path):
     shutil.copytree(exported[1], tmp_path / "export")
     (tmp_path / "export" / "about.json").write_text("[1")
-    loaded = loaded_model.Export(str(tmp_path / "export"))
+    loaded = loaded_model.on_strings(str(tmp_path / "export"))
     assert (loaded.labels, loaded.task) == ((), "")
     example = split(exported[0])[0]
     (answer,) = predict_in_order(loaded, [example], batch_size=1, window=1)
@@ -142,7 +142,7 @@ def test_export_without_about_json_predicts_without_names(exported, tmp_path):
 def test_invalid_unicode_is_refused_with_its_location(exported):
     texts = ("\ud800", *TEXTS[exported[0]][0][1:])
     with pytest.raises(UserError, match="In line 7 of x.jsonl a text is not Unicode"):
-        loaded_model.Export(exported[1]).predict([Example("0", texts, None, "line 7 of x.jsonl")])
+        loaded_model.on_strings(exported[1]).predict([Example("0", texts, None, "line 7 of x.jsonl")])
 
 
 @pytest.mark.parametrize(
@@ -195,10 +195,13 @@ def test_value_of_another_type_in_about_json_is_named(tmp_path, values):
     (tmp_path / "about.json").write_text(json.dumps(values))
     name = "reads.text_columns" if isinstance(values.get("reads"), dict) else next(iter(values))
     with pytest.raises(UserError, match=f"about.json: {name} is .*; expected a"):
-        loaded_model.labels_and_task(str(tmp_path))
+        loaded_model.about(str(tmp_path))
 
 
 @pytest.mark.parametrize("values", [{}, {"labels": None, "kind": None}, {"labels": [], "reads": {}, "more": 5}])
 def test_missing_values_of_about_json_are_fine(tmp_path, values):
     (tmp_path / "about.json").write_text(json.dumps(values))
-    assert loaded_model.labels_and_task(str(tmp_path)) == ((), "")
+    spec = tf.TensorSpec([None], tf.string, "text")
+    function = tf.function(lambda text: {"length": tf.strings.length(text)}, input_signature=[spec])
+    found = text_function.Signatures("", {"serving_default": function}, loaded_model.about(str(tmp_path)))
+    assert (found.labels, found.task) == ((), "")

@@ -19,7 +19,16 @@ from bert_tf.cli.commands import serve
 from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import NoEngine, UserError
-from bert_tf.export import engine_models, engine_network, engines, loaded_model, opening, row_blocks, saved_model
+from bert_tf.export import (
+    engine_models,
+    engine_network,
+    engines,
+    loaded_model,
+    opening,
+    row_blocks,
+    saved_model,
+    text_function,
+)
 from bert_tf.export.predictor import Predictor
 from bert_tf.export.saved_model import export
 from bert_tf.extras.search.embedder import Embedder
@@ -76,7 +85,7 @@ def classifier(tmp_path_factory):
 
 
 def assert_same_answers(folder, name):
-    expected, actual = loaded_model.Export(folder), opening.open_model(folder, name)
+    expected, actual = loaded_model.on_strings(folder), opening.open_model(folder, name)
     assert (actual.inputs, list(actual.inputs), actual.labels, actual.task, actual.head) == (
         expected.inputs,
         list(expected.inputs),
@@ -138,7 +147,7 @@ def test_other_heads_are_answered_as_by_the_saved_model(kind, tmp_path, capsys):
         task, model, TOKENIZER, folder, examples={}, about=task.about() if is_head else {}, engine_names=["openvino"]
     )
     texts = [Example(str(number), row) for number, row in enumerate(rows)]
-    right = loaded_model.Export(folder).predict(texts)
+    right = loaded_model.on_strings(folder).predict(texts)
     for engine in ("openvino", "tensorflow"):
         assert_same_outputs(opening.open_model(folder, engine).predict(texts), right)
     if kind == "tags":
@@ -179,7 +188,7 @@ def test_other_heads_are_answered_as_by_the_saved_model(kind, tmp_path, capsys):
 def test_weights_of_8_bits_are_taken_by_name_alone(tmp_path):
     folder = make("classes", tmp_path / "export", ["onnx_int8"])
     assert opening.choose(folder) == "tensorflow"
-    right = loaded_model.Export(folder).predict(examples(1))["logits"]
+    right = loaded_model.on_strings(folder).predict(examples(1))["logits"]
     logits = opening.load(folder, "onnx_int8").predict(examples(1))["logits"]
     assert 0 < np.abs(logits - right).max() < 0.2 * np.abs(right).max()
 
@@ -293,7 +302,7 @@ def test_an_export_whose_rows_differ_answers_by_its_signatures(tmp_path, monkeyp
     folder = make("classes", tmp_path / "export", [])
     assert "has only its signatures on strings: The answers of its functions of rows differ" in caplog.text
     assert not (tmp_path / "export" / "assets.extra" / "host.json").exists()
-    assert type(opening.open_model(folder, "tensorflow")) is loaded_model.Export
+    assert isinstance(opening.open_model(folder, "tensorflow"), text_function.Signatures)
     with pytest.raises(NoEngine, match="needs TensorFlow"):
         make("classes", tmp_path / "other", ["openvino"])
 
@@ -318,7 +327,7 @@ def test_other_vectors_are_answered_as_by_the_signature(kind, tmp_path):
     texts = [Example(str(number), (text,)) for number, text in enumerate(TEXTS)]
     by_rows = opening.open_model(folder, "tensorflow")
     assert type(by_rows) is Predictor
-    assert_same_outputs(by_rows.predict(texts), loaded_model.Export(folder).predict(texts))
+    assert_same_outputs(by_rows.predict(texts), loaded_model.on_strings(folder).predict(texts))
 
 
 def test_stores_and_named_engines_have_no_default(tmp_path, monkeypatch):

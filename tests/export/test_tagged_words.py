@@ -8,32 +8,37 @@ import tensorflow as tf
 from bert_tf.cli import main
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model, prediction_inputs, tagged_words
+from bert_tf.export import loaded_model, prediction_inputs
+from bert_tf.heads.tags import tagged_words
 
 LABELS = ("O", "B-LOC", "I-LOC")
 
 
-def capitals(words):
-    """The signature of a tagger: words that begin with a capital are places; the probability is 0.5."""
-    is_place = tf.strings.regex_full_match(words, "[A-Z].*")
-    tags = tf.where(is_place, "I-LOC", tf.where(words == "", "", "O"))
-    return {"tags": tags, "scores": tf.where(words == "", 0.0, tf.fill(tf.shape(words), 0.5))}
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory):
+    """A SavedModel of another program: words that begin with a capital are places; the probability is 0.5."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.string, "words")])
+    def tags_of(words):
+        is_place = tf.strings.regex_full_match(words, "[A-Z].*")
+        tags = tf.where(is_place, "I-LOC", tf.where(words == "", "", "O"))
+        return {"tags": tags, "scores": tf.where(words == "", 0.0, tf.fill(tf.shape(words), 0.5))}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def length_of(text):
+        return {"length": tf.strings.length(text)}
+
+    folder, module = tmp_path_factory.mktemp("tagger"), tf.Module()
+    module.functions = {"words": tags_of, "serving_default": length_of}
+    tf.saved_model.save(module, str(folder), signatures=module.functions)
+    (folder / "about.json").write_text(json.dumps({"labels": LABELS, "inputs": {"text": None}}))
+    return str(folder)
 
 
-class Tagger:
-    """An export without a model."""
-
-    inputs, labels, folder, word_tagger = {"text": None}, LABELS, "", tagged_words.WordTagger(capitals)
-    batch_size = 32
-
-    def __init__(self, folder, jit_compile="auto", texts=None):
-        pass
-
-
-def test_rows_have_tags_and_whole_words_as_entities():
+def test_rows_have_tags_and_whole_words_as_entities(tagger):
     sentences = [["in", "New", "York", "."], [], ["", "n't", "Rome-born"]]
     examples = [Example(str(number), tuple(words)) for number, words in enumerate(sentences)]
-    outputs = tagged_words.WordTagger(capitals).predict(examples)
+    outputs = loaded_model.on_strings(tagger).word_tagger.predict(examples)
     rows = [
         tagged_words.answered(example, {name: values[number] for name, values in outputs.items()}, LABELS).fields()
         for number, example in enumerate(examples)
@@ -43,17 +48,16 @@ def test_rows_have_tags_and_whole_words_as_entities():
     assert rows[2]["scores"] == [1.0, 0.5, 0.5] and rows[2]["label"] == "Rome-born LOC"
 
 
-def test_predict_tags_the_words_of_files(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(loaded_model, "Export", Tagger)
-    monkeypatch.setattr(loaded_model, "find", lambda path: path)
-    monkeypatch.setattr(loaded_model, "is_export", lambda path: True)
+def test_predict_tags_the_words_of_files(tagger, tmp_path, capsys):
     (tmp_path / "a.jsonl").write_text('{"text": ["do", "n\'t", "Rome"], "n": 1}\n{"text": "in Ulm"}\n')
     (tmp_path / "a.txt").write_text("in Ulm\n\n")
     for name, expected in (("a.jsonl", [["O", "O", "I-LOC"], ["O", "I-LOC"]]), ("a.txt", [["O", "I-LOC"], []])):
-        assert main.main(["predict", "x", f"--file={tmp_path / name}", "--is_split_into_words", "--json"]) == 0
+        assert main.main(["predict", tagger, f"--file={tmp_path / name}", "--is_split_into_words", "--json"]) == 0
         rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert [row["tags"] for row in rows] == expected
-    assert main.main(["predict", "x", "--text=in Ulm", "--is_split_into_words", f"--output={tmp_path / 'b.tsv'}"]) == 0
+    assert (
+        main.main(["predict", tagger, "--text=in Ulm", "--is_split_into_words", f"--output={tmp_path / 'b.tsv'}"]) == 0
+    )
     assert (tmp_path / "b.tsv").read_text().splitlines()[1].split("\t")[1:3] == ["Ulm LOC", "O I-LOC"]
 
 

@@ -33,11 +33,12 @@ from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import tables, text_lines
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text, leave_out, listed
-from bert_tf.export import about_file, engine_network, loaded_model, opening, prediction_inputs, tagged_words, zero_shot
+from bert_tf.export import about_file, engine_network, loaded_model, opening, prediction_inputs, zero_shot
 from bert_tf.export.batches import BatchFunction, predict_in_order
 from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import Answered, answered
+from bert_tf.heads.tags import tagged_words
 from bert_tf.runtime import accelerators, files
 from bert_tf.runtime.lazy import module
 

@@ -94,7 +94,7 @@ def answered(
         outputs: {name: array} for this example, named as in the signature.
         head: the model's head; None keeps the outputs as they are.
         labels: class names, () if the export does not name them.
-        inputs: inputs of the export, see `loaded_model.Export`.
+        inputs: inputs of the export, see `text_function.TextFunction`.
     """
     answer = answer_of(outputs, head, labels)
     return Answered(id=example.id, texts=texts_by_input(example, inputs), answer=answer, row=example.row)

@@ -9,8 +9,7 @@ from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.examples import Example
 from bert_tf.data.questions import Question
-from bert_tf.export import tagged_words
-from bert_tf.export.text_function import Signature
+from bert_tf.export.text_function import Signatures
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
@@ -86,9 +85,7 @@ def test_scores_are_those_of_training(kind, tmp_path):
         weights.assign(model, tiny.random_weights(model, seed=3))
     expected = task.scores(Evaluator(task, model, CONFIG, strategy).evaluate_split("dev")[1], "dev")
     signatures = task.signatures(model, task.tokenizer)
-    export = Signature(signatures["serving_default"], "the model")
-    if tagged_words.SIGNATURE in signatures:
-        export.word_tagger = tagged_words.WordTagger(signatures[tagged_words.SIGNATURE])
+    export = Signatures("the model", signatures, {})
     items = task.split("dev").items
     count, scores, _ = scored_export._evaluate(task.head, export, items, 3, iter)
     assert count == len(items) and scores

@@ -1,42 +1,13 @@
-"""The signature `words` of a tagger: sentences already split into words -> a tag for each word.
+"""Answers of a tagger for sentences split into words: an Example is a sentence, and its texts are the words."""
 
-Here an Example is a sentence, and its texts are the words.
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bert_tf.data.examples import Example
 from bert_tf.data.joined_words import join_words
 from bert_tf.data.tag_schemes import TagSet
-from bert_tf.errors import UserError
 from bert_tf.heads.base.answering import Answered
 from bert_tf.heads.base.answers import Entities, Entity, Tag
-from bert_tf.runtime.lazy import tf
-
-SIGNATURE = "words"
-
-
-class WordTagger:
-    """A `batches.BatchFunction`. function: the signature, from an export or a live model."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    def predict(self, examples: Sequence[Example]) -> dict[str, Any]:
-        """{"tags": list of str, "scores": list of probabilities} for the words of each sentence."""
-        rows = [example.encode() for example in examples]
-        most = max(map(len, rows))
-        words = tf.constant([row + [b""] * (most - len(row)) for row in rows], tf.string, [len(rows), most])
-        try:
-            outputs = self._function(words=words)
-        except tf.errors.ResourceExhaustedError:
-            raise UserError(f"Memory ran out for {len(examples)} sentences at once: lower batch_size.") from None
-        tags, scores = outputs["tags"].numpy().tolist(), outputs["scores"].numpy().tolist()
-        return {
-            "tags": [[tag.decode() for tag in row[: len(each)]] for row, each in zip(tags, rows, strict=True)],
-            "scores": [row[: len(each)] for row, each in zip(scores, rows, strict=True)],
-        }
 
 
 def answered(example: Example, outputs: dict[str, Any], labels: Sequence[str]) -> Answered:
