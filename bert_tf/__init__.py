@@ -116,17 +116,9 @@ def load(
                 "new_head": new_head,
             }
         )
-        if engine is not None:
-            if new_head or labels is not None or kind is not None:
-                raise UserError("labels, kind and new_head are for Keras models: remove engine.")
-            from bert_tf.api import engine_bert
-
-            found = engine_bert.load(path, engine, format_name)
-            if found is not None:
-                return found
         from bert_tf.api import bert
 
-        return bert.load(path, **options)
+        return bert.load(path, engine=engine, **options)
 
 
 def fine_tune(

@@ -1,44 +1,72 @@
 """A loaded model that takes strings: `bert_tf.load`."""
 
+import copy
 import functools
 import itertools
+import logging
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
 import numpy as np
 
 from bert_tf import heads
-from bert_tf.api import frames, processes, python_words
+from bert_tf.api import call_options, frames, python_words
 from bert_tf.api import texts as given_texts
-from bert_tf.api.base_bert import PAIR, WINDOW, answering, examples_of
-from bert_tf.api.call_options import Embedding, Hypotheses, LongTexts, Many, One, Reading
+from bert_tf.api.call_options import Embedding, Hypotheses, LongTexts, Many, One, Reading, checked_path
+from bert_tf.api.inputs import PAIR, Inputs
 from bert_tf.api.results import Attribution, Ranked
-from bert_tf.api.saved_bert import SavedBert
-from bert_tf.api.texts import is_words
+from bert_tf.api.sources import EngineSource, KerasSource, Source
+from bert_tf.api.texts import Texts, is_words, join_words
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.new_heads import Labels
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.config.segments import Segments
 from bert_tf.config.sentence_vectors import SentenceVectors
-from bert_tf.export import about_file
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError, listed
+from bert_tf.export import about_file, loaded_model, opening
 from bert_tf.export.batches import predict_in_order
+from bert_tf.export.predictor import Predictor
 from bert_tf.export.reranking import Reranker
 from bert_tf.export.zero_shot import TEMPLATE, ZeroShot
-from bert_tf.heads.base.answers import Answer, Entities, Entity, FilledMasks, Prediction, Tag, Token
+from bert_tf.heads.base.answering import answered
+from bert_tf.heads.base.answers import Answer, BaseAnswer, Entities, Entity, FilledMasks, Prediction, Tag, Token
 from bert_tf.heads.choice import MultipleChoice
-from bert_tf.heads.vectors import sentence_choice, similarity
+from bert_tf.heads.tags import tagged_words
+from bert_tf.heads.vectors import Vectors, sentence_choice, similarity
 from bert_tf.heads.vectors.sentence_choice import DOCUMENT, QUERY, SentenceOptions
-from bert_tf.runtime import files, plugins, tensorflow_startup
+from bert_tf.reports import model_card
+from bert_tf.runtime import files, plugins
+from bert_tf.runtime.atomic_files import check_free
 from bert_tf.runtime.lazy import tf
 
 if TYPE_CHECKING:
+    from typing import Self
+
     import pandas as pd
+
+    from bert_tf.model.heads import BertModel
+    from bert_tf.model.weights import LoadReport
+    from bert_tf.text.tokenizer import Tokenizer
+
+MAX_SHOWN = 6  # labels in a message
+OF_KERAS = ("compile", "fit", "evaluate", "summary", "layers", "trainable", "optimizer", "weights")  # of a Keras model
+KERAS = ".keras"  # extension of Keras files
+FOLDER = "the path of a folder to write"
+WINDOW = 4096  # texts per window, batched by similar length
+
+Found = TypeVar("Found", bound=BaseAnswer)
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def load(
     path: str | os.PathLike[str],
     format_name: str | None = None,
     *,
+    engine: opening.Engine | None = None,
     special_tokens_in_strings: bool | Sequence[str] | None = None,
     segments: Segments | None = None,
     trust_code: bool = False,
@@ -47,25 +75,45 @@ def load(
     new_head: bool = False,
 ) -> "Bert":
     """Reads any checkpoint, run or export; see `bert_tf.load`."""
-    path = formats.locate(path)  # so that a wrong path fails before TensorFlow is loaded
-    about_file.read(path)  # raises if it was changed
-    processes.check()
-    tensorflow_startup.ensure_started()
-    from bert_tf.checkpoints import pretrained
-
     options: dict[str, Any] = {
+        "format_name": format_name,
         "special_tokens_in_strings": special_tokens_in_strings,
         "segments": segments,
+        "trust_code": trust_code,
         "labels": labels,
         "kind": kind,
         "new_head": new_head,
     }
-    with plugins.trusting(everything=trust_code):
-        loaded = pretrained.load(path, format_name, **options)
-    return Bert(loaded, path, trust_code=trust_code, options={"format_name": format_name, **options})
+    predictor = None if engine is None else _on_engine(os.fspath(path), engine, options)
+    if predictor is not None:
+        return Bert(EngineSource(predictor), options={**options, "engine": predictor.engine})
+    path = formats.locate(path)  # so that a wrong path fails before TensorFlow is loaded
+    about_file.read(path)  # raises if it was changed
+    return Bert(KerasSource.load(path, **options), options=options)
 
 
-class Bert(SavedBert):
+def _on_engine(path: str, engine: str, options: Mapping[str, Any]) -> Predictor | None:
+    """The export at a path on an engine; None for TensorFlow. See `opening.choose`."""
+    if options["new_head"] or options["labels"] is not None or options["kind"] is not None:
+        raise UserError("labels, kind and new_head are for Keras models: remove engine.")
+    if options["format_name"] is not None:
+        raise UserError("format_name applies to checkpoints, and only TensorFlow runs those: omit it or engine.")
+    return opening.load(loaded_model.find(path), engine)
+
+
+def answering(method: Method) -> Method:
+    """Decorates a method that computes: checks the process and the option types; errors name Python arguments."""
+
+    @functools.wraps(method)
+    def checked(self: "Bert", *values: Any, **options: Any) -> Any:
+        with python_words.spoken():
+            self._source.check_process()
+            return method(self, *values, **call_options.checked(options))
+
+    return cast(Method, checked)
+
+
+class Bert:
     """A loaded model: the Keras model with its tokenizer, and methods for texts.
 
     The methods use the weights of `model` at the time of the call. A run is used as it was trained: with its
@@ -79,36 +127,86 @@ class Bert(SavedBert):
 
     Attributes:
         path: the loaded path or name.
-        model: a Keras model with `compile`, `fit` and `evaluate`, see docs/keras.md; `model.encoder` is its encoder.
-        tokenizer: None if the checkpoint has no vocabulary.
-        config: the configuration of the encoder.
+        engine: the name of the engine that computes; "tensorflow" for a Keras model.
         labels: names of the head's outputs, LABEL_0, LABEL_1, ... if the checkpoint does not name them; None for a head
             without names.
-        kind: the head kind as in `labels.json`; None without a task head.
         sentence_vectors: the pooling of a sentence-transformers folder; None for others.
-        report: which weights were loaded.
         trust_code: whether its files may name code outside of this package.
     """
 
+    def __init__(self, source: Source, *, options: Mapping[str, Any]) -> None:
+        """options: the arguments of `load` except the path."""
+        self._source, self._options, self.trust_code = source, dict(options), bool(options["trust_code"])
+        self.path, self.engine, self.sentence_vectors = source.path, source.engine, source.sentence_vectors
+        self.labels = None if source.labels is None else list(source.labels)
+        self._inputs = Inputs(self.path, source.head_kind, is_recorded=source.is_recorded, predictor=source.predictor)
+
+    @property
+    def model(self) -> "BertModel":
+        """A Keras model with `compile`, `fit` and `evaluate`, see docs/keras.md; `model.encoder` is its encoder.
+
+        Raises UserError if the model runs on another engine; so do `tokenizer` and `report`.
+        """
+        return self._source.model
+
+    @property
+    def tokenizer(self) -> "Tokenizer | None":
+        """Its tokenizer for pipelines, None without a vocabulary; the methods for texts do without it."""
+        return self._source.tokenizer
+
+    @property
+    def report(self) -> "LoadReport | None":
+        """Which weights were loaded."""
+        return self._source.report
+
+    @property
+    def config(self) -> BertConfig:
+        """The configuration of the encoder."""
+        return self._source.config
+
+    @property
+    def kind(self) -> str | None:
+        """The head kind as in `labels.json`; None without a task head."""
+        return self._source.kind
+
+    def __repr__(self) -> str:
+        config, labels = self.config, self.labels or ()
+        shown = ", ".join(labels[:MAX_SHOWN]) + (f" and {len(labels) - MAX_SHOWN} more" * (len(labels) > MAX_SHOWN))
+        head = self._source.name + (f" of {shown}" if shown else "")
+        size = f"{config.num_hidden_layers} layers of {config.hidden_size}"
+        engine = "" if self.engine == opening.TENSORFLOW else f"; runs on {self.engine}"
+        return f"<Bert {self.path}: {head}; {config.encoder}, {size}, {config.vocab_size:,} tokens{engine}>"
+
+    if not TYPE_CHECKING:  # type checkers would accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises AttributeError; for methods of Keras, the message names the Keras model."""
+            hint = f"; its Keras model has: use .model.{name}" if name in OF_KERAS else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
+
+    def __copy__(self) -> "Self":
+        copied = type(self).__new__(type(self))
+        vars(copied).update(vars(self))
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Self":
+        """A copy with its own model."""
+        copied = memo[id(self)] = type(self)(copy.deepcopy(self._source, memo), options=self._options)
+        copied.labels, copied.sentence_vectors = copy.copy(self.labels), self.sentence_vectors
+        return copied
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the path and the arguments of `load`; UserError if loading them would not restore this model."""
-        from bert_tf.model.weights import variables_by_name
-
         path = files.absolute(self.path) if files.exists_with_prefix(self.path) else self.path  # else a name on a hub
-        again = functools.partial(load, path, trust_code=self.trust_code, **self._options)
-        other = again()
-        parts = ("model", "config", "kind", "sentence_vectors")
-        changed = [name for name in parts if getattr(self, name) is not getattr(self._loaded, name)]
-        changed += ["tokenizer"] * (vars(self).get("tokenizer") is not vars(self).get("_tokenizer_made"))
-        changed += ["labels"] * (self.labels != other.labels)
-        random = () if other.report is None or self._loaded.new_head else other.report.newly_initialized
-        values, saved = variables_by_name(self.model), variables_by_name(other.model)
-        differ = (
-            name
-            for name, value in values.items()
-            if name not in random and not (name in saved and np.array_equal(value.numpy(), saved[name].numpy()))
-        )
-        self._check_unchanged([*changed, *itertools.islice(differ, 1)])
+        again = functools.partial(load, path, **self._options)
+        changed = ["labels"] * (self.labels != self._source.labels)
+        changed += ["sentence_vectors"] * (self.sentence_vectors is not self._source.sentence_vectors)
+        changed += itertools.islice(self._source.changes(path, self._options), 1)
+        if changed:
+            raise UserError(
+                f"A pickle of a loaded model stores its path, not its content, and {', '.join(changed)} of this model "
+                f"differs from {self.path}: write it with save(FOLDER) and load that folder."
+            )
         return again, ()
 
     @overload
@@ -176,8 +274,8 @@ class Bert(SavedBert):
         choice = sentence_choice.choose(
             self.sentence_vectors, options, path=self.path, config=self.config, layers=layers
         )
-        extractor = self._extractor(choice)
-        read = self._read(texts, ["text"], is_split_into_words)
+        extractor = self._source.extractor(choice)
+        read = self._inputs.read(texts, ["text"], is_split_into_words)
         rows = predict_in_order(extractor, examples_of(read), batch_size=batch_size, window=WINDOW)
         width = choice.width(self.config.hidden_size) * len(choice.layers.names)
         vectors = [np.reshape(values["vectors"].vectors, -1) for _, values in rows]
@@ -254,7 +352,7 @@ class Bert(SavedBert):
                 a text, such as None.
         """
         self._expect("predict")
-        read = self._read(texts, self._names, is_split_into_words)
+        read = self._inputs.read(texts, self._inputs.names, is_split_into_words)
         results = self._each(read, Prediction, batch_size)
         if as_frame:
             return frames.of_predictions(results, read.index)
@@ -305,13 +403,13 @@ class Bert(SavedBert):
         several = [labels] if isinstance(labels, given_texts.SINGLE) else given_texts.elements(labels, "labels")
         names = [given_texts.as_text(each, "A label") for each in several]
         classify = ZeroShot(
-            self._predictor_of(2 if self._takes_any_number else None),
+            self._source.predictor(2 if self._inputs.takes_any_number else None),
             tuple(self.labels or ()),
             names,
             multi_label=multi_label,
             hypothesis_template=hypothesis_template,
         )
-        read = self._read(texts, ["text"])
+        read = self._inputs.read(texts, ["text"])
         rows = predict_in_order(classify, examples_of(read), batch_size=32, window=WINDOW)
         results = [classify.head.answer(outputs, names) for _, outputs in rows]
         predictions = [each for each in results if isinstance(each, Prediction)]
@@ -334,8 +432,8 @@ class Bert(SavedBert):
             UserError: the model takes no pairs, or it is unclear which of its labels means a match.
         """
         self._expect("predict", asked="rank")
-        pairs = self._predictor_of(None if self._is_made_here else 2)
-        asked, read = given_texts.as_text(query, "The query"), self._read(texts, ["text"])
+        pairs = self._source.predictor(None if self._source.is_recorded else 2)
+        asked, read = given_texts.as_text(query, "The query"), self._inputs.read(texts, ["text"])
         names = [row[0] for row in read.rows]
         scores = Reranker(pairs, tuple(self.labels or ()), label)(asked, names).tolist()
         found = [Ranked(number=number, score=scores[number], text=text) for number, text in enumerate(names)]
@@ -355,7 +453,7 @@ class Bert(SavedBert):
             UserError: the model has no masked LM head.
         """
         self._expect("fill_mask")
-        read = self._read(texts, ["text"])
+        read = self._inputs.read(texts, ["text"])
         results = [each.masks for each in self._each(read, FilledMasks, 32)]
         return results[0] if read.is_single else results
 
@@ -394,8 +492,8 @@ class Bert(SavedBert):
             UserError: the model was not trained for QA, or there are more questions than texts.
         """
         self._expect("answer")
-        questions = self._read(question, ["question"], is_split_into_words, name="question")
-        texts = self._read(text, ["context"], is_split_into_words)
+        questions = self._inputs.read(question, ["question"], is_split_into_words, name="question")
+        texts = self._inputs.read(text, ["context"], is_split_into_words)
         pairs = given_texts.paired(questions, texts)
         results = self._each(pairs, Answer, 32)
         if as_frame:
@@ -431,11 +529,11 @@ class Bert(SavedBert):
         """
         self._expect("entities")
         if is_split_into_words:
-            several = self._words(texts, self._names)
+            several = self._inputs.words(texts, self._inputs.names)
             results = [each.entities for each in self._tagged_sentences(several, batch_size)]
             is_single, index = is_words(several), given_texts.index_of(texts)
         else:
-            read = self._read(texts, self._names)
+            read = self._inputs.read(texts, self._inputs.names)
             results = [each.entities for each in self._each(read, Entities, batch_size)]
             is_single, index = read.is_single, read.index
         if as_frame:
@@ -456,7 +554,7 @@ class Bert(SavedBert):
             UserError: the model is not a tagger.
         """
         self._expect("entities")
-        words = self._words(words, self._names)
+        words = self._inputs.words(words, self._inputs.names)
         rows = [each.words or [] for each in self._tagged_sentences(words, batch_size)]
         return rows[0] if is_words(words) else rows
 
@@ -478,19 +576,170 @@ class Bert(SavedBert):
         Raises:
             UserError: the head is of a different kind, or the encoder is not BERT's.
         """
-        explain = self._explainer  # raises for a different head
-        read = self._read(texts, list(PAIR) if self._head_kind == MultipleChoice.kind else self._names)
+        explain = self._source.explainer  # raises for a different head
+        is_of_choices = self._source.head_kind == MultipleChoice.kind
+        read = self._inputs.read(texts, list(PAIR) if is_of_choices else self._inputs.names)
         found = [self._attribution(explain(tf.constant([" ||| ".join(row)]))) for row in read.rows]
         return found[0] if read.is_single else found
+
+    @answering
+    def save(self, path: str | os.PathLike[str], *, format: str = "native") -> None:  # noqa: A002  # as in other libraries
+        """Writes the model with its current weights, vocabulary and labels, for `load` and other libraries.
+
+        Args:
+            path: a new folder, or a .keras file, which Keras reads too.
+            format: the folder's format, as in `bert-tf convert`: "native", "huggingface", "google_tf" or "keras_hub".
+
+        Raises:
+            UserError: the path exists already, or the format is unknown or does not support this model.
+
+        Example:
+            bert.save("my-model", format="huggingface")  # for AutoModel.from_pretrained
+        """
+        path = checked_path(path, expected=FOLDER)
+        if path.endswith(KERAS):
+            self.model.save(path)
+            return
+        check_free(path)
+        checkpoint = self._source.checkpoint(self.labels)
+        with plugins.trusting(everything=self.trust_code):
+            left_out = formats.write(checkpoint, path, format)
+        model_card.write_of_conversion(checkpoint, self.path, path, format)
+        if left_out:
+            logging.getLogger("bert_tf").warning(
+                "%s is without %s, which %s cannot hold.", path, listed(left_out), format
+            )
+
+    @answering
+    def export(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        attention: bool = False,
+        precision: str = "float32",
+        engines: str | Sequence[str] = "auto",
+        texts: Iterable[str | Sequence[str]] = (),
+        num_texts: int | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        """Writes a SavedModel that takes strings, with the current weights, like `bert-tf export`.
+
+        Args:
+            folder: a new folder.
+            attention: whether to add signatures that return attention weights and attributions.
+            precision: precision of the weights, "float32" or "bfloat16".
+            engines: engines to export models for too: "openvino", "onnx", "openvino_int8", "onnx_int8"; "none"; "auto":
+                openvino or onnx, the first one installed that can run the model.
+            texts: examples, such as the training texts, that calibrate openvino_int8.
+            num_texts: number of texts per example if neither a run nor the labels determine it: 2 for pairs.
+            overwrite: whether to replace an export.
+
+        Raises:
+            UserError: the model has no head or no vocabulary, the folder has other files, or an engine needs texts.
+
+        Example:
+            bert.export("exports/sentiment")
+            tf.saved_model.load("exports/sentiment").signatures["serving_default"](text_a=tf.constant(["Good."]))
+        """
+        from bert_tf.export import trained_model
+
+        folder = checked_path(folder, "folder", FOLDER)
+        names = opening.names_of(",".join([engines] if isinstance(engines, str) else engines))
+        if precision not in EXPORT_PRECISIONS:
+            raise UserError(f"precision is {precision!r}; expected one of {', '.join(EXPORT_PRECISIONS)}.")
+        loaded_model.check_free(folder, overwrite=overwrite)
+        loaded = self._source.for_export()
+        with plugins.trusting(everything=self.trust_code):
+            trained = trained_model.of_loaded(self.path, loaded, num_texts, with_attention=attention)
+            files.make_folder(os.path.dirname(files.absolute(folder)))
+            rows = [(each,) if isinstance(each, str) else tuple(each) for each in texts]
+            trained_model.write_export(trained, folder, precision, names, rows)
+        model_card.write_of_conversion(self._source.checkpoint(self.labels), self.path, folder, model_card.EXPORT)
+
+    @answering
+    def push(
+        self,
+        repository: str,
+        *,
+        private: bool = False,
+        revision: str | None = None,
+        message: str = "Upload with bert_tf",
+    ) -> str:
+        """Uploads the model with a model card to the Hugging Face hub; returns its URL.
+
+        It is in Hugging Face's layout, or in our own if that does not support the model. First log in with
+        `hf auth login`, or set HF_TOKEN.
+
+        Args:
+            repository: owner/name; created if it does not exist.
+            private: whether a new repository is private.
+            revision: the branch; default: main.
+            message: the commit message.
+
+        Raises:
+            UserError: the name is wrong, or the upload failed.
+
+        Example:
+            bert.push("my-name/sentiment", private=True)
+        """
+        from bert_tf.recipes import publishing
+
+        name = publishing.name_of(repository)
+        with tempfile.TemporaryDirectory() as work:
+            folder = os.path.join(work, name)
+            self.save(folder, format=publishing.format_for(self._source.checkpoint(self.labels)))
+            return publishing.upload(folder, repository, private=private, revision=revision, message=message)
+
+    def _each(self, read: Texts, kind: type[Found], batch_size: int) -> list[Found]:
+        """The model's answers of this kind, one per example."""
+        if not read.rows:
+            return []
+        if kind is Prediction:
+            given_texts.warn_of_blank(read)
+        head, labels = heads.get(self._source.head_kind or ""), tuple(self.labels or ())
+        predictor = self._source.predictor(len(read.rows[0]) if self._inputs.takes_any_number else None)
+        rows = predict_in_order(predictor, examples_of(read), batch_size=batch_size, window=WINDOW)
+        answers = (answered(*pair, head=head, labels=labels, inputs=predictor.inputs).answer for pair in rows)
+        return [answer for answer in answers if isinstance(answer, kind)]
+
+    def _expect(self, method: str, *, asked: str = "") -> None:
+        """Raises UserError unless the model's head supports this method. asked: the called method, if different."""
+        kind = self.kind if self.kind == Vectors.kind else self._source.head_kind
+        if kind is None:
+            raise UserError(
+                f"{self.path} has no head{self._source.why_headless}: use embed(texts), or fine-tune it first."
+            )
+        own = heads.get(kind).wording().method
+        if own.partition("(")[0] != method:
+            raise UserError(f"{self.path} does not support {asked or method}: use {own}.")
+
+    def _tagged_sentences(self, sentences: Any, batch_size: int) -> list[Entities]:
+        self._expect("entities")
+        join_words(sentences)  # raises for anything else
+        examples = [
+            Example(str(number), tuple(words), None, f"sentence {number}")
+            for number, words in enumerate([sentences] if is_words(sentences) else sentences)
+        ]
+        tagger = self._source.predictor(None).word_tagger
+        assert tagger is not None
+        outputs = predict_in_order(tagger, examples, batch_size=batch_size, window=WINDOW)
+        answers = (tagged_words.answered(*pair, tuple(self.labels or ())).answer for pair in outputs)
+        return [answer for answer in answers if isinstance(answer, Entities)]
 
     def _attribution(self, found: Any) -> Attribution:
         """The attribution of a text, made from the outputs of the signature."""
         row = {name: value.numpy()[0] for name, value in found.items()}
+        labels = self.labels if self._source.head_kind in heads.kinds("is_labelled") else None
         used, target = slice(int(row["lengths"])), int(row["targets"])
         return Attribution(
             tokens=[token.decode() for token in row["tokens"][used]],
             scores=row["attributions"][used].tolist(),
             output=float(row["outputs"]),
             baseline=float(row["baseline_outputs"]),
-            target=self.labels[target] if self.labels and self._head_kind in heads.kinds("is_labelled") else target,
+            target=labels[target] if labels else target,
         )
+
+
+def examples_of(read: Texts) -> list[Example]:
+    """The texts as Examples, numbered."""
+    return [Example(str(number), row, None, f"text {number}") for number, row in enumerate(read.rows)]

@@ -36,7 +36,7 @@ def _path_of(source: Source) -> str:
 
 
 def _checkpoint_of(source: Source) -> Checkpoint:
-    return source._loaded if isinstance(source, Bert) else formats.read(source)
+    return source._source.loaded if isinstance(source, Bert) else formats.read(source)
 
 
 @keras.saving.register_keras_serializable("bert_tf")

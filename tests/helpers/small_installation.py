@@ -92,7 +92,7 @@ if __name__ == "__main__":
         for each in sys.argv[2:]:
             importlib.import_module(each)
     else:
-        from bert_tf.api import engine_bert, training  # noqa: F401 - loaded once for all, as every command is
+        from bert_tf.api import bert, training  # noqa: F401 - loaded once for all, as every command is
         from bert_tf.cli import main
 
         main.parser()

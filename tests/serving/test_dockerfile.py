@@ -59,7 +59,7 @@ def test_small_installation_has_what_is_imported_to_answer():
     commands = [f"bert_tf.cli.commands.{name}" for name in "predict serve evaluate".split()]
     commands += [f"bert_tf.extras.commands.{name}" for name in "index search extract".split()]
     engines = [
-        "bert_tf.api.engine_bert",
+        "bert_tf.api.bert",
         "bert_tf.export.host.vectors",
         "bert_tf.extras.search.embedder",
         "bert_tf.extras.search.retrieval_scores",

@@ -1,0 +1,269 @@
+"""What a loaded model answers with: a Keras model, or an engine's model in an export."""
+
+import copy
+import dataclasses
+import functools
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import numpy as np
+
+from bert_tf.api import processes
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.sentence_vectors import SentenceVectors
+from bert_tf.errors import UserError
+from bert_tf.export import opening
+from bert_tf.export.batches import BatchFunction
+from bert_tf.export.engine_network import EngineNetwork
+from bert_tf.export.predictor import Predictor
+from bert_tf.export.text_function import TextFunction
+from bert_tf.heads.vectors.vector_choice import VectorChoice
+from bert_tf.runtime import plugins, tensorflow_startup
+
+if TYPE_CHECKING:
+    from bert_tf.model.heads import BertModel
+    from bert_tf.model.weights import LoadReport
+    from bert_tf.text.tokenizer import Tokenizer
+
+
+class Source(Protocol):
+    """A model at a path, with functions on strings.
+
+    Attributes:
+        path, labels, kind, config, sentence_vectors, model, report, tokenizer: see `api.bert.Bert`.
+        engine: the name of its engine.
+        name: the class of the Keras model, or the kind of the head.
+        head_kind: the kind of its head; None if it cannot make predictions for a text.
+        why_headless: the reason for that, as part of a sentence.
+        loaded: the checkpoint that it was made of.
+        is_recorded: whether it records the number of texts per example, as a run or an export does.
+    """
+
+    path: str
+    engine: str
+    name: str
+    labels: list[str] | None
+    kind: str | None
+    head_kind: str | None
+    why_headless: str
+    is_recorded: bool
+    config: BertConfig
+    sentence_vectors: SentenceVectors | None
+
+    @property
+    def loaded(self) -> Checkpoint: ...
+
+    @property
+    def model(self) -> "BertModel": ...
+
+    @property
+    def report(self) -> "LoadReport | None": ...
+
+    @property
+    def tokenizer(self) -> "Tokenizer | None": ...
+
+    def check_process(self) -> None:
+        """Raises UserError in a process in which it cannot compute."""
+
+    def predictor(self, texts: int | None) -> TextFunction:
+        """The predictor of its head, with its current weights; texts: the number per example, None if unspecified."""
+
+    def extractor(self, choice: VectorChoice) -> BatchFunction:
+        """A predictor of "vectors" for single texts."""
+
+    @property
+    def explainer(self) -> Callable[..., Any]:
+        """The function that attributes predictions to tokens."""
+
+    def checkpoint(self, labels: list[str] | None) -> Checkpoint:
+        """The checkpoint with its current weights and these labels, for files, without weights still random."""
+
+    def for_export(self) -> Checkpoint:
+        """The checkpoint with a model in float32 without adapters."""
+
+    def changes(self, path: str, options: Mapping[str, Any]) -> Iterator[str]:
+        """Yields names of weights that differ from the files at a path; options: of `load`."""
+
+
+class KerasSource:
+    """A checkpoint, run or export as a Keras model; see Source.
+
+    trust_code: whether its files may name code outside of this package.
+    """
+
+    engine = opening.TENSORFLOW
+
+    def __init__(self, path: str, loaded: Checkpoint, *, trust_code: bool) -> None:
+        from bert_tf.export import live_model
+
+        self.path, self.loaded, self._trust_code = path, loaded, trust_code
+        self.model, self.report, self.config = loaded.model, loaded.report, loaded.config
+        self.name = type(loaded.model).__name__
+        self.labels, self.kind, self.head_kind = live_model.labels_of(loaded), loaded.kind, live_model.kind_of(loaded)
+        self.sentence_vectors, self.why_headless = loaded.sentence_vectors, loaded.why_headless
+        self.is_recorded = bool(loaded.answers)
+        new = () if loaded.new_head or loaded.report is None else loaded.report.newly_initialized
+        self._random = {name: _hash(self._weights[name]) for name in new}
+        self.predictor = functools.cache(self._new_predictor)  # each one traces a graph once
+        self.extractor = functools.cache(self._new_extractor)
+
+    @classmethod
+    def load(
+        cls, path: str, format_name: str | None = None, *, trust_code: bool = False, **options: Any
+    ) -> "KerasSource":
+        """Starts TensorFlow and reads any checkpoint; options: see `bert_tf.load`."""
+        processes.check()
+        tensorflow_startup.ensure_started()
+        from bert_tf.checkpoints import pretrained
+
+        with plugins.trusting(everything=trust_code):
+            loaded = pretrained.load(path, format_name, **options)
+        return cls(path, loaded, trust_code=trust_code)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "KerasSource":
+        """A copy with its own model."""
+        copied = KerasSource(self.path, copy.deepcopy(self.loaded, memo), trust_code=self._trust_code)
+        copied._random = self._random
+        return copied
+
+    @functools.cached_property
+    def tokenizer(self) -> "Tokenizer | None":
+        """See Source."""
+        from bert_tf.text import tokenizer_kinds
+
+        return None if self.loaded.vocabulary is None else tokenizer_kinds.of(self.loaded)
+
+    def check_process(self) -> None:
+        """See Source."""
+        processes.check()
+
+    def _new_predictor(self, texts: int | None) -> TextFunction:
+        from bert_tf.export import live_predictor
+
+        with plugins.trusting(everything=self._trust_code):
+            return live_predictor.predictor_of(self.path, self.loaded, texts)
+
+    def _new_extractor(self, choice: VectorChoice) -> BatchFunction:
+        from bert_tf.export import live_predictor
+
+        return live_predictor.vectors_of(self.path, self.loaded, choice)
+
+    @functools.cached_property
+    def explainer(self) -> Callable[..., Any]:
+        """See Source."""
+        from bert_tf.export import attribution_signature
+
+        self.loaded.check_vocabulary(self.path)
+        assert self.tokenizer is not None
+        return attribution_signature.signature(self.model, self.tokenizer)
+
+    def checkpoint(self, labels: list[str] | None) -> Checkpoint:
+        """See Source; with merged adapters."""
+        from bert_tf.model import lora
+
+        weights = {name: np.asarray(variable, np.float32) for name, variable in self._weights.items()}
+        weights = lora.merged(weights, self.model.lora) if self.model.lora else weights
+        for name, value in self._random.items():
+            if name in weights and _hash(self._weights[name]) == value:
+                del weights[name]
+        return dataclasses.replace(self.loaded, weights=weights, labels=labels, new_head=0, model=None, report=None)
+
+    def for_export(self) -> Checkpoint:
+        """See Source."""
+        from bert_tf.model import weights
+
+        model = self.model
+        if model.dtype_policy.name != "float32" or model.lora:
+            values = {**model.get_config(), "dtype": "float32", "lora": None}
+            model = type(model).from_config(values)
+            weights.assign(model, self.checkpoint(self.labels).weights)
+        return dataclasses.replace(self.loaded, model=model)
+
+    def changes(self, path: str, options: Mapping[str, Any]) -> Iterator[str]:
+        """See Source."""
+        from bert_tf.model.weights import variables_by_name
+
+        again = KerasSource.load(path, **options)
+        random = () if again.report is None or self.loaded.new_head else again.report.newly_initialized
+        values, others = self._weights, variables_by_name(again.model)
+        for name, value in values.items():
+            if name not in random and not (name in others and np.array_equal(value.numpy(), others[name].numpy())):
+                yield name
+
+    @property
+    def _weights(self) -> dict[str, Any]:
+        from bert_tf.model.weights import variables_by_name
+
+        return variables_by_name(self.model)
+
+
+class EngineSource:
+    """The model of an export on OpenVINO or ONNX Runtime; see Source.
+
+    TensorFlow computes attributions, and embeddings that the engine's model lacks, such as of other layers.
+    """
+
+    why_headless, is_recorded = "", True
+
+    def __init__(self, predictor: Predictor) -> None:
+        self.path, self.engine, self._predictor = predictor.folder, predictor.engine, predictor
+        self.labels = list(predictor.labels) or None
+        self.kind = self.head_kind = predictor.head.kind if predictor.head else None
+        self.name = self.kind or "embeddings"
+        self.config, self.sentence_vectors = opening.config_of(self.path), opening.sentence_vectors_of(self.path)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "EngineSource":
+        """Itself, because it never changes."""
+        return self
+
+    def check_process(self) -> None:
+        """Does nothing: engines also work in forked processes."""
+
+    def predictor(self, texts: int | None) -> TextFunction:
+        """See Source."""
+        return self._predictor
+
+    def extractor(self, choice: VectorChoice) -> BatchFunction:
+        """See Source."""
+        network = self._predictor.network
+        is_computed = isinstance(network, EngineNetwork) and network.computes(choice)
+        return self._predictor.extractor(choice) if is_computed else self._in_tensorflow().extractor(choice)
+
+    @property
+    def explainer(self) -> Callable[..., Any]:
+        """See Source."""
+        return self._in_tensorflow().explainer
+
+    def _in_tensorflow(self) -> KerasSource:
+        """The same model in TensorFlow, which starts now."""
+        self._keras_source.check_process()
+        return self._keras_source
+
+    @functools.cached_property
+    def _keras_source(self) -> KerasSource:
+        return KerasSource.load(self.path)
+
+    @property
+    def model(self) -> NoReturn:
+        """Raises UserError, like everything that needs a Keras model."""
+        raise UserError(f"{self.path} was loaded by {self.engine}, without a Keras model: omit engine.")
+
+    loaded = report = tokenizer = model
+
+    def checkpoint(self, labels: list[str] | None) -> Checkpoint:
+        """Raises UserError."""
+        return self.model
+
+    def for_export(self) -> Checkpoint:
+        """Raises UserError."""
+        return self.model
+
+    def changes(self, path: str, options: Mapping[str, Any]) -> Iterator[str]:
+        """See Source."""
+        return iter(())
+
+
+def _hash(variable: Any) -> int:
+    return zlib.crc32(np.asarray(variable).tobytes())
