@@ -32,12 +32,11 @@ class Source(Protocol):
     """A model at a path, with functions on strings.
 
     Attributes:
-        path, labels, kind, config, sentence_vectors, model, report, tokenizer: see `api.bert.Bert`.
+        path, labels, kind, config, sentence_vectors: see `api.bert.Bert`.
         engine: the name of its engine.
         name: the class of the Keras model, or the kind of the head.
         head_kind: the kind of its head; None if it cannot make predictions for a text.
         why_headless: the reason for that, as part of a sentence.
-        loaded: the checkpoint that it was made of.
         is_recorded: whether it records the number of texts per example, as a run or an export does.
     """
 
@@ -53,16 +52,20 @@ class Source(Protocol):
     sentence_vectors: SentenceVectors | None
 
     @property
-    def loaded(self) -> Checkpoint: ...
+    def loaded(self) -> Checkpoint:
+        """The checkpoint that it was made of."""
 
     @property
-    def model(self) -> "BertModel": ...
+    def model(self) -> "BertModel":
+        """Its Keras model."""
 
     @property
-    def report(self) -> "LoadReport | None": ...
+    def report(self) -> "LoadReport | None":
+        """Which weights were loaded."""
 
     @property
-    def tokenizer(self) -> "Tokenizer | None": ...
+    def tokenizer(self) -> "Tokenizer | None":
+        """Its tokenizer for pipelines."""
 
     def check_process(self) -> None:
         """Raises UserError in a process in which it cannot compute."""
