@@ -120,7 +120,7 @@ def test_pre_training_has_a_plan_for_each_phase(tmp_path, capsys):
     given = {"input_file": str(text), "output_dir": str(run), "recipe": "lamb_large_batch", "recipe_scale": 0.001}
     pretrain.main(pretrain.Flags.of({**given, "dry_run": True}))
     assert capsys.readouterr().out.count("--recipe=lamb_large_batch") > 10
-    phases = pretraining_plans.before_training(pretraining_plans.phases_of(pretrain.Flags.of(given)))
+    phases = pretraining_plans.make(pretrain.Flags.of(given))
     assert [each.options.max_seq_length for each in phases] == [128, 512]
     assert not run.exists() and len(list(tmp_path.iterdir())) == 1
 
