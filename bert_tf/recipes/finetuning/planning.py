@@ -5,6 +5,7 @@ and the rest is decided: the runs, the length of their training, and whether mem
 """
 
 import dataclasses
+import functools
 import os
 import types
 from collections.abc import Mapping, Sequence
@@ -42,16 +43,12 @@ class Setup(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunPlan:
-    """The plan of a run.
+    """The plan of a run. What follows from flags and data is decided when first asked for.
 
     Attributes:
         name: its folder in output_dir; "" for a run in output_dir itself.
         options: its flags.
         setup: checkpoint, task and devices.
-        splits: the names of the splits that it reads.
-        is_scored: whether it has a development set with labels, and a criterion.
-        has_new_head: whether the task has a head that the checkpoint lacks.
-        training: the settings of its training.
         is_compared: whether it is a seed, a combination of a grid, or a fold, which may fail and is not repeated.
         reads: whether it reads its own part of the data when its turn comes; until then `setup` has that of another
             run, and `training` is an estimate.
@@ -62,14 +59,36 @@ class RunPlan:
     name: str
     options: FineTuningFlags
     setup: Setup
-    splits: Sequence[str]
-    is_scored: bool
-    has_new_head: bool
-    training: TrainConfig
     is_compared: bool = False
     reads: bool = False
     after: Sequence[str] = ()
     phase: str = ""
+
+    @functools.cached_property
+    def splits(self) -> list[str]:
+        """The names of the splits that it reads."""
+        return starting_point.requested_splits(self.options, self.setup.task)
+
+    @functools.cached_property
+    def is_scored(self) -> bool:
+        """Whether it has a development set with labels, and a criterion."""
+        return starting_point.is_scored(self.options, self.setup.task)
+
+    @functools.cached_property
+    def has_new_head(self) -> bool:
+        """Whether the task has a head that the checkpoint lacks."""
+        return starting_point.has_new_head(self.setup.start, self.setup.task)
+
+    @functools.cached_property
+    def training(self) -> TrainConfig:
+        """The settings of its training; UserError without labels to train on."""
+        start, task, examples = self.setup.start, self.setup.task, 0
+        if self.options.do_train:
+            if not task.split("train").is_known:
+                raise UserError("The training data contains no labels: pass a table with a label column.")
+            examples = task.split("train").count
+        rate = task.head.training.new_head_rate if start.weights and self.has_new_head else 0.0
+        return self.options.train_config(examples, new_head_rate=rate)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -224,15 +243,20 @@ def _in_turn(
     for name, changes in variants.items():
         changed = _changed(options, name, {**changes, **(folds.ONLY_SCORED if series == REFIT else {})})
         reads = bool(runs) and series == FOLDS  # the first has read its data
-        runs.append(_planned(name, changed, setup, is_compared=bool(name), reads=reads))
+        runs.append(RunPlan(name=name, options=changed, setup=setup, is_compared=bool(name), reads=reads))
     if series in (REFIT, FOLDS):
         if series == REFIT:  # one vocabulary for both models
             learned = setup.start.vocabulary or setup.task.tokenizer.vocabulary
             setup = setup._replace(start=dataclasses.replace(setup.start, vocabulary=learned))
-        last = _changed(options, folds.ALL_ROWS, folds.ON_ALL_ROWS)
-        before = [each.options.output_dir for each in runs]
-        phase = "all rows" if series == REFIT else ""
-        runs.append(_planned(folds.ALL_ROWS, last, setup, reads=True, after=before, phase=phase))
+        last = RunPlan(
+            name=folds.ALL_ROWS,
+            options=_changed(options, folds.ALL_ROWS, folds.ON_ALL_ROWS),
+            setup=setup,
+            reads=True,
+            after=[each.options.output_dir for each in runs],
+            phase="all rows" if series == REFIT else "",
+        )
+        runs.append(last)
     return runs
 
 
@@ -240,29 +264,6 @@ def _changed(options: FineTuningFlags, name: str, changes: Mapping[str, Any]) ->
     """The flags of a run, in its folder. options: those of the series. name, changes: see `RunPlan` and `_series`."""
     folder = os.path.join(options.output_dir, name) if name else options.output_dir
     return options.replace(**changes, output_dir=folder)
-
-
-def _planned(name: str, options: FineTuningFlags, setup: Setup, **about: Any) -> RunPlan:
-    """The plan of a run; about: its attributes that do not follow from flags and data."""
-    return RunPlan(name=name, options=options, setup=setup, **_decided(options, setup), **about)
-
-
-def _decided(options: FineTuningFlags, setup: Setup) -> dict[str, Any]:
-    """The attributes of RunPlan that follow from flags and data."""
-    start, task = setup.start, setup.task
-    has_new_head = starting_point.has_new_head(start, task)
-    examples = 0
-    if options.do_train:
-        if not task.split("train").is_known:
-            raise UserError("The training data contains no labels: pass a table with a label column.")
-        examples = task.split("train").count
-    rate = task.head.training.new_head_rate if start.weights and has_new_head else 0.0
-    return {
-        "splits": starting_point.requested_splits(options, task),
-        "is_scored": starting_point.is_scored(options, task),
-        "has_new_head": has_new_head,
-        "training": options.train_config(examples, new_head_rate=rate),
-    }
 
 
 def when_begun(run: RunPlan, folder: RunFolder) -> RunPlan:
@@ -281,7 +282,7 @@ def when_begun(run: RunPlan, folder: RunFolder) -> RunPlan:
         folds.take_thresholds(folder, run.after[0])
     start, task, data = _read_data(options, run.setup.start, folder)
     setup = run.setup._replace(start=start, task=task, data=data)
-    return dataclasses.replace(run, options=options, setup=setup, **_decided(options, setup))
+    return dataclasses.replace(run, options=options, setup=setup)
 
 
 def _read_data(

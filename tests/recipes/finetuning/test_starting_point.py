@@ -16,8 +16,8 @@ from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.model import heads, weights
 from bert_tf.recipes import finetune
-from bert_tf.recipes.finetuning import planning, results, starting_point
-from bert_tf.recipes.finetuning.planning import Setup
+from bert_tf.recipes.finetuning import results, starting_point
+from bert_tf.recipes.finetuning.planning import RunPlan, Setup
 from bert_tf.runtime import accelerators, machine_memory
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training import distribute
@@ -120,9 +120,9 @@ def test_head_is_new_where_an_encoder_has_none_of_that_size():
         start = Checkpoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays)
         head = {"weights": "classifier", "size": size, "training": types.SimpleNamespace(new_head_rate=0.5)}
         task = task_with(**head, splits={"train": types.SimpleNamespace(is_known=True, count=100)})
-        plan = planning._decided(options(head_learning_rate=AUTO), Setup(start, task, None))
-        assert plan["has_new_head"] or plan["training"].head_learning_rate == 0
-        return plan["training"].head_learning_rate == 0.5
+        plan = RunPlan(name="", options=options(head_learning_rate=AUTO), setup=Setup(start, task, None))
+        assert plan.has_new_head or plan.training.head_learning_rate == 0
+        return plan.training.head_learning_rate == 0.5
 
     encoder = {"encoder/pooler/kernel": np.zeros([4, 4])}
     assert is_new(encoder) and is_new(encoder | {"classifier/kernel": np.zeros([4, 3])})

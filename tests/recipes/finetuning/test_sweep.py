@@ -136,10 +136,9 @@ def test_run_folder_is_unlocked_after_success_or_failure(tmp_path, monkeypatch):
 
     monkeypatch.setattr(finetune, "run", run)
     monkeypatch.setattr(sweep, "report_results", lambda folder, runs, outcomes, task: told.append(outcomes))
-    known = {"splits": (), "is_scored": True, "has_new_head": True, "training": None, "is_compared": True}
     setup = Setup(start=None, task=None, strategy=None)
     runs = [
-        RunPlan(name=name, options=options.replace(output_dir=str(tmp_path / name)), setup=setup, **known)
+        RunPlan(name=name, options=options.replace(output_dir=str(tmp_path / name)), setup=setup, is_compared=True)
         for name, options in runs_of(flags(num_seeds=2)).items()
     ]
     plan = Plan(options=flags(output_dir=str(tmp_path)), series=SWEEP, runs=runs, step=None)
