@@ -81,14 +81,13 @@ def read(
     return _read_lines(path, inputs)
 
 
-def number_of_texts(path: str, columns: str | None) -> int | None:
+def number_of_texts(path: str, columns: Sequence[str]) -> int | None:
     """Number of texts per example in a table: the number of names in `columns`, or of columns with the inputs' names.
 
     None if neither is known. A JSON list of choices counts by its length in the first row.
     """
-    named = [name for name in (columns or "").split(",") if name.strip()]
-    if named or path == STANDARD_INPUT or not tables.is_table(path):
-        return len(named) or None
+    if columns or path == STANDARD_INPUT or not tables.is_table(path):
+        return len(columns) or None
     row = next(tables.read(path))[1]
     names, listed = set(row), row.get("choices")
     choices = len(listed) if isinstance(listed, list) else sum(f"choice {n}" in names for n in range(len(names)))

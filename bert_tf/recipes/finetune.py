@@ -5,6 +5,8 @@ python run_classifier.py --task_name=MRPC --data_dir=glue/MRPC --init_checkpoint
 
 import contextlib
 import dataclasses
+import gc
+import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -32,7 +34,7 @@ from bert_tf.recipes.finetuning import (
     trained_texts,
 )
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
-from bert_tf.recipes.finetuning.planning import Plan, Setup
+from bert_tf.recipes.finetuning.planning import Plan, RunPlan
 from bert_tf.reports import next_steps
 from bert_tf.runtime import files, run_files, xla_options
 from bert_tf.runtime.cluster import worker_number
@@ -42,8 +44,10 @@ from bert_tf.tasks.task_options import BY_FAMILY, GlueOptions, TagOptions, Vecto
 from bert_tf.text import special_tokens, vocabulary
 from bert_tf.training import precision, traced_gradients
 from bert_tf.training.evaluator import Evaluator
+from bert_tf.training.metrics_log import Diverged
 from bert_tf.training.run_directory import RunFolder
 
+log = logging.getLogger("bert_tf")
 ADAPTER = "adapter"  # in the run folder: only the adapters
 # Defaults without flags that name data: predict which part of Python's manual a passage comes from.
 DEMONSTRATION = {
@@ -122,61 +126,81 @@ def main(options: FineTuningFlags) -> None:
     options = planning.with_chosen_defaults(options)
     xla_options.set_up(options.devices.xla_cache)
     with contextlib.closing(RunFolder(options.output_dir, is_chief=worker_number() == 0)) as folder:
-        if options.dry_run:
-            planning.make(options, folder).show()
-            return
-        folder.claim()
+        if not options.dry_run:
+            folder.claim()
         plan = planning.make(options, folder)
+        if options.dry_run:
+            plan.show()
+            return
         execute(plan, folder)
         if folder.is_chief:
             next_steps.finish(folder, for_program=options.from_program)
 
 
 def execute(plan: Plan, folder: RunFolder) -> None:
-    """Trains the runs of a plan, except the finished ones."""
-    options, setup, runs = plan.options, plan.setup, plan.runs
-    if plan.series == planning.ONE:
-        run(options, folder, setup)
-    elif plan.series == planning.REFIT:
-        learned = setup.start.vocabulary or setup.task.tokenizer.vocabulary  # one for both models
-        known = setup._replace(start=dataclasses.replace(setup.start, vocabulary=learned))
+    """Carries out the runs of a plan in turn, except the finished ones, and sums their results up in its folder."""
+    compared, outcomes = plan.compared, dict[str, sweep.Outcome]()
+    if compared:
+        open_folder(folder, plan.options)
+        sweep.begin(folder, compared)
+    finished = [name for name, options in compared.items() if sweep.is_finished(options)]  # the same on every worker
+    last = plan.runs[-1]
+    for number, each in enumerate(plan.runs, 1):
+        if not each.is_compared:
+            with folder.phase(each.phase) if each.phase else contextlib.nullcontext():
+                last = carry_out(each, folder)
+            continue
+        print(f"Run {number} of {len(compared)}: {each.name}{' is finished' * (each.name in finished)}", flush=True)
+        try:
+            if each.name not in finished:
+                carry_out(each, folder)
+            outcomes[each.name] = sweep.outcome_of(each.options.output_dir)
+        except Diverged as error:
+            log.warning("%s failed: %s", each.name, error)
+            outcomes[each.name] = {"failed": str(error)}
+        release()
+        if len(outcomes) == len(compared):
+            sweep.check_any(outcomes)
+    if folder.is_chief:
+        task = plan.runs[0].setup.task
+        if plan.series == planning.SWEEP:
+            sweep.report_results(folder, compared, outcomes, task)
+        elif plan.series == planning.FOLDS:
+            folds.report(folder, compared, outcomes, task, last.options)
+        elif plan.series == planning.REFIT:
+            folds.report_refit(folder, last.options)
 
-        def run_part(each: FineTuningFlags, own: RunFolder) -> None:
-            run(each, own, setup if own is folder else planning.read_data(each, known, own, several=False))
 
-        folds.refit(options, folder, run_part, setup.task)
-    elif plan.series == planning.FOLDS:
-        open_folder(folder, options)
-        sweep.begin(folder, runs)
+def release() -> None:
+    """Frees the memory of a run: Keras and TensorFlow keep functions and variables that refer to each other."""
+    keras.backend.clear_session()
+    gc.collect()
 
-        def run_fold(each: FineTuningFlags, own: RunFolder) -> None:
-            is_read = each is next(iter(runs.values()))
-            run(each, own, setup if is_read else planning.read_data(each, setup, own, several=False))
 
-        folds.run_all(options, runs, folder, run_fold, setup.task)
-    else:
-        open_folder(folder, options)
-        sweep.begin(folder, runs)
-        outcomes = sweep.run_all(runs, folder, lambda each, own: run(each, own, setup))
-        if folder.is_chief:
-            sweep.report_results(folder, runs, outcomes, setup.task)
+def carry_out(plan: RunPlan, folder: RunFolder) -> RunPlan:
+    """Carries out a run in its folder, which is in `folder`, or that itself; returns its plan as it was when begun."""
+    if not plan.name:
+        run(plan, folder)
+        return plan
+    with contextlib.closing(RunFolder(plan.options.output_dir, is_chief=folder.is_chief)) as own:
+        plan = planning.when_begun(plan, own)
+        run(plan, own)
+        own.finish()
+    return plan
 
 
 @traced_gradients.forgotten()
-def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
+def run(plan: RunPlan, folder: RunFolder) -> None:
     """One run, in its folder: trains, evaluates, predicts, exports."""
     from bert_tf.checkpoints import peft_adapters
     from bert_tf.model import lora
     from bert_tf.training.loop import train
 
-    # Length of training
-    start, task, strategy, taught_by, data = setup[:5]
-    config = planning.train_config(options, start, task)
-    steps = planning.number_of_steps(options, task)
+    options, splits, config = plan.options, plan.splits, plan.training
+    start, task, strategy, taught_by, data = plan.setup
 
     # Folder: flags, statistics, and the files of a checkpoint
     open_folder(folder, options)
-    splits = starting_point.requested_splits(options, task)
     if options.write_examples and folder.is_chief:
         preprocessed.write(task, options, start, splits)
     recorded = {} if options.do_train else folder.run.get("text_statistics") or {}
@@ -192,7 +216,7 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     with strategy.scope():
         model = task.create_model(start.config, dtype=precision.configure(options.training.precision))
     starting_point.assign_weights(model, start, options)
-    if options.do_train and starting_point.has_new_head(start, task):
+    if options.do_train and plan.has_new_head:
         baselines.begin_at_mean(task, model)
     if options.do_train and options.lora.lora_rank:
         peft_adapters.check_layout(model.config)
@@ -205,9 +229,12 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
 
     # Training
     evaluator = Evaluator(task, model, config, strategy)
+    steps = 0
     if options.do_train:
-        head = baselines.score(options, task, start, evaluator, folder)
-        if options.start == baselines.BEST and start.weights and starting_point.has_new_head(start, task):
+        head = None
+        if options.baseline and plan.is_scored:
+            head = baselines.score(task, evaluator, folder, has_encoder=bool(start.weights))
+        if options.start == baselines.BEST and start.weights and plan.has_new_head:
             baselines.begin_linear(task, evaluator, head)
         if options.start in (baselines.FROZEN, few_shot.CONTRASTIVE):
             if not folder.last_step():
@@ -215,7 +242,7 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
                     few_shot.train(task, model, config, strategy)
                 baselines.fit_head(task, evaluator)
             config = dataclasses.replace(config, learning_rate=0.0, head_learning_rate=0.0, num_train_steps=1)
-        evaluates_start = options.start == baselines.BEST and starting_point.is_scored(options, task)
+        evaluates_start = options.start == baselines.BEST and plan.is_scored
         announce(options, config)
         taught = teacher.taught(task, model, taught_by, options.distillation, strategy)
         with folder.phase("train"):
@@ -235,7 +262,7 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
             results.predict(options, task, evaluator, folder)
     if options.do_export and folder.is_chief:
         with folder.phase("export"):
-            results.export_and_demo(options, task, model, folder)
+            results.export_and_demo(options, task, model, folder, splits)
 
 
 def open_folder(folder: RunFolder, options: FineTuningFlags) -> None:

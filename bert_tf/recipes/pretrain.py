@@ -25,7 +25,7 @@ from bert_tf.recipes.pretraining import planning, preparation
 from bert_tf.recipes.pretraining.planning import Plan
 from bert_tf.recipes.pretraining.pretraining_flags import TEXT_FLAGS, Flags
 from bert_tf.reports import next_steps
-from bert_tf.runtime import files, run_files, terminal
+from bert_tf.runtime import files, run_files, terminal, xla_options
 from bert_tf.runtime.cluster import worker_number
 from bert_tf.runtime.lazy import keras
 from bert_tf.tasks import catalog
@@ -49,15 +49,13 @@ DEMO_SENTENCES = (
 
 def main(given: Flags) -> None:
     """Runs all phases of the recipe in turn; each can be resumed, and does nothing once it is finished."""
-    phases = planning.phases_of(given)
-    if given.dry_run:
-        for plan in planning.before_training(phases):
+    xla_options.set_up(given.devices.xla_cache)
+    plans = planning.make(given)
+    for plan in plans:
+        if given.dry_run:
             plan.show()
-        return
-    if len(phases) > 1:
-        planning.before_training(phases)  # an error in a later phase is raised before the first starts
-    for options in phases:
-        run_phase(planning.make(options))
+        else:
+            run_phase(planning.when_begun(plan))
 
 
 def run_phase(plan: Plan) -> None:
@@ -68,9 +66,9 @@ def run_phase(plan: Plan) -> None:
         open_run(folder, options)
         with folder.phase("prepare"):
             if folder.is_chief:
-                config, manifest = preparation.prepare(start, options, folder)
+                config, manifest = preparation.prepare(start, options, plan.facts, folder)
             else:
-                config, manifest = preparation.wait_for_chief(options, folder)
+                config, manifest = preparation.wait_for_chief(options, plan.facts, folder)
         start = dataclasses.replace(start, config=config)
         in_both = manifest.get("evaluates_on_training_text")
         folder.update(evaluated_on="the training text" if in_both else "held-out text")
@@ -97,13 +95,9 @@ def run_phase(plan: Plan) -> None:
 def run_model(plan: Plan, start: Checkpoint, manifest: Mapping[str, Any], folder: RunFolder) -> None:
     """Creates task and model, trains, evaluates and exports. start: includes the run's vocabulary."""
     options, training = plan.options, plan.training
-    opening.names_of(options.export_engines)  # raises for an engine that cannot be written
     # Devices, before any operation of TensorFlow
     strategy = initialization.start_devices(options.devices)
     from bert_tf.training.loop import train
-
-    if options.export_attention:
-        start.config.check_attention()
 
     # Task and model
     tokenizer = tokenizer_kinds.from_file(

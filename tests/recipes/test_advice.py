@@ -5,7 +5,7 @@ import pytest
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.recipes import advice
 from bert_tf.recipes.pretrain import Flags
-from bert_tf.recipes.pretraining import preparation
+from bert_tf.recipes.pretraining import facts, preparation
 
 TINY, BASE = (BertConfig.of_size(size, vocab_size=1000) for size in ("tiny", "base"))
 
@@ -61,7 +61,7 @@ def computed(tmp_path, **changes):
     path = tmp_path / "text.txt"
     path.write_text("words " * 2_000_000)
     flags = Flags().replace(input_file=str(path), **changes)
-    return preparation.with_computed_defaults(flags)
+    return preparation.with_computed_defaults(flags, facts.of_phase(flags))
 
 
 def test_steps_follow_text_unless_given(tmp_path):

@@ -77,13 +77,11 @@ def test_rows_are_no_longer_than_the_positions_of_the_model(capsys):
             initialization.fitting_rows(options, config, may_be_shorter=may_be_shorter)
 
 
-def test_encoder_that_sees_its_targets_is_refused(monkeypatch):
+def test_encoder_that_sees_its_targets_is_refused():
     config = dataclasses.replace(tiny.CONFIG, encoder="bilstm_on_top")
     start = Checkpoint(config=config, vocabulary=None, lower_case=True)
-    monkeypatch.setattr(initialization, "resolve", lambda *_, **__: start)
-    monkeypatch.setattr(preparation, "_check_numbers", lambda options: None)
     with pytest.raises(UserError, match="The encoder bilstm_on_top is for fine-tuning only: pass"):
-        preparation.resolve(Flags().replace(init_checkpoint="tagger", max_seq_length=8))
+        preparation.check_start(Flags().replace(init_checkpoint="tagger", max_seq_length=8), start)
 
 
 @pytest.mark.parametrize(

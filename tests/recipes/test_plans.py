@@ -1,5 +1,6 @@
 """--dry_run: the plan of a command, which is what the command then does, and nothing written."""
 
+import dataclasses
 import json
 
 import pytest
@@ -51,23 +52,32 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(table, capsys):
 @pytest.mark.parametrize(
     ("given", "series", "runs", "sentence"),
     [
-        ({"refit": False}, planning.ONE, 1, "one"),
-        ({}, planning.REFIT, 1, "one with rows held out, then one on all rows"),
-        ({"folds": 3}, planning.FOLDS, 3, "3 (fold=1, fold=2, fold=3), then one on all rows"),
-        ({"num_seeds": 2, "refit": False}, planning.SWEEP, 2, "2 (seed=12345, seed=12346)"),
+        ({"refit": False}, planning.ONE, [""], "one"),
+        ({}, planning.REFIT, ["", "all_rows"], "one with rows held out, then one on all rows"),
+        (
+            {"folds": 3},
+            planning.FOLDS,
+            ["fold=1", "fold=2", "fold=3", "all_rows"],
+            "3 (fold=1, fold=2, fold=3), then one on all rows",
+        ),
+        ({"num_seeds": 2, "refit": False}, planning.SWEEP, ["seed=12345", "seed=12346"], "2 (seed=12345, seed=12346)"),
     ],
 )
 def test_a_plan_has_all_runs(table, given, series, runs, sentence):
     plan = plan_of(table, **given)
-    assert (plan.series, len(plan.runs), plan.lines()["runs"]) == (series, runs, sentence)
+    assert (plan.series, plan.lines()["runs"]) == (series, sentence)
+    folders = [str(table.parent / "run" / name) if name else str(table.parent / "run") for name in runs]
+    assert [(each.name, each.options.output_dir) for each in plan.runs] == list(zip(runs, folders, strict=True))
+    assert [each.name for each in plan.runs if each.reads] == [name for name in runs[1:] if name[:4] != "seed"]
 
 
 def test_runs_of_a_grid_keep_their_own_values(table):
     plan = plan_of(table, train_batch_size_grid="4,6", refit=False)
-    assert [each.training.train_batch_size for each in plan.runs.values()] == [4, 6]
+    assert [each.training.train_batch_size for each in plan.runs] == [4, 6]
     assert plan.lines()["rows"] == "at most 128 tokens, 4 rows or 6 rows per step"
     assert plan.lines()["training"].count(" or ") == 1
-    assert {each.training.num_train_epochs for each in plan.runs.values()} == {plan.options.training.num_train_epochs}
+    assert {each.options.training.num_train_epochs for each in plan.runs} == {plan.options.training.num_train_epochs}
+    assert plan.step.training.train_batch_size == 6
 
 
 def test_a_plan_tells_how_the_head_is_fitted(table):
@@ -97,8 +107,7 @@ def test_a_run_does_what_its_plan_said(table):
     finetune.main(finetune.Flags.of_program(values))
     run = json.loads((table.parent / "run" / "run.json").read_text())
     assert run["flags"] == plan.options.values()
-    steps = planning.train_config(plan.options, plan.setup.start, plan.setup.task).num_train_steps
-    assert run["training"]["num_train_steps"] == steps
+    assert run["training"] == dataclasses.asdict(plan.runs[0].training)
 
 
 def test_pre_training_has_a_plan_for_each_phase(tmp_path, capsys):
@@ -111,7 +120,7 @@ def test_pre_training_has_a_plan_for_each_phase(tmp_path, capsys):
     given = {"input_file": str(text), "output_dir": str(run), "recipe": "lamb_large_batch", "recipe_scale": 0.001}
     pretrain.main(pretrain.Flags.of({**given, "dry_run": True}))
     assert capsys.readouterr().out.count("--recipe=lamb_large_batch") > 10
-    phases = pretraining_plans.before_training(pretraining_plans.phases_of(pretrain.Flags.of(given)))
+    phases = pretraining_plans.make(pretrain.Flags.of(given))
     assert [each.options.max_seq_length for each in phases] == [128, 512]
     assert not run.exists() and len(list(tmp_path.iterdir())) == 1
 

@@ -87,11 +87,11 @@ def test_a_run_that_goes_on_for_longer_keeps_its_warm_up(tmp_path, monkeypatch, 
         (tmp_path / "checkpoints" / f"ckpt-65.{suffix}").touch()
     seen = []
 
-    def resolve(options):
+    def check(options, facts):
         seen.append(options.training)
         raise UserError("so far")
 
-    monkeypatch.setattr(preparation, "resolve", resolve)
+    monkeypatch.setattr(preparation, "check", check)
     with pytest.raises(UserError, match="so far"):
         planning.make(Flags.of_program({"num_train_steps": 1400, "output_dir": str(tmp_path), **changes}))
     assert (seen[0].num_train_steps, seen[0].num_warmup_steps) == (1400, expected)

@@ -20,11 +20,12 @@ An export is a program: load only what you trust. Those that read or write files
 """
 
 import argparse
+import dataclasses
 import functools
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf.cli import shared_flags
@@ -34,7 +35,7 @@ from bert_tf.data import tables, text_lines
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, count_text, leave_out, listed
 from bert_tf.export import about_file, engine_network, loaded_model, opening, prediction_inputs, zero_shot
-from bert_tf.export.batches import BatchFunction, predict_in_order
+from bert_tf.export.batches import predict_in_order
 from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import Answered, answered
@@ -83,40 +84,119 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch_size", type=int, help="texts per batch (32; 2048 compiled by XLA)")
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Request:
+    """The flags of a call, read once.
+
+    Attributes:
+        model: the model, as named on the command line.
+        texts: {flag: its texts} of a single example; {} with a file.
+        file: the file with the texts; None for a single example.
+        columns: the text columns in the flags; [] for those of the training table or the inputs.
+        id_column: the column with ids, if any.
+        has_words: whether texts are split into words.
+        labels: the labels of a zero-shot classifier; None for the model's own.
+        multi_label, hypothesis_template: see ZeroShot.
+        batch_size: texts per batch; None for the model's own.
+        output: the file to write; None for standard output.
+        as_json: whether standard output is JSON lines.
+    """
+
+    model: str
+    texts: Mapping[str, Sequence[str]]
+    file: str | None
+    columns: Sequence[str]
+    id_column: str | None
+    has_words: bool
+    labels: Sequence[str] | None
+    multi_label: bool
+    hypothesis_template: str
+    batch_size: int | None
+    output: str | None
+    as_json: bool
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace, *, has_folder: bool = False) -> "Request":
+        """The request in the flags, checked before TensorFlow is loaded.
+
+        has_folder: whether the output folder exists, or will be created. Raises UserError for inconsistent flags and
+        missing files.
+        """
+        shared_flags.check_batch_size(arguments)
+        given = {"text": [arguments.text], "text_b": [arguments.text_b], "question": [arguments.question]}
+        given["choice"] = arguments.choice or []
+        texts = {name: values for name, values in given.items() if values not in ([], [None])}
+        is_file = arguments.file is not None
+        for name in OTHER_TEXTS if is_file else ("text_columns", "id_column"):
+            if getattr(arguments, name) is not None:
+                raise leave_out(f"{name} requires {'text' if is_file else 'file'}")
+        labels = None if arguments.labels is None else comma_separated(arguments.labels)
+        if labels is not None:
+            zero_shot.hypotheses(labels, arguments.hypothesis_template)
+        elif arguments.multi_label or arguments.hypothesis_template != zero_shot.TEMPLATE:
+            raise UserError("multi_label and hypothesis_template require labels: remove them, or pass labels.")
+        if is_file:
+            prediction_inputs.check_readable(arguments.file)
+        if arguments.output is not None:
+            _check_output(arguments, has_folder=has_folder)
+        return cls(
+            model=arguments.export,
+            texts=texts,
+            file=arguments.file,
+            columns=comma_separated(arguments.text_columns),
+            id_column=arguments.id_column,
+            has_words=arguments.is_split_into_words,
+            labels=labels,
+            multi_label=arguments.multi_label,
+            hypothesis_template=arguments.hypothesis_template,
+            batch_size=arguments.batch_size,
+            output=arguments.output,
+            as_json=arguments.json,
+        )
+
+
+def _check_output(arguments: argparse.Namespace, *, has_folder: bool) -> None:
+    output = arguments.output
+    if arguments.json:
+        raise UserError("json applies to standard output: remove it, or name an output that ends in .jsonl.")
+    if not output.lower().endswith(OUTPUTS):
+        raise UserError(f"output is {output}; expected a name that ends in {' or '.join(OUTPUTS)}.")
+    if files.is_folder(output) or not (has_folder or files.has_folder(output)):
+        raise UserError(f"{output} cannot be written: pass a file in an existing folder.")
+    if arguments.file and files.same(output, arguments.file):
+        raise UserError(f"output and file are both {output}: choose another name for the predictions.")
+
+
 def run(arguments: argparse.Namespace) -> None:
     shared_flags.set_up(arguments)
     folder = loaded_model.find(arguments.export)
     if arguments.input is not None:
-        check(bulk_files.first_of(arguments), has_folder=True)
+        Request.of(bulk_files.first_of(arguments), has_folder=True)  # raises for flags that do not fit together
         bulk_files.run("predict", arguments, export=folder)
         return
-    check(arguments)
-    export = _load(arguments, folder)
-    rows = _rows(arguments, export)
-    _write(arguments, rows)
+    request = Request.of(arguments)
+    engine, jit_compile = shared_flags.chosen_engine(arguments, folder), arguments.jit_compile
+    if engine == opening.TENSORFLOW and request.file is None and jit_compile == "auto":
+        jit_compile = "false"  # compiling would take longer than it saves for a single text
+        if arguments.engine == opening.AUTO:
+            _say_how_to_start_sooner(folder)
+    found = opening.open_model(folder, engine, jit_compile=jit_compile, texts=_number_of_texts(request, folder))
+    _write(request, _answers(request, found))
 
 
 def answer_file(arguments: argparse.Namespace) -> None:
     """Writes the predictions for one file of --input."""
     shared_flags.set_up(arguments)
-    texts = _number_of_texts(arguments, arguments.export)
-    found = _kept_export(arguments.export, arguments.engine, arguments.jit_compile, texts)
-    rows = _rows(arguments, _by_labels(arguments, found))
-    prediction_files.write_rows(arguments.output, rows, shared=True)
+    request = Request.of(arguments, has_folder=True)
+    texts = _number_of_texts(request, arguments.export)
+    found = _kept_model(arguments.export, arguments.engine, arguments.jit_compile, texts)
+    prediction_files.write_rows(arguments.output, _answers(request, found), shared=True)
 
 
-def _load(arguments: argparse.Namespace, folder: str) -> TextFunction:
-    """The export, not compiled for a single text, because compiling would take longer than it saves."""
-    found: Any = shared_flags.load_engine(arguments, folder)
-    if not found:
-        is_single = arguments.file is None and arguments.jit_compile == "auto"
-        jit_compile = "false" if is_single else arguments.jit_compile
-        if is_single and arguments.engine == opening.AUTO:
-            _say_how_to_start_sooner(folder)
-        found = opening.open_model(
-            folder, opening.TENSORFLOW, jit_compile=jit_compile, texts=_number_of_texts(arguments, folder)
-        )
-    return _by_labels(arguments, found)
+@functools.lru_cache(maxsize=1)
+def _kept_model(folder: str, engine: str, jit_compile: str, texts: int | None) -> TextFunction:
+    """The model, kept for the next file of this process."""
+    return opening.open_model(folder, engine, jit_compile=jit_compile, texts=texts)
 
 
 def _say_how_to_start_sooner(folder: str) -> None:
@@ -130,139 +210,97 @@ def _say_how_to_start_sooner(folder: str) -> None:
         )
 
 
-@functools.lru_cache(maxsize=1)
-def _kept_export(folder: str, engine: str, jit_compile: str, texts: int | None) -> TextFunction:
-    """The export, kept for the next file of this process."""
-    return opening.open_model(folder, engine, jit_compile=jit_compile, texts=texts)
-
-
-def _by_labels(arguments: argparse.Namespace, export: Any) -> TextFunction:
-    """The export, or with --labels a zero-shot classifier."""
-    if arguments.labels is None:
-        return export
-    return zero_shot.ZeroShot(
-        export,
-        export.labels,
-        comma_separated(arguments.labels),
-        multi_label=arguments.multi_label,
-        hypothesis_template=arguments.hypothesis_template,
-    )
-
-
-def _number_of_texts(arguments: argparse.Namespace, folder: str) -> int | None:
+def _number_of_texts(request: Request, folder: str) -> int | None:
     """Number of texts per example for a checkpoint, from the flags or the columns of the file, else None."""
     if loaded_model.is_export(folder):
         return None
-    if arguments.labels is not None:
+    if request.labels is not None:
         return 2
-    if arguments.file is None:
-        return 1 + len([text for text in (arguments.text_b, *(arguments.choice or ())) if text is not None])
-    return prediction_inputs.number_of_texts(arguments.file, arguments.text_columns)
+    if request.file is None:
+        return sum(len(values) for name, values in request.texts.items() if name != "question")
+    return prediction_inputs.number_of_texts(request.file, request.columns)
 
 
-def _rows(arguments: argparse.Namespace, export: TextFunction) -> Iterator[Answered]:
-    batch_size = arguments.batch_size or export.batch_size
-    if arguments.is_split_into_words and export.word_tagger:
-        return _tagged(arguments, export, export.word_tagger, batch_size)
-    examples = iter(_single(arguments, export)) if arguments.file is None else _from_file(arguments, export)
-    window = _window(arguments, batch_size)
-    outputs = predict_in_order(export, examples, batch_size=batch_size, window=window)
-    return (answered(*pair, head=export.head, labels=export.labels, inputs=export.inputs) for pair in outputs)
+def _answers(request: Request, model: Any) -> Iterator[Answered]:
+    """The rows of the answers, in the order of the texts."""
+    if request.labels is not None:
+        model = zero_shot.ZeroShot(
+            model,
+            model.labels,
+            request.labels,
+            multi_label=request.multi_label,
+            hypothesis_template=request.hypothesis_template,
+        )
+    size = request.batch_size or model.batch_size
+    is_typed = request.file == prediction_inputs.STANDARD_INPUT and sys.stdin.isatty()
+    window = 1 if is_typed else max(WINDOW // size, 1) * size  # texts to read before the first prediction
+    if request.has_words and model.word_tagger:
+        outputs = predict_in_order(model.word_tagger, _sentences(request, model), batch_size=size, window=window)
+        return (tagged_words.answered(*pair, model.labels) for pair in outputs)
+    outputs = predict_in_order(model, _examples(request, model), batch_size=size, window=window)
+    return (answered(*pair, head=model.head, labels=model.labels, inputs=model.inputs) for pair in outputs)
 
 
-def _tagged(
-    arguments: argparse.Namespace, export: TextFunction, tagger: BatchFunction, batch_size: int
-) -> Iterator[Answered]:
-    """Yields a tagger's rows for sentences split into words."""
-    if arguments.file is None:
-        sentences = iter([Example("0", tuple(arguments.text.split()), None, "the flags")])
-    else:
-        column = arguments.text_columns or next(iter(export.inputs))
-        sentences = prediction_inputs.read_words(arguments.file, column, id_column=arguments.id_column)
-    window = _window(arguments, batch_size)
-    outputs = predict_in_order(tagger, sentences, batch_size=batch_size, window=window)
-    return (tagged_words.answered(*pair, export.labels) for pair in outputs)
+def _sentences(request: Request, model: TextFunction) -> Iterator[Example]:
+    """The sentences for a tagger, split into words."""
+    if request.file is None:
+        return iter([Example("0", tuple(request.texts["text"][0].split()), None, "the flags")])
+    column = ",".join(request.columns) or next(iter(model.inputs))
+    return prediction_inputs.read_words(request.file, column, id_column=request.id_column)
 
 
-def _write(arguments: argparse.Namespace, predicted: Iterator[Answered]) -> None:
-    rows = report_texts(predicted, name="predicting", file=arguments.file, output=arguments.output)
-    if arguments.output:
-        has_mark = arguments.file is not None and text_lines.has_mark(arguments.file)
-        prediction_files.write_rows(arguments.output, rows, has_mark=has_mark)
-        print(f"The predictions are in {arguments.output}.")
-        return
-    has_one = arguments.file is None
-    for row in rows:
-        shown = row.details() if has_one else row.line()
-        sys.stdout.write(prediction_files.json_line(row.fields()) if arguments.json else shown)
-    sys.stdout.flush()
-
-
-def check(arguments: argparse.Namespace, *, has_folder: bool = False) -> None:
-    """Raises UserError for inconsistent flags and missing files, before TensorFlow is loaded.
-
-    has_folder: whether the output folder exists, or will be created.
-    """
-    shared_flags.check_batch_size(arguments)
-    for name in ("text_columns", "id_column") if arguments.file is None else OTHER_TEXTS:
-        if getattr(arguments, name) is not None:
-            raise leave_out(f"{name} requires {'file' if arguments.file is None else 'text'}")
-    if arguments.labels is not None:
-        zero_shot.hypotheses(comma_separated(arguments.labels), arguments.hypothesis_template)
-    elif arguments.multi_label or arguments.hypothesis_template != zero_shot.TEMPLATE:
-        raise UserError("multi_label and hypothesis_template require labels: remove them, or pass labels.")
-    if arguments.file is not None:
-        prediction_inputs.check_readable(arguments.file)
-    output = arguments.output
-    if output is None:
-        return
-    if arguments.json:
-        raise UserError("json applies to standard output: remove it, or name an output that ends in .jsonl.")
-    if not output.lower().endswith(OUTPUTS):
-        raise UserError(f"output is {output}; expected a name that ends in {' or '.join(OUTPUTS)}.")
-    if files.is_folder(output) or not (has_folder or files.has_folder(output)):
-        raise UserError(f"{output} cannot be written: pass a file in an existing folder.")
-    if arguments.file and files.same(output, arguments.file):
-        raise UserError(f"output and file are both {output}: choose another name for the predictions.")
-
-
-def _single(arguments: argparse.Namespace, export: TextFunction) -> list[Example]:
-    """The text of the flags as one Example; raises UserError if the export takes more or fewer texts."""
-    values = {"text": [arguments.text], "text_b": [arguments.text_b], "question": [arguments.question]}
-    values["choice"] = arguments.choice or [None]
-    flags = _flags_of(arguments.export, export)
-    for name in OTHER_TEXTS:
-        if name in flags and values[name] == [None]:
-            raise UserError(f"{arguments.export} takes {' and '.join(export.inputs)}: pass --{name} too.")
-        if name not in flags and values[name] != [None]:
-            raise UserError(f"{arguments.export} takes {' and '.join(export.inputs)} only: remove --{name}.")
-    texts = tuple(text for name in flags for text in values[name])
-    expected = sum(count or 1 for count in export.inputs.values())
-    if len(texts) != expected:
-        raise UserError(f"Got {len(texts) - 1} choices; {arguments.export} takes {expected - 1}.")
-    return [Example("0", texts, None, "the flags")]
-
-
-def _flags_of(path: str, export: TextFunction) -> list[str]:
-    """The flags for the texts of the inputs, in input order; UserError if the order is unknown."""
-    export.check_order()
-    singles = [name for name, count in export.inputs.items() if not count]
-    questions = [name for name in singles if name == "question"] if len(singles) > 1 else []
-    texts = [name for name in singles if name not in questions]
-    flags = dict(zip(texts, ("text", "text_b"), strict=False)) | dict.fromkeys(questions, "question")
-    flags |= {name: "choice" for name, count in export.inputs.items() if count}
-    if len(set(flags.values())) < len(export.inputs) or "text" not in flags.values():
-        raise UserError(f"{path} takes {' and '.join(export.inputs)}: pass a table with these columns as --file.")
-    return [flags[name] for name in export.inputs]
-
-
-def _from_file(arguments: argparse.Namespace, export: TextFunction) -> Iterator[Example]:
-    columns = comma_separated(arguments.text_columns)
-    columns = columns or _columns_of_training(arguments.file, export)
+def _examples(request: Request, model: TextFunction) -> Iterator[Example]:
+    if request.file is None:
+        return iter([_single(request, model)])
+    columns = request.columns or _columns_of_training(request.file, model)
     if columns:
-        export.check_order()
-    read = prediction_inputs.read(arguments.file, export.inputs, columns=columns, id_column=arguments.id_column)
+        model.check_order()
+    read = prediction_inputs.read(request.file, model.inputs, columns=columns, id_column=request.id_column)
     return _naming_blank(read)
+
+
+def _single(request: Request, model: TextFunction) -> Example:
+    """The texts of the flags; raises UserError if the model takes more or fewer."""
+    name, inputs = request.model, " and ".join(model.inputs)
+    flags = _flags_of(name, model)
+    for flag in OTHER_TEXTS:
+        if flag in flags and flag not in request.texts:
+            raise UserError(f"{name} takes {inputs}: pass --{flag} too.")
+        if flag not in flags and flag in request.texts:
+            raise UserError(f"{name} takes {inputs} only: remove --{flag}.")
+    texts = tuple(text for flag in flags for text in request.texts[flag])
+    expected = sum(count or 1 for count in model.inputs.values())
+    if len(texts) != expected:
+        raise UserError(f"Got {len(texts) - 1} choices; {name} takes {expected - 1}.")
+    return Example("0", texts, None, "the flags")
+
+
+def _flags_of(name: str, model: TextFunction) -> list[str]:
+    """The flags for the texts of the inputs, in input order; UserError if the order is unknown."""
+    model.check_order()
+    singles = [each for each, count in model.inputs.items() if not count]
+    questions = [each for each in singles if each == "question"] if len(singles) > 1 else []
+    texts = [each for each in singles if each not in questions]
+    flags = dict(zip(texts, ("text", "text_b"), strict=False)) | dict.fromkeys(questions, "question")
+    flags |= {each: "choice" for each, count in model.inputs.items() if count}
+    if len(set(flags.values())) < len(model.inputs) or "text" not in flags.values():
+        raise UserError(f"{name} takes {' and '.join(model.inputs)}: pass a table with these columns as --file.")
+    return [flags[each] for each in model.inputs]
+
+
+def _columns_of_training(path: str, model: TextFunction) -> list[str]:
+    """The text columns of the training table, if the file has them."""
+    is_table = path != prediction_inputs.STANDARD_INPUT and tables.is_table(path)
+    if not is_table or isinstance(model, zero_shot.ZeroShot):
+        return []
+    names = (loaded_model.about(model.source).get("reads") or {}).get("text_columns") or ""
+    columns, there = comma_separated(names), tables.column_names(path)
+    if columns and not {*columns} <= {*there} and not {*model.inputs, prediction_inputs.TEXT} & {*there}:
+        raise UserError(
+            f"{path} has no column {' or '.join(map(repr, columns))}, which the model was trained on; its columns: "
+            f"{listed(there)}. Name the text columns: --text_columns=NAME."
+        )
+    return columns if {*columns} <= {*there} else []
 
 
 def _naming_blank(examples: Iterable[Example]) -> Iterator[Example]:
@@ -277,22 +315,14 @@ def _naming_blank(examples: Iterable[Example]) -> Iterator[Example]:
         log.warning("%s without text%s: ignore the predictions there.", count_text(count, "row"), where)
 
 
-def _columns_of_training(path: str, export: TextFunction) -> list[str]:
-    """The text columns of the training table, if the file has them."""
-    is_table = path != prediction_inputs.STANDARD_INPUT and tables.is_table(path)
-    if not is_table or isinstance(export, zero_shot.ZeroShot):
-        return []
-    names = (loaded_model.about(export.source).get("reads") or {}).get("text_columns") or ""
-    columns, there = comma_separated(names), tables.column_names(path)
-    if columns and not {*columns} <= {*there} and not {*export.inputs, prediction_inputs.TEXT} & {*there}:
-        raise UserError(
-            f"{path} has no column {' or '.join(map(repr, columns))}, which the model was trained on; its columns: "
-            f"{listed(there)}. Name the text columns: --text_columns=NAME."
-        )
-    return columns if {*columns} <= {*there} else []
-
-
-def _window(arguments: argparse.Namespace, batch_size: int) -> int:
-    """The number of texts to read before the first prediction: one if a person types them."""
-    is_typed = arguments.file == prediction_inputs.STANDARD_INPUT and sys.stdin.isatty()
-    return 1 if is_typed else max(WINDOW // batch_size, 1) * batch_size
+def _write(request: Request, answers: Iterator[Answered]) -> None:
+    rows = report_texts(answers, name="predicting", file=request.file, output=request.output)
+    if request.output:
+        has_mark = request.file is not None and text_lines.has_mark(request.file)
+        prediction_files.write_rows(request.output, rows, has_mark=has_mark)
+        print(f"The predictions are in {request.output}.")
+        return
+    for row in rows:
+        shown = row.details() if request.file is None else row.line()
+        sys.stdout.write(prediction_files.json_line(row.fields()) if request.as_json else shown)
+    sys.stdout.flush()

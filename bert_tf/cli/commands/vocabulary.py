@@ -21,10 +21,11 @@ from bert_tf.cli import recipe_flags
 from bert_tf.config.flag_groups import ModelOptions, TextOptions
 from bert_tf.data import text_lines
 from bert_tf.errors import UserError
-from bert_tf.recipes.pretraining import preparation
+from bert_tf.recipes.pretraining import facts, preparation
 from bert_tf.runtime import files
 from bert_tf.runtime.lazy import module
 from bert_tf.text import corpus, vocabulary, vocabulary_learning
+from bert_tf.text.sources import Source
 
 beam_pipeline = module("bert_tf.extras.beam.beam_pipeline")
 beam_runner = module("bert_tf.extras.beam.beam_runner")
@@ -79,22 +80,21 @@ def _learn(arguments: argparse.Namespace, lower_case: bool) -> list[str]:
         raise UserError(f"--kind={arguments.kind} is learned on this machine only: remove --runner.")
     if arguments.runner:
         return _learn_on_beam(arguments, lower_case)
-    options = TextOptions(**_read_as(arguments))
-    preparation.check_has_text("input_file", arguments.input_file, options)
-    return preparation.learn_vocabulary(
-        arguments.input_file, options, arguments.vocab_size, lower_case=lower_case, kind=arguments.kind
-    )
+    sources = _sources(arguments)
+    facts.check_has_text("input_file", arguments.input_file, sources)
+    return preparation.learn_vocabulary(sources, arguments.vocab_size, lower_case=lower_case, kind=arguments.kind)
 
 
-def _read_as(arguments: argparse.Namespace) -> dict[str, str]:
-    return {name: getattr(arguments, name) for name in ("text_layout", "language", "text_field")}
+def _sources(arguments: argparse.Namespace) -> list[Source]:
+    read_as = {name: getattr(arguments, name) for name in ("text_layout", "language", "text_field")}
+    return corpus.find_sources(arguments.input_file, **read_as)
 
 
 def _learn_on_beam(arguments: argparse.Namespace, lower_case: bool) -> list[str]:
     """Learns a vocabulary from all of the text; raises UserError if the runner is not installed."""
     flags = shlex.split(arguments.runner_flags)
     beam_runner.check(arguments.runner, flags)
-    sources = corpus.find_sources(arguments.input_file, **_read_as(arguments))
+    sources = _sources(arguments)
     folder = os.path.dirname(files.absolute(arguments.output))
     settings = {"lower_case": lower_case, "runner": arguments.runner, "flags": flags}
     counts = beam_pipeline.count_words(sources, folder, **settings)

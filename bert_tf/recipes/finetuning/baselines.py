@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.heads.regression import Regression
-from bert_tf.recipes.finetuning import starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime import run_files
 from bert_tf.runtime.lazy import tf
@@ -25,15 +23,13 @@ log = logging.getLogger("bert_tf")
 
 
 def score(
-    options: FineTuningFlags, task: FineTuningTask, start: Checkpoint, evaluator: "Evaluator", folder: RunFolder
+    task: FineTuningTask, evaluator: "Evaluator", folder: RunFolder, *, has_encoder: bool
 ) -> baseline.LinearHead | None:
     """Prints and records the scores of the task's baselines, which the model should beat.
 
-    Returns the linear head on frozen embeddings, if it is one of them.
+    has_encoder: whether the model is trained. Returns the linear head on frozen embeddings, if it is a baseline.
     """
-    if not (options.baseline and starting_point.is_scored(options, task)):
-        return None
-    scores, head = baseline.of_task(task, _frozen_vectors(evaluator) if start.weights else None)
+    scores, head = baseline.of_task(task, _frozen_vectors(evaluator) if has_encoder else None)
     _record(scores, folder, "on the development set")
     return head
 

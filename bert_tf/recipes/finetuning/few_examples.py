@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_tf.errors import count_text
-from bert_tf.recipes.finetuning import starting_point
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
 from bert_tf.runtime import terminal
 from bert_tf.tasks.task import FineTuningTask
@@ -56,7 +55,7 @@ def length(
     return {name: value for name, value in chosen.items() if name not in given}, steps
 
 
-def defaults(options: FineTuningFlags, task: FineTuningTask) -> dict[str, Any]:
+def defaults(options: FineTuningFlags, task: FineTuningTask, *, is_scored: bool) -> dict[str, Any]:
     """{flag: value} for the length of training on few tagged sentences or questions, which is printed.
 
     Flags with a reason were chosen before the data was read, and do not change.
@@ -69,7 +68,6 @@ def defaults(options: FineTuningFlags, task: FineTuningTask) -> dict[str, Any]:
     values = options.values()
     fixed = {name: values[name] for name in (*options.reasons, *options.given) if name in values}
     fixed |= {name.removesuffix("_grid"): None for name in options.given}  # each run has its own value
-    is_scored = starting_point.is_scored(options, task)
     evaluated = sum(task.split(split).count for split in task.eval_splits.values()) if is_scored else 0
     has_own_batch = task.comparison is None  # a loss that compares rows needs many of them
     chosen, steps = length(rows.count, fixed, is_scored=is_scored, evaluated=evaluated, has_own_batch=has_own_batch)

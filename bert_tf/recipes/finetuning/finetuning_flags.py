@@ -102,9 +102,14 @@ class FineTuningFlags(TaskOptions):
         selects = (training.keep_best or training.early_stop_patience) and not training.eval_steps
         return super().free_flags() - ({"save_checkpoints_steps"} if selects else set())
 
-    def train_config(self, examples: int, steps: int, *, new_head_rate: float = 0.0) -> TrainConfig:
-        """The TrainConfig for this number of examples and steps."""
+    def train_config(self, examples: int, *, new_head_rate: float = 0.0) -> TrainConfig:
+        """The TrainConfig for this number of examples; new_head_rate: the task's learning rate for a new head.
+
+        For questions, windows are examples, so that an epoch covers each of them once; run_squad.py in
+        google-research/bert counts questions, and stops slightly before the end of its epochs.
+        """
         training, optimizer = self.training, self.training.optimizer
+        steps = max(1, int(examples / training.train_batch_size * training.num_train_epochs))
         if optimizer == "auto":
             optimizer = "adamw_corrected" if examples < FEW_EXAMPLES else "adamw"
         head_rate = training.head_learning_rate

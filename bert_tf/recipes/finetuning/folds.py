@@ -3,14 +3,14 @@
 `refit` holds out only one part, which determines the scores and the number of epochs of a model trained on all rows.
 """
 
-import contextlib
+import os
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from bert_tf.errors import UserError, count_text
+from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import baselines, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.reports import wording
@@ -20,6 +20,11 @@ from bert_tf.training import metrics
 from bert_tf.training.run_directory import RunFolder
 
 ALL_ROWS = "all_rows"  # name of the run on all rows
+ONLY_SCORED = {"do_predict": False, "do_export": False}  # flags of a run whose model is not the final one
+ON_ALL_ROWS = {  # flags of the run on all rows
+    **dict.fromkeys(("eval_steps", "early_stop_patience"), 0),
+    **dict.fromkeys(("keep_best", "do_eval", "refit"), False),
+}
 
 
 def number_of(options: FineTuningFlags) -> int:
@@ -28,8 +33,8 @@ def number_of(options: FineTuningFlags) -> int:
     return int(values.get("folds") or 0) if options.do_train and not values.get("fold") else 0
 
 
-def plan(options: FineTuningFlags) -> dict[str, FineTuningFlags]:
-    """{name: options of a run} of every fold; UserError with flags that already make several runs."""
+def variants(options: FineTuningFlags) -> dict[str, dict[str, Any]]:
+    """{name: the flags that a run changes} of every fold; UserError with flags that already make several runs."""
     count, values = number_of(options), options.values()
     if count < 2:
         raise UserError(f"folds is {count}; expected 2 or more, such as 5.")
@@ -37,25 +42,7 @@ def plan(options: FineTuningFlags) -> dict[str, FineTuningFlags]:
     if several or not options.do_eval:
         reason = f"{several[0]} makes several runs itself" if several else "do_eval is off"
         raise UserError(f"folds={count}: {reason}. Remove one of them.")
-    names = {number: f"fold={number}" for number in range(1, count + 1)}
-    return {
-        name: options.replace(fold=number, output_dir=f"{options.output_dir}/{name}", do_predict=False, do_export=False)
-        for number, name in names.items()
-    }
-
-
-def run_all(
-    options: FineTuningFlags,
-    runs: Mapping[str, FineTuningFlags],
-    folder: RunFolder,
-    run: Callable[[FineTuningFlags, RunFolder], None],
-    task: FineTuningTask,
-) -> None:
-    """Calls `run(options, folder)` for every fold and for all rows, and reports the scores of the folds."""
-    outcomes = sweep.run_all(runs, folder, run)
-    last = train_on_all_rows(options, [each.output_dir for each in runs.values()], folder, run)
-    if folder.is_chief:
-        report(folder, runs, outcomes, task, last)
+    return {f"fold={number}": {"fold": number, **ONLY_SCORED} for number in range(1, count + 1)}
 
 
 def is_refitted(options: FineTuningFlags) -> bool:
@@ -69,68 +56,30 @@ def is_refitted(options: FineTuningFlags) -> bool:
     return True
 
 
-def refit(
-    options: FineTuningFlags, folder: RunFolder, run: Callable[[FineTuningFlags, RunFolder], None], task: FineTuningTask
-) -> None:
-    """Calls `run(options, folder)` with rows held out, then for all rows, whose model becomes the folder's."""
-    run(options.replace(do_predict=False, do_export=False), folder)
-    with folder.phase("all rows"):
-        last = train_on_all_rows(options, [folder.path], folder, run, is_calibrated=True)
-    if folder.is_chief:
-        rows = run_files.read_run(last.output_dir)["training"]["num_train_examples"]
-        # Recorded before the model exists, so that no start scores it on its training rows
-        folder.update(refit={"rows": rows, "epochs": _epochs(last)})
-        sweep.promote_best_run(folder, ALL_ROWS, without={"metrics.jsonl"})
-        print(wording.refitted(folder.run), flush=True)
-
-
-def train_on_all_rows(
-    options: FineTuningFlags,
-    folders: Sequence[str],
-    folder: RunFolder,
-    run: Callable[[FineTuningFlags, RunFolder], None],
-    *,
-    is_calibrated: bool = False,
-) -> FineTuningFlags:
-    """Calls `run(options, RunFolder)` on all rows, with the best number of epochs in other runs; returns the options.
-
-    folders: these runs. is_calibrated: whether the run uses the thresholds recorded in `folder`.
-    """
-    last = final(options, folders)
-    epochs = _epochs(last)
-    print(f"All rows, {count_text(epochs, 'epoch')}" if epochs else "All rows", flush=True)
-    with contextlib.closing(RunFolder(last.output_dir, is_chief=folder.is_chief)) as own:
-        if folder.is_chief and is_calibrated and files.exists(folder.file(run_files.TASK)):
-            files.make_folder(own.path)
-            files.copy(folder.file(run_files.TASK), own.file(run_files.TASK))
-        run(last, own)
-        own.finish()
-    return last
-
-
-def final(options: FineTuningFlags, folders: Sequence[str]) -> FineTuningFlags:
+def with_best_length(options: FineTuningFlags, folders: Sequence[str]) -> FineTuningFlags:
     """The options of the run on all rows, with the best number of epochs, on average, of the runs in `folders`."""
     recorded = [run_files.read_run(each) for each in folders]
     evaluations: list[Any] = [(run.get("selection") or {}).get("evaluations") for run in recorded]
-    changes: dict[str, Any] = {
-        "eval_steps": 0,
-        "early_stop_patience": 0,
-        "keep_best": False,
-        "do_eval": False,
-        "refit": False,
-    }
-    if all(evaluations):
-        epochs = best_step(evaluations) * statistics.fmean(
-            run["training"]["train_batch_size"] / run["training"]["num_train_examples"] for run in recorded
-        )
-        changes["num_train_epochs"] = round(max(epochs, 0.1), 1)
-        changes["start"] = options.start if epochs else baselines.FROZEN
-    return options.replace(**changes, output_dir=f"{options.output_dir}/{ALL_ROWS}")
+    if not all(evaluations):
+        return options
+    epochs = best_step(evaluations) * statistics.fmean(
+        run["training"]["train_batch_size"] / run["training"]["num_train_examples"] for run in recorded
+    )
+    start = options.start if epochs else baselines.FROZEN
+    return options.replace(num_train_epochs=round(max(epochs, 0.1), 1), start=start)
 
 
-def _epochs(options: FineTuningFlags) -> float:
+def epochs_of(options: FineTuningFlags) -> float:
     """Number of epochs of a run; 0 if only its head is fitted."""
     return 0 if options.start == baselines.FROZEN else options.training.num_train_epochs
+
+
+def take_thresholds(folder: RunFolder, source: str) -> None:
+    """Copies how the model of another run folder predicts, with its fitted thresholds, into a run folder."""
+    path = os.path.join(source, run_files.TASK)
+    if folder.is_chief and files.exists(path):
+        files.make_folder(folder.path)
+        files.copy(path, folder.file(run_files.TASK))
 
 
 def best_step(evaluations: Sequence[Sequence[tuple[int, float]]]) -> int:
@@ -160,6 +109,15 @@ def pooled(details: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         made["per_class"] = metrics.per_class(labels, predicted, names[0])
         made["confusion"] = counts.tolist()
     return made
+
+
+def report_refit(folder: RunFolder, last: FineTuningFlags) -> None:
+    """Copies the all-rows model into the folder of the run with rows held out. last: the options of the former."""
+    rows = run_files.read_run(last.output_dir)["training"]["num_train_examples"]
+    # Recorded before the model exists, so that no start scores it on its training rows
+    folder.update(refit={"rows": rows, "epochs": epochs_of(last)})
+    sweep.promote_best_run(folder, ALL_ROWS, without={"metrics.jsonl"})
+    print(wording.refitted(folder.run), flush=True)
 
 
 def report(

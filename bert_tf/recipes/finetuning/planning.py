@@ -1,12 +1,14 @@
 """The plan of fine-tuning: every decision, made before anything is written.
 
 Defaults that depend on the data come first, because they determine the run folder. Then checkpoint and data are read,
-and the rest is decided: the length of training, the runs, and whether memory suffices.
+and the rest is decided: the runs, the length of their training, and whether memory suffices.
 """
 
 import dataclasses
+import functools
+import os
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
@@ -27,10 +29,9 @@ ONE, REFIT, FOLDS, SWEEP = "one", "refit", "folds", "sweep"  # series of runs
 
 
 class Setup(NamedTuple):
-    """Values shared by all runs of a plan: checkpoint, task with its tokenizer, devices, and the teacher if any.
+    """What a run starts from: checkpoint, task with its tokenizer, devices, and the teacher if any.
 
     data: {"splits": a summary of each, "notes": warnings from reading them}, for the report.
-    rows: {"max_seq_length": value} if the model has fewer positions than the default.
     """
 
     start: Checkpoint
@@ -38,7 +39,56 @@ class Setup(NamedTuple):
     strategy: "tf.distribute.Strategy"
     teacher: Checkpoint | None = None
     data: Mapping[str, list[str]] = types.MappingProxyType({})
-    rows: Mapping[str, Any] = types.MappingProxyType({})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunPlan:
+    """The plan of a run. What follows from flags and data is decided when first asked for.
+
+    Attributes:
+        name: its folder in output_dir; "" for a run in output_dir itself.
+        options: its flags.
+        setup: checkpoint, task and devices.
+        is_compared: whether it is a seed, a combination of a grid, or a fold, which may fail and is not repeated.
+        reads: whether it reads its own part of the data when its turn comes; until then `setup` has that of another
+            run, and `training` is an estimate.
+        after: the folders of the runs whose best number of epochs it is trained for.
+        phase: the phase of the run in output_dir that it counts as, if any.
+    """
+
+    name: str
+    options: FineTuningFlags
+    setup: Setup
+    is_compared: bool = False
+    reads: bool = False
+    after: Sequence[str] = ()
+    phase: str = ""
+
+    @functools.cached_property
+    def splits(self) -> list[str]:
+        """The names of the splits that it reads."""
+        return starting_point.requested_splits(self.options, self.setup.task)
+
+    @functools.cached_property
+    def is_scored(self) -> bool:
+        """Whether it has a development set with labels, and a criterion."""
+        return starting_point.is_scored(self.options, self.setup.task)
+
+    @functools.cached_property
+    def has_new_head(self) -> bool:
+        """Whether the task has a head that the checkpoint lacks."""
+        return starting_point.has_new_head(self.setup.start, self.setup.task)
+
+    @functools.cached_property
+    def training(self) -> TrainConfig:
+        """The settings of its training; UserError without labels to train on."""
+        start, task, examples = self.setup.start, self.setup.task, 0
+        if self.options.do_train:
+            if not task.split("train").is_known:
+                raise UserError("The training data contains no labels: pass a table with a label column.")
+            examples = task.split("train").count
+        rate = task.head.training.new_head_rate if start.weights and self.has_new_head else 0.0
+        return self.options.train_config(examples, new_head_rate=rate)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,14 +99,19 @@ class Plan:
         options: the flags with all decided values and the reasons.
         series: ONE; REFIT: one run, then one on all rows; FOLDS: a run per fold, then one on all rows; SWEEP: a run for
             each seed and each combination of the grids.
-        runs: {name: flags of a run}, {"": options} for a single one.
-        setup: checkpoint, task and devices.
+        runs: the runs in turn.
+        step: the largest training step of the runs.
     """
 
     options: FineTuningFlags
     series: str
-    runs: Mapping[str, FineTuningFlags]
-    setup: Setup
+    runs: Sequence[RunPlan]
+    step: step_memory.Step
+
+    @property
+    def compared(self) -> dict[str, FineTuningFlags]:
+        """{name: flags} of the runs that are compared."""
+        return {each.name: each.options for each in self.runs if each.is_compared}
 
     def show(self) -> None:
         """Prints the plan."""
@@ -64,28 +119,31 @@ class Plan:
 
     def lines(self) -> dict[str, str]:
         """{topic: sentence}; values that differ between runs are joined by "or"."""
-        options, (start, task, *_), config = self.options, self.setup, self.setup.start.config
-        lines = {"checkpoint": plan_text.model(config, options.model.init_checkpoint), "run folder": options.output_dir}
+        options, (start, task, *_) = self.options, self.runs[0].setup
+        lines = {
+            "checkpoint": plan_text.model(start.config, options.model.init_checkpoint),
+            "run folder": options.output_dir,
+        }
         if not options.do_train:
             return {**lines, "training": "none"}
-        trainings = {name: train_config(each, start, task) for name, each in self.runs.items()}
-        batches = plan_text.joined(f"{each.train_batch_size} rows" for each in trainings.values())
-        lines["runs"] = _runs_text(self.series, list(self.runs))
+        first = [each for each in self.runs if not each.after]
+        batches = plan_text.joined(f"{each.training.train_batch_size} rows" for each in first)
+        lines["runs"] = _runs_text(self.series, list(self.compared))
         lines["rows"] = f"at most {options.max_seq_length} tokens, {batches} per step"
-        lines["training"] = plan_text.joined(_training_text(self.runs[name], each) for name, each in trainings.items())
-        lines["rates"] = plan_text.joined(map(plan_text.rates, trainings.values()))
-        lines["memory"] = step_memory.described(starting_point.step_of(options, start, task), options.devices)
+        lines["training"] = plan_text.joined(map(_training_text, first))
+        lines["rates"] = plan_text.joined(plan_text.rates(each.training) for each in first)
+        lines["memory"] = step_memory.described(self.step, options.devices)
         if options.start != baselines.FROZEN and not task.split("train").stored:
             mean = task.split("train").statistics()["mean_length"] * task.head.rows_per_example
-            seen = mean * sum(each.num_train_steps * each.train_batch_size for each in trainings.values())
-            seen *= 2 if self.series == REFIT else 1 + 1 / len(self.runs) if self.series == FOLDS else 1
+            rows = sum(each.training.num_train_steps * each.training.train_batch_size for each in self.runs)
             gpus = accelerators.number(options.devices.device)
-            lines["time"] = plan_text.time(advice.training_seconds(config, seen, gpus=gpus))
+            lines["time"] = plan_text.time(advice.training_seconds(start.config, mean * rows, gpus=gpus))
         return lines
 
 
-def _training_text(options: FineTuningFlags, training: TrainConfig) -> str:
+def _training_text(run: RunPlan) -> str:
     """The length of a run's training."""
+    options, training = run.options, run.training
     examples = count_text(training.num_train_examples, "example")
     steps = f"{count_text(training.num_train_steps, 'step')}, {count_text(options.training.num_train_epochs, 'epoch')}"
     if options.start == baselines.FROZEN:
@@ -123,53 +181,29 @@ def make(options: FineTuningFlags, folder: RunFolder) -> Plan:
     Raises UserError for every error that can be detected now.
     """
     # Flags and files, before anything is downloaded
-    series, runs = _runs(options)
-    for each in runs.values():
-        each.check()
-    options = runs.get("", options)
+    series, variants = _series(options)
+    is_several = len(variants) > 1
+    for changes in variants.values():
+        options.replace(**changes).check()
+    options = options.replace(**variants.get("", {}))
     if options.do_train:
-        sweep.check_free(folder, several=len(runs) > 1)
+        sweep.check_free(folder, several=is_several)
     options = starting_point.use_trained_model(options, folder)
     starting_point.check_files(options)
-
-    # Checkpoint, devices and data
-    is_of_folds = series == FOLDS
-    setup = _read(next(iter(runs.values())) if is_of_folds else options, folder, several=len(runs) > 1)
-    start, task = setup.start, setup.task
-
-    # Length of training and runs
-    options = options.with_defaults(setup.rows, f"the model has {start.config.max_position_embeddings} positions")
-    options = options.with_defaults(few_examples.defaults(options, task), few_examples.REASONS)
-    options = starting_point.with_selection(options, task)
-    series, runs = _runs(options)
-    starting_point.check_memory(max(runs.values(), key=lambda each: each.training.train_batch_size), start, task)
-    return Plan(options=options, series=series, runs=runs, setup=setup)
-
-
-def _runs(options: FineTuningFlags) -> tuple[str, dict[str, FineTuningFlags]]:
-    """The series requested by flags, and {name: flags of a run}."""
-    if folds.number_of(options):
-        return FOLDS, folds.plan(options)
-    runs = sweep.plan(options)
-    is_refitted = folds.is_refitted(options)
-    return (SWEEP if len(runs) > 1 else REFIT if is_refitted else ONE), runs
-
-
-def _read(options: FineTuningFlags, folder: RunFolder, *, several: bool) -> Setup:
-    """Reads checkpoint and data; errors in them are raised here, before anything is written."""
-    # Checkpoint and devices
     opening.names_of(options.export_engines)  # raises for an engine that cannot be written
+
+    # Checkpoint and devices
     start = initialization.resolve(options)
-    rows = initialization.fitting_rows(options, start.config, may_be_shorter=True)
-    options = options.with_defaults(rows, "")
+    fitting = initialization.fitting_rows(options, start.config, may_be_shorter=True)
+    options = options.with_defaults(fitting, f"the model has {start.config.max_position_embeddings} positions")
     strategy = initialization.start_devices(options.devices)
     if options.export_attention:
         start.config.check_attention()
 
     # Task, its tokenizer and its data
     preprocessed.check_vocabulary(options, start)
-    setup = read_data(options, Setup(start, None, strategy), folder, several=several)  # type: ignore[arg-type]
-    start, task = setup.start, setup.task
+    first = _changed(options, *next(iter(variants.items()))) if series == FOLDS else options
+    start, task, data = _read_data(first, start, folder, several=is_several)
     if options.write_examples:
         task.head.training.row_specs(task.tokenizer)  # raises for a task without preprocessed examples
 
@@ -179,44 +213,93 @@ def _read(options: FineTuningFlags, folder: RunFolder, *, several: bool) -> Setu
     if taught_by is not None:
         named = options.replace(init_checkpoint=options.distillation.teacher, do_train=False)
         taught_by = starting_point.match_head(named, taught_by, task)
-    return setup._replace(start=start, teacher=taught_by, rows=rows)
+
+    # Length of training and runs
+    is_scored = starting_point.is_scored(options, task)
+    options = options.with_defaults(few_examples.defaults(options, task, is_scored=is_scored), few_examples.REASONS)
+    if not is_scored and "keep_best" not in options.given:
+        options = options.decided({"keep_best": False}, "there are no scores to select a checkpoint by")
+    runs = _in_turn(series, variants, options, Setup(start, task, strategy, taught_by, data))
+    largest = max(runs, key=lambda each: each.training.train_batch_size)
+    step = starting_point.step_of(largest.options, start, task)
+    starting_point.check_memory(options, step)
+    return Plan(options=options, series=series, runs=runs, step=step)
 
 
-def read_data(options: FineTuningFlags, setup: Setup, folder: RunFolder, *, several: bool) -> Setup:
-    """A setup with the task named by the flags; prints a summary of its splits."""
+def _series(options: FineTuningFlags) -> tuple[str, dict[str, dict[str, Any]]]:
+    """The series requested by flags, and {name: the flags that a run changes}, without a run on all rows."""
+    if folds.number_of(options):
+        return FOLDS, folds.variants(options)
+    variants = sweep.variants(options)
+    is_refitted = folds.is_refitted(options)
+    return (SWEEP if len(variants) > 1 else REFIT if is_refitted else ONE), variants
+
+
+def _in_turn(
+    series: str, variants: Mapping[str, Mapping[str, Any]], options: FineTuningFlags, setup: Setup
+) -> list[RunPlan]:
+    """The plans of the runs of a series; options: the decided flags, which `variants` change."""
+    runs: list[RunPlan] = []
+    for name, changes in variants.items():
+        changed = _changed(options, name, {**changes, **(folds.ONLY_SCORED if series == REFIT else {})})
+        reads = bool(runs) and series == FOLDS  # the first has read its data
+        runs.append(RunPlan(name=name, options=changed, setup=setup, is_compared=bool(name), reads=reads))
+    if series in (REFIT, FOLDS):
+        if series == REFIT:  # one vocabulary for both models
+            learned = setup.start.vocabulary or setup.task.tokenizer.vocabulary
+            setup = setup._replace(start=dataclasses.replace(setup.start, vocabulary=learned))
+        last = RunPlan(
+            name=folds.ALL_ROWS,
+            options=_changed(options, folds.ALL_ROWS, folds.ON_ALL_ROWS),
+            setup=setup,
+            reads=True,
+            after=[each.options.output_dir for each in runs],
+            phase="all rows" if series == REFIT else "",
+        )
+        runs.append(last)
+    return runs
+
+
+def _changed(options: FineTuningFlags, name: str, changes: Mapping[str, Any]) -> FineTuningFlags:
+    """The flags of a run, in its folder. options: those of the series. name, changes: see `RunPlan` and `_series`."""
+    folder = os.path.join(options.output_dir, name) if name else options.output_dir
+    return options.replace(**changes, output_dir=folder)
+
+
+def when_begun(run: RunPlan, folder: RunFolder) -> RunPlan:
+    """The plan of a run whose turn it is: with its own data, and the number of epochs that was best in those before.
+
+    folder: the folder of the run.
+    """
+    if not run.reads:
+        return run
+    options = run.options
+    if run.after:
+        options = folds.with_best_length(options, run.after)
+        epochs = folds.epochs_of(options)
+        print(f"All rows, {count_text(epochs, 'epoch')}" if epochs else "All rows", flush=True)
+    if len(run.after) == 1:
+        folds.take_thresholds(folder, run.after[0])
+    start, task, data = _read_data(options, run.setup.start, folder)
+    setup = run.setup._replace(start=start, task=task, data=data)
+    return dataclasses.replace(run, options=options, setup=setup)
+
+
+def _read_data(
+    options: FineTuningFlags, start: Checkpoint, folder: RunFolder, *, several: bool = False
+) -> tuple[Checkpoint, FineTuningTask, dict[str, list[str]]]:
+    """The task named by the flags, with its data, a summary of which is printed; see `Setup`.
+
+    Also returns the checkpoint with the size of the vocabulary, which may be learned from the data.
+    """
     with log_notes.kept() as notes:
-        start, task = _create_task(options, setup.start, folder)
-        starting_point.check_evaluation(starting_point.with_selection(options, task), task, several=several)
+        task = starting_point.create_task(options, start, folder)
+        start = starting_point.with_pooling(options, start, task)
+        task = preprocessed.attach(task, options, start).replaced(groups_by_length=options.group_by_length)
+        config = dataclasses.replace(start.config, vocab_size=task.tokenizer.size)
+        start = dataclasses.replace(start, config=config)
+        starting_point.check_evaluation(options, task, several=several)
         splits = {name: task.split(name) for name in starting_point.requested_splits(options, task)}
     lines = [line for name, split in splits.items() for line in split.describe(name)]
     print(*lines, sep="\n", flush=True)
-    return setup._replace(start=start, task=task, data={"splits": lines, "notes": list(dict.fromkeys(notes))})
-
-
-def _create_task(options: FineTuningFlags, start: Checkpoint, folder: RunFolder) -> tuple[Checkpoint, FineTuningTask]:
-    """The task named by the flags, and the starting point with the size of its vocabulary, which may be learned."""
-    task = starting_point.create_task(options, start, folder)
-    start = starting_point.with_pooling(options, start, task)
-    task = preprocessed.attach(task, options, start).replaced(groups_by_length=options.group_by_length)
-    config = dataclasses.replace(start.config, vocab_size=task.tokenizer.size)
-    return dataclasses.replace(start, config=config), task
-
-
-def number_of_steps(options: FineTuningFlags, task: FineTuningTask) -> int:
-    """The number of training steps: examples / batch size * epochs; 0 without training.
-
-    For questions, windows are counted, so that an epoch covers each of them once; run_squad.py in google-research/bert
-    counts questions, and stops slightly before the end of its epochs.
-    """
-    if not options.do_train:
-        return 0
-    if not task.split("train").is_known:
-        raise UserError("The training data contains no labels: pass a table with a label column.")
-    training = options.training
-    return max(1, int(task.split("train").count / training.train_batch_size * training.num_train_epochs))
-
-
-def train_config(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> TrainConfig:
-    """The settings of a run's training."""
-    steps, examples = number_of_steps(options, task), task.split("train").count if options.do_train else 0
-    return options.train_config(examples, max(1, steps), new_head_rate=starting_point.new_head_rate(start, task))
+    return start, task, {"splits": lines, "notes": list(dict.fromkeys(notes))}

@@ -1,12 +1,13 @@
 """Results of fine-tuning: scores, thresholds, predictions and the export, printed and written."""
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from bert_tf.errors import listed
 from bert_tf.export import engine_network, opening
 from bert_tf.heads.base.answering import answered, texts_by_input
-from bert_tf.recipes.finetuning import baselines, starting_point
+from bert_tf.recipes.finetuning import baselines
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime import run_files
 from bert_tf.tasks.task import FineTuningTask
@@ -122,15 +123,17 @@ def predict(options: FineTuningFlags, task: FineTuningTask, evaluator: "Evaluato
             folder.write_json("eval_details.json", {split: task.head.details(predictions, task.split(split))})
 
 
-def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, folder: RunFolder) -> None:
+def export_and_demo(
+    options: FineTuningFlags, task: FineTuningTask, model: Any, folder: RunFolder, splits: Sequence[str]
+) -> None:
     """Exports the model, compares the export with it, and prints predictions of the export for a few examples.
 
-    The examples are also written to a file for the server's page.
+    The examples are of the last of `splits`, which the run reads, and are also written to a file for the server's page.
     """
     from bert_tf.export.saved_model import export
 
-    path, splits = folder.file("export"), [*task.eval_splits.values(), *task.test_splits]
-    split = (starting_point.requested_splits(options, task) or splits)[-1]
+    path = folder.file("export")
+    split = [*task.eval_splits.values(), *task.test_splits, *splits][-1]
     about = about_export(options, task)
     loaded = export(
         task,

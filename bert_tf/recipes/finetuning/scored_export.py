@@ -73,7 +73,7 @@ def number_of_texts(path: str, about: Mapping[str, Any]) -> int | None:
     """Number of texts per example of a table; None if unspecified, or for other files."""
     if heads.get(about["kind"]).wording().labelled_file:
         return None
-    return prediction_inputs.number_of_texts(path, about["reads"].get("text_columns"))
+    return prediction_inputs.number_of_texts(path, comma_separated(about["reads"].get("text_columns")))
 
 
 def score(

@@ -171,22 +171,17 @@ def _wrong_task(options: FineTuningFlags, reason: str) -> UserError:
     )
 
 
-def new_head_rate(start: Checkpoint, task: FineTuningTask) -> float:
-    """The task's learning rate for a new head; 0 if the checkpoint already has the head, or the task has none."""
-    return task.head.training.new_head_rate if start.weights and has_new_head(start, task) else 0.0
-
-
 def has_new_head(start: Checkpoint, task: FineTuningTask) -> bool:
     """Returns whether the task has a head that the checkpoint lacks."""
     name, size = f"{task.head.weights}/kernel", task.head.size
     return bool(size) and (name not in start.weights or start.weights[name].shape[-1] != size)
 
 
-def check_memory(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> None:
+def check_memory(options: FineTuningFlags, step: step_memory.Step) -> None:
     """Raises UserError if layers or memory do not suffice for a training step."""
-    check_layers(options.training.num_frozen_layers, start.config.layers_with_weights)
+    check_layers(options.training.num_frozen_layers, step.config.layers_with_weights)
     if options.do_train:
-        step_memory.check(step_of(options, start, task), options.devices)
+        step_memory.check(step, options.devices)
 
 
 def step_of(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> step_memory.Step:
@@ -236,15 +231,6 @@ def is_scored(options: FineTuningFlags, task: FineTuningTask) -> bool:
     return bool(options.do_eval and task.criterion and splits and all(task.split(split).is_known for split in splits))
 
 
-def with_selection(options: FineTuningFlags, task: FineTuningTask) -> FineTuningFlags:
-    """The flags without keep_best if it is only the default and there is nothing to select by."""
-    if is_scored(options, task):
-        return options
-    if "keep_best" in options.given:
-        return options
-    return options.decided({"keep_best": False}, "there are no scores to select a checkpoint by")
-
-
 def check_files(options: FineTuningFlags) -> None:
     """Raises UserError if a file named by a flag does not exist, or a table lacks the columns."""
     values = options.values()
@@ -269,7 +255,7 @@ def check_evaluation(options: FineTuningFlags, task: FineTuningTask, *, several:
     """Raises UserError if flags require evaluations during training, or runs to compare, without data for it."""
     training = options.training
     reasons = ["eval_steps"] * bool(training.eval_steps) + ["early_stop_patience"] * bool(training.early_stop_patience)
-    reasons += ["keep_best"] * training.keep_best
+    reasons += ["keep_best"] * (training.keep_best and "keep_best" in options.given)  # the default is only a wish
     reasons += ["num_seeds or a grid"] * several
     if not reasons:
         return

@@ -3,10 +3,7 @@
 `options` are the flags of a fine-tuning script, a frozen dataclass. No TensorFlow.
 """
 
-import contextlib
-import gc
 import itertools
-import logging
 import os
 import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -20,12 +17,9 @@ from bert_tf.errors import TrainingError, UserError
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime import atomic_files, files, run_files
 from bert_tf.runtime.json_files import read_json
-from bert_tf.runtime.lazy import keras, module
 from bert_tf.tasks.task import FineTuningTask
-from bert_tf.training.metrics_log import Diverged
 from bert_tf.training.run_directory import RunFolder, next_free
 
-ops = module("tensorflow.python.framework.ops")
 GRIDS: dict[str, Callable[[str], Any]] = {
     "learning_rate": flag_parsers.finite,
     "train_batch_size": int,
@@ -35,40 +29,35 @@ ONE_RUN = {"num_seeds": 1, **{f"{name}_grid": "" for name in GRIDS}}  # the valu
 FILE = "sweep.json"
 RUN_FILES = {"run.json", "checkpoints", "best", "events", "report.html"}  # not copied from the best run
 WEIGHTS = "model.safetensors"
-log = logging.getLogger("bert_tf")
 
 Outcome = dict[str, Any]
 
 
-def plan(options: FineTuningFlags) -> dict[str, FineTuningFlags]:
-    """{name: options of a run} for every seed and combination of the grids; {"": options} if there is only one.
+def variants(options: FineTuningFlags) -> dict[str, dict[str, Any]]:
+    """{name: the flags that a run changes} for every seed and combination of the grids; {"": ...} for a single run.
 
     A name contains the varying values, "seed=12345,learning_rate=3e-05", and is the run folder in `output_dir`. Seeds
     are random_seed and the numbers after it. Raises UserError for a grid that is not a list of numbers.
     """
     if options.num_seeds < 1:
         raise UserError(f"num_seeds is {options.num_seeds}; expected 1 or more.")
-    values = {name: _grid(options, name, kind) for name, kind in GRIDS.items()}
+    values: dict[str, list[Any]] = {name: _grid(options, name) for name in GRIDS if options.values()[f"{name}_grid"]}
     values["random_seed"] = [options.training.random_seed + number for number in range(options.num_seeds)]
     runs = {}
     for chosen in itertools.product(*values.values()):
         settings = dict(zip(values, chosen, strict=True))
         varying = {key: value for key, value in settings.items() if len(values[key]) > 1}
-        name = ",".join(f"{key}={_format(value)}" for key, value in _seed_first(varying))
-        folder = os.path.join(options.output_dir, name) if name else options.output_dir
-        runs[name] = options.replace(**ONE_RUN, **settings, output_dir=folder)
+        runs[",".join(f"{key}={_format(value)}" for key, value in _seed_first(varying))] = ONE_RUN | settings
     return runs
 
 
-def _grid(options: FineTuningFlags, name: str, kind: Callable[[str], Any]) -> list[int | float]:
-    values = options.values()
-    text = values[f"{name}_grid"]
+def _grid(options: FineTuningFlags, name: str) -> list[int | float]:
+    kind, text = GRIDS[name], options.values()[f"{name}_grid"]
     try:
-        chosen = [kind(value) for value in text.split(",")] if text else []
+        return list(dict.fromkeys(kind(value) for value in text.split(",")))
     except ValueError:
         example = "16,32" if kind is int else "5e-5,4e-5,3e-5,2e-5"
         raise UserError(f"{name}_grid is {text!r}; expected comma-separated numbers, such as {example}.") from None
-    return list(dict.fromkeys(chosen)) or [values[name]]
 
 
 def _format(value: Any) -> str:
@@ -115,55 +104,11 @@ def is_finished(options: FineTuningFlags) -> bool:
     return bool(run.get("finished")) and has_results and {**recorded, "output_dir": None} == requested
 
 
-def run_all(
-    runs: Mapping[str, FineTuningFlags], folder: RunFolder, run: Callable[[Any, RunFolder], None]
-) -> dict[str, Outcome]:
-    """Calls `run(options, RunFolder)` for each of {name: options} that has not finished, then frees its memory.
-
-    Returns {name: outcome}, see `outcome_of`. A run whose loss becomes NaN or infinite has "failed" instead, and is
-    skipped with a warning. Raises TrainingError if all failed.
-    """
-    finished = [name for name, options in runs.items() if is_finished(options)]  # the same on every worker
-    outcomes: dict[str, Outcome] = {}
-    registered = set(_gradient_registry())
-    for number, (name, options) in enumerate(runs.items(), 1):
-        print(f"Run {number} of {len(runs)}: {name}{' is finished' if name in finished else ''}", flush=True)
-        try:
-            if name not in finished:
-                with contextlib.closing(RunFolder(options.output_dir, is_chief=folder.is_chief)) as own:
-                    run(options, own)
-                    own.finish()
-            outcomes[name] = outcome_of(options.output_dir)
-        except Diverged as error:
-            log.warning("%s failed: %s", name, error)
-            outcomes[name] = {"failed": str(error)}
-        _release(registered)
-    if all("failed" in outcome for outcome in outcomes.values()):
-        raise TrainingError(f"All {len(runs)} runs failed; the last: {error_of(outcomes)}")
-    return outcomes
-
-
-def error_of(outcomes: Mapping[str, Outcome]) -> str:
-    """The error of the last failed run."""
-    return [outcome["failed"] for outcome in outcomes.values() if "failed" in outcome][-1]
-
-
-def _gradient_registry() -> dict[str, Any]:
-    return getattr(ops.gradient_registry, "_registry", {})
-
-
-def _release(registered: Collection[str]) -> None:
-    """Frees the memory of a run: Keras and TensorFlow keep functions and variables that refer to each other.
-
-    TensorFlow never forgets a custom gradient, such as one for every sum over replicas, nor its graph and variables:
-    all are removed except those `registered` before the run.
-    """
-    registry = _gradient_registry()
-    for name in registry.keys() - set(registered):
-        if name.startswith("CustomGradient-"):
-            del registry[name]
-    keras.backend.clear_session()
-    gc.collect()
+def check_any(outcomes: Mapping[str, Outcome]) -> None:
+    """Raises TrainingError if all runs failed, with the error of the last."""
+    errors = [outcome["failed"] for outcome in outcomes.values() if "failed" in outcome]
+    if len(errors) == len(outcomes):
+        raise TrainingError(f"All {len(outcomes)} runs failed; the last: {errors[-1]}")
 
 
 def outcome_of(folder: str) -> Outcome:

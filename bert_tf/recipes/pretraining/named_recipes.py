@@ -115,14 +115,15 @@ def in_turn(phases: Sequence[Any]) -> list[Any]:
         return list(phases)
     records = _records_folders(phases[0].records_dir, len(phases))
     steps = _steps(phases)
-    result, before = [], phases[0].model.init_checkpoint
+    result, before = [], ""
     for number, options in enumerate(phases, 1):
         last = number == len(phases)
         folder = options.output_dir if last else f"{files.absolute(options.output_dir)}/phase_{number}"
-        changes: dict[str, Any] = {"output_dir": folder, "init_checkpoint": before}
-        changes |= {"records_dir": records[number - 1], "num_train_steps": steps[number - 1]}
+        changes: dict[str, Any] = {"output_dir": folder, "records_dir": records[number - 1]}
+        changes |= {"num_train_steps": steps[number - 1]}
         changes |= {} if last else {"do_export": False, "export_attention": False}
-        result.append(options.replace(**changes))
+        options = options.replace(**changes)
+        result.append(options.decided({"init_checkpoint": before}, "the phase before") if before else options)
         before = folder
     return result
 

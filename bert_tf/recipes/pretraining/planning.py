@@ -5,8 +5,10 @@ import dataclasses
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import count_text
-from bert_tf.recipes import advice, teacher
+from bert_tf.export import opening
+from bert_tf.recipes import advice, initialization, teacher
 from bert_tf.recipes.pretraining import named_recipes, own_text, preparation
+from bert_tf.recipes.pretraining.facts import Facts, of_phase
 from bert_tf.recipes.pretraining.pretraining_flags import (
     Flags,
     with_computed_settings,
@@ -14,9 +16,8 @@ from bert_tf.recipes.pretraining.pretraining_flags import (
     without_pairs,
 )
 from bert_tf.reports import plan_text
-from bert_tf.runtime import accelerators, xla_options
+from bert_tf.runtime import accelerators
 from bert_tf.training import step_memory
-from bert_tf.training.run_directory import RunFolder, recorded_flags
 
 # Derived from the text, the time and the machine; a resumed run keeps them.
 COMPUTED = ("num_train_steps", "save_checkpoints_steps", *own_text.FLAGS)
@@ -28,16 +29,23 @@ class Plan:
 
     Attributes:
         options: the flags with all decided values and the reasons.
+        facts: the facts that its files told.
         training: the training settings; run.json records those in `options`, which keep a recipe's token dropping even
             if the model has too few layers for it.
-        start: the starting point of the model; its vocabulary is None if one is to be learned.
+        start: the starting point of the model, of a later phase that of the first, until its turn comes; its vocabulary
+            is None if one is to be learned.
         teacher: a trained model to learn from, if any.
+        step: a training step, for its memory.
+        is_first: whether no phase comes before it.
     """
 
     options: Flags
+    facts: Facts
     training: TrainConfig
     start: Checkpoint
     teacher: Checkpoint | None
+    step: step_memory.Step
+    is_first: bool = True
 
     def show(self) -> None:
         """Prints the plan."""
@@ -46,7 +54,7 @@ class Plan:
     def lines(self) -> dict[str, str]:
         """{topic: sentence}."""
         options, config = self.options, self.start.config
-        training, tokens = self.training, preparation.text_tokens(options)
+        training, tokens = self.training, self.facts.tokens
         per_step = training.train_batch_size * options.max_seq_length
         source = options.input_file or options.records_dir or "Python's manual and library"
         lines = {
@@ -65,7 +73,7 @@ class Plan:
             lines["training"] = f"{count_text(training.num_train_steps, 'step')}{passes}"
         lines["training"] += f"; checkpoint and evaluation every {count_text(training.save_checkpoints_steps, 'step')}"
         lines["rates"] = plan_text.rates(training)
-        lines["memory"] = step_memory.described(preparation.step_of(options, self.start), options.devices)
+        lines["memory"] = step_memory.described(self.step, options.devices)
         if training.budget_minutes:
             seconds = 60 * training.budget_minutes
         else:
@@ -74,39 +82,73 @@ class Plan:
         return {**lines, "time": plan_text.time(seconds)}
 
 
-def make(options: Flags) -> Plan:
-    """The plan of a phase; reads headers of files and writes nothing.
+def make(given: Flags) -> list[Plan]:
+    """The plans of all phases in turn, just one except for some recipes; reads headers of files and writes nothing.
 
     Raises UserError for every error that can be detected now.
     """
-    options = _with_recorded(options)
-    options = preparation.with_computed_defaults(options)
-    xla_options.set_up(options.devices.xla_cache)
+    plans: list[Plan] = []
+    for options in phases_of(given):
+        plans.append(_of_phase(options, plans[0] if plans else None))
+    return plans
+
+
+def _of_phase(options: Flags, first: Plan | None) -> Plan:
+    """The plan of a phase. first: the plan of the first phase, if this is a later one."""
+    # Numbers that follow from the text, the time and the machine
+    facts = of_phase(options)
+    options = _with_recorded(options, facts)
+    options = preparation.with_computed_defaults(options, facts)
     options.training.check()
-    start = preparation.resolve(options)
-    taught_by = teacher.read(options, start)
+    preparation.check(options, facts)
+    if not options.prepare_only:
+        opening.names_of(options.export_engines)  # raises for an engine that cannot be written
+
+    # Starting point
+    start = first.start if first else _starting_point(options)
+    preparation.check_start(options, start)
+    step = preparation.step_of(options, start)
+    if options.do_train and not options.prepare_only:
+        step_memory.check(step, options.devices)
+    taught_by = first.teacher if first else teacher.read(options, start)
+
+    # Losses
     options = without_pairs(options, start.config)
     training = without_dropping(options, start.config).training
-    return Plan(options=options, training=training, start=start, teacher=taught_by)
+    return Plan(
+        options=options,
+        facts=facts,
+        training=training,
+        start=start,
+        teacher=taught_by,
+        step=step,
+        is_first=first is None,
+    )
 
 
-def _with_recorded(options: Flags) -> Flags:
+def when_begun(plan: Plan) -> Plan:
+    """The plan of a phase whose turn it is: it starts from the weights of the phase before."""
+    if plan.is_first:
+        return plan
+    start = _starting_point(plan.options)
+    preparation.check_start(plan.options, start)
+    return dataclasses.replace(plan, start=start)
+
+
+def _starting_point(options: Flags) -> Checkpoint:
+    return initialization.resolve(options, left_to_right=options.left_to_right, trains=not options.prepare_only)
+
+
+def _with_recorded(options: Flags, facts: Facts) -> Flags:
     """The flags, with the recorded values if a run is resumed."""
-    folder = options.output_dir
-    recorded = recorded_flags(folder)
-    is_begun = bool(RunFolder(folder).last_step())
-    keeps_warm_up = is_begun and recorded.get("warmup_proportion") == options.training.warmup_proportion
-    kept = recorded_flags(folder, (*COMPUTED, *["num_warmup_steps"] * keeps_warm_up))
-    return options.with_defaults(kept, f"the run in {folder} was started with it")
+    recorded = facts.recorded
+    keeps_warm_up = facts.is_begun and recorded.get("warmup_proportion") == options.training.warmup_proportion
+    names = (*COMPUTED, *["num_warmup_steps"] * keeps_warm_up)
+    kept = {name: recorded[name] for name in names if name in recorded}
+    return options.with_defaults(kept, f"the run in {options.output_dir} was started with it")
 
 
 def phases_of(given: Flags) -> list[Flags]:
     """The flags of each phase: just one, except for recipes with several."""
     settings = named_recipes.settings(given.recipe, given.recipe_scale)
     return named_recipes.in_turn([with_computed_settings(given, phase) for phase in settings])
-
-
-def before_training(phases: list[Flags]) -> list[Plan]:
-    """The plans of all phases, before one has saved the checkpoint for the next."""
-    first = phases[0].model.init_checkpoint
-    return [make(options.replace(init_checkpoint=first)) for options in phases]

@@ -10,7 +10,6 @@ from typing import Any
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config import encoder_traits
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.config.flag_groups import TextOptions
 from bert_tf.config.train_config import BY_PROPORTION
 from bert_tf.data.pretraining import masked_records, records
 from bert_tf.data.pretraining import pairs as pair_kinds
@@ -18,37 +17,37 @@ from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import UserError
 from bert_tf.recipes import advice, initialization
 from bert_tf.recipes.pretraining import own_text
+from bert_tf.recipes.pretraining.facts import Facts, check_has_text, sources_of
 from bert_tf.recipes.pretraining.pretraining_flags import AUTO_STEPS, Flags
 from bert_tf.runtime import accelerators, backend, files, terminal
 from bert_tf.runtime.cluster import check_workers, number_of_workers
 from bert_tf.runtime.progress import progress
-from bert_tf.text import corpus, special_tokens, vocabulary, vocabulary_learning
+from bert_tf.text import special_tokens, vocabulary, vocabulary_learning
 from bert_tf.text.demo_corpus import installed_python
 from bert_tf.text.documents import read_documents
-from bert_tf.text.sources import Source, text_size
+from bert_tf.text.sources import Source
 from bert_tf.training import step_memory
 from bert_tf.training.run_directory import RunFolder
 
 LITTLE_TEXT = 2_000_000  # bytes processed here in less time than a worker needs to load TensorFlow
-BYTES_PER_TOKEN = 5  # in English text, approximately
 EVALUATIONS = 10  # minimum in a run that chooses its number of steps
-MASKED_BYTES_PER_BYTE = 2  # of text, in records masked by another program, approximately
 WAIT = 3600  # seconds to wait for the first worker's records
 MAX_VOCABULARY_TEXT = 100_000_000  # characters to learn a vocabulary from; more hardly changes it
 
 
-def resolve(options: Flags) -> Checkpoint:
-    """Checks the flags against the files they name and resolves the starting point of the model.
-
-    Raises UserError for every error that can be detected before the work starts.
-    """
+def check(options: Flags, facts: Facts) -> None:
+    """Raises UserError for numbers that cannot work, and for files without text, before a checkpoint is read."""
     _check_numbers(options)
-    for name, patterns in (("input_file", options.input_file), ("eval_file", options.eval_file)):
-        if patterns:
-            check_has_text(name, patterns, options.text)
+    if options.input_file:
+        check_has_text("input_file", options.input_file, facts.sources)
+    if options.eval_file:
+        check_has_text("eval_file", options.eval_file, sources_of(options.eval_file, options.text))
     if options.records_dir and files.exists(options.records_dir) and not files.is_folder(options.records_dir):
         raise UserError(f"records_dir is {options.records_dir}, which is a file: pass the name of a folder.")
-    start = initialization.resolve(options, left_to_right=options.left_to_right, trains=not options.prepare_only)
+
+
+def check_start(options: Flags, start: Checkpoint) -> None:
+    """Raises UserError if flags do not fit the starting point of the model."""
     initialization.fitting_rows(options, start.config, may_be_shorter=False)
     encoder, traits = start.config.encoder, start.config.encoder_traits
     if options.replaced_tokens and not traits.generator:
@@ -64,9 +63,8 @@ def resolve(options: Flags) -> Checkpoint:
             f"max_predictions_per_seq is {options.masking.max_predictions_per_seq}; expected fewer than the "
             f"{options.max_seq_length} tokens of max_seq_length."
         )
-    if options.do_train and not options.prepare_only:
-        step_memory.check(step_of(options, start), options.devices)
-    return start
+    if options.export_attention and not options.prepare_only:
+        start.config.check_attention()
 
 
 def step_of(options: Flags, start: Checkpoint) -> step_memory.Step:
@@ -80,15 +78,15 @@ def step_of(options: Flags, start: Checkpoint) -> step_memory.Step:
     )
 
 
-def with_computed_defaults(options: Flags) -> Flags:
+def with_computed_defaults(options: Flags, facts: Facts) -> Flags:
     """The flags with the numbers of steps and the model size, if these depend on other flags or the text."""
     if "input_file" in options.given and options.model.model_size == "auto":
-        options = _for_own_text(options)
+        options = _for_own_text(options, facts.tokens)
     if options.training.budget_minutes:
         _check_budget(options)
     if options.training.num_train_steps == AUTO_STEPS:
         tokens_per_step = options.training.train_batch_size * options.max_seq_length
-        steps = advice.number_of_steps(text_tokens(options), tokens_per_step)
+        steps = advice.number_of_steps(facts.tokens, tokens_per_step)
         options = options.decided({"num_train_steps": steps}, f"about {advice.PASSES} passes over the text")
         between = min(options.training.save_checkpoints_steps, -(-steps // EVALUATIONS))
         options = options.with_defaults({"save_checkpoints_steps": between}, f"{EVALUATIONS} evaluations or more")
@@ -96,13 +94,12 @@ def with_computed_defaults(options: Flags) -> Flags:
         steps = options.training.warmup_steps
         options = options.decided({"num_warmup_steps": steps}, "warmup_proportion of the steps")
     if options.model.model_size == "auto":
-        options = options.decided({"model_size": advice.model_size(text_tokens(options))}, "the amount of text")
+        options = options.decided({"model_size": advice.model_size(facts.tokens)}, "the amount of text")
     return options
 
 
-def _for_own_text(options: Flags) -> Flags:
+def _for_own_text(options: Flags, tokens: int) -> Flags:
     """The flags with a size and a recipe for the text, which are printed, if the user chose neither."""
-    tokens = text_tokens(options)
     gpus = accelerators.number(options.devices.device)
     given = {name: value for name, value in options.values().items() if name in options.given}
     chosen = own_text.defaults(tokens, given, gpus=gpus, processes=max(1, number_of_workers()))
@@ -123,20 +120,6 @@ def _check_budget(options: Flags) -> None:
         raise UserError(
             "budget_minutes requires a single process, because each has its own clock: pass num_train_steps."
         )
-
-
-def text_tokens(options: Flags) -> int:
-    """The approximate number of tokens of the training text; 0 for Python's manual."""
-    return _text_bytes(options) // BYTES_PER_TOKEN
-
-
-def _text_bytes(options: Flags) -> int:
-    """The approximate size of the training text."""
-    if masked := masked_records.find(options.records_dir):
-        return sum(map(files.size, masked)) // MASKED_BYTES_PER_BYTE
-    if not options.input_file:
-        return 0
-    return sum(map(text_size, _sources(options.input_file, options.text)))
 
 
 def _check_numbers(options: Flags) -> None:
@@ -162,33 +145,20 @@ def _check_numbers(options: Flags) -> None:
         )
 
 
-def check_has_text(name: str, patterns: str, options: TextOptions) -> None:
-    """Raises UserError unless at least one of the files named by a flag contains text."""
-    if not any(next(read_documents(source), None) for source in _sources(patterns, options)):
-        raise UserError(f"{name}={patterns} contains no text at all; pass files with sentences in them.")
-
-
-def _sources(patterns: str, options: TextOptions) -> list[Source]:
-    return corpus.find_sources(
-        patterns, text_layout=options.text_layout, language=options.language, text_field=options.text_field
-    )
-
-
-def prepare(start: Checkpoint, options: Flags, folder: RunFolder) -> tuple[BertConfig, dict[str, Any]]:
+def prepare(start: Checkpoint, options: Flags, facts: Facts, folder: RunFolder) -> tuple[BertConfig, dict[str, Any]]:
     """Writes vocab.txt, bert_config.json and the records of a run, unless they exist already.
 
     Returns the configuration, with the size of the vocabulary, and the manifest of the records.
     """
     vocab_file = folder.file("vocab.txt")
-    if masked_records.find(options.records_dir) and not start.vocabulary:
+    if facts.masked and not start.vocabulary:
         raise UserError("records_dir has records masked by another program: pass their vocabulary as vocab_file.")
     if start.vocabulary:
         vocabulary.write(vocab_file, start.vocabulary)
     elif not files.exists(vocab_file):
         print(f"Learning a vocabulary of {start.config.vocab_size:,} tokens", flush=True)
         tokens = learn_vocabulary(
-            options.input_file,
-            options.text,
+            facts.sources,
             start.config.vocab_size,
             lower_case=start.lowers_case,
             kind=start.config.encoder_traits.tokenizer,
@@ -198,22 +168,22 @@ def prepare(start: Checkpoint, options: Flags, folder: RunFolder) -> tuple[BertC
     config = dataclasses.replace(start.config, vocab_size=len(vocabulary.read(vocab_file)))
     config.write(folder.file("bert_config.json"))
     folder.write_json("tokenizer_config.json", special_tokens.settings(start.lowers_case, start.special_tokens))
-    if paths := masked_records.find(options.records_dir):
-        return config, _open_masked(paths, config, options)
+    if facts.masked:
+        return config, _open_masked(facts.masked, config, options)
     with progress("preparing records, parts") as report:
         manifest = records.prepare(
             records_folder(options, folder),
             record_options(options, vocab_file, start),
             input_file=options.input_file,
             eval_file=options.eval_file,
-            num_workers=options.num_workers or _number_of_workers(options),
+            num_workers=options.num_workers or _number_of_workers(options, facts.text_bytes),
             progress=report,
             accept_cleaned=True,
         )
     return config, manifest
 
 
-def _open_masked(paths: list[str], config: BertConfig, options: Flags) -> dict[str, Any]:
+def _open_masked(paths: Sequence[str], config: BertConfig, options: Flags) -> dict[str, Any]:
     """The manifest of records made by another program; raises UserError if these flags do not match them."""
     for name, is_valid, expected in (
         ("input_file", not options.input_file, "remove it, because records_dir has records with masks"),
@@ -231,13 +201,13 @@ def _open_masked(paths: list[str], config: BertConfig, options: Flags) -> dict[s
     )
 
 
-def _number_of_workers(options: Flags) -> int:
+def _number_of_workers(options: Flags, text_bytes: int) -> int:
     """One per core; none for little text, because a worker takes seconds to load TensorFlow, needed here anyway.
 
     With several processes, the chief writes records while the others wait, not yet connected with it: it then uses
     workers, too, because TensorFlow operations would start its runtime before the connections are configured.
     """
-    if number_of_workers() > 1 or _text_bytes(options) > LITTLE_TEXT:
+    if number_of_workers() > 1 or text_bytes > LITTLE_TEXT:
         return os.cpu_count() or 1
     initialization.start_for_files(options, trains=not options.prepare_only)
     return (os.cpu_count() or 1) if backend.gpu_count() else IN_THIS_PROCESS
@@ -273,8 +243,7 @@ def record_options(options: Flags, vocab_file: str, start: Checkpoint | None) ->
 
 
 def learn_vocabulary(
-    patterns: str,
-    options: TextOptions,
+    sources: Sequence[Source],
     size: int,
     *,
     lower_case: bool,
@@ -282,17 +251,9 @@ def learn_vocabulary(
     recognized: Sequence[str] = (),
 ) -> list[str]:
     """Learns a vocabulary from files, else from Python's manual; uses the first 100 million characters."""
-    texts = itertools.chain.from_iterable(_documents(patterns, options))
-    some = _take_characters(texts, MAX_VOCABULARY_TEXT)
+    documents = itertools.chain.from_iterable(map(read_documents, sources)) if sources else installed_python()
+    some = _take_characters(itertools.chain.from_iterable(documents), MAX_VOCABULARY_TEXT)
     return vocabulary_learning.learn(some, size, lower_case=lower_case, kind=kind, special_tokens=recognized)
-
-
-def _documents(patterns: str, options: TextOptions) -> Iterator[list[str]]:
-    if not patterns:
-        yield from installed_python()
-        return
-    for source in _sources(patterns, options):
-        yield from read_documents(source)
 
 
 def _take_characters(texts: Iterable[str], limit: int) -> Iterator[str]:
@@ -308,14 +269,13 @@ def records_folder(options: Flags, folder: RunFolder) -> str:
     return options.records_dir or folder.file("records")
 
 
-def wait_for_chief(options: Flags, folder: RunFolder) -> tuple[BertConfig, dict[str, Any]]:
+def wait_for_chief(options: Flags, facts: Facts, folder: RunFolder) -> tuple[BertConfig, dict[str, Any]]:
     """Waits for the configuration and the records written by the first of several workers to a shared folder."""
-    end, path = time.monotonic() + WAIT, records_folder(options, folder)
+    end, path, config_file = time.monotonic() + WAIT, records_folder(options, folder), folder.file("bert_config.json")
     while time.monotonic() < end:
-        if (masked := masked_records.find(path)) and files.exists(folder.file("bert_config.json")):
-            config = BertConfig.from_json_file(folder.file("bert_config.json"))
-            return config, _open_masked(masked, config, options)
-        if files.exists(os.path.join(path, records.MANIFEST)) and files.exists(folder.file("bert_config.json")):
-            return BertConfig.from_json_file(folder.file("bert_config.json")), records.open_records(path)
+        has_records = facts.masked or files.exists(os.path.join(path, records.MANIFEST))
+        if has_records and files.exists(config_file):
+            config = BertConfig.from_json_file(config_file)
+            return config, _open_masked(facts.masked, config, options) if facts.masked else records.open_records(path)
         time.sleep(0.5)
     raise UserError(f"The first worker has not made records in {folder.path} within {WAIT} seconds.")

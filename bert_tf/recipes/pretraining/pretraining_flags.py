@@ -171,12 +171,11 @@ def with_computed_settings(options: Flags, settings: Mapping[str, Any] | None = 
 
     settings: defaults of a recipe.
     """
-    of_recipe, demonstration = f"--recipe={options.recipe}", "the demonstration on Python's manual"
-    chosen = options.with_defaults(settings or {}, of_recipe)
-    folder = chosen.records_dir.partition(",")[0]
-    if not ("input_file" in options.given or masked_records.find(folder)):
-        chosen = options.with_defaults(DEMO_SETTINGS, demonstration).with_defaults(settings or {}, of_recipe)
-    return _with_passes(chosen)
+    chosen, reasons = dict(settings or {}), dict.fromkeys(settings or (), f"--recipe={options.recipe}")
+    if not ("input_file" in options.given or masked_records.find(options.records_dir.partition(",")[0])):
+        chosen = DEMO_SETTINGS | chosen
+        reasons = dict.fromkeys(DEMO_SETTINGS, "the demonstration on Python's manual") | reasons
+    return _with_passes(options.with_defaults(chosen, reasons))
 
 
 def without_pairs(options: Flags, config: BertConfig) -> Flags:

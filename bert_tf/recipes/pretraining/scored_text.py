@@ -7,7 +7,7 @@ import tempfile
 from bert_tf.config.device_options import DeviceOptions
 from bert_tf.recipes import initialization, pretrain, recorded_run
 from bert_tf.recipes.finetuning.scored_export import Scored
-from bert_tf.recipes.pretraining import preparation
+from bert_tf.recipes.pretraining import facts, preparation
 from bert_tf.recipes.pretraining.pretraining_flags import without_pairs
 from bert_tf.text import tokenizer_kinds
 from bert_tf.training.evaluator import Evaluator
@@ -27,12 +27,13 @@ def score(path: str, file: str, *, batch_size: int | None, jit_compile: str = "a
     options, start = recorded_run.read_pretraining(path)
     options = without_pairs(options, start.config)
     options = options.replace(input_file=file, eval_file=file, records_dir="", prepare_only=True)
-    preparation.check_has_text("file", file, options.text)
+    found = facts.of_phase(options)
+    facts.check_has_text("file", file, found.sources)
     start.check_vocabulary(path)
     tokenizer = tokenizer_kinds.of(start)
     strategy = initialization.start_devices(DeviceOptions())
     with tempfile.TemporaryDirectory() as place:
-        _, manifest = preparation.prepare(start, options, RunFolder(place))
+        _, manifest = preparation.prepare(start, options, found, RunFolder(place))
         task = pretrain.create_task(options, start, manifest, tokenizer)
         training = dataclasses.replace(
             options.training,

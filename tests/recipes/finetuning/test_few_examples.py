@@ -16,7 +16,7 @@ def task(tmp_path):
 
 def chosen(task, computed=(), **given):
     options = finetune.Flags.of({"task_name": "ner/table", **given})
-    return few_examples.defaults(options.with_defaults(dict(computed), "chosen before"), task)
+    return few_examples.defaults(options.with_defaults(dict(computed), "chosen before"), task, is_scored=True)
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_baselines_of_all_folds_are_their_means(tmp_path):
 )
 def test_flags_that_do_not_go_with_folds_are_refused(flags, message):
     with pytest.raises(UserError, match=message):
-        folds.plan(Flags.of_program({"task_name": "table", "output_dir": "run", **flags}))
+        folds.variants(Flags.of_program({"task_name": "table", "output_dir": "run", **flags}))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.model import heads, weights
 from bert_tf.recipes import finetune
 from bert_tf.recipes.finetuning import results, starting_point
+from bert_tf.recipes.finetuning.planning import RunPlan, Setup
 from bert_tf.runtime import accelerators, machine_memory
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training import distribute
@@ -63,19 +64,19 @@ def test_frozen_weights_are_unchanged_without_slots_and_saved():
 )
 def test_invalid_numbers_are_refused(changes, expected):
     with pytest.raises(UserError, match=expected):
-        options(**changes).train_config(100, 10).check()
+        options(**changes).train_config(100).check()
 
 
 def test_few_examples_use_bias_correction_and_say_so(capsys):
-    few, many = (options().train_config(examples, 10) for examples in (9_999, 10_000))
+    few, many = (options().train_config(examples) for examples in (9_999, 10_000))
     assert (few.optimizer, many.optimizer) == ("adamw_corrected", "adamw")
     finetune.announce(options(), few)
     finetune.announce(options(), many)
     finetune.announce(options(start="frozen"), few)
     assert capsys.readouterr().out.splitlines() == [
-        "Training on 9,999 examples, 3 epochs, 10 steps, adamw_corrected "
+        "Training on 9,999 examples, 3 epochs, 937 steps, adamw_corrected "
         "(Adam with bias correction for fewer than 10,000 examples)",
-        "Training on 10,000 examples, 3 epochs, 10 steps, adamw",
+        "Training on 10,000 examples, 3 epochs, 937 steps, adamw",
         "The head is fitted to the embeddings of 9,999 examples.",
     ]
 
@@ -93,7 +94,7 @@ def test_few_examples_use_bias_correction_and_say_so(capsys):
 )
 def test_a_new_head_learns_faster_from_few_examples(given, examples, rate, expected, capsys):
     given = options(**{"head_learning_rate": AUTO, **given})
-    config = given.train_config(examples, 10, new_head_rate=rate)
+    config = given.train_config(examples, new_head_rate=rate)
     assert config.head_learning_rate == expected
     finetune.announce(given, config)
     assert ("; learning rate of the head" in capsys.readouterr().out) is (expected != 0)
@@ -108,22 +109,25 @@ def test_head_has_its_own_learning_rate(given, factor):
     assert rates == ({} if factor == 1 else dict.fromkeys(["span/kernel", "span/bias"], pytest.approx(factor)))
 
 
-def task_with(**attributes):
-    """A task with these attributes of its head."""
-    return types.SimpleNamespace(head=types.SimpleNamespace(**attributes))
+def task_with(splits=types.MappingProxyType({}), **attributes):
+    """A task with these attributes of its head, and these splits."""
+    head = types.SimpleNamespace(**attributes)
+    return types.SimpleNamespace(head=head, split=splits.get, criterion="", eval_splits={}, test_splits=())
 
 
 def test_head_is_new_where_an_encoder_has_none_of_that_size():
     def is_new(arrays, size=2):
         start = Checkpoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays)
-        training = types.SimpleNamespace(new_head_rate=0.5)
-        task = task_with(weights="classifier", size=size, training=training)
-        return starting_point.new_head_rate(start, task) == 0.5
+        head = {"weights": "classifier", "size": size, "training": types.SimpleNamespace(new_head_rate=0.5)}
+        task = task_with(**head, splits={"train": types.SimpleNamespace(is_known=True, count=100)})
+        plan = RunPlan(name="", options=options(head_learning_rate=AUTO), setup=Setup(start, task, None))
+        assert plan.has_new_head or plan.training.head_learning_rate == 0
+        return plan.training.head_learning_rate == 0.5
 
     encoder = {"encoder/pooler/kernel": np.zeros([4, 4])}
     assert is_new(encoder) and is_new(encoder | {"classifier/kernel": np.zeros([4, 3])})
     assert not is_new(encoder | {"classifier/kernel": np.zeros([4, 2])})
-    assert not is_new(None) and not is_new(encoder, size=0)
+    assert not is_new({}) and not is_new(encoder, size=0)
 
 
 @pytest.mark.parametrize(
@@ -164,8 +168,9 @@ def task(known=True, **changes):
     ],
 )
 def test_missing_evaluation_data_is_refused(flags, splits, several, expected):
+    given = dataclasses.replace(options(**flags), given=frozenset(flags))
     with pytest.raises(UserError, match=expected):
-        starting_point.check_evaluation(options(**flags), task(**splits), several=several)
+        starting_point.check_evaluation(given, task(**splits), several=several)
 
 
 def test_nothing_is_required_if_nothing_is_requested():
@@ -249,13 +254,17 @@ def test_memory_estimate_counts_choices_and_frozen_layers(monkeypatch):
     monkeypatch.setattr(machine_memory, "machine_memory", lambda: (2**34, 2**34))
     start = Checkpoint(config=BertConfig.of_size("base", vocab_size=30522), vocabulary=None, lower_case=True)
     flags = options(train_batch_size=64, precision="float32")
-    starting_point.check_memory(flags, start, task_with(rows_per_example=1))
-    swag = task_with(rows_per_example=4)
+
+    def check(given, rows_per_example):
+        task = task_with(rows_per_example=rows_per_example)
+        starting_point.check_memory(given, starting_point.step_of(given, start, task))
+
+    check(flags, 1)
     with pytest.raises(UserError, match="train_batch_size 64 .* and this machine has 16.0 GiB"):
-        starting_point.check_memory(flags, start, swag)
-    starting_point.check_memory(options(train_batch_size=64, num_frozen_layers=12), start, swag)
+        check(flags, 4)
+    check(options(train_batch_size=64, num_frozen_layers=12), 4)
     with pytest.raises(UserError, match="num_frozen_layers is 13, but the model has 12 layers"):
-        starting_point.check_memory(options(num_frozen_layers=13), start, swag)
+        check(options(num_frozen_layers=13), 4)
 
 
 def test_collapsed_run_is_reported_and_recorded(tmp_path, caplog, monkeypatch):

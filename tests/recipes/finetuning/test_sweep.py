@@ -1,5 +1,6 @@
 """Several runs: which they are, what came of them, and which one is taken."""
 
+import contextlib
 import json
 import signal
 
@@ -12,6 +13,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.errors import UserError
 from bert_tf.recipes import finetune
 from bert_tf.recipes.finetuning import sweep
+from bert_tf.recipes.finetuning.planning import SWEEP, Plan, RunPlan, Setup
 from bert_tf.training.metrics_log import Diverged
 from bert_tf.training.run_directory import RunFolder
 
@@ -20,29 +22,32 @@ def flags(**changes):
     return finetune.Flags().replace(**{"output_dir": "out", "random_seed": 7, **changes})
 
 
+def runs_of(options):
+    """{name: flags} of the runs."""
+    return {name: options.replace(**changes) for name, changes in sweep.variants(options).items()}
+
+
 def test_without_seeds_and_grids_there_is_one_run():
-    assert sweep.plan(flags()) == {"": flags()}
+    assert runs_of(flags()) == {"": flags()}
 
 
 def test_single_value_grid_is_a_single_run():
-    assert sweep.plan(flags(learning_rate_grid="3e-5")) == {"": flags(learning_rate=3e-5)}
+    assert runs_of(flags(learning_rate_grid="3e-5")) == {"": flags(learning_rate=3e-5)}
 
 
 def test_seeds_and_grid_values_are_combined():
-    runs = sweep.plan(flags(num_seeds=2, learning_rate_grid="5e-5, 3e-5", num_train_epochs_grid="2"))
+    runs = runs_of(flags(num_seeds=2, learning_rate_grid="5e-5, 3e-5", num_train_epochs_grid="2"))
     assert list(runs) == [
         "seed=7,learning_rate=5e-05",
         "seed=8,learning_rate=5e-05",
         "seed=7,learning_rate=3e-05",
         "seed=8,learning_rate=3e-05",
     ]
-    assert runs["seed=8,learning_rate=3e-05"] == flags(
-        output_dir="out/seed=8,learning_rate=3e-05", random_seed=8, learning_rate=3e-5, num_train_epochs=2.0
-    )
+    assert runs["seed=8,learning_rate=3e-05"] == flags(random_seed=8, learning_rate=3e-5, num_train_epochs=2.0)
 
 
 def test_repeated_value_is_tried_once():
-    assert list(sweep.plan(flags(train_batch_size_grid="16,32,16"))) == ["train_batch_size=16", "train_batch_size=32"]
+    assert list(runs_of(flags(train_batch_size_grid="16,32,16"))) == ["train_batch_size=16", "train_batch_size=32"]
 
 
 @pytest.mark.parametrize(
@@ -56,14 +61,14 @@ def test_repeated_value_is_tried_once():
 )
 def test_invalid_seeds_and_grids_are_refused(changes, expected):
     with pytest.raises(UserError, match=expected):
-        sweep.plan(flags(**changes))
+        runs_of(flags(**changes))
 
 
 def outcome(accuracy, collapsed=None):
     return {"results": {"loss": 1 - accuracy, "accuracy": accuracy}, "collapsed": collapsed}
 
 
-RUNS = sweep.plan(flags(num_seeds=3, learning_rate_grid="5e-5,3e-5"))
+RUNS = runs_of(flags(num_seeds=3, learning_rate_grid="5e-5,3e-5"))
 OUTCOMES = dict(
     zip(
         RUNS,
@@ -120,21 +125,30 @@ def test_folder_holds_one_run_or_a_sweep(tmp_path):
 
 
 def test_run_folder_is_unlocked_after_success_or_failure(tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "_release", lambda registered: None)  # other tests have models in this process
+    monkeypatch.setattr(finetune, "release", lambda: None)  # other tests have models in this process
+    told = []
 
-    def run(options, own):
+    def run(plan, own):
         own.open(name="trial", flags={}, decisive={})
         own.write_json("eval_results.json", {"accuracy": 0.5})
-        if options.training.random_seed == 8:
+        if plan.options.training.random_seed == 8:
             raise Diverged("The loss is not a number.")
 
-    runs = sweep.plan(flags(output_dir=str(tmp_path), num_seeds=2))
-    outcomes = sweep.run_all(runs, RunFolder(str(tmp_path)), run)
-    assert list(outcomes.values()) == [
+    monkeypatch.setattr(finetune, "run", run)
+    monkeypatch.setattr(sweep, "report_results", lambda folder, runs, outcomes, task: told.append(outcomes))
+    setup = Setup(start=None, task=None, strategy=None)
+    runs = [
+        RunPlan(name=name, options=options.replace(output_dir=str(tmp_path / name)), setup=setup, is_compared=True)
+        for name, options in runs_of(flags(num_seeds=2)).items()
+    ]
+    plan = Plan(options=flags(output_dir=str(tmp_path)), series=SWEEP, runs=runs, step=None)
+    with contextlib.closing(RunFolder(str(tmp_path))) as folder:
+        finetune.execute(plan, folder)
+    assert list(told[0].values()) == [
         {"results": {"accuracy": 0.5}, "collapsed": None}, {"failed": "The loss is not a number."}
     ]  # fmt: skip
-    for options in runs.values():
-        RunFolder(options.output_dir).open(name="trial", flags={}, decisive={})
+    for each in runs:
+        RunFolder(each.options.output_dir).open(name="trial", flags={}, decisive={})
 
 
 def arguments(flags):

@@ -3,7 +3,7 @@
 import pytest
 
 from bert_tf.recipes import pretrain
-from bert_tf.recipes.pretraining import own_text, planning, preparation
+from bert_tf.recipes.pretraining import facts, own_text, planning, preparation
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def text(tmp_path):
 
 def chosen(text, **given):
     (options,) = planning.phases_of(pretrain.Flags.of_program({"input_file": text, **given}))
-    return preparation.with_computed_defaults(options)
+    return preparation.with_computed_defaults(options, facts.of_phase(options))
 
 
 def test_a_text_alone_gets_a_small_model_a_recipe_that_learns_and_minutes(text, capsys):
