@@ -297,14 +297,14 @@ def measured(here):
     from safetensors.numpy import load_file
 
     from bert_tf.checkpoints import formats
-    from bert_tf.model.sequence_packing import PackingSpec
+    from bert_tf.model.packing import PackingSpec
 
     checkpoint = formats.read(here / "theirs")
     checkpoint = dataclasses.replace(checkpoint, config=without_dropout(checkpoint.config))
     answers, trained = np.load(here / "answers.npz"), np.load(here / "trained.npz")
     to_learn = [name for name in answers if name != "last_hidden_state"] or ["last_hidden_state"]
     expected, found = np.array(json.loads((here / "losses.json").read_text())), {}
-    for way, packing in (("padded", None), ("packed", PackingSpec.dynamic())):
+    for way, packing in (("padded", None), ("packed", PackingSpec())):
         model = model_of(checkpoint)
         found[f"read, {way}"] = difference(numpy(our_outputs(model, packing, answers)), answers)
         losses = np.array(train_ours(model, packing, to_learn))

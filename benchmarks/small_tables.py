@@ -93,7 +93,7 @@ def tf_idf(train, test, names, checkpoint, *, several):
 
 def frozen(train, test, names, checkpoint, *, several):
     """The linear head of bert-tf on the vectors that its classifier reads before training."""
-    from bert_tf.model.sequence_packing import CPU_COSTS, PackingSpec
+    from bert_tf.model.packing import CPU_COSTS, PackingSpec
     from bert_tf.tasks import baseline
     from bert_tf.text.tokenizer import pack
 
@@ -103,9 +103,7 @@ def frozen(train, test, names, checkpoint, *, several):
         batches = [rows[first : first + 50] for first in range(0, len(rows), 50)]
         columns = [list(map(list, zip(*(row[0] for row in batch), strict=True))) for batch in batches]
         inputs = (pack(tokenizer, texts, LENGTH) for texts in columns)
-        return np.concatenate(
-            [model.vectors(model.complete(x), None, PackingSpec.dynamic(CPU_COSTS)).numpy() for x in inputs]
-        )
+        return np.concatenate([model.vectors(model.complete(x), None, PackingSpec(CPU_COSTS)).numpy() for x in inputs])
 
     labels = numbered(train, names, several=several)
     return baseline.fit_vectors(vectors(train), labels, len(names)).predict(vectors(test), labels)

@@ -54,10 +54,10 @@ def encoding(work, config, policy, strategy):
     import tensorflow as tf
 
     from bert_tf.model import heads
-    from bert_tf.model.sequence_packing import PackingSpec, local_costs
+    from bert_tf.model.packing import PackingSpec, local_costs
 
     encoder = heads.SpanFinder(config, dtype=policy).encoder
-    packing = PackingSpec.dynamic(local_costs())
+    packing = PackingSpec(local_costs())
     encode = tf.function(lambda inputs: encoder(inputs, packing=packing), reduce_retracing=True)
     inputs = rows_of(work["texts"], work["seq_length"])
     return lambda: encode(inputs)["tokens"].numpy()
@@ -95,7 +95,7 @@ def labelling(work, config, policy, strategy):
     model = task.create_model(config, dtype=policy)
     settings = host_settings.of_model(task.host_settings, model, on_host.pad_id)
     network = KerasNetwork(model, "the race", settings, work["jit_compile"])
-    batch_size = STATIC_BATCH_SIZE if network.static else BATCH_SIZE
+    batch_size = STATIC_BATCH_SIZE if network.is_static else BATCH_SIZE
     predictor = Predictor("the race", network, settings, task.about(), on_host, batch_size=batch_size)
     examples = [Example(str(number), (text,), None, "") for number, text in enumerate(work["texts"])]
     options = {"batch_size": predictor.batch_size, "window": 4096}
@@ -107,7 +107,7 @@ def classifying(work, config, policy, strategy):
     import tensorflow as tf
 
     from bert_tf.model import heads
-    from bert_tf.model.sequence_packing import PackingSpec, local_costs
+    from bert_tf.model.packing import PackingSpec, local_costs
     from bert_tf.text import vocabulary
     from bert_tf.text.tokenizer import Tokenizer, pack
 
@@ -117,7 +117,7 @@ def classifying(work, config, policy, strategy):
     @tf.function
     def logits(texts):
         inputs = pack(tokenizer, [texts], work["seq_length"])
-        return model(inputs, packing=PackingSpec.dynamic(local_costs()))["logits"]
+        return model(inputs, packing=PackingSpec(local_costs()))["logits"]
 
     texts = tf.constant(work["texts"])
     return lambda: logits(texts).numpy()

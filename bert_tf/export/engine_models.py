@@ -15,12 +15,12 @@ from tensorflow.core.protobuf import saved_model_pb2
 from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import NoEngine, UserError, reason_of
-from bert_tf.export import engine_network, engines, host, host_settings, opening, row_blocks, tf_examples
+from bert_tf.export import engine_network, engines, host, host_settings, opening, tf_examples
 from bert_tf.export.engine_network import FOLDER, SETTINGS, EngineNetwork, sample
 from bert_tf.export.host import Row
-from bert_tf.export.row_blocks import inputs_of
+from bert_tf.export.network import SHARES_ROWS, inputs_of
 from bert_tf.heads.vectors import Vectors
-from bert_tf.model import functional_bert, weights
+from bert_tf.model import functional_bert, packing, weights
 from bert_tf.model.weights import BETWEEN
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
@@ -81,7 +81,7 @@ def write(
         "precision": precision,
         "token_outputs": list(live.head.token_outputs),
         "has_masks": "masked_lm_positions" in live.head.inputs,
-        row_blocks.SHARED: [],
+        SHARES_ROWS: [],
         "seconds": {},
         "signature_def": signatures["serving_default"],
         "other_signatures": sorted(signatures.keys() - {"serving_default", tf_examples.NAME}) if by_default else [],
@@ -103,7 +103,7 @@ def write(
         network = EngineNetwork(folder, name)
         settings["seconds"][name] = _seconds(network, rows)
         if _is_faster_shared(network, checked[-1], settings["max_positions"]):
-            settings[row_blocks.SHARED].append(name)
+            settings[SHARES_ROWS].append(name)
         write_json(os.path.join(path, SETTINGS), settings)
     return outputs
 
@@ -192,10 +192,9 @@ def _is_faster_shared(network: EngineNetwork, row: Row, longest: int) -> bool:
     """Returns whether short texts that share rows take less time than padded ones. row: provides the tokens."""
     lengths = np.random.default_rng(0).integers(*TIMED_LENGTHS, TIMED_TEXTS).clip(max=longest).tolist()
     rows = [Row((row.ids * length)[:length], [0] * length, [0]) for length in lengths]
-    plans = [row_blocks.plan(lengths, shares_rows=shares_rows) for shares_rows in (False, True)]
+    plans = [planner.plan(lengths) for planner in (packing.PADDED, packing.SHARED)]
     times = [
-        [_call_seconds(functools.partial(network.compute_blocks, rows, blocks)) for blocks in plans]
-        for _ in range(TIMED_CALLS)
+        [_call_seconds(functools.partial(network.compute, rows, calls)) for calls in plans] for _ in range(TIMED_CALLS)
     ]
     padded, shared = np.min(times[1:], 0)  # the first call for a shape takes longer
     return bool(shared < padded)

@@ -5,17 +5,19 @@ R rows.
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from bert_tf.errors import UserError, reason_of
-from bert_tf.export import engines, host, host_settings, row_blocks
+from bert_tf.export import engines, host_settings
 from bert_tf.export.host import Row
+from bert_tf.export.network import SHARES_ROWS, Arrays, Network
 from bert_tf.heads.vectors.vector_choice import VectorChoice
-from bert_tf.model.static_shapes import Placement
-from bert_tf.runtime import files, json_files, stopping
+from bert_tf.model import packing
+from bert_tf.model.packing import Placement
+from bert_tf.runtime import files, json_files
 
 FOLDER, SETTINGS = "engines", "host.json"
 INT8 = "_int8"  # suffix of the names of models with 8-bit weights
@@ -23,13 +25,8 @@ CHECKED = 2  # rows whose outputs are stored with a model, and compared when it 
 FAR = {"float32": 1e-3, "bfloat16": 0.2, "float16": 0.2, "int8": 0.5}  # how far they may differ on another machine
 
 
-class EngineNetwork:
-    """A `predictor.Network`: the engine's model of an export.
-
-    Attributes:
-        name: the engine's name.
-        settings: the content of host.json.
-    """
+class EngineNetwork(Network):
+    """The engine's model of an export; its settings are the content of host.json."""
 
     def __init__(self, folder: str, engine: str, *, exact: bool = False) -> None:
         """Loads the model.
@@ -44,7 +41,8 @@ class EngineNetwork:
             )
         self.settings = settings_of(folder)
         with host_settings.refusing_damage(os.path.join(folder, FOLDER, SETTINGS)):
-            self._shares_rows = engine in self.settings.get(row_blocks.SHARED, ())  # older exports have no such entry
+            shares_rows = engine in self.settings.get(SHARES_ROWS, ())  # older exports have no such entry
+        self.planner = packing.SHARED if shares_rows else packing.PADDED
         self._lock = threading.Lock()
         self._function = _load(folder, engine, exact=exact or self.settings["precision"] == "float32")
 
@@ -53,34 +51,21 @@ class EngineNetwork:
         return bool(self.settings["stages"] == "vectors" and choice.is_of_last_layer)
 
     def of_vectors(self, choice: VectorChoice) -> Self:
-        """See `predictor.Network`."""
+        """See `Network`."""
         if self.settings["stages"] != "vectors":
             raise UserError(f"{self._folder} produces no embeddings with {self.name}: load it without engine.")
         if not choice.is_of_last_layer:
             raise UserError(f"{self.name} has only the last layer: remove layers, or use --engine=tensorflow.")
         return self
 
-    def numbers(self, rows: Sequence[Row]) -> host.Numbers:
-        """See `predictor.Network`. Raises UserError if the engine cannot compute them."""
-        lengths = [len(row.ids) for row in rows]
-        return self.compute_blocks(rows, row_blocks.plan(lengths, shares_rows=self._shares_rows))
-
-    def compute_blocks(self, rows: Sequence[Row], blocks: Sequence[Placement]) -> host.Numbers:
-        """Computes the same in these blocks."""
-        found: dict[str, list[Any]] = {}
-        for block in blocks:
-            stopping.check()
+    def _outputs(self, inputs: Iterator[Arrays]) -> Iterator[Arrays]:
+        for each in inputs:
             try:
                 with self._lock:
-                    outputs = self._function(row_blocks.inputs_of(rows, self.settings, block))
+                    outputs = self._function(each)
             except RuntimeError as error:
                 raise UserError(f"{self.name} cannot compute {self._folder} ({reason_of(error)}).") from None
-            for name, values in outputs.items():
-                of_tokens = name in self.settings["token_outputs"]
-                places = found.setdefault(name, [None] * len(rows))
-                for number, value in zip(block.indices, values, strict=True):
-                    places[number] = value[: len(rows[number].ids)] if of_tokens else value
-        return found
+            yield outputs
 
     def check(self, stages: Any, labels: Sequence[str]) -> None:
         """Raises UserError unless the outputs for some rows are as stored, with these labels."""
@@ -88,8 +73,8 @@ class EngineNetwork:
         stored = self.settings["check"]
         rows = [Row(**row) for row in stored["rows"]]
         lengths = [len(row.ids) for row in rows]
-        block = row_blocks.in_one_row(lengths) if row_blocks.SHARED in self.settings else row_blocks.alone(lengths)
-        numbers = self.compute_blocks(rows, [block])
+        call = (Placement.in_one_row if SHARES_ROWS in self.settings else Placement.padded)(lengths)
+        numbers = self.compute(rows, [call])
         host_settings.check_labels(self._folder, stages, numbers, labels)
         for name, expected in stored["numbers"].items():
             for right, value in zip(expected, numbers[name], strict=True):

@@ -1,4 +1,4 @@
-"""The network of a live model, with the model's current weights, and its functions for an export."""
+"""The network of a live model, with the model's current weights, and its function for an export."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.export import tensorflow_network
-from bert_tf.export.tensorflow_network import RowFunctions, TensorFlowNetwork, Tensors
+from bert_tf.export.tensorflow_network import MASKS, TensorFlowNetwork, Tensors
 from bert_tf.heads.vectors import features
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.model.base_encoder import Pass
 from bert_tf.model.heads import BertModel
-from bert_tf.model.sequence_packing import TABLES, PackingSpec, local_costs
+from bert_tf.model.packing import TABLES, PackingSpec, local_costs
 from bert_tf.runtime import backend
 
 
 class KerasNetwork(TensorFlowNetwork):
-    """A `predictor.Network` for a Keras model.
+    """A Network of a Keras model.
 
     Args:
         model: the model.
@@ -37,48 +36,41 @@ class KerasNetwork(TensorFlowNetwork):
     ) -> None:
         self._arguments = model, source, settings, jit_compile
         settings = {**settings, "stages": "vectors"} if choice else settings
-        specs = tensorflow_network.specs_of(has_masks=settings["stages"] == "masks")
-        packed, alone = (
-            backend.only_values()(_function_of(model, settings, how, choice))
-            for how in (PackingSpec.dynamic(local_costs()), None)
-        )
-        functions = RowFunctions(_traced(packed, specs), _traced(alone, specs), _planned(model, settings, packed))
-        super().__init__(functions, source, settings, jit_compile)
+        compute = backend.only_values()(_function_of(model, settings, PackingSpec(local_costs()), choice))
+        takes_tables = model.encoder.takes_row_tables
+        super().__init__(compute, source, settings, jit_compile, takes_tables=takes_tables)
+        if not self.is_static:
+            self._function = _traced(compute, _specs(settings, takes_tables=takes_tables))
 
     def of_vectors(self, choice: VectorChoice) -> KerasNetwork:
-        """See `predictor.Network`."""
+        """See `Network`."""
         model, source, settings, jit_compile = self._arguments
         return KerasNetwork(model, source, {**settings, "max_positions": choice.max_seq_length}, jit_compile, choice)
 
 
 def saved_functions(model: BertModel, settings: dict[str, Any], choice: VectorChoice | None = None) -> dict[str, Any]:
-    """The tf.functions on rows for an export: "packed", and "planned" if the model takes tables of rows.
+    """The tf.function on rows for an export: "planned" if the model takes tables of rows, else "packed".
 
     settings, choice: see KerasNetwork.
     """
-    specs = tensorflow_network.specs_of(has_masks=settings["stages"] == "masks")
-    compute = backend.only_values()(_function_of(model, settings, PackingSpec.dynamic(), choice))
-    if not _planned(model, settings, compute):
-        return {"packed": tf.function(compute, input_signature=[specs], autograph=False)}
-    tables = {name: tf.TensorSpec([None, None], tf.int32, name) for name in TABLES}
-    planned = tf.function(compute, input_signature=[{**specs, **tables}], autograph=False)
-
-    def packed(rows: Tensors) -> Tensors:
-        return planned(PackingSpec.dynamic().plan(rows))
-
-    return {"packed": tf.function(packed, input_signature=[specs], autograph=False), "planned": planned}
+    takes_tables = model.encoder.takes_row_tables
+    compute = backend.only_values()(_function_of(model, settings, PackingSpec(), choice))
+    specs = _specs(settings, takes_tables=takes_tables)
+    return {"planned" if takes_tables else "packed": tf.function(compute, input_signature=[specs], autograph=False)}
 
 
-def _planned(
-    model: BertModel, settings: dict[str, Any], compute: Callable[[Tensors], Tensors]
-) -> Callable[[Tensors], Tensors] | None:
-    return compute if model.encoder.takes_row_tables and settings["stages"] != "masks" else None
+def _specs(settings: dict[str, Any], *, takes_tables: bool) -> dict[str, tf.TensorSpec]:
+    """The specs of rows."""
+    names = ("token_ids", "segment_ids", *([MASKS] if settings["stages"] == "masks" else []))
+    names += TABLES if takes_tables else ()
+    specs = {name: tf.TensorSpec([None, None], tf.int32, name) for name in names}
+    return {**specs, "lengths": tf.TensorSpec([None], tf.int32, "lengths")}
 
 
 def _function_of(
-    model: BertModel, settings: dict[str, Any], packing: PackingSpec | None, choice: VectorChoice | None
+    model: BertModel, settings: dict[str, Any], packing: PackingSpec, choice: VectorChoice | None
 ) -> Callable[[Tensors], Tensors]:
-    """Rows [R, T] -> numbers [R, ...], float32."""
+    """Rows [R, T] -> numbers [R, ...], float32. packing: for encoders that take no tables but pack rows themselves."""
     how = Pass(None, packing, None)
     if choice is not None:
         return lambda rows: features.of_rows(model, model.complete(rows), choice, packing)

@@ -82,7 +82,7 @@ def of_saved_model(folder: str, *, jit_compile: str = "auto", loaded: Any = None
     about = about_file.read(folder)
     with host_settings.refusing_damage(os.path.join(folder, host_settings.NAME)):
         network = SavedNetwork(folder, settings, jit_compile, loaded)
-        batch_size = text_function.STATIC_BATCH_SIZE if network.static else text_function.BATCH_SIZE
+        batch_size = text_function.STATIC_BATCH_SIZE if network.is_static else text_function.BATCH_SIZE
         found = Predictor(folder, network, settings, about, tokenizer_of(folder), batch_size=batch_size)
         found.head = loaded_model.head_of(folder, found.outputs_told)
         found.stages.read([[""] * sum(count or 1 for count in found.inputs.values())])

@@ -4,36 +4,17 @@ B examples, R rows.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
 
 from bert_tf.data.examples import Example
 from bert_tf.export import host
-from bert_tf.export.host import Row
+from bert_tf.export.network import Network
 from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base.head import Head
 from bert_tf.heads.vectors.text_vectors import TextVectors
 from bert_tf.heads.vectors.vector_choice import VectorChoice
-
-
-class Network(Protocol):
-    """A Keras model or an engine's model.
-
-    Attributes:
-        name: "tensorflow" or the name of the engine.
-    """
-
-    name: str
-
-    def numbers(self, rows: Sequence[Row]) -> host.Numbers:
-        """{output: R arrays} for rows; token outputs have no padding."""
-
-    def of_vectors(self, choice: VectorChoice) -> Self:
-        """The network that returns the token states, or the pooled vectors, for these vectors.
-
-        Raises UserError if it has none.
-        """
 
 
 class Predictor(TextFunction):

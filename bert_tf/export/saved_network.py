@@ -1,4 +1,4 @@
-"""The network of an export: the functions on rows in its SavedModel, without its model's code."""
+"""The network of an export: the function on rows in its SavedModel, without its model's code."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from bert_tf.errors import UserError
 from bert_tf.export import host, loaded_model
-from bert_tf.export.tensorflow_network import RowFunctions, TensorFlowNetwork
+from bert_tf.export.tensorflow_network import TensorFlowNetwork
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 
 
 class SavedNetwork(TensorFlowNetwork):
-    """A `predictor.Network` for a SavedModel.
+    """A Network of a SavedModel.
 
     Attributes:
         signatures: {name: function on strings} in the export.
@@ -27,20 +27,21 @@ class SavedNetwork(TensorFlowNetwork):
         """
         loaded = loaded or loaded_model.load(folder)
         network = getattr(loaded, "network", {})
-        if "packed" not in network:
+        name = "planned" if "planned" in network else "packed"
+        if name not in network:
             raise UserError(f"The SavedModel in {folder} has no functions of rows: export it again.")
         self.signatures, self._loaded = dict(loaded.signatures), loaded  # which keeps the variables alive
-        functions = RowFunctions(network["packed"], network["packed"], network.get("planned"))
-        super().__init__(functions, folder, settings, jit_compile)
+        super().__init__(network[name], folder, settings, jit_compile, takes_tables=name == "planned")
+        (self._concrete,) = network[name].concrete_functions
 
     def zeros(self) -> host.Numbers:
         """Numbers for a row of a single token, all 0."""
-        (packed,) = self._loaded.network["packed"].concrete_functions
-        shapes = {name: [size or 1 for size in spec.shape[1:]] for name, spec in packed.structured_outputs.items()}
+        outputs = self._concrete.structured_outputs
+        shapes = {name: [size or 1 for size in spec.shape[1:]] for name, spec in outputs.items()}
         return {name: [np.zeros(shape, np.float32)] for name, shape in shapes.items()}
 
     def of_vectors(self, choice: VectorChoice) -> Self:
-        """See `predictor.Network`."""
+        """See `Network`."""
         raise UserError(
             f"The SavedModel in {self.source} returns only its own vectors: load the checkpoint in it without engine."
         )

@@ -1,117 +1,107 @@
-"""Rows to numbers with TensorFlow functions, from a live model or a SavedModel.
+"""Rows to numbers with a TensorFlow function, from a live model or a SavedModel.
 
-R rows, T positions in a row, P masked positions.
+R texts, T positions, P masked positions.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from bert_tf.errors import UserError, reason_of
-from bert_tf.export import host, row_blocks
+from bert_tf.export import host
 from bert_tf.export.host import Row
-from bert_tf.model.static_rows import StaticRows
-from bert_tf.model.static_shapes import MAX_POSITIONS, POOLED_TEXTS, TOKEN_TEXTS, Ladder, Shape
-from bert_tf.runtime import backend, stopping
+from bert_tf.export.network import SHARES_ROWS, Arrays, Network, inputs_of
+from bert_tf.model import packing
+from bert_tf.model.packing import Placement, Planner, Shape
+from bert_tf.runtime import backend
 from bert_tf.runtime.lazy import tf
 
-POSITIONS_AT_ONCE = 8192  # per call: bounds memory, and is enough for all cores
-STATIC_POSITIONS = 4 * MAX_POSITIONS  # the same for compiled calls
 TOKENS, MASKS = ("tokens", "logits", "start_logits", "end_logits"), "masked_lm_positions"
 STAGES_OF_TOKENS = ("tags", "questions", "vectors")
 Tensors = dict[str, "tf.Tensor"]
+# For functions that take no tables: some pack rows in their graph, and an LSTM has as many steps as the longest text.
+FEW_CALLS = Planner(rules=(packing.padded,), max_positions=8192, call_cost=8192)
 
 
-@dataclasses.dataclass(frozen=True)
-class RowFunctions:
-    """Functions on rows {name: tensor} that return {output: [R, ...]}.
-
-    Rows have "token_ids" and "segment_ids" [R, T], "lengths" [R], and for masks MASKS [R, P].
+class TensorFlowNetwork(Network):
+    """A Network of TensorFlow.
 
     Attributes:
-        packed: packs the rows in the graph, in shapes known only at run time.
-        alone: the same for a single row, which needs no packing.
-        planned: takes rows with the tables of a `RowAssignment`, in static shapes; None if the model cannot.
-    """
-
-    packed: Callable[[Tensors], Tensors]
-    alone: Callable[[Tensors], Tensors]
-    planned: Callable[[Tensors], Tensors] | None = None
-
-
-class TensorFlowNetwork:
-    """A `predictor.Network`.
+        is_static: whether XLA compiles it, in static shapes.
 
     Args:
-        functions: the functions of the model.
+        function: rows {name: tensor} -> {output: [R, ...]}. Rows have "token_ids" and "segment_ids" [R, T], "lengths"
+            [R], for masks MASKS [R, P], and if it takes them the tables of a `RowAssignment`.
         source: its folder, for messages.
         settings: "stages", see `export.host`, "pad_id", and "max_positions", the maximum row length.
-        jit_compile: whether XLA compiles it, in static shapes: "true", "false", or "auto", on accelerators.
+        jit_compile: whether XLA compiles it: "true", "false", or "auto", on accelerators. It compiles no functions of
+            masks, because their number is dynamic, and none that takes no tables.
+        takes_tables: whether the function takes tables.
     """
 
     name = "tensorflow"
 
-    def __init__(self, functions: RowFunctions, source: str, settings: dict[str, Any], jit_compile: str) -> None:
-        self._functions, self.source = functions, source
-        self._has_tokens = settings["stages"] in STAGES_OF_TOKENS
-        self._settings = {"pad_id": int(settings["pad_id"]), "has_masks": settings["stages"] == "masks"}
-        self.static: StaticRows | None = None
-        if backend.should_jit(jit_compile) and functions.planned:
-            texts = TOKEN_TEXTS if self._has_tokens else POOLED_TEXTS
-            self.static = StaticRows(functions.planned, Ladder(settings["max_positions"], texts_per_row=texts))
+    def __init__(
+        self,
+        function: Callable[[Tensors], Tensors],
+        source: str,
+        settings: dict[str, Any],
+        jit_compile: str,
+        *,
+        takes_tables: bool,
+    ) -> None:
+        self.source = source
+        has_tokens, has_masks = settings["stages"] in STAGES_OF_TOKENS, settings["stages"] == "masks"
+        self.settings = {
+            "pad_id": int(settings["pad_id"]),
+            "has_masks": has_masks,
+            "token_outputs": TOKENS if has_tokens else (),
+            **({SHARES_ROWS: True} if takes_tables else {}),
+        }
+        self.is_static = backend.should_jit(jit_compile) and takes_tables and not has_masks
+        if self.is_static:
+            texts_per_row = packing.TOKEN_TEXTS if has_tokens else packing.POOLED_TEXTS
+            self.planner = packing.static_planner(settings["max_positions"], texts_per_row)
+            self._function = tf.function(function, jit_compile=True, autograph=False)
+        else:
+            self.planner = packing.SHARED if takes_tables else FEW_CALLS
+            self._function = function
 
-    def numbers(self, rows: Sequence[Row]) -> host.Numbers:
-        """See `predictor.Network`. Raises UserError if memory runs out."""
-        found: dict[str, list[np.ndarray]] = {}
-        for block in self._blocks([len(row.ids) for row in rows]):
-            stopping.check()
-            part = rows[block]
-            for name, values in self._outputs(row_blocks.inputs_of(part, self._settings)).items():
-                is_of_tokens = self._has_tokens and name in TOKENS
-                each = (x[: len(row.ids)] for x, row in zip(values, part, strict=True)) if is_of_tokens else values
-                found.setdefault(name, []).extend(each)
-        return found
-
-    def compile_all(self, row: Row) -> Iterator[Shape]:
-        """Compiles every static shape, and yields each when it is done; row: a short one."""
-        if self.static is not None:
-            arrays = row_blocks.inputs_of([row], self._settings)
-            for shape in self.static.ladder.shapes():
-                self.static.compile(arrays, shape)
-                yield shape
-
-    def _blocks(self, lengths: Sequence[int]) -> Iterator[slice]:
-        """The rows of each call, at least one."""
-        most, begin, longest = STATIC_POSITIONS if self.static else POSITIONS_AT_ONCE, 0, 0
-        for number, length in enumerate(lengths):
-            longest = max(longest, length)
-            if number > begin and (number + 1 - begin) * longest > most:
-                yield slice(begin, number)
-                begin, longest = number, length
-        if lengths:
-            yield slice(begin, len(lengths))
-
-    def _outputs(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def compute(self, rows: Sequence[Row], calls: Sequence[Placement]) -> host.Numbers:
+        """See `Network`. Raises UserError if memory runs out."""
         try:
-            if self.static is not None:
-                return self.static(inputs)
-            function = self._functions.packed if len(inputs["lengths"]) > 1 else self._functions.alone
-            return {name: x.numpy() for name, x in function({n: tf.constant(x) for n, x in inputs.items()}).items()}
+            return super().compute(rows, calls)
         except tf.errors.ResourceExhaustedError:
             raise UserError(
-                f"Memory ran out for {len(inputs['lengths'])} rows of {inputs['token_ids'].shape[1]} tokens at once: "
-                "lower batch_size."
+                f"Memory ran out for {len(rows)} rows of {max(len(row.ids) for row in rows)} tokens at once: lower "
+                "batch_size."
             ) from None
         except tf.errors.OpError as error:
             raise UserError(f"TensorFlow cannot compute {self.source} ({reason_of(error)}).") from None
 
+    def _outputs(self, inputs: Iterator[Arrays]) -> Iterator[Arrays]:
+        """Each call starts before the outputs of the one before it are awaited, so that accelerators are never idle."""
+        started: list[Tensors] = []
+        for each in inputs:
+            started.append(self._function(_tensors(each)))
+            if len(started) > 1:
+                yield _arrays(started.pop(0))
+        yield from map(_arrays, started)
 
-def specs_of(*, has_masks: bool) -> dict[str, Any]:
-    """The specs for rows."""
-    names = ("token_ids", "segment_ids", *([MASKS] if has_masks else []))
-    specs = {name: tf.TensorSpec([None, None], tf.int32, name) for name in names}
-    return {**specs, "lengths": tf.TensorSpec([None], tf.int32, "lengths")}
+    def compile_all(self, row: Row) -> Iterator[Shape]:
+        """Compiles every static shape, and yields each when it is done; row: a short one."""
+        for shape in self.planner.shapes():
+            call = Placement(shape, np.array([0]), np.array([0]))
+            self._function(_tensors(inputs_of([row], self.settings, call)))
+            yield shape
+
+
+def _tensors(arrays: Arrays) -> Tensors:
+    return {name: tf.constant(x) for name, x in arrays.items()}
+
+
+def _arrays(tensors: Tensors) -> Arrays:
+    return {name: x.numpy() for name, x in tensors.items()}

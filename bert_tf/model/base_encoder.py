@@ -16,7 +16,7 @@ from bert_tf.model import random_bits
 from bert_tf.model.activation_probe import Probe
 from bert_tf.model.inputs import complete_for
 from bert_tf.model.layers import ConfiguredLayer, config_of
-from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.model.packing import PackingSpec
 
 
 class Asked(TypedDict):
@@ -47,7 +47,7 @@ class BaseEncoder(ConfiguredLayer):
     fills_probes: whether it has BERT's layers, which fill an `activation_probe.Probe`.
     replaced_token_head: the layer that finds replaced tokens; None for ELECTRA's.
     functional_encode: its computation in `model.functional_bert`; None for BERT's.
-    takes_row_tables: whether inputs may assign texts to rows, see `sequence_packing.RowAssignment.given`.
+    takes_row_tables: whether inputs may assign texts to rows, see `packing.RowAssignment.given`.
     """
 
     fills_probes = False

@@ -21,8 +21,8 @@ from bert_tf.errors import UserError
 from bert_tf.model import attention, encoders, heads, weights
 from bert_tf.model.batch_layout import vectors_of_texts
 from bert_tf.model.layers import activate
+from bert_tf.model.packing import TABLES, RowAssignment
 from bert_tf.model.relative_bias import relative_bias
-from bert_tf.model.sequence_packing import TABLES, RowAssignment
 from bert_tf.runtime import tensorflow_startup
 
 Tensors = Mapping[str, tf.Tensor]

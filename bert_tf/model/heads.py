@@ -26,8 +26,8 @@ from bert_tf.model.crf import Crf, row_losses
 from bert_tf.model.fitting import FittedModel, Tensors
 from bert_tf.model.inputs import complete_for
 from bert_tf.model.layers import ConfiguredLayer, Dense, Dropout, LayerNorm, config_of, dense
+from bert_tf.model.packing import POSITION_INPUTS, TABLES, PackingSpec
 from bert_tf.model.row_blocks import concat_blocks
-from bert_tf.model.sequence_packing import POSITION_INPUTS, TABLES, PackingSpec
 from bert_tf.runtime import kept_files
 
 Inputs = Mapping[str, tf.Tensor]

@@ -13,7 +13,7 @@ from bert_tf.model.activation_probe import Probe
 from bert_tf.model.base_encoder import Pass
 from bert_tf.model.batch_layout import size_of
 from bert_tf.model.heads import BertModel, Inputs, PooledModel, as_rows
-from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.model.packing import PackingSpec
 
 SMALLEST = 1e-12  # lower bound of the length when dividing by it
 

@@ -31,8 +31,9 @@ from bert_tf.export import (
     trained_model,
 )
 from bert_tf.export.host import Row
+from bert_tf.export.network import Arrays
 from bert_tf.export.predictor import Predictor
-from bert_tf.export.tensorflow_network import RowFunctions, TensorFlowNetwork
+from bert_tf.export.tensorflow_network import TensorFlowNetwork
 from bert_tf.export.text_function import TextFunction
 from bert_tf.export.trained_model import TrainedModel
 from bert_tf.heads.masked_lm import MaskedLm
@@ -121,15 +122,14 @@ def _rows_of(batch: Mapping[str, Any]) -> list[Row]:
 
 
 class FunctionNetwork(TensorFlowNetwork):
-    """A `predictor.Network` for a function of rows loaded by an engine."""
+    """A Network of a function of rows loaded by an engine."""
 
     def __init__(self, name: str, function: Callable[..., Any], source: str, settings: dict[str, Any]) -> None:
-        super().__init__(RowFunctions(function, function), source, settings, "false")
+        super().__init__(function, source, settings, "false", takes_tables=False)
         self.name = name
 
-    def _outputs(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        outputs: dict[str, np.ndarray] = self._functions.packed(inputs)
-        return outputs
+    def _outputs(self, inputs: Iterator[Arrays]) -> Iterator[Arrays]:
+        return map(self._function, inputs)
 
 
 def compare(

@@ -194,9 +194,9 @@ class Served:
     def _warm_up(self, predictor: Predictor | None) -> None:
         """Compiles all static shapes and runs once, so that no client waits for one-time work."""
         network = predictor.network if predictor else None
-        if predictor and isinstance(network, TensorFlowNetwork) and network.static:
+        if predictor and isinstance(network, TensorFlowNetwork) and network.is_static:
             (row, *_), _ = predictor.stages.read([["a"] * sum(count or 1 for count in predictor.inputs.values())])
-            with progress(f"compiling {self.name}, shapes", len(network.static.ladder.shapes())) as report:
+            with progress(f"compiling {self.name}, shapes", len(network.planner.shapes())) as report:
                 for number, _ in enumerate(network.compile_all(row), 1):
                     report(number)
         shapes = {name: [size or 1 for size in shape] for name, (_, shape) in self._default.inputs.items() if shape}

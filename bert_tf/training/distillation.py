@@ -22,7 +22,7 @@ from bert_tf.model import weights
 from bert_tf.model.activation_probe import Probe, check_support
 from bert_tf.model.layer_selection import layer_map
 from bert_tf.model.layers import Dense
-from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.model.packing import PackingSpec
 from bert_tf.training.task import Batch, Objective, Task
 
 SOFT_TARGETS = "soft_targets"

@@ -12,7 +12,7 @@ import numpy as np
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.pipeline import iterate
 from bert_tf.errors import Interrupted, TrainingError, reason_of
-from bert_tf.model.sequence_packing import PackingSpec, local_costs
+from bert_tf.model.packing import PackingSpec, local_costs
 from bert_tf.runtime import backend, stop_signals
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.training.distribute import (
@@ -45,7 +45,7 @@ class Evaluator:
         self.max_batches = config.max_eval_steps
         self.predictions: dict[str, dict[str, np.ndarray]] = {}
         self._batches: dict[str, tf.data.Dataset] = {}
-        self.packing = None if needs_static_shapes(strategy, config.jit_compile) else PackingSpec.dynamic(local_costs())
+        self.packing = None if needs_static_shapes(strategy, config.jit_compile) else PackingSpec(local_costs())
         self._evaluate_batch = on_replicas(strategy, self._on_replica)
         self._sums_and_predictions = self._forward
         if backend.should_jit(config.jit_compile):

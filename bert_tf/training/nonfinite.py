@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from bert_tf.errors import reason_of
 from bert_tf.model import weights
-from bert_tf.model.sequence_packing import PackingSpec, local_costs
+from bert_tf.model.packing import PackingSpec, local_costs
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import atomic_write
 from bert_tf.training.run_directory import RunFolder
@@ -171,7 +171,7 @@ def faulty_rows(model: keras.Model, batch: Batch, rows: range) -> Iterator[int]:
     By bisection: rows computed together may share a packed row, and with it the non-finite values.
     """
     part = {name: x[rows.start : rows.stop] for name, x in batch.items()}
-    if _is_finite(model(part, packing=PackingSpec.dynamic(local_costs()))):
+    if _is_finite(model(part, packing=PackingSpec(local_costs()))):
         return
     if len(rows) == 1:
         yield rows.start

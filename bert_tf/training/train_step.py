@@ -13,10 +13,9 @@ import tensorflow as tf
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
-from bert_tf.model import static_shapes, weights
+from bert_tf.model import packing, weights
 from bert_tf.model.activation_probe import Probe, check_support
-from bert_tf.model.sequence_packing import TABLES, PackingSpec, local_costs
-from bert_tf.model.static_shapes import FITS
+from bert_tf.model.packing import FITS, TABLES, PackingSpec, local_costs
 from bert_tf.runtime import backend
 from bert_tf.runtime.process import check_changing_weights
 from bert_tf.training import learning_rates, optimizers
@@ -141,7 +140,7 @@ class TrainStep:
         return self._step(shard_batch(self.strategy, self.with_rows(batch)), *stop)
 
     def with_rows(self, batch: Batch) -> Batch:
-        """A global batch with the tables of packed rows (`static_shapes.pack_batch`), if `packed_rows` is set.
+        """A global batch with the tables of packed rows (`packing.pack_batch`), if `packed_rows` is set.
 
         They are built here, on the host: on a device, every step of the loop would be several tiny kernels.
         """
@@ -150,7 +149,7 @@ class TrainStep:
             return batch
         slices = self.strategy.num_replicas_in_sync * self.micro_batches
         width = batch["token_ids"].shape[-1]
-        tables = static_shapes.pack_batch(batch["lengths"].numpy(), width, slices=slices, rows=rows)
+        tables = packing.pack_batch(batch["lengths"].numpy(), width, slices=slices, rows=rows)
         return {**batch, **{name: tf.constant(x) for name, x in tables.items()}}
 
     def steps(self, batches: Sequence[Batch], *, stop_requested: bool = False) -> list[Mapping[str, Any]]:
@@ -330,7 +329,7 @@ class TrainStep:
     def _in_rows(self, batch: Batch, compute: Callable[[Batch, PackingSpec | None], Any]) -> Any:
         """compute(batch, packing), with texts packed into rows as this device requires."""
         if not self.is_static:
-            return compute(batch, PackingSpec.dynamic(local_costs()))
+            return compute(batch, PackingSpec(local_costs()))
         if FITS not in batch:
             return compute(batch, None)
         padded = {name: x for name, x in batch.items() if name not in (FITS, *TABLES)}

@@ -16,7 +16,7 @@ from bert_tf.config.sentence_vectors import NORMALIZE, VectorLayer
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.export import host
 from bert_tf.export.host.vectors import split_pair
-from bert_tf.export.row_blocks import inputs_of
+from bert_tf.export.network import inputs_of
 from bert_tf.heads.masked_lm import mask_filling
 from bert_tf.heads.span.answer_search import Search
 from bert_tf.heads.span.answering import Answering

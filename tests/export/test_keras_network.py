@@ -1,6 +1,10 @@
 """Numbers of a live model: the same for a row by itself, among others, in static shapes and with new weights."""
 
 import dataclasses
+import json
+import lzma
+import pathlib
+import tarfile
 
 import numpy as np
 import pytest
@@ -10,11 +14,14 @@ import tiny
 from bert_tf.errors import UserError
 from bert_tf.export.host import Row
 from bert_tf.export.keras_network import KerasNetwork, saved_functions
-from bert_tf.export.tensorflow_network import RowFunctions, TensorFlowNetwork
+from bert_tf.export.saved_network import SavedNetwork
+from bert_tf.export.tensorflow_network import FEW_CALLS
 from bert_tf.heads.masked_lm import lm_kind, mask_filling
 from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
 from bert_tf.model import heads, weights
+from bert_tf.model.packing import SHARED
 
+EARLIER = pathlib.Path(__file__).parents[1] / "fixtures" / "networks_of_an_earlier_version.tar.xz"
 CONFIG = dataclasses.replace(tiny.CONFIG, max_position_embeddings=16)
 RANDOM = np.random.default_rng(0)
 ROWS = [Row(RANDOM.integers(5, 30, size).tolist(), [0] * size, [1, size - 1]) for size in (3, 16, 7, 2, 9)]
@@ -59,11 +66,16 @@ def test_rows_share_a_computation_without_effect(stages):
         assert_same(network(stages, jit_compile="true").numbers(ROWS), expected)
 
 
-def test_many_rows_pass_in_blocks(monkeypatch):
-    found = network("tags")
+@pytest.mark.parametrize(("encoder", "planner", "texts"), [("bert", SHARED, [1, 3, 1]), ("lstm", FEW_CALLS, [1, 2, 2])])
+def test_many_rows_are_computed_in_several_calls(encoder, planner, texts):
+    model = heads.TokenClassifier(dataclasses.replace(CONFIG, encoder=encoder), 5)
+    weights.assign(model, tiny.random_weights(model))
+    found = KerasNetwork(model, "the model", {"stages": "tags", "pad_id": 0, "max_positions": 16})
+    lengths = [len(row.ids) for row in ROWS]
+    assert found.planner is planner and len(planner.plan(lengths)) == 1
     expected = found.numbers(ROWS)
-    monkeypatch.setattr("bert_tf.export.tensorflow_network.POSITIONS_AT_ONCE", 20)
-    assert [len(ROWS[block]) for block in found._blocks([len(row.ids) for row in ROWS])] == [1, 1, 2, 1]
+    found.planner = dataclasses.replace(planner, max_positions=20)
+    assert [len(call.indices) for call in found.planner.plan(lengths)] == texts
     assert_same(found.numbers(ROWS), expected)
     assert found.numbers([]) == {}
 
@@ -98,8 +110,7 @@ def test_failures_of_tensorflow_are_one_sentence(monkeypatch, kind, message, jit
     def fail(_):
         raise kind(None, None, "OOM when allocating tensor")
 
-    monkeypatch.setattr(found, "_functions", RowFunctions(fail, fail))
-    monkeypatch.setattr(found, "static", found.static and fail)
+    monkeypatch.setattr(found, "_function", fail)
     with pytest.raises(UserError, match=message):
         found.numbers(ROWS)
 
@@ -113,19 +124,40 @@ def test_positions_of_masks_are_those_of_the_graph():
         assert output_positions(lm_kind(config), [0, 1, 4]) == expected
 
 
+def saved(folder, functions, model):
+    """The folder of a SavedModel with only these functions of a network."""
+    module = tf.Module()
+    module.network, module.weights = functions, [x.value for x in weights.variables_by_name(model).values()]
+    tf.saved_model.save(module, str(folder))
+    return str(folder)
+
+
 @pytest.mark.parametrize("stages", MODELS)
 def test_functions_of_an_export_return_the_same_numbers(stages, tmp_path):
     found, settings = network(stages), {"stages": stages, "pad_id": 0, "max_positions": 16}
     choice = VectorChoice(layers=LAYERS, max_seq_length=16) if stages == "vectors" else None
-    module = tf.Module()
-    module.network = saved_functions(MODELS[stages], settings, choice)
-    module.weights = {name: x.value for name, x in weights.variables_by_name(MODELS[stages]).items()}
-    tf.saved_model.save(module, str(tmp_path))
-    loaded = tf.saved_model.load(str(tmp_path))
-    packed = loaded.network["packed"]
-    functions = RowFunctions(packed, packed, loaded.network.get("planned"))
+    folder = saved(tmp_path, saved_functions(MODELS[stages], settings, choice), MODELS[stages])
     expected = found.numbers(ROWS)
     for jit_compile in ("false", "true"):
-        actual = TensorFlowNetwork(functions, "the export", settings, jit_compile)
+        actual = SavedNetwork(folder, settings, jit_compile)
+        assert actual.is_static == (jit_compile == "true" and stages != "masks")
         assert_same(actual.numbers(ROWS), expected)
         assert_same(actual.numbers(ROWS[:1]), found.numbers(ROWS[:1]))
+        assert actual.zeros().keys() == expected.keys()
+
+
+@pytest.mark.parametrize("stages", ["texts", "masks"])
+def test_networks_of_an_earlier_version_return_the_same_numbers(stages, tmp_path):
+    """fixtures/networks_of_an_earlier_version.tar.xz was written by commit 82a3d0d9: the functions of two exports.
+
+    "packed" packs rows in its graph; of texts, "planned" takes the tables of rows. They returned `numbers.json`.
+    """
+    with lzma.open(EARLIER) as file, tarfile.open(fileobj=file) as archive:
+        archive.extractall(tmp_path, filter="data")
+    settings = {"stages": stages, "pad_id": 0, "max_positions": 16}
+    found = SavedNetwork(str(tmp_path / stages), settings)
+    assert found.planner is (SHARED if stages == "texts" else FEW_CALLS)
+    expected = json.loads((tmp_path / stages / "numbers.json").read_text())
+    rows = [Row(**row) for row in expected.pop("rows")]
+    assert_same(found.numbers(rows), expected)
+    assert_same(found.numbers(rows[:1]), {name: values[:1] for name, values in expected.items()})

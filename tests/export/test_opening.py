@@ -19,16 +19,7 @@ from bert_tf.cli.commands import serve
 from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import NoEngine, UserError
-from bert_tf.export import (
-    engine_models,
-    engine_network,
-    engines,
-    loaded_model,
-    opening,
-    row_blocks,
-    saved_model,
-    text_function,
-)
+from bert_tf.export import engine_models, engine_network, engines, loaded_model, opening, saved_model, text_function
 from bert_tf.export.predictor import Predictor
 from bert_tf.export.saved_model import export
 from bert_tf.extras.search.embedder import Embedder
@@ -430,18 +421,6 @@ def test_a_saved_model_with_damaged_settings_is_refused(tmp_path):
     (folder / "about.json").write_text(json.dumps({**about, "labels": ["a", "b"]}))
     with pytest.raises(UserError, match="names 2 labels in about.json for the 3 outputs of its model"):
         opening.open_model(str(folder), "tensorflow")
-
-
-def test_blocks_are_of_similar_lengths_or_share_rows():
-    assert row_blocks.plan([], shares_rows=True) == []
-    padded = row_blocks.plan([9, 5000, 9, 8], shares_rows=True)  # rows of 5,000 would cost more
-    assert [block.indices.tolist() for block in padded] == [[1], [0, 2, 3]]
-    lengths = [*np.random.default_rng(0).integers(5, 60, 128).tolist(), *[16] * 300]
-    for shares_rows, most in ((False, 1.15), (True, 1.02)):
-        found = row_blocks.plan(lengths, shares_rows=shares_rows)
-        assert sorted(np.concatenate([block.indices for block in found])) == list(range(428))
-        assert all(block.shape.rows * block.shape.width <= row_blocks.MAX_POSITIONS for block in found)
-        assert sum(block.shape.rows * block.shape.width for block in found) < most * sum(lengths)
 
 
 def test_damage_that_openvino_finds_is_told_with_its_cause(classifier, tmp_path):

@@ -15,7 +15,7 @@ from bert_tf.checkpoints.huggingface_layouts import LAYOUTS
 from bert_tf.errors import UserError
 from bert_tf.families.deberta_v2 import layer as deberta_v2
 from bert_tf.model import functional_bert, heads, replaced_tokens, weights
-from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.model.packing import PackingSpec
 from bert_tf.runtime.settings import Settings
 
 OWN = {"share_att_key": False, "norm_rel_ebd": "none", "position_buckets": 0, "max_relative_positions": 5}
@@ -64,7 +64,7 @@ def test_packed_recomputed_and_textbook_forms_are_the_same_function(case):
         return [tokens, *(tf.convert_to_tensor(each) for each in gradients if each is not None)]
 
     plain = run(lambda: model(inputs())["tokens"])
-    packed = tf.function(lambda: run(lambda: model(inputs(), packing=PackingSpec.dynamic())["tokens"]))()
+    packed = tf.function(lambda: run(lambda: model(inputs(), packing=PackingSpec())["tokens"]))()
     model.encoder.gradient_checkpointing = True
     recomputed = run(lambda: model.encoder(inputs(), seed=tf.constant([1, 2]))["tokens"])
     for others in (packed, recomputed):

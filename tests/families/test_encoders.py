@@ -16,7 +16,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config import encoder_traits
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
-from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.model.packing import PackingSpec
 
 OTHERS = ("bilstm_on_top", "lstm", "static")
 ROW, CHANGED = [2, 7, 8, 9, 10, 3], [2, 7, 8, 20, 10, 3]
@@ -72,7 +72,7 @@ def test_padding_has_no_effect(encoder):
     encode = model_of(encoder).encoder
     short = encode(inputs_of([[2, 7, 3]], [3]))
     batch = inputs_of([[2, 7, 3, 0, 0, 0], ROW], [3, 6])
-    for long in (encode(batch), tf.function(encode)(batch, packing=PackingSpec.dynamic())):
+    for long in (encode(batch), tf.function(encode)(batch, packing=PackingSpec())):
         np.testing.assert_allclose(long["pooled"][:1], short["pooled"], atol=1e-5)
         np.testing.assert_allclose(long["tokens"][0, :3], short["tokens"][0], atol=1e-5)
 
@@ -88,7 +88,7 @@ def test_every_head_trains_on_every_encoder(encoder, head):
     @tf.function
     def gradients():
         with tf.GradientTape() as tape:
-            outputs = model(inputs, seed=tf.constant([1, 2]), packing=PackingSpec.dynamic())
+            outputs = model(inputs, seed=tf.constant([1, 2]), packing=PackingSpec())
             loss = tf.add_n([tf.reduce_sum(tf.nn.log_softmax(x)[..., 0]) for x in outputs.values()])
         return tape.gradient(loss, list(trained.values()))
 

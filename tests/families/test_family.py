@@ -20,7 +20,7 @@ from bert_tf.errors import UserError
 from bert_tf.export import engine_models
 from bert_tf.families.base.name_tables import expand
 from bert_tf.model import encoders, functional_bert, heads, weights
-from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.model.packing import PackingSpec
 
 FOLDER = pathlib.Path(__file__).parents[1] / "goldens"
 GOLDENS = np.load(FOLDER / "family.npz")
@@ -173,7 +173,7 @@ def test_sinusoidal_positions_are_a_table_for_other_formats(tmp_path):
     again = formats.read(tmp_path / "theirs")
     table = again.weights["encoder/embeddings/position_table"]
     assert table[3, :2] == pytest.approx([np.sin(3), np.cos(3)]) and again.config == tiny.CONFIG
-    packed = model.encoder(inputs(), packing=PackingSpec.dynamic())["pooled"]
+    packed = model.encoder(inputs(), packing=PackingSpec())["pooled"]
     np.testing.assert_allclose(packed, model_of(again)(inputs())["pooled"], atol=1e-5)
     with pytest.raises(UserError, match="The encoder lstm has no sinusoidal positions"):
         dataclasses.replace(config, encoder="lstm")
@@ -214,7 +214,7 @@ def test_bias_by_distance_holds_in_packed_rows_and_is_trained_where_layers_are_c
     )
     encoder = encoders.create(config)
     padded = encoder(inputs())["tokens"]
-    packed = encoder(inputs(), packing=PackingSpec.dynamic())["tokens"]
+    packed = encoder(inputs(), packing=PackingSpec())["tokens"]
     used = np.arange(8) < np.array(INPUTS["lengths"])[:, None]
     np.testing.assert_allclose(padded.numpy()[used], packed.numpy()[used], atol=1e-5)
 

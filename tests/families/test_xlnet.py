@@ -10,7 +10,7 @@ import tiny
 from bert_tf.checkpoints.huggingface_layouts import LAYOUTS
 from bert_tf.errors import UserError
 from bert_tf.model import functional_bert, heads, weights
-from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.model.packing import PackingSpec
 from bert_tf.runtime.settings import Settings
 
 CLS, SEP, PAD = 3, 4, 5
@@ -85,7 +85,7 @@ def test_packed_recomputed_and_textbook_forms_are_the_same_function(model):
         return [tokens, *(tf.convert_to_tensor(each) for each in gradients if each is not None)]
 
     plain = run(lambda: model(ours())["tokens"])
-    packed = tf.function(lambda: run(lambda: model(ours(), packing=PackingSpec.dynamic())["tokens"]))()
+    packed = tf.function(lambda: run(lambda: model(ours(), packing=PackingSpec())["tokens"]))()
     model.encoder.gradient_checkpointing = True
     recomputed = run(lambda: model.encoder(ours(), seed=tf.constant([1, 2]))["tokens"])
     for others in (packed, recomputed):

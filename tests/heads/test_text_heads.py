@@ -15,15 +15,14 @@ from bert_tf.checkpoints import formats
 from bert_tf.config.train_config import LossSettings, TrainConfig
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import tensorflow_network, tf_examples
+from bert_tf.export import tf_examples
 from bert_tf.export.saved_model import export
 from bert_tf.heads.base.text_rows import TextRows
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.heads.regression import Regression
-from bert_tf.model import heads, weights
-from bert_tf.model.static_shapes import Ladder
+from bert_tf.model import heads, packing, weights
 from bert_tf.serving.served import Served
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
@@ -279,11 +278,11 @@ def test_export_matches_the_model_also_in_static_shapes(tmp_path, monkeypatch):
     assert_serves(signatures, task, model, "test")
     assert formats.read(folder).max_seq_length == (None if task.head.windows else task.head.max_seq_length)
     device_graphs.assert_runs_anywhere(folder)
-    monkeypatch.setattr(tensorflow_network, "Ladder", functools.partial(Ladder, rows=(1, 2)))
+    monkeypatch.setattr(packing, "static_planner", functools.partial(packing.static_planner, rows=(1, 2)))
     served = Served("pairs", folder, jit_compile="true")  # compiles all shapes
-    static = served.signatures["serving_default"].function.__self__.network.static
-    compiled = static._compute.experimental_get_tracing_count()
-    assert compiled == len(static.ladder.shapes()) == 2
+    network = served.signatures["serving_default"].function.__self__.network
+    compiled = network._function.experimental_get_tracing_count()
+    assert compiled == len(network.planner.shapes()) == 2
     strings = {
         name: np.array([x.encode() for x in values], object) for name, values in examples["serving_default"].items()
     }
@@ -291,7 +290,7 @@ def test_export_matches_the_model_also_in_static_shapes(tmp_path, monkeypatch):
     for name, expected in signatures["serving_default"](**{n: tf.constant(x) for n, x in strings.items()}).items():
         if expected.dtype != tf.string:
             np.testing.assert_allclose(answers[name], expected, atol=1e-5)
-    assert static._compute.experimental_get_tracing_count() == compiled, "no request waits for a compiler"
+    assert network._function.experimental_get_tracing_count() == compiled, "no request waits for a compiler"
 
 
 def test_classifier_applies_dropout_to_the_pooled_output_in_training():

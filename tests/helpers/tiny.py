@@ -6,7 +6,7 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.model import heads, weights
-from bert_tf.model.sequence_packing import RowAssignment
+from bert_tf.model.packing import TABLES, RowAssignment
 from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.tokenizer_settings import DEFAULT
@@ -61,7 +61,8 @@ def batch(rows=4, seed=0, slots=12, positions=3):
 def in_one_row(lengths, slots):
     """Tables among the inputs of texts [B, slots] that share one row."""
     starts = np.cumsum(lengths) - lengths
-    return RowAssignment.of(tf.constant(lengths), slots, tf.constant(starts, tf.int32), 1, sum(lengths)).as_inputs()
+    found = RowAssignment.of(tf.constant(lengths), slots, tf.constant(starts, tf.int32), 1, sum(lengths))
+    return dict(zip(TABLES, (found.sources, found.targets), strict=True))
 
 
 def tensors(batch):

@@ -10,13 +10,12 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.model import functional_bert, heads, weights, xla_rowwise
-from bert_tf.model.sequence_packing import CPU_COSTS, PackingSpec
-from bert_tf.model.static_shapes import pack_batch
+from bert_tf.model.packing import CPU_COSTS, PackingSpec, pack_batch
 
 pytestmark = pytest.mark.optimized_graphs
 
 CAUSAL = dataclasses.replace(tiny.CONFIG, is_causal=True)
-DYNAMIC, STATIC = PackingSpec.dynamic(CPU_COSTS), "three rows, planned on the host"
+DYNAMIC, STATIC = PackingSpec(CPU_COSTS), "three rows, planned on the host"
 LENGTHS = np.array([5, 12, 6, 7])
 # "masks" reads the last layer at the masked positions and the pooled token alone, "tags" at all positions.
 FORMS = {"masks": functional_bert.MASKS, "tags": functional_bert.TOKENS}

@@ -12,7 +12,7 @@ import tiny
 from bert_tf.errors import UserError
 from bert_tf.model import functional_bert, weights
 from bert_tf.model.heads import Classifier, SpanFinder, TokenClassifier
-from bert_tf.model.sequence_packing import CPU_COSTS, PackingSpec
+from bert_tf.model.packing import CPU_COSTS, PackingSpec
 
 
 @pytest.mark.parametrize("activation", ["gelu_erf", "gelu_tanh", "relu"])
@@ -31,7 +31,7 @@ def test_hidden_states_and_attention_match_reference(activation):
     np.testing.assert_allclose(actual["pooled"], expected["pooled"], atol=1e-5)
 
 
-@pytest.mark.parametrize("packing", [None, PackingSpec.dynamic(CPU_COSTS)])
+@pytest.mark.parametrize("packing", [None, PackingSpec(CPU_COSTS)])
 def test_head_on_means_reads_the_mean_of_all_tokens_without_a_pooler(packing):
     config = dataclasses.replace(tiny.CONFIG, pooling="mean")
     model = Classifier(config, 2)

@@ -9,8 +9,8 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.model import heads, weights
+from bert_tf.model.packing import PackingSpec
 from bert_tf.model.sentence_encoder import SentenceEncoder, pool_tokens
-from bert_tf.model.sequence_packing import PackingSpec
 
 RANDOM = np.random.default_rng(1)
 IDS = RANDOM.integers(5, tiny.CONFIG.vocab_size, (4, 8))
@@ -22,8 +22,8 @@ INPUTS = {"input_ids": IDS, "token_type_ids": SEGMENTS, "attention_mask": MASK}
 UP_TO_LAST = np.arange(8) < (MASK * np.arange(1, 9)).max(1)[:, None]  # the positions that packing keeps
 WAYS = {
     "padded": lambda model: model,
-    "packed": lambda model: lambda inputs: model(inputs, packing=PackingSpec.dynamic()),
-    "graph": lambda model: tf.function(lambda inputs: model(inputs, packing=PackingSpec.dynamic()), autograph=False),
+    "packed": lambda model: lambda inputs: model(inputs, packing=PackingSpec()),
+    "graph": lambda model: tf.function(lambda inputs: model(inputs, packing=PackingSpec()), autograph=False),
     "compiled": lambda model: tf.function(model, jit_compile=True, autograph=False),
 }
 
@@ -70,7 +70,7 @@ def test_heads_take_masks(head):
             np.testing.assert_allclose(*compared, atol=1e-5)
     all_seen = model({**inputs, "attention_mask": np.ones_like(inputs["attention_mask"])})
     assert max(np.abs(values - outputs[name]).max() for name, values in all_seen.items()) > 1e-6
-    packed = model(inputs, packing=PackingSpec.dynamic())
+    packed = model(inputs, packing=PackingSpec())
     for name, values in outputs.items():
         width = packed[name].shape[1]
         pairs = (packed[name], values[:, :width])
@@ -120,7 +120,7 @@ def test_pooling_leaves_masked_tokens_out(pooling):
         np.testing.assert_allclose(pooled[row], alone[0], atol=1e-6)
 
 
-@pytest.mark.parametrize("packing", [None, PackingSpec.dynamic()])
+@pytest.mark.parametrize("packing", [None, PackingSpec()])
 def test_sentence_encoder_takes_masks(packing):
     model = SentenceEncoder(tiny.CONFIG, "mean", normalize=False)
     inputs = {name: values.reshape(2, 2, 8) for name, values in INPUTS.items()}

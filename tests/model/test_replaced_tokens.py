@@ -16,8 +16,8 @@ from bert_tf.errors import NoEngine
 from bert_tf.export import engine_models
 from bert_tf.export.trained_model import TrainedModel
 from bert_tf.model import replaced_tokens, weights
+from bert_tf.model.packing import PackingSpec
 from bert_tf.model.replaced_tokens import Discriminator, ReplacedTokenModel
-from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.recipes import engine_comparison
 from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
 from bert_tf.training import distribute, loop
@@ -41,7 +41,7 @@ def batch():
 
 @pytest.fixture(scope="module")
 def outputs(model, batch):
-    return model(batch, seed=tf.constant([1, 2]), packing=PackingSpec.dynamic())
+    return model(batch, seed=tf.constant([1, 2]), packing=PackingSpec())
 
 
 def test_labels_say_where_a_drawn_token_is_not_the_original_one(model, batch, outputs):

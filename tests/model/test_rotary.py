@@ -10,7 +10,7 @@ import tiny
 from bert_tf.checkpoints.huggingface_layouts import LAYOUTS
 from bert_tf.errors import UserError
 from bert_tf.model import attention, encoders, rotary, weights
-from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.model.packing import PackingSpec
 from bert_tf.runtime.settings import Settings
 
 CONFIG = dataclasses.replace(
@@ -72,8 +72,8 @@ def test_packed_long_and_recomputed_texts_have_the_same_outputs_and_gradients(en
 
     plain = run(None)
     layer.gradient_checkpointing = True
-    cases = [run(PackingSpec.dynamic()), run(None, tf.constant([1, 2]))]
-    cases.append(tf.function(lambda: run(PackingSpec.dynamic(), tf.constant([1, 2])), autograph=False)())
+    cases = [run(PackingSpec()), run(None, tf.constant([1, 2]))]
+    cases.append(tf.function(lambda: run(PackingSpec(), tf.constant([1, 2])), autograph=False)())
     shown = layer(inputs, return_attention=True)
     assert shown["attention_probabilities"][1].shape == [4, tiny.CONFIG.num_attention_heads, 40, 40]
     cases.append([shown["tokens"][:, :33] * used])

@@ -11,7 +11,7 @@ from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model import attention, heads, weights
 from bert_tf.model.batch_layout import BatchLayout
-from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.model.packing import PackingSpec
 from bert_tf.model.token_dropping import KeptTokens
 
 DEEP = dataclasses.replace(tiny.CONFIG, num_hidden_layers=5)

@@ -13,7 +13,7 @@ from training_steps import CONFIG, learner, passes
 from bert_tf.data.examples import Example
 from bert_tf.data.questions import Question
 from bert_tf.errors import UserError
-from bert_tf.export import host, host_settings, row_blocks
+from bert_tf.export import host, host_settings, network
 from bert_tf.export.keras_network import KerasNetwork
 from bert_tf.heads.base.text_head import Windows
 from bert_tf.heads.choice import MultipleChoice
@@ -25,8 +25,7 @@ from bert_tf.heads.span.answering import Answering
 from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.vectors.extraction import Extractor
 from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
-from bert_tf.model import heads, static_rows, xla_rowwise
-from bert_tf.model.static_shapes import Ladder
+from bert_tf.model import heads, packing, xla_rowwise
 from bert_tf.runtime import backend
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text import host_tokenizer_kinds
@@ -140,10 +139,11 @@ def test_answers_compile(name, tmp_path):
     on_host = host_tokenizer_kinds.create(task.tokenizer.vocabulary)
     settings = host_settings.of_model(task.host_settings, model, on_host.pad_id)
     stages = host.stages(settings, {"kind": task.head.kind, "labels": list(task.head.labels)}, on_host)
-    rows = row_blocks.inputs_of(stages.read([[each for (each,) in texts]])[0], {**settings, "has_masks": False})
-    (placement,) = Ladder(12, texts_per_row=2, rows=(1,)).place(rows["lengths"])
-    planned = KerasNetwork(model, "the model", settings, "true").static._compute.python_function
-    assert_compiles(planned, static_rows.inputs_of(rows, placement))
+    compiled = KerasNetwork(model, "the model", settings, "true")
+    rows, _ = stages.read([[each for (each,) in texts]])
+    (call,) = packing.static_planner(12, texts_per_row=2, rows=(1,)).plan([len(row.ids) for row in rows])
+    inputs = network.inputs_of(rows, compiled.settings, call)
+    assert_compiles(compiled._function.python_function, tiny.tensors(inputs))
 
 
 def test_whole_pretraining_step_and_evaluation_compile():
@@ -157,10 +157,10 @@ def test_whole_pretraining_step_and_evaluation_compile():
 def test_text_embeddings_compile():
     choice = VectorChoice(layers=choose_layers("embeddings,-1", 1))
     extractor = Extractor(heads.BertModel(MODEL), TOKENIZER, choice)
-    ids, lengths = np.ones([4, 12], np.int32), np.array([5, 7, 3, 9], np.int32)
-    rows = {"token_ids": ids, "segment_ids": ids, "lengths": lengths}
-    (placement,) = Ladder(12, texts_per_row=2, rows=(2,)).place(lengths)
-    assert_compiles(extractor.states, static_rows.inputs_of(rows, placement))
+    rows = [host.Row([1] * size, [1] * size) for size in (5, 7, 3, 9)]
+    (call,) = packing.static_planner(12, texts_per_row=2, rows=(2,)).plan([len(row.ids) for row in rows])
+    settings = {"pad_id": 0, "has_masks": False, network.SHARES_ROWS: True}
+    assert_compiles(extractor.states, tiny.tensors(network.inputs_of(rows, settings, call)))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from bert_tf.errors import UserError
 from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.model import heads, layer_selection, weights
 from bert_tf.model.activation_probe import Probe
-from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.model.packing import PackingSpec
 from bert_tf.training import distillation, distribute
 from bert_tf.training.checkpointing import TrainState
 from bert_tf.training.distillation import DistilledTask
@@ -86,7 +86,7 @@ def test_every_loss_is_that_of_numpy_and_packing_changes_nothing(models):
         places = np.argwhere(given)
         expected[f"soft_{name}_loss"] = 4 * sum(divergence(ours[tuple(at)], their[tuple(at)]) for at in places)
     task = distilled(models)
-    for packing in (None, PackingSpec.dynamic()):
+    for packing in (None, PackingSpec()):
         actual = metrics_of(task, models[0], packing)
         assert actual.keys() == expected.keys()
         for name, value in actual.items():
@@ -110,7 +110,7 @@ def test_hidden_states_of_a_narrow_student_are_widened_by_what_is_trained_too():
         for ours, their in ((0, 0), (1, 2), (2, 4)):
             error = (states[ours][row, :length] @ kernel + bias - taught[their][row, :length]) ** 2
             expected += error.mean(-1).sum()
-    for packing in (None, PackingSpec.dynamic()):
+    for packing in (None, PackingSpec()):
         assert metrics_of(task, student, packing) == {"hidden_error": pytest.approx(expected, rel=2e-4)}
     config = TrainConfig(train_batch_size=4, learning_rate=0.01, num_train_steps=9, num_warmup_steps=0)
     step = TrainStep(task, student, config, tf.distribute.get_strategy())

@@ -9,7 +9,7 @@ import tiny
 from training_steps import CONFIG, learner, passes
 
 from bert_tf.model import heads, weights
-from bert_tf.model.static_shapes import pack_batch
+from bert_tf.model.packing import pack_batch
 
 pytestmark = [pytest.mark.optimized_graphs, pytest.mark.slow]
 

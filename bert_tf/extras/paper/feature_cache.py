@@ -18,7 +18,7 @@ from bert_tf.heads.vectors import features
 from bert_tf.heads.vectors.vector_choice import LayerChoice
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel
-from bert_tf.model.sequence_packing import PackingSpec, local_costs
+from bert_tf.model.packing import PackingSpec, local_costs
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.progress import progress
 
@@ -93,7 +93,7 @@ def _write_vectors(split: TagRows, model: BertModel, choice: LayerChoice, path: 
     bounds = np.searchsorted(split.rows[words], np.arange(len(split.firsts) + 1))  # of each row's words
     order = np.argsort(-split.sizes, kind="stable")
     ids = tf.constant(split.ids)
-    packing = PackingSpec.dynamic(local_costs())
+    packing = PackingSpec(local_costs())
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)] * 2, autograph=False)
     def states(firsts: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:

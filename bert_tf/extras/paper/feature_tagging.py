@@ -27,7 +27,7 @@ from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging, TagTraining
 from bert_tf.heads.vectors import features, vector_choice
 from bert_tf.heads.vectors.vector_choice import FEATURES, LayerChoice
-from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.model.packing import PackingSpec
 from bert_tf.tasks.task_options import TagOptions
 from bert_tf.text.ragged_scan import from_row_numbers
 from bert_tf.text.tokenizer import Tokenizer
@@ -187,7 +187,7 @@ class FeatureWordLogits(tag_serving.WordLogits):
 
     def states(self, model: keras.Model, rows: dict[str, tf.Tensor]) -> tf.Tensor:
         """The vectors of all positions of rows, float32 [R, T, K, D]."""
-        encoded = model.encoder(rows, return_hidden_states=True, packing=PackingSpec.dynamic())
+        encoded = model.encoder(rows, return_hidden_states=True, packing=PackingSpec())
         return features.layer_vectors(encoded["hidden_states"], _layers(model.features, model.config))
 
     def logits(self, model: keras.Model, states: tf.Tensor, owners: tf.Tensor, count: tf.Tensor) -> tf.Tensor:

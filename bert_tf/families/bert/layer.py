@@ -16,7 +16,7 @@ from bert_tf.model.base_encoder import BaseEncoder
 from bert_tf.model.batch_layout import BatchLayout, gather_tokens, pooled_positions, size_of, vectors_of_texts
 from bert_tf.model.embeddings import Embeddings, SharedEmbeddings
 from bert_tf.model.layers import ConfiguredLayer, LayerNorm, PreNormLayer, TransformerLayer
-from bert_tf.model.sequence_packing import PackingSpec, RowAssignment
+from bert_tf.model.packing import PackingSpec, RowAssignment
 from bert_tf.model.token_dropping import KeptTokens
 
 

@@ -20,8 +20,8 @@ from bert_tf.model import attention, functional_bert
 from bert_tf.model.base_encoder import Asked
 from bert_tf.model.batch_layout import BatchLayout, ends_of_turned_rows, size_of
 from bert_tf.model.layers import FeedForward, SelfAttention, TransformerLayer
+from bert_tf.model.packing import POSITION_INPUTS
 from bert_tf.model.relative_bias import position_scores
-from bert_tf.model.sequence_packing import POSITION_INPUTS
 
 OWN_SEGMENT = -1  # for <cls>
 

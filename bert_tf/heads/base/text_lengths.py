@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bert_tf.model.sequence_packing import PackingSpec, local_costs
+from bert_tf.model.packing import PackingSpec, local_costs
 from bert_tf.runtime.lazy import tf
 
 BATCH, MAX_BATCHES = 32, 8  # padding is estimated on 8 batches of 32 texts, from all over the split
@@ -19,7 +19,7 @@ def statistics(lengths: npt.ArrayLike, max_seq_length: int) -> dict[str, Any]:
     """{name: number} for texts of these lengths [n], with [CLS] and [SEP], in rows of at most max_seq_length tokens.
 
     The three kinds of padding are fractions of all positions: in rows of max_seq_length, in batches as wide as their
-    longest text, and in such batches whose texts share rows (see model.sequence_packing). "lengths" is a histogram: the
+    longest text, and in such batches whose texts share rows (see model.packing). "lengths" is a histogram: the
     "width" of a bar in tokens, and "counts", the number of texts in each bar.
     """
     sizes = np.asarray(lengths)
@@ -66,7 +66,7 @@ def _padding_of_batches(rows: np.ndarray) -> tuple[float, float]:
         used += int(batch.sum())
         cut += int(batch.max()) * len(batch)
         inputs = {"lengths": tf.constant(batch), "token_ids": tf.zeros([len(batch), batch.max()], tf.int32)}
-        packed += int(tf.size(PackingSpec.dynamic(local_costs()).assign(inputs).sources))
+        packed += int(tf.size(PackingSpec(local_costs()).assign(inputs).sources))
     return 1 - used / cut, 1 - used / packed
 
 

@@ -21,7 +21,7 @@ from bert_tf.heads.base.text_rows import TextRows, empty_row
 from bert_tf.heads.base.text_windows import pack_windows
 from bert_tf.heads.base.training import Training
 from bert_tf.model.heads import of_head
-from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.model.packing import PackingSpec
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.text.tokenizer import Tokenizer, pack
 
@@ -126,7 +126,7 @@ class TextTraining(Training):
             return self.inputs(tokenizer, tf.concat(columns, 1)), {}
 
         def compute(rows: Tensors) -> Tensors:
-            return head.predictions(model(rows, packing=PackingSpec.dynamic()))
+            return head.predictions(model(rows, packing=PackingSpec()))
 
         def answer(predictions: Tensors, rest: Tensors) -> Tensors:
             return {**predictions, **head.label_names(predictions)}

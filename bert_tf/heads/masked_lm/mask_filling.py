@@ -10,7 +10,7 @@ from typing import Any
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.heads.base.string_signature import string_signature
 from bert_tf.heads.masked_lm import PREDICTIONS, lm_kind
-from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.model.packing import PackingSpec
 from bert_tf.runtime import backend
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.text.ragged_scan import row_numbers
@@ -52,7 +52,7 @@ def next_sentence_signature(model: keras.Model, tokenizer: Tokenizer) -> dict[st
 
     def compute(rows: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         no_positions = tf.zeros([tf.shape(rows["lengths"])[0], 0], tf.int32)
-        outputs = model({**rows, "masked_lm_positions": no_positions}, packing=PackingSpec.dynamic())
+        outputs = model({**rows, "masked_lm_positions": no_positions}, packing=PackingSpec())
         return {"is_next": tf.nn.softmax(outputs["next_sentence_logits"])[:, 0]}
 
     return {"next_sentence": string_signature(read, compute, lambda numbers, rest: numbers, strings)}

@@ -13,7 +13,7 @@ from bert_tf.heads.base.string_signature import string_signature
 from bert_tf.heads.span.answer_search import Search
 from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.span.spans import CANDIDATES, GraphSearch
-from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.model.packing import PackingSpec
 from bert_tf.text.tokenizer import Tokenizer
 
 WINDOWS_AT_ONCE = 16  # so that memory does not depend on the length of a context
@@ -33,7 +33,7 @@ def signature(model: keras.Model, tokenizer: Tokenizer, windows: QuestionWindows
         return rows, {"owners": rows.pop("owners"), "contexts": context}
 
     def compute(rows: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        outputs = model(rows, packing=PackingSpec.dynamic())
+        outputs = model(rows, packing=PackingSpec())
         return graph.candidates(outputs["start_logits"], outputs["end_logits"], rows, windows)
 
     def answer(candidates: dict[str, tf.Tensor], rest: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

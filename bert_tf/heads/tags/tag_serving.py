@@ -20,8 +20,8 @@ from bert_tf.data.tag_schemes import TagSet
 from bert_tf.heads.base.string_signature import with_parameters
 from bert_tf.heads.tags import graph_decoding
 from bert_tf.heads.tags.tag_windows import TagWindows, tokenize_words
+from bert_tf.model.packing import PackingSpec
 from bert_tf.model.row_blocks import concat_blocks
-from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.runtime import backend
 from bert_tf.text import whitespace
 from bert_tf.text.characters import is_cjk
@@ -62,7 +62,7 @@ class WordLogits:
 
     def states(self, model: keras.Model, rows: dict[str, tf.Tensor]) -> tf.Tensor:
         """The states of all positions of rows, float32 [R, T, *S]."""
-        return model(rows, packing=PackingSpec.dynamic())["logits"]
+        return model(rows, packing=PackingSpec())["logits"]
 
     def logits(self, model: keras.Model, states: tf.Tensor, owners: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
         """States of words -> float32 [N, C].

@@ -19,8 +19,8 @@ from bert_tf.heads.vectors import features, sentence_choice
 from bert_tf.heads.vectors.feature_windows import NO_OFFSET, rows_and_tokens, split_pairs
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.model.heads import BertModel
+from bert_tf.model.packing import PackingSpec
 from bert_tf.model.row_blocks import concat_blocks
-from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.runtime import backend
 from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer
@@ -62,7 +62,7 @@ class Extractor:
     @backend.only_values()
     def states(self, rows: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Rows -> the vectors at every position, float32 [W, S, K, E]; for "pooled" only at [CLS]."""
-        found = features.of_rows(self.model, rows, self.choice, PackingSpec.dynamic())
+        found = features.of_rows(self.model, rows, self.choice, PackingSpec())
         if "tokens" in found:
             return found["tokens"]
         others = tf.shape(rows["token_ids"])[1] - 1

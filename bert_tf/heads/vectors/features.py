@@ -12,7 +12,7 @@ import tensorflow as tf
 from bert_tf.config.sentence_vectors import VectorLayer
 from bert_tf.heads.vectors.vector_choice import EPSILON, SMALLEST, LayerChoice, VectorChoice
 from bert_tf.model.heads import BertModel
-from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.model.packing import PackingSpec
 
 ACTIVATIONS = {
     "identity": tf.identity,

@@ -16,13 +16,13 @@ from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.heads.regression import Regression
 from bert_tf.model import heads, weights
-from bert_tf.model.sequence_packing import PackingSpec, choose_rows
+from bert_tf.model.packing import PackingSpec, choose_rows
 from bert_tf.recipes.finetune import Flags
 from bert_tf.tasks.task import FineTuningTask, text_task
 from bert_tf.text.tokenizer import Tokenizer, pack
 
 LETTERS = "abcdefghijklmno"
-PACKING = PackingSpec.dynamic()
+PACKING = PackingSpec()
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.model import heads, weights
-from bert_tf.model.sequence_packing import (
+from bert_tf.model.packing import (
     CPU_COSTS,
     PackingSpec,
     RowAssignment,
@@ -93,7 +93,7 @@ def test_rows_are_padded_to_whole_blocks_if_cheap():
 
 def test_packing_removes_most_padding():
     lengths = tf.constant(np.random.default_rng(0).integers(3, 20, 31).tolist() + [60])
-    packing = PackingSpec.dynamic(CPU_COSTS).assign({"lengths": lengths, "token_ids": tf.zeros([32, 64], tf.int32)})
+    packing = PackingSpec(CPU_COSTS).assign({"lengths": lengths, "token_ids": tf.zeros([32, 64], tf.int32)})
     slots, used = tf.size(packing.sources).numpy(), tf.reduce_sum(lengths).numpy()
     assert used <= slots < 1.15 * used
     assert used < 0.3 * 32 * 60  # of the slots when padded to the longest
@@ -110,7 +110,7 @@ def test_packed_encoding_matches_padded_encoding(compiled):
     encoder = model_of(lambda config: heads.Classifier(config, 2)).encoder
     encode = functools.partial(encoder.__call__, return_hidden_states=True)
     padded = inputs_of(LENGTHS)
-    packing = PackingSpec.dynamic(CPU_COSTS)
+    packing = PackingSpec(CPU_COSTS)
     trimmed = packing.trim(padded)
     assert packing.assign(trimmed).sources.shape[1] == 9 and trimmed["token_ids"].shape == [8, 9]
     pack = lambda inputs: encode(inputs, packing=packing)  # noqa: E731
@@ -133,7 +133,7 @@ def test_selected_positions_match_and_others_are_not_computed(packs, is_causal):
     widths = []
     last = encoder.layers[-1].feed_forward.expand
     before, last.call = last.call, lambda x, **actual: widths.append(x.shape[0]) or before(x, **actual)
-    packing = PackingSpec.dynamic() if packs else None
+    packing = PackingSpec() if packs else None
     actual = encoder(inputs, positions=tf.constant([[1, 2], [8, 0], [3, 3], [1, 1]]), packing=packing)
     assert widths == [4 * 3]
     expected_tokens = expected["tokens"].numpy()[np.arange(4)[:, None], [[1, 2], [8, 0], [3, 3], [1, 1]]]
@@ -181,7 +181,7 @@ def test_packed_loss_and_gradients_match_padded(make, loss):
         return value, [tf.convert_to_tensor(x) for x in tape.gradient(value, trained) if x is not None]
 
     padded = inputs_of(LENGTHS)
-    (actual, gradients), (expected, plain) = tf.function(learned)(padded, PackingSpec.dynamic()), learned(padded)
+    (actual, gradients), (expected, plain) = tf.function(learned)(padded, PackingSpec()), learned(padded)
     np.testing.assert_allclose(actual, expected, rtol=1e-5)
     assert len(gradients) == len(plain) > 20
     for ours, theirs in zip(gradients, plain, strict=True):
@@ -192,12 +192,12 @@ def test_export_packs_rows_for_any_processor():
     lengths = tf.constant([55] * 20 + [8] * 20)
     assert (width_of(lengths, RowCosts()), width_of(lengths)) == (63, 64)
     assert round_up_row_count(51, 64, RowCosts()) == 51
-    assert PackingSpec.dynamic().costs == RowCosts()
+    assert PackingSpec().costs == RowCosts()
 
 
 def test_packed_inputs_are_left_unchanged():
     encoder = model_of(heads.SpanFinder).encoder
-    packing = PackingSpec.dynamic()
+    packing = PackingSpec()
     inputs = inputs_of([3, 9, 4, 2])
     rows = packing.assign(inputs).pack(inputs)
     np.testing.assert_array_equal(encoder(rows, packing=packing)["tokens"], encoder(rows)["tokens"])
