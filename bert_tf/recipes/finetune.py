@@ -35,7 +35,7 @@ from bert_tf.recipes.finetuning import (
 )
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
 from bert_tf.recipes.finetuning.planning import Plan, RunPlan
-from bert_tf.reports import next_steps
+from bert_tf.reports import next_steps, plan_text
 from bert_tf.runtime import files, run_files, xla_options
 from bert_tf.runtime.cluster import worker_number
 from bert_tf.runtime.lazy import keras
@@ -130,7 +130,7 @@ def main(options: FineTuningFlags) -> None:
             folder.claim()
         plan = planning.make(options, folder)
         if options.dry_run:
-            plan.show()
+            plan_text.show(plan.lines(), plan.options)
             return
         execute(plan, folder)
         if folder.is_chief:
@@ -147,7 +147,7 @@ def execute(plan: Plan, folder: RunFolder) -> None:
     last = plan.runs[-1]
     for number, each in enumerate(plan.runs, 1):
         if not each.is_compared:
-            with folder.phase(each.phase) if each.phase else contextlib.nullcontext():
+            with folder.phase("all rows") if each.is_refit else contextlib.nullcontext():
                 last = carry_out(each, folder)
             continue
         print(f"Run {number} of {len(compared)}: {each.name}{' is finished' * (each.name in finished)}", flush=True)
@@ -158,7 +158,8 @@ def execute(plan: Plan, folder: RunFolder) -> None:
         except Diverged as error:
             log.warning("%s failed: %s", each.name, error)
             outcomes[each.name] = {"failed": str(error)}
-        release()
+        keras.backend.clear_session()  # functions and variables that refer to each other
+        gc.collect()
         if len(outcomes) == len(compared):
             sweep.check_any(outcomes)
     if folder.is_chief:
@@ -169,12 +170,6 @@ def execute(plan: Plan, folder: RunFolder) -> None:
             folds.report(folder, compared, outcomes, task, last.options)
         elif plan.series == planning.REFIT:
             folds.report_refit(folder, last.options)
-
-
-def release() -> None:
-    """Frees the memory of a run: Keras and TensorFlow keep functions and variables that refer to each other."""
-    keras.backend.clear_session()
-    gc.collect()
 
 
 def carry_out(plan: RunPlan, folder: RunFolder) -> RunPlan:

@@ -24,7 +24,7 @@ from bert_tf.recipes import advice, initialization, teacher
 from bert_tf.recipes.pretraining import planning, preparation
 from bert_tf.recipes.pretraining.planning import Plan
 from bert_tf.recipes.pretraining.pretraining_flags import TEXT_FLAGS, Flags
-from bert_tf.reports import next_steps
+from bert_tf.reports import next_steps, plan_text
 from bert_tf.runtime import files, run_files, terminal, xla_options
 from bert_tf.runtime.cluster import worker_number
 from bert_tf.runtime.lazy import keras
@@ -53,7 +53,7 @@ def main(given: Flags) -> None:
     plans = planning.make(given)
     for plan in plans:
         if given.dry_run:
-            plan.show()
+            plan_text.show(plan.lines(), plan.options)
         else:
             run_phase(planning.when_begun(plan))
 

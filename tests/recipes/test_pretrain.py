@@ -80,7 +80,7 @@ def lines_of(run):
 
 @pytest.mark.parametrize("changes, expected", [({}, 90), ({"warmup_proportion": 0.5}, 700)])
 def test_a_run_that_goes_on_for_longer_keeps_its_warm_up(tmp_path, monkeypatch, changes, expected):
-    recorded = {"num_train_steps": 900, "num_warmup_steps": 90, "warmup_proportion": 0.01}
+    recorded = {"num_train_steps": 900, "num_warmup_steps": 90, "warmup_proportion": 0.1}
     (tmp_path / "run.json").write_text(json.dumps({"flags": recorded}))
     (tmp_path / "checkpoints").mkdir()
     for suffix in ("index", "data-00000-of-00001"):

@@ -48,6 +48,7 @@ bulk_files = module("bert_tf.extras.beam.bulk_files")
 WINDOW = 4096  # texts per window, sorted by length before batching
 OUTPUTS = prediction_files.EXTENSIONS
 OTHER_TEXTS = ("text_b", "question", "choice")
+_kept_model = functools.lru_cache(maxsize=1)(opening.open_model)  # kept for the next file of --input in this process
 log = logging.getLogger("bert_tf")
 
 
@@ -95,8 +96,7 @@ class Request:
         columns: the text columns in the flags; [] for those of the training table or the inputs.
         id_column: the column with ids, if any.
         has_words: whether texts are split into words.
-        labels: the labels of a zero-shot classifier; None for the model's own.
-        multi_label, hypothesis_template: see ZeroShot.
+        zero_shot: {argument: value} of a zero-shot classifier; {} for the model itself.
         batch_size: texts per batch; None for the model's own.
         output: the file to write; None for standard output.
         as_json: whether standard output is JSON lines.
@@ -108,9 +108,7 @@ class Request:
     columns: Sequence[str]
     id_column: str | None
     has_words: bool
-    labels: Sequence[str] | None
-    multi_label: bool
-    hypothesis_template: str
+    zero_shot: Mapping[str, Any]
     batch_size: int | None
     output: str | None
     as_json: bool
@@ -130,15 +128,24 @@ class Request:
         for name in OTHER_TEXTS if is_file else ("text_columns", "id_column"):
             if getattr(arguments, name) is not None:
                 raise leave_out(f"{name} requires {'text' if is_file else 'file'}")
-        labels = None if arguments.labels is None else comma_separated(arguments.labels)
-        if labels is not None:
-            zero_shot.hypotheses(labels, arguments.hypothesis_template)
+        chosen = {"multi_label": arguments.multi_label, "hypothesis_template": arguments.hypothesis_template}
+        if arguments.labels is not None:
+            chosen["labels"] = comma_separated(arguments.labels)
+            zero_shot.hypotheses(chosen["labels"], arguments.hypothesis_template)
         elif arguments.multi_label or arguments.hypothesis_template != zero_shot.TEMPLATE:
             raise UserError("multi_label and hypothesis_template require labels: remove them, or pass labels.")
         if is_file:
             prediction_inputs.check_readable(arguments.file)
-        if arguments.output is not None:
-            _check_output(arguments, has_folder=has_folder)
+        output = arguments.output
+        if output is not None:
+            if arguments.json:
+                raise UserError("json applies to standard output: remove it, or name an output that ends in .jsonl.")
+            if not output.lower().endswith(OUTPUTS):
+                raise UserError(f"output is {output}; expected a name that ends in {' or '.join(OUTPUTS)}.")
+            if files.is_folder(output) or not (has_folder or files.has_folder(output)):
+                raise UserError(f"{output} cannot be written: pass a file in an existing folder.")
+            if is_file and files.same(output, arguments.file):
+                raise UserError(f"output and file are both {output}: choose another name for the predictions.")
         return cls(
             model=arguments.export,
             texts=texts,
@@ -146,25 +153,11 @@ class Request:
             columns=comma_separated(arguments.text_columns),
             id_column=arguments.id_column,
             has_words=arguments.is_split_into_words,
-            labels=labels,
-            multi_label=arguments.multi_label,
-            hypothesis_template=arguments.hypothesis_template,
+            zero_shot=chosen if "labels" in chosen else {},
             batch_size=arguments.batch_size,
-            output=arguments.output,
+            output=output,
             as_json=arguments.json,
         )
-
-
-def _check_output(arguments: argparse.Namespace, *, has_folder: bool) -> None:
-    output = arguments.output
-    if arguments.json:
-        raise UserError("json applies to standard output: remove it, or name an output that ends in .jsonl.")
-    if not output.lower().endswith(OUTPUTS):
-        raise UserError(f"output is {output}; expected a name that ends in {' or '.join(OUTPUTS)}.")
-    if files.is_folder(output) or not (has_folder or files.has_folder(output)):
-        raise UserError(f"{output} cannot be written: pass a file in an existing folder.")
-    if arguments.file and files.same(output, arguments.file):
-        raise UserError(f"output and file are both {output}: choose another name for the predictions.")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -189,14 +182,8 @@ def answer_file(arguments: argparse.Namespace) -> None:
     shared_flags.set_up(arguments)
     request = Request.of(arguments, has_folder=True)
     texts = _number_of_texts(request, arguments.export)
-    found = _kept_model(arguments.export, arguments.engine, arguments.jit_compile, texts)
+    found = _kept_model(arguments.export, arguments.engine, jit_compile=arguments.jit_compile, texts=texts)
     prediction_files.write_rows(arguments.output, _answers(request, found), shared=True)
-
-
-@functools.lru_cache(maxsize=1)
-def _kept_model(folder: str, engine: str, jit_compile: str, texts: int | None) -> TextFunction:
-    """The model, kept for the next file of this process."""
-    return opening.open_model(folder, engine, jit_compile=jit_compile, texts=texts)
 
 
 def _say_how_to_start_sooner(folder: str) -> None:
@@ -214,7 +201,7 @@ def _number_of_texts(request: Request, folder: str) -> int | None:
     """Number of texts per example for a checkpoint, from the flags or the columns of the file, else None."""
     if loaded_model.is_export(folder):
         return None
-    if request.labels is not None:
+    if request.zero_shot:
         return 2
     if request.file is None:
         return sum(len(values) for name, values in request.texts.items() if name != "question")
@@ -223,14 +210,8 @@ def _number_of_texts(request: Request, folder: str) -> int | None:
 
 def _answers(request: Request, model: Any) -> Iterator[Answered]:
     """The rows of the answers, in the order of the texts."""
-    if request.labels is not None:
-        model = zero_shot.ZeroShot(
-            model,
-            model.labels,
-            request.labels,
-            multi_label=request.multi_label,
-            hypothesis_template=request.hypothesis_template,
-        )
+    if request.zero_shot:
+        model = zero_shot.ZeroShot(model, model.labels, **request.zero_shot)
     size = request.batch_size or model.batch_size
     is_typed = request.file == prediction_inputs.STANDARD_INPUT and sys.stdin.isatty()
     window = 1 if is_typed else max(WINDOW // size, 1) * size  # texts to read before the first prediction
@@ -260,32 +241,29 @@ def _examples(request: Request, model: TextFunction) -> Iterator[Example]:
 
 
 def _single(request: Request, model: TextFunction) -> Example:
-    """The texts of the flags; raises UserError if the model takes more or fewer."""
-    name, inputs = request.model, " and ".join(model.inputs)
-    flags = _flags_of(name, model)
-    for flag in OTHER_TEXTS:
-        if flag in flags and flag not in request.texts:
-            raise UserError(f"{name} takes {inputs}: pass --{flag} too.")
-        if flag not in flags and flag in request.texts:
-            raise UserError(f"{name} takes {inputs} only: remove --{flag}.")
-    texts = tuple(text for flag in flags for text in request.texts[flag])
-    expected = sum(count or 1 for count in model.inputs.values())
-    if len(texts) != expected:
-        raise UserError(f"Got {len(texts) - 1} choices; {name} takes {expected - 1}.")
-    return Example("0", texts, None, "the flags")
+    """The texts of the flags in the order of the inputs.
 
-
-def _flags_of(name: str, model: TextFunction) -> list[str]:
-    """The flags for the texts of the inputs, in input order; UserError if the order is unknown."""
+    Raises UserError if the model takes more or fewer, or the order is unknown.
+    """
     model.check_order()
+    name, inputs = request.model, " and ".join(model.inputs)
     singles = [each for each, count in model.inputs.items() if not count]
     questions = [each for each in singles if each == "question"] if len(singles) > 1 else []
     texts = [each for each in singles if each not in questions]
-    flags = dict(zip(texts, ("text", "text_b"), strict=False)) | dict.fromkeys(questions, "question")
+    flags = dict(zip(texts, ("text", "text_b"), strict=False)) | dict.fromkeys(questions, "question")  # {input: flag}
     flags |= {each: "choice" for each, count in model.inputs.items() if count}
     if len(set(flags.values())) < len(model.inputs) or "text" not in flags.values():
-        raise UserError(f"{name} takes {' and '.join(model.inputs)}: pass a table with these columns as --file.")
-    return [flags[each] for each in model.inputs]
+        raise UserError(f"{name} takes {inputs}: pass a table with these columns as --file.")
+    for flag in OTHER_TEXTS:
+        if flag in flags.values() and flag not in request.texts:
+            raise UserError(f"{name} takes {inputs}: pass --{flag} too.")
+        if flag not in flags.values() and flag in request.texts:
+            raise UserError(f"{name} takes {inputs} only: remove --{flag}.")
+    values = tuple(text for each in model.inputs for text in request.texts[flags[each]])
+    expected = sum(count or 1 for count in model.inputs.values())
+    if len(values) != expected:
+        raise UserError(f"Got {len(values) - 1} choices; {name} takes {expected - 1}.")
+    return Example("0", values, None, "the flags")
 
 
 def _columns_of_training(path: str, model: TextFunction) -> list[str]:

@@ -3,7 +3,6 @@
 `refit` holds out only one part, which determines the scores and the number of epochs of a model trained on all rows.
 """
 
-import os
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import baselines, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.reports import wording
-from bert_tf.runtime import files, run_files
+from bert_tf.runtime import run_files
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import metrics
 from bert_tf.training.run_directory import RunFolder
@@ -27,15 +26,15 @@ ON_ALL_ROWS = {  # flags of the run on all rows
 }
 
 
-def number_of(options: FineTuningFlags) -> int:
-    """The number of folds requested by flags, for a run that is not itself a fold; 0 for none."""
-    values = options.values()
-    return int(values.get("folds") or 0) if options.do_train and not values.get("fold") else 0
-
-
 def variants(options: FineTuningFlags) -> dict[str, dict[str, Any]]:
-    """{name: the flags that a run changes} of every fold; UserError with flags that already make several runs."""
-    count, values = number_of(options), options.values()
+    """{name: the flags that a run changes} of every fold, {} if none are requested, or for a run that is one itself.
+
+    Raises UserError with flags that already make several runs.
+    """
+    values = options.values()
+    count = int(values.get("folds") or 0) if options.do_train and not values.get("fold") else 0
+    if not count:
+        return {}
     if count < 2:
         raise UserError(f"folds is {count}; expected 2 or more, such as 5.")
     several = [name for name, value in sweep.ONE_RUN.items() if values[name] != value]
@@ -72,14 +71,6 @@ def with_best_length(options: FineTuningFlags, folders: Sequence[str]) -> FineTu
 def epochs_of(options: FineTuningFlags) -> float:
     """Number of epochs of a run; 0 if only its head is fitted."""
     return 0 if options.start == baselines.FROZEN else options.training.num_train_epochs
-
-
-def take_thresholds(folder: RunFolder, source: str) -> None:
-    """Copies how the model of another run folder predicts, with its fitted thresholds, into a run folder."""
-    path = os.path.join(source, run_files.TASK)
-    if folder.is_chief and files.exists(path):
-        files.make_folder(folder.path)
-        files.copy(path, folder.file(run_files.TASK))
 
 
 def best_step(evaluations: Sequence[Sequence[tuple[int, float]]]) -> int:

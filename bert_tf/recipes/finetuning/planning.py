@@ -19,7 +19,7 @@ from bert_tf.recipes import advice, initialization, teacher
 from bert_tf.recipes.finetuning import baselines, few_examples, few_shot, folds, preprocessed, starting_point, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.reports import plan_text
-from bert_tf.runtime import accelerators, log_notes
+from bert_tf.runtime import accelerators, files, log_notes, run_files
 from bert_tf.runtime.lazy import tf
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import step_memory
@@ -52,8 +52,7 @@ class RunPlan:
         is_compared: whether it is a seed, a combination of a grid, or a fold, which may fail and is not repeated.
         reads: whether it reads its own part of the data when its turn comes; until then `setup` has that of another
             run, and `training` is an estimate.
-        after: the folders of the runs whose best number of epochs it is trained for.
-        phase: the phase of the run in output_dir that it counts as, if any.
+        after: the folders of the runs whose best number of epochs it is trained for, if it is trained on all rows.
     """
 
     name: str
@@ -62,7 +61,11 @@ class RunPlan:
     is_compared: bool = False
     reads: bool = False
     after: Sequence[str] = ()
-    phase: str = ""
+
+    @property
+    def is_refit(self) -> bool:
+        """Whether it replaces the model of a single run, whose thresholds it takes."""
+        return len(self.after) == 1
 
     @functools.cached_property
     def splits(self) -> list[str]:
@@ -72,12 +75,16 @@ class RunPlan:
     @functools.cached_property
     def is_scored(self) -> bool:
         """Whether it has a development set with labels, and a criterion."""
-        return starting_point.is_scored(self.options, self.setup.task)
+        task, options = self.setup.task, self.options
+        splits = task.eval_splits.values()
+        return bool(options.do_eval and task.criterion and splits and all(task.split(each).is_known for each in splits))
 
     @functools.cached_property
     def has_new_head(self) -> bool:
         """Whether the task has a head that the checkpoint lacks."""
-        return starting_point.has_new_head(self.setup.start, self.setup.task)
+        head, weights = self.setup.task.head, self.setup.start.weights
+        name = f"{head.weights}/kernel"
+        return bool(head.size) and (name not in weights or weights[name].shape[-1] != head.size)
 
     @functools.cached_property
     def training(self) -> TrainConfig:
@@ -112,10 +119,6 @@ class Plan:
     def compared(self) -> dict[str, FineTuningFlags]:
         """{name: flags} of the runs that are compared."""
         return {each.name: each.options for each in self.runs if each.is_compared}
-
-    def show(self) -> None:
-        """Prints the plan."""
-        plan_text.show(self.lines(), self.options)
 
     def lines(self) -> dict[str, str]:
         """{topic: sentence}; values that differ between runs are joined by "or"."""
@@ -215,23 +218,22 @@ def make(options: FineTuningFlags, folder: RunFolder) -> Plan:
         taught_by = starting_point.match_head(named, taught_by, task)
 
     # Length of training and runs
-    is_scored = starting_point.is_scored(options, task)
+    setup = Setup(start, task, strategy, taught_by, data)
+    is_scored = RunPlan(name="", options=options, setup=setup).is_scored
     options = options.with_defaults(few_examples.defaults(options, task, is_scored=is_scored), few_examples.REASONS)
     if not is_scored and "keep_best" not in options.given:
         options = options.decided({"keep_best": False}, "there are no scores to select a checkpoint by")
-    runs = _in_turn(series, variants, options, Setup(start, task, strategy, taught_by, data))
+    runs = _in_turn(series, variants, options, setup)
     largest = max(runs, key=lambda each: each.training.train_batch_size)
-    step = starting_point.step_of(largest.options, start, task)
-    starting_point.check_memory(options, step)
+    step = starting_point.checked_step(largest.options, start, task)
     return Plan(options=options, series=series, runs=runs, step=step)
 
 
 def _series(options: FineTuningFlags) -> tuple[str, dict[str, dict[str, Any]]]:
     """The series requested by flags, and {name: the flags that a run changes}, without a run on all rows."""
-    if folds.number_of(options):
-        return FOLDS, folds.variants(options)
-    variants = sweep.variants(options)
-    is_refitted = folds.is_refitted(options)
+    if variants := folds.variants(options):
+        return FOLDS, variants
+    variants, is_refitted = sweep.variants(options), folds.is_refitted(options)
     return (SWEEP if len(variants) > 1 else REFIT if is_refitted else ONE), variants
 
 
@@ -254,7 +256,6 @@ def _in_turn(
             setup=setup,
             reads=True,
             after=[each.options.output_dir for each in runs],
-            phase="all rows" if series == REFIT else "",
         )
         runs.append(last)
     return runs
@@ -278,8 +279,9 @@ def when_begun(run: RunPlan, folder: RunFolder) -> RunPlan:
         options = folds.with_best_length(options, run.after)
         epochs = folds.epochs_of(options)
         print(f"All rows, {count_text(epochs, 'epoch')}" if epochs else "All rows", flush=True)
-    if len(run.after) == 1:
-        folds.take_thresholds(folder, run.after[0])
+    if run.is_refit and folder.is_chief and files.exists(path := os.path.join(run.after[0], run_files.TASK)):
+        files.make_folder(folder.path)
+        files.copy(path, folder.file(run_files.TASK))
     start, task, data = _read_data(options, run.setup.start, folder)
     setup = run.setup._replace(start=start, task=task, data=data)
     return dataclasses.replace(run, options=options, setup=setup)

@@ -171,22 +171,9 @@ def _wrong_task(options: FineTuningFlags, reason: str) -> UserError:
     )
 
 
-def has_new_head(start: Checkpoint, task: FineTuningTask) -> bool:
-    """Returns whether the task has a head that the checkpoint lacks."""
-    name, size = f"{task.head.weights}/kernel", task.head.size
-    return bool(size) and (name not in start.weights or start.weights[name].shape[-1] != size)
-
-
-def check_memory(options: FineTuningFlags, step: step_memory.Step) -> None:
-    """Raises UserError if layers or memory do not suffice for a training step."""
-    check_layers(options.training.num_frozen_layers, step.config.layers_with_weights)
-    if options.do_train:
-        step_memory.check(step, options.devices)
-
-
-def step_of(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> step_memory.Step:
-    """A training step, for estimating its memory."""
-    return step_memory.Step(
+def checked_step(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> step_memory.Step:
+    """A training step, for its memory; UserError if layers or memory do not suffice for it."""
+    step = step_memory.Step(
         config=start.config,
         training=options.training,
         max_seq_length=options.max_seq_length,
@@ -194,6 +181,10 @@ def step_of(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -
         processes=max(1, number_of_workers()),
         rows_per_example=task.head.rows_per_example,
     )
+    check_layers(options.training.num_frozen_layers, start.config.layers_with_weights)
+    if options.do_train:
+        step_memory.check(step, options.devices)
+    return step
 
 
 def assign_weights(model: Any, start: Checkpoint, options: FineTuningFlags) -> None:
@@ -223,12 +214,6 @@ def requested_splits(options: FineTuningFlags, task: FineTuningTask) -> list[str
     evaluated = list(task.eval_splits.values()) if options.do_eval else []
     splits = ["train"] * options.do_train + evaluated + list(task.test_splits) * options.do_predict
     return list(dict.fromkeys(splits))
-
-
-def is_scored(options: FineTuningFlags, task: FineTuningTask) -> bool:
-    """Returns whether the run has a development set with labels, and a criterion."""
-    splits = task.eval_splits.values()
-    return bool(options.do_eval and task.criterion and splits and all(task.split(split).is_known for split in splits))
 
 
 def check_files(options: FineTuningFlags) -> None:

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.config.flag_groups import TextOptions
 from bert_tf.data.pretraining import masked_records
 from bert_tf.errors import UserError
 from bert_tf.recipes.pretraining.pretraining_flags import Flags
@@ -44,7 +43,8 @@ class Facts:
 
 def of_phase(options: Flags) -> Facts:
     """The facts about the files that flags name; UserError if the text cannot be found or has no known layout."""
-    sources = sources_of(options.input_file, options.text) if options.input_file else []
+    read_as = dataclasses.asdict(options.text)
+    sources = corpus.find_sources(options.input_file, **read_as) if options.input_file else []
     masked = masked_records.find(options.records_dir)
     of_masked = sum(map(files.size, masked)) // MASKED_BYTES_PER_BYTE
     return Facts(
@@ -53,13 +53,6 @@ def of_phase(options: Flags) -> Facts:
         text_bytes=of_masked if masked else sum(map(text_size, sources)),
         recorded=recorded_flags(options.output_dir),
         is_begun=bool(RunFolder(options.output_dir).last_step()),
-    )
-
-
-def sources_of(patterns: str, options: TextOptions) -> list[Source]:
-    """The files named by a flag, and how to read them."""
-    return corpus.find_sources(
-        patterns, text_layout=options.text_layout, language=options.language, text_field=options.text_field
     )
 
 

@@ -9,12 +9,7 @@ from bert_tf.export import opening
 from bert_tf.recipes import advice, initialization, teacher
 from bert_tf.recipes.pretraining import named_recipes, own_text, preparation
 from bert_tf.recipes.pretraining.facts import Facts, of_phase
-from bert_tf.recipes.pretraining.pretraining_flags import (
-    Flags,
-    with_computed_settings,
-    without_dropping,
-    without_pairs,
-)
+from bert_tf.recipes.pretraining.pretraining_flags import Flags, with_computed_settings, without_dropping, without_pairs
 from bert_tf.reports import plan_text
 from bert_tf.runtime import accelerators
 from bert_tf.training import step_memory
@@ -46,10 +41,6 @@ class Plan:
     teacher: Checkpoint | None
     step: step_memory.Step
     is_first: bool = True
-
-    def show(self) -> None:
-        """Prints the plan."""
-        plan_text.show(self.lines(), self.options)
 
     def lines(self) -> dict[str, str]:
         """{topic: sentence}."""
@@ -107,32 +98,20 @@ def _of_phase(options: Flags, first: Plan | None) -> Plan:
     # Starting point
     start = first.start if first else _starting_point(options)
     preparation.check_start(options, start)
-    step = preparation.step_of(options, start)
-    if options.do_train and not options.prepare_only:
-        step_memory.check(step, options.devices)
+    step = preparation.checked_step(options, start)
     taught_by = first.teacher if first else teacher.read(options, start)
 
     # Losses
     options = without_pairs(options, start.config)
     training = without_dropping(options, start.config).training
     return Plan(
-        options=options,
-        facts=facts,
-        training=training,
-        start=start,
-        teacher=taught_by,
-        step=step,
-        is_first=first is None,
+        options=options, facts=facts, training=training, start=start, teacher=taught_by, step=step, is_first=not first
     )
 
 
 def when_begun(plan: Plan) -> Plan:
     """The plan of a phase whose turn it is: it starts from the weights of the phase before."""
-    if plan.is_first:
-        return plan
-    start = _starting_point(plan.options)
-    preparation.check_start(plan.options, start)
-    return dataclasses.replace(plan, start=start)
+    return plan if plan.is_first else dataclasses.replace(plan, start=_starting_point(plan.options))
 
 
 def _starting_point(options: Flags) -> Checkpoint:

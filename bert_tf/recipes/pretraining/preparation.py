@@ -17,12 +17,12 @@ from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import UserError
 from bert_tf.recipes import advice, initialization
 from bert_tf.recipes.pretraining import own_text
-from bert_tf.recipes.pretraining.facts import Facts, check_has_text, sources_of
+from bert_tf.recipes.pretraining.facts import Facts, check_has_text
 from bert_tf.recipes.pretraining.pretraining_flags import AUTO_STEPS, Flags
 from bert_tf.runtime import accelerators, backend, files, terminal
 from bert_tf.runtime.cluster import check_workers, number_of_workers
 from bert_tf.runtime.progress import progress
-from bert_tf.text import special_tokens, vocabulary, vocabulary_learning
+from bert_tf.text import corpus, special_tokens, vocabulary, vocabulary_learning
 from bert_tf.text.demo_corpus import installed_python
 from bert_tf.text.documents import read_documents
 from bert_tf.text.sources import Source
@@ -33,17 +33,6 @@ LITTLE_TEXT = 2_000_000  # bytes processed here in less time than a worker needs
 EVALUATIONS = 10  # minimum in a run that chooses its number of steps
 WAIT = 3600  # seconds to wait for the first worker's records
 MAX_VOCABULARY_TEXT = 100_000_000  # characters to learn a vocabulary from; more hardly changes it
-
-
-def check(options: Flags, facts: Facts) -> None:
-    """Raises UserError for numbers that cannot work, and for files without text, before a checkpoint is read."""
-    _check_numbers(options)
-    if options.input_file:
-        check_has_text("input_file", options.input_file, facts.sources)
-    if options.eval_file:
-        check_has_text("eval_file", options.eval_file, sources_of(options.eval_file, options.text))
-    if options.records_dir and files.exists(options.records_dir) and not files.is_folder(options.records_dir):
-        raise UserError(f"records_dir is {options.records_dir}, which is a file: pass the name of a folder.")
 
 
 def check_start(options: Flags, start: Checkpoint) -> None:
@@ -67,15 +56,18 @@ def check_start(options: Flags, start: Checkpoint) -> None:
         start.config.check_attention()
 
 
-def step_of(options: Flags, start: Checkpoint) -> step_memory.Step:
-    """A training step, for estimating its memory."""
-    return step_memory.Step(
+def checked_step(options: Flags, start: Checkpoint) -> step_memory.Step:
+    """A training step, for its memory; UserError if that does not suffice."""
+    step = step_memory.Step(
         config=start.config,
         training=options.training,
         max_seq_length=options.max_seq_length,
         predicted=options.max_seq_length if options.left_to_right else options.masking.max_predictions_per_seq,
         processes=max(1, number_of_workers()),
     )
+    if options.do_train and not options.prepare_only:
+        step_memory.check(step, options.devices)
+    return step
 
 
 def with_computed_defaults(options: Flags, facts: Facts) -> Flags:
@@ -122,8 +114,8 @@ def _check_budget(options: Flags) -> None:
         )
 
 
-def _check_numbers(options: Flags) -> None:
-    """Raises UserError for a number that cannot work in any run."""
+def check(options: Flags, facts: Facts) -> None:
+    """Raises UserError for numbers that cannot work in any run, and for files without text."""
     record_options(options, "", None)
     masking = options.masking
     if options.chinese_word_segmentation and not masking.do_whole_word_mask and masking.max_span_words == 1:
@@ -143,6 +135,13 @@ def _check_numbers(options: Flags) -> None:
             f"train_batch_size {options.training.train_batch_size} cannot be divided among {parts} replicas and "
             f"micro-batches: choose a multiple of {parts}."
         )
+    if options.input_file:
+        check_has_text("input_file", options.input_file, facts.sources)
+    if options.eval_file:
+        sources = corpus.find_sources(options.eval_file, **dataclasses.asdict(options.text))
+        check_has_text("eval_file", options.eval_file, sources)
+    if options.records_dir and files.exists(options.records_dir) and not files.is_folder(options.records_dir):
+        raise UserError(f"records_dir is {options.records_dir}, which is a file: pass the name of a folder.")
 
 
 def prepare(start: Checkpoint, options: Flags, facts: Facts, folder: RunFolder) -> tuple[BertConfig, dict[str, Any]]:
@@ -235,9 +234,7 @@ def record_options(options: Flags, vocab_file: str, start: Checkpoint | None) ->
         short_seq_per_document=options.short_seq_per_document,
         dupe_factor=options.dupe_factor,
         random_seed=options.training.random_seed,
-        text_layout=options.text.text_layout,
-        text_field=options.text.text_field,
-        language=options.text.language,
+        **dataclasses.asdict(options.text),
         chinese_word_segmentation=options.chinese_word_segmentation,
     )
 

@@ -166,12 +166,9 @@ TEXT_FLAGS = frozenset(
 )
 
 
-def with_computed_settings(options: Flags, settings: Mapping[str, Any] | None = None) -> Flags:
-    """The flags with the settings of a recipe, and of the demonstration if there is no text to train on.
-
-    settings: defaults of a recipe.
-    """
-    chosen, reasons = dict(settings or {}), dict.fromkeys(settings or (), f"--recipe={options.recipe}")
+def with_computed_settings(options: Flags, settings: Mapping[str, Any]) -> Flags:
+    """The flags with the settings of a recipe, and of the demonstration if there is no text to train on."""
+    chosen, reasons = dict(settings), dict.fromkeys(settings, f"--recipe={options.recipe}")
     if not ("input_file" in options.given or masked_records.find(options.records_dir.partition(",")[0])):
         chosen = DEMO_SETTINGS | chosen
         reasons = dict.fromkeys(DEMO_SETTINGS, "the demonstration on Python's manual") | reasons

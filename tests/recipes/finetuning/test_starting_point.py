@@ -257,7 +257,7 @@ def test_memory_estimate_counts_choices_and_frozen_layers(monkeypatch):
 
     def check(given, rows_per_example):
         task = task_with(rows_per_example=rows_per_example)
-        starting_point.check_memory(given, starting_point.step_of(given, start, task))
+        starting_point.checked_step(given, start, task)
 
     check(flags, 1)
     with pytest.raises(UserError, match="train_batch_size 64 .* and this machine has 16.0 GiB"):

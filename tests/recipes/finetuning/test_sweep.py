@@ -3,6 +3,7 @@
 import contextlib
 import json
 import signal
+import types
 
 import numpy as np
 import pytest
@@ -125,7 +126,8 @@ def test_folder_holds_one_run_or_a_sweep(tmp_path):
 
 
 def test_run_folder_is_unlocked_after_success_or_failure(tmp_path, monkeypatch):
-    monkeypatch.setattr(finetune, "release", lambda: None)  # other tests have models in this process
+    backend = types.SimpleNamespace(clear_session=lambda: None)  # other tests have models in this process
+    monkeypatch.setattr(finetune, "keras", types.SimpleNamespace(backend=backend))
     told = []
 
     def run(plan, own):
