@@ -27,7 +27,7 @@ class SavedNetwork(TensorFlowNetwork):
         """
         loaded = loaded or loaded_model.load(folder)
         network = getattr(loaded, "network", {})
-        name = "planned" if "planned" in network else "packed"
+        name = "planned" if "planned" in network else "packed"  # older exports have both
         if name not in network:
             raise UserError(f"The SavedModel in {folder} has no functions of rows: export it again.")
         self.signatures, self._loaded = dict(loaded.signatures), loaded  # which keeps the variables alive

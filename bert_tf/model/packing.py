@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,9 @@ POSITION_INPUTS = ("token_ids", "segment_ids", "text_mask", "positions")  # the 
 TABLES = ("row_sources", "row_targets")  # input entries: the sources and targets of a RowAssignment
 FITS = "row_fits"  # batch entry: whether its texts fit into the rows of its tables
 ATTENTION_WIDTH = 1000  # row width at which attention takes about as long as everything else
+# Widths to try, as multiples of the longest text. On GLUE tasks the best of them is 95% to 98% full; batches padded to
+# their longest text are 33% to 67% full.
+MULTIPLES = (1.0, 1.04, 1.1, 1.2, 1.35, 1.6, 2.0)
 WIDTHS, ROWS = (32, 128, 256, 512), (1, 8, 64)  # of static shapes
 CANDIDATES = 2  # of these widths tried per call
 POOLED_TEXTS, TOKEN_TEXTS = 8, 2  # text slots per row: for outputs per text, and for the larger outputs per token
@@ -33,13 +37,11 @@ POOLED_TEXTS, TOKEN_TEXTS = 8, 2  # text slots per row: for outputs per text, an
 class RowCosts:
     """Row costs for choosing the width and the number of rows. The defaults favor no processor.
 
-    longest_multiples, mean_multiple: candidate widths, as multiples of the longest text and of the mean. On GLUE tasks
-        the best of them is 95% to 98% full; batches padded to their longest text are 33% to 67% full.
+    mean_multiple: another width to try, as a multiple of the mean.
     block: widths that are multiples of it are computed faster; others take `uneven` times as long.
     row_block, many: so are batches of at least `many` positions if their number is a multiple of row_block.
     """
 
-    longest_multiples: tuple[float, ...] = (1.0, 1.04, 1.1, 1.2, 1.35, 1.6, 2.0)
     mean_multiple: float = 2.08
     block: int = 1
     uneven: float = 1.0
@@ -155,12 +157,12 @@ def choose_rows(lengths: tf.Tensor, costs: RowCosts) -> tuple[tf.Tensor, tf.Tens
     longest = tf.cast(tf.maximum(tf.reduce_max(lengths), 1), tf.float32)
     texts = tf.maximum(tf.reduce_sum(tf.cast(lengths > 0, tf.float32)), 1)
     mean = tf.cast(tf.reduce_sum(lengths), tf.float32) / texts
-    multiples = longest * tf.constant(costs.longest_multiples)
+    multiples = longest * tf.constant(MULTIPLES)
     widths = tf.concat([multiples, [tf.maximum(longest, costs.mean_multiple * mean)]], 0)  # [K]
     widths = tf.cast(tf.math.ceil(widths), tf.int32)
     widths = tf.concat([widths, _round_up(widths, costs.block)], 0)
     starts, rows, used = first_fit_decreasing(lengths, widths)
-    count = len(costs.longest_multiples) + 1
+    count = len(MULTIPLES) + 1
     used = tf.concat([used[:count], _round_up(used[count:], costs.block)], 0)
     width = tf.cast(used, tf.float32)
     uneven = tf.where(used % costs.block == 0, 1.0, costs.uneven)
@@ -345,9 +347,11 @@ class Planner:
         rows = next(each for each in self.rows_of(width) if each >= needed)
         return Shape(rows * self.texts_per_row, rows, width)
 
-    def widths_of(self, longest: int) -> Sequence[int]:
-        """The W to try for texts of at most `longest` tokens."""
-        return [each for each in self.widths if each >= longest][:CANDIDATES] if self.widths else [max(longest, 1)]
+    def widths_of(self, longest: int, total: int) -> Sequence[int]:
+        """The W to try for texts of at most `longest` tokens, and `total` together."""
+        if self.widths:
+            return [each for each in self.widths if each >= longest][:CANDIDATES]
+        return sorted({max(min(math.ceil(longest * multiple), total), 1) for multiple in MULTIPLES})
 
     def rows_of(self, width: int) -> Sequence[int]:
         """The possible P for a width."""
@@ -368,7 +372,7 @@ def padded(planner: Planner, sizes: np.ndarray) -> tuple[Shape, np.ndarray]:
 def shared(planner: Planner, sizes: np.ndarray) -> tuple[Shape, np.ndarray]:
     """A rule: first-fit decreasing, in the width that leaves the least room."""
     found = []
-    for width in planner.widths_of(int(sizes[0])):
+    for width in planner.widths_of(int(sizes[0]), int(sizes.sum())):
         most = planner.rows_of(width)[-1]
         starts = first_fit(sizes.tolist(), width, rows=most, texts=most * planner.texts_per_row)
         last = int(starts[sizes > 0].max(initial=0))  # start of a nonempty text
