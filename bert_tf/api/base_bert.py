@@ -73,9 +73,9 @@ class BaseBert:
     @functools.cached_property
     def tokenizer(self) -> "Tokenizer | None":
         """Its tokenizer for pipelines, None without a vocabulary; the methods for texts do without it."""
-        from bert_tf.text import tokenizer_kinds
+        from bert_tf.text.tokenizer import tokenizer_of
 
-        self._tokenizer_made = None if self._loaded.vocabulary is None else tokenizer_kinds.of(self._loaded)
+        self._tokenizer_made = None if self._loaded.vocabulary is None else tokenizer_of(self._loaded)
         return self._tokenizer_made
 
     def __repr__(self) -> str:
