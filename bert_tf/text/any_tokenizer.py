@@ -49,9 +49,7 @@ class AnyTokenizer:
         self.settings = vocabularies.settings_of(vocabulary)
         self.kind = KINDS[vocabularies.kind_of(vocabulary)]
         self.lower_case, self.size = bool(lower_case), len(self.vocabulary)
-        self.ids = {
-            token: i for i, token in enumerate(self.vocabulary)
-        }  # a repeated token has its last id, as originally
+        self.ids = {token: i for i, token in enumerate(self.vocabulary)}  # the last id of repeated ones
         names = vocabularies.special_tokens(vocabulary)
         self.pad_id, self.unknown_id, self.cls_id, self.sep_id, self.mask_id = (self.ids[name] for name in names)
         self.mask_token = self.vocabulary[self.mask_id]
