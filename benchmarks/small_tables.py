@@ -114,13 +114,13 @@ def untrained(checkpoint: str):
     """A classifier with the encoder of a checkpoint, which pools as that was trained to, and the tokenizer."""
     from bert_tf.checkpoints import formats
     from bert_tf.model import heads, weights
-    from bert_tf.text import tokenizer_kinds
+    from bert_tf.text.tokenizer import create_tokenizer
 
     start = formats.read(checkpoint)
     pooling = "mean" if start.sentence_vectors and start.sentence_vectors.pooling == "mean" else "cls"
     model = heads.Classifier(dataclasses.replace(start.config, pooling=pooling), 1)
     weights.assign(model, start.weights)
-    return model, tokenizer_kinds.create(start.vocabulary, start.lowers_case)
+    return model, create_tokenizer(start.vocabulary, start.lowers_case)
 
 
 def bert_tf(train, test, names, checkpoint, *, several, **options):

@@ -72,7 +72,7 @@ NAMES_OF_FAMILIES = {
     "checkpoints/sentence_transformers.py": "names of files in older versions",
     "config/train_config.py": "the method of distillation of that name",
     "extras/paper/ablations.py": "encoders that the paper compares",
-    "text/vocabulary.py": "kinds of tokenizers",
+    "text/tokenizer_kinds.py": "kinds of tokenizers",
     "training/distillation.py": "the method of distillation of that name",
 }
 ABSL = ("flag_parsers.py", "entry_point.py")  # files of config/ that know it

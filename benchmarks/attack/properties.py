@@ -275,8 +275,6 @@ def _tokenizer(path):
 def _tokenizer_config(path):
     folder = str(Path(path).parent)
     checkpoint_files.read_tokenizer_files(folder)
-    checkpoint_files.read_special_tokens(folder)
-    checkpoint_files.read_max_length(folder)
     huggingface_tokenizers.read(TokenizerFolder(folder))
 
 

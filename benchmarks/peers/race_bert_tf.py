@@ -86,11 +86,12 @@ def labelling(work, config, policy, strategy):
     from bert_tf.export.text_function import BATCH_SIZE, STATIC_BATCH_SIZE
     from bert_tf.heads.classes import Classes
     from bert_tf.tasks.task import FineTuningTask
-    from bert_tf.text import host_tokenizer_kinds, vocabulary
+    from bert_tf.text import vocabulary
+    from bert_tf.text.host_tokenizer import create_host_tokenizer
     from bert_tf.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer(vocabulary.read(work["vocab_file"]))
-    on_host = host_tokenizer_kinds.create(tokenizer.vocabulary)
+    on_host = create_host_tokenizer(tokenizer.vocabulary)
     task = FineTuningTask("race", {}, Classes(["no", "yes"]).configured(max_seq_length=work["seq_length"]), tokenizer)
     model = task.create_model(config, dtype=policy)
     settings = host_settings.of_model(task.host_settings, model, on_host.pad_id)

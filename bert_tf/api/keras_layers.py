@@ -16,14 +16,13 @@ from bert_tf.api import python_words
 from bert_tf.api.bert import Bert
 from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.checkpoints.checkpoint_files import read_special_tokens, read_tokenizer_files, write_tokenizer_files
+from bert_tf.checkpoints.checkpoint_files import read_tokenizer_files, write_tokenizer_files
 from bert_tf.errors import UserError
 from bert_tf.model import encoders
 from bert_tf.model.inputs import IDS_OF_HUB, MASK_OF_HUB, TYPES_OF_HUB
 from bert_tf.model.layers import config_of
 from bert_tf.runtime import kept_files
-from bert_tf.text import tokenizer_kinds
-from bert_tf.text.tokenizer import Tokenizer, pack
+from bert_tf.text.tokenizer import Tokenizer, create_tokenizer, pack
 
 if TYPE_CHECKING:
     from bert_tf.model.base_encoder import BaseEncoder
@@ -104,13 +103,12 @@ class PreprocessingLayer(keras.layers.Layer):
 
     def load_assets(self, folder: str) -> None:
         """Reads the vocabulary from a Keras file."""
-        tokens, lower_case = read_tokenizer_files(folder)
-        if tokens is None:
+        found = read_tokenizer_files(folder)
+        if found["vocabulary"] is None:
             return
-        special_tokens = read_special_tokens(folder)
         self._write_files = functools.partial(kept_files.write, content=kept_files.read(folder))
-        self.tokenizer = tokenizer_kinds.create(
-            tokens, lower_case is not False, special_tokens_in_strings=special_tokens
+        self.tokenizer = create_tokenizer(
+            found["vocabulary"], found["lower_case"] is not False, special_tokens_in_strings=found["special_tokens"]
         )
 
     def get_config(self) -> dict[str, Any]:

@@ -134,9 +134,9 @@ class KerasSource:
     @functools.cached_property
     def tokenizer(self) -> "Tokenizer | None":
         """See Source."""
-        from bert_tf.text import tokenizer_kinds
+        from bert_tf.text.tokenizer import tokenizer_of
 
-        return None if self.loaded.vocabulary is None else tokenizer_kinds.of(self.loaded)
+        return None if self.loaded.vocabulary is None else tokenizer_of(self.loaded)
 
     def check_process(self) -> None:
         """See Source."""

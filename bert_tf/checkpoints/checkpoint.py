@@ -12,8 +12,7 @@ from bert_tf.config.segments import SEGMENTS
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.heads.tags import Tags
-from bert_tf.text import host_tokenizer_kinds
-from bert_tf.text.host_tokenizer import HostTokenizer
+from bert_tf.text.host_tokenizer import HostTokenizer, create_host_tokenizer
 from bert_tf.text.vocabulary import has_capitals, settings_of, with_settings
 
 
@@ -66,8 +65,8 @@ class Checkpoint:
 
     @functools.cached_property
     def host_tokenizer(self) -> HostTokenizer:
-        """Its tokenizer without TensorFlow; requires a vocabulary. `tokenizer_kinds.of` makes that for pipelines."""
-        return host_tokenizer_kinds.create(
+        """Its tokenizer without TensorFlow; requires a vocabulary. `tokenizer_of` makes that for pipelines."""
+        return create_host_tokenizer(
             self.vocabulary or (), self.lowers_case, special_tokens_in_strings=self.special_tokens
         )
 

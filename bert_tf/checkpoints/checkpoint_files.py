@@ -99,22 +99,23 @@ def read_tensors(prefix: str, is_selected: Callable[[str], object]) -> dict[str,
         ) from None
 
 
-def read_tokenizer_files(folder: str) -> tuple[list[str] | None, bool | None]:
-    """The vocabulary in vocab.txt and `do_lower_case` of tokenizer_config.json; None for anything missing."""
-    path = os.path.join(folder, "vocab.txt")
-    tokens = vocabulary.read(path) if files.exists(path) else None
-    return tokens, read_settings(os.path.join(folder, TOKENIZER)).value("do_lower_case", FLAG)
+def read_tokenizer_files(folder: str) -> dict[str, Any]:
+    """The Checkpoint fields for the tokenizer, from vocab.txt and tokenizer_config.json; None for anything missing.
+
+    "vocabulary", "lower_case", "special_tokens" as stored by `text.special_tokens`, and "max_seq_length".
+    """
+    path, values = os.path.join(folder, "vocab.txt"), read_settings(os.path.join(folder, TOKENIZER))
+    return {
+        "vocabulary": vocabulary.read(path) if files.exists(path) else None,
+        "lower_case": values.value("do_lower_case", FLAG),
+        "special_tokens": tuple(values.value(special_tokens.SETTING, TEXTS, [])),
+        "max_seq_length": max_length_in(values),
+    }
 
 
-def read_special_tokens(folder: str) -> tuple[str, ...]:
-    """The special tokens that the tokenizer of a folder recognizes in texts, as stored by `text.special_tokens`."""
-    path = os.path.join(folder, TOKENIZER)
-    return tuple(read_settings(path).value(special_tokens.SETTING, TEXTS, []))
-
-
-def read_max_length(folder: str) -> int | None:
-    """The tokens after which texts and pairs are truncated; None if the tokenizer specifies no length or no limit."""
-    length = read_settings(os.path.join(folder, TOKENIZER)).get(MAX_LENGTH)
+def max_length_in(values: Mapping[str, Any]) -> int | None:
+    """The tokens after which texts and pairs are truncated, from tokenizer_config.json; None without such a limit."""
+    length = values.get(MAX_LENGTH)
     if isinstance(length, bool) or not isinstance(length, int | float):
         return None
     return int(length) if SHORTEST <= length < LONGEST else None

@@ -4,12 +4,10 @@ import os
 from typing import Any
 
 from bert_tf import heads
-from bert_tf.checkpoints.sentence_transformers import CROSS_ENCODER, ENCODERS, LIBRARY, MODULES, PROMPTS
+from bert_tf.checkpoints.sentence_transformers import CROSS_ENCODER, SentenceFolder
 from bert_tf.heads.base import format_names
 from bert_tf.heads.regression import Regression
-from bert_tf.runtime import files
-from bert_tf.runtime.json_files import require_json
-from bert_tf.runtime.settings import TEXT, Settings, read_settings, shortened
+from bert_tf.runtime.settings import TEXT, Settings, shortened
 
 SETTINGS, ACTIVATION = "sentence_transformers", "activation_fn"  # in config.json, from versions 4 and 5
 OLD_ACTIVATION = "sbert_ce_default_activation_function"  # from earlier versions
@@ -22,12 +20,12 @@ USUAL: dict[str, Any] = {
 }
 
 
-def kind_of(folder: str, config: Settings, kind: str) -> tuple[str, str]:
+def kind_of(folder: SentenceFolder, config: Settings, kind: str) -> tuple[str, str]:
     """The kind of a text head according to the files, and why it cannot be used, "" if it can.
 
     kind: the kind inferred only from the architecture and the number of labels, as for any other folder.
     """
-    about = read_settings(os.path.join(folder, PROMPTS))
+    about = folder.about
     is_saved_as_one = about.get("model_type") == CROSS_ENCODER
     if not is_saved_as_one and SETTINGS not in config and OLD_ACTIVATION not in config:
         return kind, ""
@@ -39,25 +37,23 @@ def kind_of(folder: str, config: Settings, kind: str) -> tuple[str, str]:
         name = named.rpartition(".")[2]
     own = format_names.kind_with("cross_encoder_activation", name)
     found = own if is_single else kind if name in HARMLESS else None
-    reason = _unsupported(folder, about) if is_saved_as_one else ""
+    reason = _unsupported(folder) if is_saved_as_one else ""
     if found is None or reason:
         return kind, f"because {reason or f'its activation_fn is {shortened(named)}'}, which is not supported"
     return found, ""
 
 
-def _unsupported(folder: str, about: dict[str, Any]) -> str:
+def _unsupported(folder: SentenceFolder) -> str:
     """Settings of a folder of version 5 or later that change scores, as a part of a sentence; "" if none do."""
-    path = os.path.join(folder, MODULES)
-    modules = require_json(path, "a list of modules; fetch it again", kind=list) if files.is_file(path) else []
-    types = [str(each.get("type")) for each in modules if isinstance(each, dict)]
-    if types and not (len(types) == 1 and types[0].startswith(LIBRARY) and types[0].endswith(".Transformer")):
-        return f"its modules are {', '.join(name.rpartition('.')[2] for name in types)}"
-    if about.get("default_prompt_name"):
-        return f"its default_prompt_name is {shortened(about['default_prompt_name'])}"
-    file = next((path for name in ENCODERS if files.is_file(path := os.path.join(folder, name))), None)
-    for name, value in (read_settings(file) if file else {}).items():
+    kinds = [kind for kind, _ in folder.modules]
+    if kinds not in ([], ["Transformer"]):
+        return f"its modules are {', '.join(kind.rpartition('.')[2] for kind in kinds)}"
+    if folder.about.get("default_prompt_name"):
+        return f"its default_prompt_name is {shortened(folder.about['default_prompt_name'])}"
+    values = folder.of_encoder
+    for name, value in values.items():
         if name not in ("max_seq_length", "do_lower_case", "unpad_inputs") and value not in (None, {}, USUAL.get(name)):
-            return f"{name} is {shortened(value)} in {os.path.basename(str(file))}"
+            return f"{name} is {shortened(value)} in {os.path.basename(str(values.source))}"
     return ""
 
 

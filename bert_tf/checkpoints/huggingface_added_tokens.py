@@ -6,7 +6,6 @@ from typing import Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.huggingface_folder import CONFIG, TOKEN, TokenizerFolder, content_of
-from bert_tf.checkpoints.huggingface_kinds import KINDS
 from bert_tf.checkpoints.huggingface_rules import SENTENCEPIECE_FILES, mask_takes_space
 from bert_tf.checkpoints.huggingface_wordpiece import OLDER
 from bert_tf.errors import UserError
@@ -14,17 +13,9 @@ from bert_tf.runtime.lazy import module
 from bert_tf.runtime.settings import Settings, check, list_of, map_of, read_settings, shortened, whole
 from bert_tf.text.byte_level import blanks_for_spaces, spaces_for_blanks
 from bert_tf.text.sentencepiece_model import added_pieces
+from bert_tf.text.tokenizer_kinds import BYTE_BPE, DEBERTA_V2, KINDS, LIBRARY, XLNET
 from bert_tf.text.tokenizer_settings import AddedToken
-from bert_tf.text.vocabulary import (
-    BYTE_BPE,
-    DEBERTA_V2,
-    LIBRARY,
-    XLNET,
-    kind_of,
-    settings_of,
-    with_settings,
-    with_tokens,
-)
+from bert_tf.text.vocabulary import kind_of, settings_of, with_settings, with_tokens
 
 tokenizers = module("tokenizers")
 FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
@@ -33,18 +24,15 @@ EXTRA = ("additional_special_tokens", "extra_special_tokens")
 Found = dict[str, tuple[AddedToken, int | None]]  # by content, with the id from a file
 
 
-def extend(folder: TokenizerFolder, vocabulary: list[str]) -> tuple[list[str], tuple[str, ...]]:
-    """A vocabulary with the tokens that the folder adds, such as [E1], and all tokens recognized in texts.
+def extend(folder: TokenizerFolder, vocabulary: list[str], found: Found) -> list[str]:
+    """A vocabulary with the tokens that the folder adds, such as [E1]; its settings record how they are found.
 
-    The settings of the vocabulary record how. Raises UserError if their ids do not follow the vocabulary's.
+    found: from `found_in`. Raises UserError if their ids do not follow the vocabulary's.
     """
     kind, tokens = kind_of(vocabulary), list(vocabulary)
-    if kind == LIBRARY:  # which adds them itself
-        return vocabulary, tuple(found_in(folder, kind, vocabulary))
     if kind == DEBERTA_V2:  # whose [MASK] is an added token
         tokens = tokens[: len(tokens) - (tokens[-1] == "[MASK]")]
     known = set(tokens)
-    found = found_in(folder, kind, known)
     number, added = len(known), []  # id of the next token, counted like transformers: without repeated ones
     for token, declared in found.values():
         is_new = token.content not in known
@@ -60,7 +48,7 @@ def extend(folder: TokenizerFolder, vocabulary: list[str]) -> tuple[list[str], t
         token = dataclasses.replace(token, only_found=is_new and kind not in (BYTE_BPE, DEBERTA_V2))
         added += [token] if token != AddedToken(content=token.content) else []
     settings = dataclasses.replace(settings_of(vocabulary), added_tokens=tuple(added))
-    return with_settings(with_tokens(vocabulary, tokens), settings), tuple(found)
+    return with_settings(with_tokens(vocabulary, tokens), settings)
 
 
 def found_in_lower_case(folder: TokenizerFolder, tokens: tuple[str, ...]) -> tuple[str, ...]:
@@ -133,7 +121,7 @@ def _listed(file: str, entries: list[Any]) -> Iterator[tuple[int, AddedToken]]:
 def _named(folder: TokenizerFolder, kind: str) -> Iterator[tuple[str, AddedToken, bool]]:
     """Special tokens named by the files or the class; optional ones count only if the vocabulary has them."""
     by_file = folder.is_by_file
-    usual = {} if by_file else {f"{name}_token": text for name, text in KINDS[kind].special.items()}
+    usual = {} if by_file else {f"{name}_token": text for name, text in KINDS[kind].names.items()}
     values = Settings(usual, folder.place(CONFIG))
     for given in folder.special:
         own = {name: value for name, value in given.items() if value is not None}
@@ -147,7 +135,7 @@ def _named(folder: TokenizerFolder, kind: str) -> Iterator[tuple[str, AddedToken
             value = {"content": value, "lstrip": True}
         if isinstance(text, str) and text:
             is_optional = (
-                kind != LIBRARY and name in ("bos_token", "eos_token") and f"{name[:3]}" not in KINDS[kind].special
+                kind != LIBRARY and name in ("bos_token", "eos_token") and f"{name[:3]}" not in KINDS[kind].names
             )
             yield (
                 text,
@@ -161,10 +149,10 @@ def _token(file: str, entry: dict[str, Any], *, is_special: bool) -> AddedToken:
     values["normalized"] = not is_special if values["normalized"] is None else values["normalized"]
     wrong = next((name for name, value in values.items() if value not in (None, True, False)), None)
     text = entry["content"]
-    if wrong or (text != text.strip() and set(text) != {" "}) or "\n" in text or not text:
+    if wrong or not text:
         raise UserError(
-            f"{file}: the added token {shortened(entry)} is not supported: it is empty, has white space around it, or "
-            "a flag that is neither true nor false."
+            f"{file}: the added token {shortened(entry)} is not supported: it is empty, or has a flag that is neither "
+            "true nor false."
         )
     return AddedToken(content=blanks_for_spaces(text), **{name: bool(value) for name, value in values.items()})
 
@@ -195,7 +183,7 @@ def written(checkpoint: Checkpoint) -> dict[str, Any]:
         return {}
     found, ids = _recognized(checkpoint)
     found = [token for token in found if token.content in ids]
-    known = KINDS[kind_of(checkpoint.vocabulary or ())].special.values()
+    known = KINDS[kind_of(checkpoint.vocabulary or ())].special_tokens
     if all(token == AddedToken(content=token.content) and token.content in known for token in found):
         return {}
     decoder = {

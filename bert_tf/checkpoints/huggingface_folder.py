@@ -12,6 +12,7 @@ from bert_tf.runtime.settings import FLAG, LIST, TEXT, Kind, Settings, read_sett
 
 JSON, CONFIG, NAMES = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 BY_FILE = ("PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend")  # tokenizer.json has every step
+IN_SEQUENCE = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers"}  # keys of its steps
 CLASSES_OF_MODELS = {"mpnet": "MPNetTokenizer", "camembert": "CamembertTokenizer", "xlnet": "XLNetTokenizer"}
 
 
@@ -69,6 +70,13 @@ class TokenizerFolder:
         """Returns whether there is a tokenizer.json."""
         return self.has(JSON)
 
+    def steps_in(self, name: str) -> list[Settings]:
+        """The steps of the normalizer or pre_tokenizer in tokenizer.json; for a sequence, its steps."""
+        step = self.steps.inside(name)
+        if step.get("type") == "Sequence":
+            return step.each(IN_SEQUENCE[name])
+        return [step] if step else []
+
     @property
     def added_tokens(self) -> list[Any]:
         """The added tokens in tokenizer.json."""
@@ -106,13 +114,18 @@ class TokenizerFolder:
         return OtherSteps if self.is_by_file else UserError
 
     @functools.cached_property
+    def of_sentences(self) -> dict[str, Settings]:
+        """The entries of the files with the settings of sentence-transformers for an encoder, by name."""
+        names = fnmatch.filter(files.names(self.path), "sentence_*_config.json")
+        return {name: read_settings(self.place(name)) for name in names}
+
+    @functools.cached_property
     def lower_cases_first(self) -> bool:
         """Returns whether sentence-transformers lower-cases a text before its tokenizer gets it."""
         folders = (self.path, os.path.dirname(self.path))  # an encoder may have its own folder
         if not any(files.is_file(os.path.join(folder, "modules.json")) for folder in folders):
             return False
-        names = fnmatch.filter(files.names(self.path), "sentence_*_config.json")
-        return any(read_settings(self.place(name)).value("do_lower_case", FLAG) for name in names)
+        return any(values.value("do_lower_case", FLAG) for values in self.of_sentences.values())
 
     @functools.cached_property
     def rows(self) -> tuple[str, ...]:

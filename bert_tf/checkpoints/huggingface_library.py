@@ -7,19 +7,19 @@ import re
 from typing import Any
 
 from bert_tf.checkpoints import huggingface_added_tokens, huggingface_rules
+from bert_tf.checkpoints.huggingface_added_tokens import FLAGS, Found
 from bert_tf.checkpoints.huggingface_folder import BY_FILE, CONFIG, JSON, TOKEN, TokenizerFolder, content_of
-from bert_tf.checkpoints.huggingface_kinds import KINDS
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime.atomic_files import write_bytes, write_json
 from bert_tf.runtime.lazy import module
 from bert_tf.runtime.settings import TEXT, Settings
 from bert_tf.text.byte_level import blanks_for_spaces, spaces_for_blanks
-from bert_tf.text.host_library import open_rules
-from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
-from bert_tf.text.vocabulary import LIBRARY, SubwordVocabulary, settings_of
+from bert_tf.text.library_rules import open_rules
+from bert_tf.text.tokenizer_kinds import KINDS, LIBRARY, NAMES
+from bert_tf.text.tokenizer_settings import TokenizerSettings
+from bert_tf.text.vocabulary import SubwordVocabulary, kind_of, settings_of, special_tokens
 
 tokenizers = module("tokenizers")
-NAMES = ("pad", "unk", "cls", "sep", "mask")
 UNWRITABLE = re.compile(r"[\s\0\ufeff]")
 MAX_HOLES = 10  # ids for each token: a few may be unused, and a list of all of them has to fit into memory
 RARE = "zqjxv \U0010fffe"  # words that hardly any vocabulary has
@@ -36,8 +36,26 @@ def read(folder: TokenizerFolder) -> SubwordVocabulary:
         library = open_rules(folder.read(JSON))
     except Exception as error:  # the type that the library raises
         raise UserError(f"{folder.file} cannot be read by the library tokenizers: {reason_of(error)}.") from None
-    _add(folder, library)
+    _add(folder, library, huggingface_added_tokens.found_in(folder, LIBRARY, library.get_vocab()))
     names = _special_tokens(folder)
+    tokens = _tokens(folder, library, names)
+    settings = TokenizerSettings(special_tokens=names, separators=_separators(folder, library, names))
+    return SubwordVocabulary(tokens, LIBRARY, library.to_str().encode(), settings)
+
+
+def of_kind(folder: TokenizerFolder, vocabulary: list[str], library: Any, found: Found) -> SubwordVocabulary:
+    """The vocabulary of a folder whose tokenizer of another kind has settings or tokens that only the library supports.
+
+    library: its tokenizer without the tokens found in texts.
+    """
+    _add(folder, library, found)
+    names, separators = special_tokens(vocabulary), KINDS[kind_of(vocabulary)].separators
+    settings = TokenizerSettings(special_tokens=names, separators=separators)
+    return SubwordVocabulary(_tokens(folder, library, names), LIBRARY, library.to_str().encode(), settings)
+
+
+def _tokens(folder: TokenizerFolder, library: Any, names: tuple[str, ...]) -> list[str]:
+    """The tokens in the order of their ids, as lines of a vocab.txt; UserError for ids that are no such order."""
     ids = library.get_vocab(with_added_tokens=True)
     if len(set(ids.values())) < len(ids):
         raise UserError(f"{folder.file} has two tokens with the same id: fetch the file again.")
@@ -53,22 +71,18 @@ def read(folder: TokenizerFolder) -> SubwordVocabulary:
     tokens = list(itertools.islice(unused, size))
     for token, number in ids.items():
         tokens[number] = _written(token)
-    settings = TokenizerSettings(special_tokens=names, separators=_separators(folder, library, names))
-    return SubwordVocabulary(tokens, LIBRARY, library.to_str().encode(), settings)
+    return tokens
 
 
-def _add(folder: TokenizerFolder, library: Any) -> None:
+def _add(folder: TokenizerFolder, library: Any, found: Found) -> None:
     """Adds the tokens from the other files of a folder, like transformers."""
-    for token, declared in huggingface_added_tokens.found_in(folder, LIBRARY, library.get_vocab()).values():
+    for token, declared in found.values():
         content = spaces_for_blanks(token.content)
         known = library.get_added_tokens_decoder().get(library.token_to_id(content))
-        own = known and AddedToken(
-            content=token.content,
-            **{name: getattr(known, name) for name in huggingface_added_tokens.FLAGS},
-        )
-        if own != token:
+        flags = {name: getattr(token, name) for name in FLAGS}
+        if known is None or flags != {name: getattr(known, name) for name in FLAGS}:
             is_special = known.special if known else not token.normalized
-            library.add_tokens([tokenizers.AddedToken(content, **_flags(token), special=is_special)])
+            library.add_tokens([tokenizers.AddedToken(content, **flags, special=is_special)])
         if declared not in (None, number := library.token_to_id(content)):
             raise UserError(
                 f"The id of the token {token.content!r}, which {folder.path} adds, is {declared}, but {number} in its "
@@ -86,11 +100,6 @@ def _check_unknown(folder: TokenizerFolder, library: Any) -> None:
         ) from None
 
 
-def _flags(token: AddedToken) -> dict[str, Any]:
-    values = dataclasses.asdict(token)
-    return {name: values[name] for name in huggingface_added_tokens.FLAGS}
-
-
 def _special_tokens(folder: TokenizerFolder) -> tuple[str, ...]:
     """The tokens for padding, unknown words, the start of a sequence, the end of a segment, and masks."""
     values = {name: value for given in folder.special for name, value in given.items() if value is not None}
@@ -104,14 +113,13 @@ def _special_tokens(folder: TokenizerFolder) -> tuple[str, ...]:
 
 def _separators(folder: TokenizerFolder, library: Any, names: tuple[str, ...]) -> int:
     """The number of separators between two texts in the sequences of a post_processor."""
-    special, rows = dict(zip(NAMES, names, strict=True)), folder.rows
     for count in (1, 2):
-        if rows in dataclasses.replace(KINDS[LIBRARY], special=special, separators=count).known_rows:
+        if folder.rows in dataclasses.replace(KINDS[LIBRARY], special_tokens=names, separators=count).known_rows:
             _check_rows(folder, library, names, count)
             return count
     _, _, cls, sep, _ = names
     raise UserError(
-        f"{folder.file}: post_processor makes the rows {', '.join(rows)}; supported are {cls} A {sep} and "
+        f"{folder.file}: post_processor makes the rows {', '.join(folder.rows)}; supported are {cls} A {sep} and "
         f"{cls} A {sep} B {sep}, with one or two {sep} between A and B."
     )
 

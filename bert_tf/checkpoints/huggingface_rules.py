@@ -4,31 +4,33 @@ AutoTokenizer of transformers 5 rebuilds a BertTokenizer or RobertaTokenizer fro
 tokenizer_config.json; for PreTrainedTokenizerFast every step comes from tokenizer.json.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from bert_tf.checkpoints.huggingface_folder import BY_FILE, TOKEN, TokenizerFolder, content_of
-from bert_tf.checkpoints.huggingface_kinds import KINDS, TokenizerLayout, Values, described, steps_of
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
-from bert_tf.runtime.settings import TEXT, TEXTS, shortened, whole
+from bert_tf.runtime.settings import FLAG, TEXT, TEXTS, Settings, map_of, shortened, whole
 from bert_tf.text.sentencepiece_model import FAIRSEQ
-from bert_tf.text.vocabulary import (
-    BERT_BYTE_BPE,
+from bert_tf.text.tokenizer_kinds import (
     BYTE_BPE,
+    KINDS,
     LIBRARY,
     MPNET,
     SENTENCEPIECE,
     WORDPIECE,
     XLM_ROBERTA,
     XLNET,
+    TokenizerKind,
+    Values,
 )
+from bert_tf.text.word_marks import SPACE
 
-SENTENCEPIECE_FILES = {kind: layout.file for kind, layout in KINDS.items() if layout.file}
+SENTENCEPIECE_FILES = {kind: row.model_file for kind, row in KINDS.items() if row.model_file}
 BY_MODEL = {"WordPiece": WORDPIECE, "BPE": BYTE_BPE, "Unigram": ""}  # types in tokenizer.json; "": `_unigram_kind`
 # Settings that change tokens, with the values that change none.
 HARMLESS: Values = {
-    "add_prefix_space": (False,),
+    "add_prefix_space": (False, True),  # see `adds_space`
     "do_basic_tokenize": (True,),
     "never_split": ([],),
     "wordpieces_prefix": ("##",),
@@ -56,7 +58,7 @@ def check(folder: TokenizerFolder, kind: str) -> None:
         raise UserError(f"{path} has the tokenizer {name}, which is not supported {why}.")
     models = [file for file in files.names(path) if file.endswith(".model")]
     others = [file for file in models if file not in SENTENCEPIECE_FILES.values()]
-    if name is None and others and kind != BYTE_BPE:
+    if name is None and others and layout.model != "BPE":
         raise UserError(
             f"{path} has the SentencePiece model {others[0]}; supported are spiece.model (ALBERT, XLNet), "
             "sentencepiece.bpe.model (XLM-RoBERTa) and spm.model (DeBERTa-v2, -v3)."
@@ -71,16 +73,28 @@ def check(folder: TokenizerFolder, kind: str) -> None:
             f"{place} is {side!r}, which makes the positions of a text depend on the other texts of its batch; "
             "supported is 'right'."
         )
+    step = folder.steps.inside("pre_tokenizer")
+    if folder.is_by_file and step.get("add_prefix_space") is False and values.get("add_prefix_space"):
+        raise UserError(
+            f"{config}: add_prefix_space is true, but false in the pre_tokenizer of {folder.file}, and versions of "
+            "transformers differ in which one they use: correct the wrong one."
+        )
     _check_names(folder, layout)
     if kind == SENTENCEPIECE and not folder.is_by_file:
         keeps = (True,) if values.get("do_lower_case") is False else (None, False)
         _check_value(config, "keep_accents", values.get("keep_accents"), keeps)
-    if kind not in (WORDPIECE, MPNET) and folder.lower_cases_first:
+    if layout.model != "WordPiece" and folder.lower_cases_first:
         raise UserError(
             f"{path} lower-cases texts in its sentence_bert_config.json, which is supported only for WordPiece."
         )
     if folder.has_steps:
         _check_json(folder, kind)
+
+
+def adds_space(folder: TokenizerFolder, kind: str) -> bool:
+    """Returns whether the class of a byte-level BPE puts a space before each text; others overlook the setting."""
+    is_set = folder.config.value("add_prefix_space", FLAG, False)
+    return is_set and KINDS[kind].model == "BPE" and not folder.is_by_file
 
 
 def segments_of(folder: TokenizerFolder, kind: str) -> tuple[str, str]:
@@ -132,10 +146,10 @@ def _check_values(
         _check_value(file, f"{prefix}{name}", values.get(name), (None, *known), error)
 
 
-def _check_names(folder: TokenizerFolder, layout: TokenizerLayout) -> None:
+def _check_names(folder: TokenizerFolder, layout: TokenizerKind) -> None:
     """Raises UserError for special tokens with different names from this package's."""
     for values in folder.special:
-        for name, expected in layout.special.items():
+        for name, expected in layout.names.items():
             value = content_of(values.value(f"{name}_token", TOKEN))
             if value not in (None, expected):
                 raise folder.error(
@@ -181,8 +195,11 @@ def _unigram_kind(folder: TokenizerFolder, vocab: Any, added: set[Any]) -> str:
     by_class = next((kind for kind, layout in kinds.items() if name in layout.class_names), None)
     entries = vocab if isinstance(vocab, list) else ()
     tokens = {entry[0] for entry in entries if isinstance(entry, list) and entry and isinstance(entry[0], str)}
-    by_tokens = (kind for kind, layout in kinds.items() if (tokens | added).issuperset(layout.special.values()))
-    return by_class or next(by_tokens, SENTENCEPIECE)
+    names = {kind: set(layout.names.values()) for kind, layout in kinds.items()}
+    by_tokens = [kind for kind, special in names.items() if tokens | added >= special]
+    return by_class or max(
+        by_tokens, key=lambda kind: len(names[kind]), default=SENTENCEPIECE
+    )  # XLNet's include XLM-R's
 
 
 def mask_takes_space(folder: TokenizerFolder, kind: str) -> bool:
@@ -195,13 +212,46 @@ def fairseq_class(folder: TokenizerFolder) -> str:
     return next((name for name in (folder.class_name, folder.default_class) if name in FAIRSEQ), "XLMRobertaTokenizer")
 
 
+def _replaces(step: Settings) -> list[str]:
+    patterns = step.value("pattern", map_of(TEXT, "texts"), {})
+    return [repr(next(iter(patterns.values()), None)), repr(step.value("content", TEXT))]
+
+
+def _metaspace(step: Settings) -> list[str]:
+    scheme = step.get("prepend_scheme", "always" if step.get("add_prefix_space", True) else "never")
+    values: dict[str, tuple[Any, Any]] = {
+        "replacement": (step.get("replacement"), SPACE),
+        "prepend_scheme": (scheme, "always"),
+        "split": (step.get("split") is not False, True),
+    }
+    return [f"{name}={value!r}" for name, (value, usual) in values.items() if value != usual]
+
+
+# Types of steps -> the details that change tokens, in addition to the type; [] if supported.
+DETAILS: Mapping[str, Callable[[Settings], list[str]]] = {
+    "BertNormalizer": lambda step: ["clean_text=False"] if step.get("clean_text") is False else [],
+    "ByteLevel": lambda step: [
+        *(["add_prefix_space=True"] if step.get("add_prefix_space") is not False else []),
+        *(["use_regex=False"] if step.get("use_regex") is False else []),
+    ],
+    "Metaspace": _metaspace,
+    "Replace": _replaces,
+    "Strip": lambda step: [side for side in ("left", "right") if step.get(f"strip_{side}")],
+}
+
+
+def described(step: Settings) -> str:
+    """A step as text: its type and any other details that change tokens."""
+    kind = step.value("type", TEXT, "None")
+    return " ".join([kind, *DETAILS.get(kind, lambda step: [])(step)])
+
+
 def _check_json(folder: TokenizerFolder, kind: str) -> None:
     """Raises UserError if tokenizer.json has unsupported steps; those that the class would choose may differ."""
     file, layout, by_file = folder.file, KINDS[kind], folder.is_by_file
     content, error = folder.steps, folder.error
     model = None if kind == LIBRARY else _model_in(folder)
-    same = {MPNET: WORDPIECE, BERT_BYTE_BPE: BYTE_BPE}.get(kind, kind)
-    if model not in (None, same):
+    if model not in (None, BY_MODEL.get(layout.model) or kind):
         raise UserError(
             f"{file} has a tokenizer of the kind {model}, the other files of {folder.path} one of the kind {kind}."
         )
@@ -211,11 +261,13 @@ def _check_json(folder: TokenizerFolder, kind: str) -> None:
         if isinstance(pieces, list) and unknown is not None:
             entry = pieces[unknown] if unknown < len(pieces) else None
             token = entry[0] if isinstance(entry, list) and entry else entry
-            _check_value(file, "the token of model.unk_id", token, (layout.special["unk"],), error)
+            _check_value(file, "the token of model.unk_id", token, (layout.special_tokens[1],), error)
         of_class = () if by_file else layout.of_class
         if of_class is not None:
             for name, supported in (("normalizer", layout.normalizers), ("pre_tokenizer", layout.pre_tokenizers)):
-                steps = tuple(map(described, steps_of(content, name)))
+                steps = tuple(map(described, folder.steps_in(name)))
+                if adds_space(folder, kind):  # the class rebuilds the step from the setting
+                    supported = (*supported, ("ByteLevel add_prefix_space=True",))
                 _check_value(file, name, steps, (*supported, *of_class), error)
     if model is not None or kind == LIBRARY:
         _check_values(file, "model.", content.inside("model"), layout.options, error)

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from bert_tf.checkpoints import (
@@ -14,8 +15,7 @@ from bert_tf.checkpoints import (
 )
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import MAX_LENGTH, in_order_of_ids, write_tokenizer_files
-from bert_tf.checkpoints.huggingface_folder import CONFIG, JSON, OtherSteps, TokenizerFolder
-from bert_tf.checkpoints.huggingface_kinds import KINDS
+from bert_tf.checkpoints.huggingface_folder import BY_FILE, CONFIG, JSON, OtherSteps, TokenizerFolder
 from bert_tf.errors import UserError
 from bert_tf.runtime import json_files
 from bert_tf.runtime.atomic_files import write_bytes, write_json
@@ -23,17 +23,20 @@ from bert_tf.runtime.lazy import module
 from bert_tf.runtime.settings import FLAG, LIST, OBJECT, TEXT, Settings, read_settings, shortened
 from bert_tf.text import byte_level, sentencepiece_model
 from bert_tf.text.special_tokens import SETTING
-from bert_tf.text.vocabulary import (
+from bert_tf.text.tokenizer_kinds import (
     BERT_BYTE_BPE,
     BYTE_BPE,
     DEBERTA_V2,
+    KINDS,
     LIBRARY,
-    RULES,
+    NAMES,
     SENTENCEPIECE,
-    SPECIAL_TOKENS_OF,
     XLNET,
+)
+from bert_tf.text.vocabulary import (
     SubwordVocabulary,
     check_special_tokens,
+    has_capitals,
     kind_of,
     settings_of,
     special_tokens,
@@ -93,12 +96,30 @@ def _sentencepiece(folder: TokenizerFolder, kind: str) -> tuple[list[str], bool]
 
 
 def with_added_tokens(
-    folder: TokenizerFolder, vocabulary: list[str] | None
+    folder: TokenizerFolder, vocabulary: list[str] | None, lower_case: bool | None = None
 ) -> tuple[list[str] | None, tuple[str, ...]]:
-    """A vocabulary with the tokens that the folder adds after it, such as [E1]; and all tokens recognized in texts."""
+    """A vocabulary with the tokens that the folder adds after it, such as [E1]; and the tokens recognized in texts.
+
+    Tokens with white space around them, and spaces before texts of a byte-level BPE, need the library `tokenizers`: its
+    vocabulary then has the kind LIBRARY. lower_case: the casing from `read`.
+    """
     if vocabulary is None:
         return None, ()
-    return huggingface_added_tokens.extend(folder, vocabulary)
+    kind = kind_of(vocabulary)
+    found = huggingface_added_tokens.found_in(folder, kind, set(vocabulary))
+    spaced = [text for text in found if text != text.strip() or "\n" in text]
+    if spaced and folder.lower_cases_first:
+        raise UserError(
+            f"{folder.path} lower-cases texts by its sentence_bert_config.json and adds the token {spaced[0]!r}, which "
+            "has white space around it: that is supported only without lower-casing."
+        )
+    if kind != LIBRARY and (spaced or huggingface_rules.adds_space(folder, kind)):
+        library = _library_of(vocabulary, lower_case, adds_space=huggingface_rules.adds_space(folder, kind))
+        vocabulary = huggingface_library.of_kind(folder, vocabulary, library, found)
+    if kind_of(vocabulary) != LIBRARY:
+        return huggingface_added_tokens.extend(folder, vocabulary, found), tuple(found)
+    known = set(vocabulary)  # which lacks names that are no lines of a vocab.txt; the library recognizes them itself
+    return vocabulary, tuple(name for name in found if name in known)
 
 
 def _without_added(tokens: list[str]) -> list[str]:
@@ -122,10 +143,10 @@ def as_long_as_table(vocabulary: list[str] | None, size: int) -> list[str] | Non
 def _byte_bpe(folder: TokenizerFolder) -> SubwordVocabulary | None:
     """The vocabulary of a byte-level BPE; None if the folder has a different tokenizer, or none."""
     model = folder.steps.inside("model")
-    if folder.has(VOCAB) and folder.has(RULES[BYTE_BPE]):
+    if folder.has(VOCAB) and folder.has(KINDS[BYTE_BPE].rules):
         file = folder.place(VOCAB)
         ids: dict[str, Any] = read_settings(file)
-        rules = folder.read(RULES[BYTE_BPE])
+        rules = folder.read(KINDS[BYTE_BPE].rules)
     elif model.get("type") == "BPE":
         file, ids, rules = folder.file, model.value("vocab", OBJECT, {}), _merges_in(model)
         added = {token.value("content", TEXT, ""): token.get("id") for token in folder.steps.each("added_tokens")}
@@ -160,10 +181,9 @@ def write(folder: str, checkpoint: Checkpoint) -> None:
     if isinstance(tokens, SubwordVocabulary):
         if tokens.kind == LIBRARY:
             huggingface_library.write(folder, tokens, settings)
-        elif tokens.kind in (BYTE_BPE, BERT_BYTE_BPE):
-            _write_byte_bpe(folder, tokens, settings, huggingface_added_tokens.to_theirs(checkpoint))
         else:
-            _write_sentencepiece(folder, tokens, settings, checkpoint)
+            write_json(os.path.join(folder, CONFIG), {**_written_for_class(folder, tokens, checkpoint), **settings})
+            tokenizer_of(checkpoint).save(os.path.join(folder, JSON))
         return
     name = "MPNetTokenizer" if settings_of(tokens or ()).is_mpnet else "BertTokenizer"
     settings = {"tokenizer_class": name, **huggingface_wordpiece.written(checkpoint), **settings}
@@ -171,74 +191,82 @@ def write(folder: str, checkpoint: Checkpoint) -> None:
     write_tokenizer_files(folder, plain, **settings)
     is_known = tokens and len(set(tokens)) == len(tokens) and checkpoint.lower_case is not None
     if is_known:  # `tokenizers` cannot store a token twice
-        tokenizer_of(checkpoint).save(os.path.join(folder, "tokenizer.json"))
+        tokenizer_of(checkpoint).save(os.path.join(folder, JSON))
 
 
-def _write_sentencepiece(
-    folder: str, tokens: SubwordVocabulary, settings: dict[str, Any], checkpoint: Checkpoint
-) -> None:
-    lower_case = tokens.kind == SENTENCEPIECE and checkpoint.lower_case is not False
-    is_library = sentencepiece_model.parse(tokens.rules).is_library
-    if tokens.kind == SENTENCEPIECE and not is_library:
-        write_bytes(os.path.join(folder, RULES[tokens.kind]), tokens.rules)
-        settings |= {"tokenizer_class": "AlbertTokenizer", "do_lower_case": lower_case}
-        settings |= {} if lower_case else {"keep_accents": True}
-    elif tokens.kind == DEBERTA_V2 or is_library:  # in transformers 5 a different class would change the normalization
-        settings |= _by_file(tokens.kind)
-    else:
-        name = "XLNetTokenizer" if tokens.kind == XLNET else sentencepiece_model.owner_of(tokens)
-        settings |= {"tokenizer_class": name}
-    write_json(os.path.join(folder, "tokenizer_config.json"), settings)
-    added = huggingface_added_tokens.to_theirs(checkpoint)
-    tokenizer = sentencepiece_model.to_tokenizer(tokens, lower_case=lower_case, added=added)
-    tokenizer.save(os.path.join(folder, "tokenizer.json"))
+def _written_for_class(folder: str, tokens: SubwordVocabulary, checkpoint: Checkpoint) -> dict[str, Any]:
+    """Writes the files that a class has beside tokenizer.json; returns entries of tokenizer_config.json that name it.
 
-
-def _write_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[str, Any], added: list[Any]) -> None:
-    names = KINDS[tokens.kind].special
-    ids = {byte_level.spaces_for_blanks(token): number for number, token in enumerate(tokens)}
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(ids, byte_level.parse_merges(tokens.rules)))
-    tokenizer.decoder = tokenizers.decoders.ByteLevel()
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.add_tokens(added)
-    special = [
-        tokenizers.AddedToken(text, lstrip=text == names["mask"], normalized=False)
-        for text in SPECIAL_TOKENS_OF[tokens.kind]
-    ]
-    known = {token.content for token in added}
-    tokenizer.add_special_tokens([token for token in special if token.content not in known])
-    sep, cls = ((names[name], ids[names[name]]) for name in ("sep", "cls"))
+    Kinds without a class, or with one that would change the normalization in transformers 5, have every step in
+    tokenizer.json.
+    """
+    row = KINDS[tokens.kind]
     if tokens.kind == BYTE_BPE:
-        tokenizer.post_processor = tokenizers.processors.RobertaProcessing(sep, cls, add_prefix_space=False)
+        ids = {byte_level.spaces_for_blanks(token): number for number, token in enumerate(tokens)}
         write_json(os.path.join(folder, VOCAB), ids)
-        write_bytes(os.path.join(folder, RULES[BYTE_BPE]), tokens.rules)
-        about: dict[str, Any] = {"tokenizer_class": "RobertaTokenizer"}
-    else:
-        tokenizer.normalizer = tokenizers.normalizers.NFC()
-        rows = {"single": "[CLS] $A [SEP]", "pair": "[CLS] $A [SEP] $B [SEP]"}
-        tokenizer.post_processor = tokenizers.processors.TemplateProcessing(**rows, special_tokens=[cls, sep])
-        about = _by_file(tokens.kind)
-    tokenizer.save(os.path.join(folder, JSON))
-    write_json(os.path.join(folder, CONFIG), {**about, **settings})
-
-
-def _by_file(kind: str) -> dict[str, str]:
-    """Entries of tokenizer_config.json for a tokenizer with all of its steps in tokenizer.json."""
-    names = {f"{name}_token": token for name, token in KINDS[kind].special.items()}
-    return {"tokenizer_class": "PreTrainedTokenizerFast", **names}
+        write_bytes(os.path.join(folder, row.rules), tokens.rules)
+        return {"tokenizer_class": "RobertaTokenizer"}
+    if tokens.kind in (BERT_BYTE_BPE, DEBERTA_V2) or sentencepiece_model.parse(tokens.rules).is_library:
+        return {"tokenizer_class": BY_FILE[0], **{f"{name}_token": token for name, token in row.names.items()}}
+    if tokens.kind == SENTENCEPIECE:
+        write_bytes(os.path.join(folder, row.rules), tokens.rules)
+        lower_case = checkpoint.lower_case is not False
+        accents = {} if lower_case else {"keep_accents": True}
+        return {"tokenizer_class": "AlbertTokenizer", "do_lower_case": lower_case, **accents}
+    return {"tokenizer_class": row.class_names[0] if tokens.kind == XLNET else sentencepiece_model.owner_of(tokens)}
 
 
 def tokenizer_of(checkpoint: Checkpoint) -> Any:
-    """The WordPiece tokenizer of a checkpoint with a vocabulary and a casing, as an object of `tokenizers`."""
-    tokens = checkpoint.vocabulary or []
+    """The tokenizer of a checkpoint with a vocabulary, as an object of `tokenizers`."""
+    added = huggingface_added_tokens.to_theirs(checkpoint)
+    return _library_of(checkpoint.vocabulary or [], checkpoint.lower_case, added)
+
+
+def _library_of(
+    vocabulary: list[str], lower_case: bool | None, added: Sequence[Any] = (), *, adds_space: bool = False
+) -> Any:
+    """A tokenizer of `tokenizers` with the steps of transformers.
+
+    added: tokens recognized in texts, as `tokenizers.AddedToken`. adds_space: whether a byte-level BPE puts a space
+    before each text.
+    """
+    if not isinstance(vocabulary, SubwordVocabulary):
+        return _wordpiece_of(vocabulary, lower_case, added)
+    if KINDS[vocabulary.kind].model == "BPE":
+        return _byte_bpe_of(vocabulary, added, adds_space)
+    is_lower = vocabulary.kind == SENTENCEPIECE and lower_case is not False
+    return sentencepiece_model.to_tokenizer(vocabulary, lower_case=is_lower, added=added)
+
+
+def _byte_bpe_of(tokens: SubwordVocabulary, added: Sequence[Any], adds_space: bool) -> Any:
+    kind = KINDS[tokens.kind]
+    ids = {byte_level.spaces_for_blanks(token): number for number, token in enumerate(tokens)}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(ids, byte_level.parse_merges(tokens.rules)))
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=adds_space)
+    tokenizer.add_tokens(list(added))
+    *_, mask = kind.special_tokens
+    special = [tokenizers.AddedToken(text, lstrip=text == mask, normalized=False) for text in kind.special_tokens]
+    known = {token.content for token in added}
+    tokenizer.add_special_tokens([token for token in special if token.content not in known])
+    cls, sep = ((name, ids[name]) for name in kind.special_tokens[2:4])
+    if tokens.kind == BYTE_BPE:
+        tokenizer.post_processor = tokenizers.processors.RobertaProcessing(sep, cls, add_prefix_space=adds_space)
+    else:
+        tokenizer.normalizer = tokenizers.normalizers.NFC()
+        tokenizer.post_processor = tokenizers.processors.TemplateProcessing(*kind.templates, [cls, sep])
+    return tokenizer
+
+
+def _wordpiece_of(tokens: list[str], lower_case: bool | None, added: Sequence[Any]) -> Any:
     ids = {token: number for number, token in enumerate(_without_added(tokens))}
     settings = settings_of(tokens)
-    names = dict(zip(("pad", "unk", "cls", "sep", "mask"), special_tokens(tokens), strict=True))
+    names = dict(zip(NAMES, special_tokens(tokens), strict=True))
     theirs: Any = {f"{name}_token": token for name, token in names.items()}
     tokenizer = tokenizers.BertWordPieceTokenizer(
         ids,
         **theirs,
-        lowercase=checkpoint.lower_case,
+        lowercase=not has_capitals(tokens) if lower_case is None else lower_case,
         strip_accents=settings.strip_accents,
         handle_chinese_chars=settings.split_ideographs,
     )
@@ -248,5 +276,5 @@ def tokenizer_of(checkpoint: Checkpoint) -> Any:
     if settings.is_mpnet:
         sep, cls = ((names[name], ids[names[name]]) for name in ("sep", "cls"))
         tokenizer.post_processor = tokenizers.processors.RobertaProcessing(sep, cls, add_prefix_space=False)
-    tokenizer.add_tokens(huggingface_added_tokens.to_theirs(checkpoint))
+    tokenizer.add_tokens(list(added))
     return tokenizer

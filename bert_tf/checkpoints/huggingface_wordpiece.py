@@ -1,20 +1,19 @@
 """WordPiece in a Hugging Face folder: vocab.txt or tokenizer.json, and the normalization of the text before it."""
 
 import dataclasses
-from typing import Any
 
 from bert_tf.checkpoints import huggingface_rules
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import in_order_of_ids
 from bert_tf.checkpoints.huggingface_folder import CONFIG, TokenizerFolder
-from bert_tf.checkpoints.huggingface_kinds import steps_of
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
-from bert_tf.runtime.settings import FLAG, OBJECT, Settings, whole
-from bert_tf.text.sentencepiece_model import SPACE
+from bert_tf.runtime.settings import FLAG, OBJECT, whole
+from bert_tf.text.tokenizer_kinds import MPNET, WORDPIECE
 from bert_tf.text.tokenizer_settings import MAX_WORD_CHARACTERS, TokenizerSettings
-from bert_tf.text.vocabulary import MPNET, WORDPIECE, check_special_tokens, settings_of, with_settings
+from bert_tf.text.vocabulary import check_special_tokens, settings_of, with_settings
 from bert_tf.text.vocabulary import read as read_lines
+from bert_tf.text.word_marks import SPACE
 
 OLDER = "added_tokens.json"
 WORD_CHARACTERS = 100  # in BertTokenizer
@@ -39,7 +38,8 @@ def read(folder: TokenizerFolder, model: str | None) -> tuple[list[str] | None, 
         vocabulary = [*vocabulary, *[""] * _blank_lines(listed)]
     ids = folder.steps.inside("model").value("vocab", OBJECT) if model == WORDPIECE else None
     if model == WORDPIECE and (vocabulary is None or ids is not None):
-        vocabulary = _vocabulary_in(folder, ids, vocabulary)
+        is_same = vocabulary is not None and ids == {token: number for number, token in enumerate(vocabulary)}
+        vocabulary = vocabulary if is_same else in_order_of_ids(ids, folder.file)  # only lines have repeated tokens
     lower_case, settings = _settings(folder)
     settings = dataclasses.replace(settings, is_mpnet=is_mpnet)
     lower_case = True if is_mpnet and lower_case is None else lower_case
@@ -54,7 +54,7 @@ def read(folder: TokenizerFolder, model: str | None) -> tuple[list[str] | None, 
 
 def _settings(folder: TokenizerFolder) -> tuple[bool | None, TokenizerSettings]:
     """Returns whether the tokenizer of a folder lower-cases, None if no file specifies it, and its settings."""
-    normalizer, limit = _normalizer(folder.steps), None
+    normalizer, limit = _normalizer(folder), None
     if normalizer and not folder.has(CONFIG):
         for ours, (theirs, usual) in NAMES.items():
             if normalizer[ours] not in usual:
@@ -71,10 +71,8 @@ def _settings(folder: TokenizerFolder) -> tuple[bool | None, TokenizerSettings]:
             values["do_lower_case"] = True
     lower_case, strips = values["do_lower_case"], values["strip_accents"]
     if lower_case is not True and folder.lower_cases_first:
-        lower_case, strips = (
-            True,
-            strips if lower_case is None else bool(strips),
-        )  # None: BertTokenizer lower-cases, too
+        strips = strips if lower_case is None else bool(strips)  # None: BertTokenizer lower-cases, too
+        lower_case = True
     return lower_case, TokenizerSettings(
         strip_accents=None if strips == lower_case else strips,
         no_final_sigma=lower_case is not False,  # Rust lower-cases each character separately
@@ -83,9 +81,9 @@ def _settings(folder: TokenizerFolder) -> tuple[bool | None, TokenizerSettings]:
     )
 
 
-def _normalizer(content: Settings) -> dict[str, bool | None]:
+def _normalizer(folder: TokenizerFolder) -> dict[str, bool | None]:
     """The normalizer settings in a tokenizer.json by the names in tokenizer_config.json; {} without one."""
-    steps = steps_of(content, "normalizer")
+    steps = folder.steps_in("normalizer")
     return {ours: steps[0].value(theirs, FLAG) for ours, (theirs, _) in NAMES.items()} if len(steps) == 1 else {}
 
 
@@ -111,13 +109,3 @@ def _check_words(path: str, vocabulary: list[str]) -> None:
             f"{path} has a SentencePiece vocabulary ({pieces} tokens begin with {SPACE}), like KoBERT, which is not "
             "supported; supported is WordPiece, with ## before word parts."
         )
-
-
-def _vocabulary_in(folder: TokenizerFolder, ids: dict[str, Any] | None, lines: list[str] | None) -> list[str]:
-    """The tokens of a `tokenizer.json` in the order of their ids; UserError unless these are 0, 1, 2, ...
-
-    lines: the lines of vocab.txt, if there is one, which also have the repeated tokens.
-    """
-    if lines is not None and ids == {token: number for number, token in enumerate(lines)}:
-        return lines
-    return in_order_of_ids(ids, folder.file)

@@ -14,12 +14,10 @@ from bert_tf.runtime.json_files import parse
 from bert_tf.runtime.settings import FLAG, OBJECT, TEXTS, Settings, check, shortened
 from bert_tf.text import byte_level, sentencepiece_model
 from bert_tf.text.special_tokens import SETTING
+from bert_tf.text.tokenizer_kinds import BYTE_BPE, KINDS, WORDPIECE
 from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
 from bert_tf.text.vocabulary import (
-    BYTE_BPE,
     SPECIAL_TOKENS,
-    SPECIAL_TOKENS_OF,
-    WORDPIECE,
     SubwordVocabulary,
     check_special_tokens,
     kind_of,
@@ -42,7 +40,8 @@ def read(preset: Preset) -> tuple[list[str] | None, bool | None, tuple[str, ...]
     Raises UserError for a missing or damaged file, and for an unsupported tokenizer or argument.
     """
     if not preset.tokenizer:
-        return (None, None, ()) if keras_files.is_one(preset.path) else (*read_tokenizer_files(preset.path), ())
+        found = {} if keras_files.is_one(preset.path) else read_tokenizer_files(preset.path)
+        return found.get("vocabulary"), found.get("lower_case"), ()
     expected = f"{LAYOUTS[preset.encoder].classes}Tokenizer"
     name = keras_files.class_in(preset.tokenizer)
     if name not in (f"keras_hub>{expected}", f"keras_nlp>{expected}"):
@@ -87,8 +86,8 @@ def _byte_bpe(preset: Preset, values: Settings) -> tuple[list[str], bool, tuple[
     tokens = in_order_of_ids(check(name, "the vocabulary", ids, OBJECT), name)
     vocabulary = SubwordVocabulary(tokens, BYTE_BPE, _asset(preset, MERGES))
     check_special_tokens(vocabulary, name)
-    unsplittable = values.value("unsplittable_tokens", TEXTS, list(SPECIAL_TOKENS_OF[BYTE_BPE]))
-    return vocabulary, False, SPECIAL_TOKENS_OF[BYTE_BPE] if unsplittable else ()
+    unsplittable = values.value("unsplittable_tokens", TEXTS, list(KINDS[BYTE_BPE].special_tokens))
+    return vocabulary, False, KINDS[BYTE_BPE].special_tokens if unsplittable else ()
 
 
 def check_writable(checkpoint: Checkpoint) -> None:
@@ -99,7 +98,7 @@ def check_writable(checkpoint: Checkpoint) -> None:
             f"keras_hub has no {LAYOUTS[checkpoint.config.encoder].classes} with a tokenizer of the kind "
             f"{kind_of(tokens)}, which this model has: choose another format."
         )
-    settings, plain = settings_of(tokens), [AddedToken(content=token) for token in SPECIAL_TOKENS_OF[kind]]
+    settings, plain = settings_of(tokens), [AddedToken(content=token) for token in KINDS[kind].special_tokens]
     if others := [token.content for token in settings.found_as(checkpoint.special_tokens) if token not in plain]:
         raise UserError(
             f"keras_hub cannot recognize the added token {others[0]!r} in texts as this model does: choose another "
@@ -122,7 +121,7 @@ def create(models: ModuleType, checkpoint: Checkpoint) -> Any:
             return made(sentencepiece_model.to_library(tokens))
         ids = {token: number for number, token in enumerate(tokens)}
         merges = [" ".join(pair) for pair in byte_level.parse_merges(tokens.rules)]
-        names = list(SPECIAL_TOKENS_OF[BYTE_BPE]) if checkpoint.special_tokens else []
+        names = list(KINDS[BYTE_BPE].special_tokens) if checkpoint.special_tokens else []
         return made(ids, merges, unsplittable_tokens=names)
     if checkpoint.lower_case is None:
         return None

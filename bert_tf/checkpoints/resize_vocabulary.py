@@ -10,7 +10,7 @@ import numpy as np
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
-from bert_tf.text import vocabulary
+from bert_tf.text import tokenizer_kinds, vocabulary
 from bert_tf.text.characters import basic_tokenize, wordpiece
 from bert_tf.text.tokenizer_settings import TokenizerSettings
 
@@ -45,7 +45,7 @@ def with_vocabulary(checkpoint: Checkpoint, tokens: Sequence[str]) -> tuple[Chec
     if before is None or lower_case is None:
         missing, flag = ("vocabulary", "vocab_file") if before is None else ("casing", "do_lower_case")
         raise UserError(f"The checkpoint has no {missing}, which a new vocabulary is compared with: pass --{flag}.")
-    if {vocabulary.kind_of(before), vocabulary.kind_of(tokens)} != {vocabulary.WORDPIECE}:
+    if {vocabulary.kind_of(before), vocabulary.kind_of(tokens)} != {tokenizer_kinds.WORDPIECE}:
         raise UserError("Only a WordPiece vocabulary can be replaced, and only by another WordPiece vocabulary.")
     vocabulary.check_special_tokens(tokens, "The new vocabulary")
     ids, settings = {token: number for number, token in enumerate(before)}, vocabulary.settings_of(before)

@@ -11,7 +11,7 @@ from bert_tf.config.sentence_vectors import NORMALIZE, VectorLayer
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
-from bert_tf.runtime.settings import FLAG, check, read_settings, shortened, whole
+from bert_tf.runtime.settings import FLAG, Settings, check, read_settings, shortened, whole
 
 KIND_OF = {"dense": "Dense", "layer_norm": "LayerNorm", "normalize": "Normalize"}
 KINDS = (*KIND_OF.values(), "Dropout", "Pooling")
@@ -36,8 +36,7 @@ def read(kind: str, folder: str) -> VectorLayer | None:
 
     Raises Unsupported for an unsupported module or setting, UserError if a file is damaged.
     """
-    path = os.path.join(folder, "config.json")
-    values = read_settings(path)
+    values = read_settings(os.path.join(folder, "config.json"))
     if kind == "Dropout":
         return None
     if kind == "Pooling" or kind not in KINDS:
@@ -49,7 +48,7 @@ def read(kind: str, folder: str) -> VectorLayer | None:
         return NORMALIZE
     arrays = _arrays(folder)
     if kind == "LayerNorm":
-        (width,) = _sizes(path, "dimension")
+        (width,) = _sizes(values, "dimension")
         shapes: dict[str, tuple[int, ...]] = {"norm.weight": (width,), "norm.bias": (width,)}
         found = _expected(arrays, shapes, folder)
         return VectorLayer("layer_norm", arrays={"gamma": found["norm.weight"], "beta": found["norm.bias"]})
@@ -58,10 +57,10 @@ def read(kind: str, folder: str) -> VectorLayer | None:
     short = {f"torch.nn.{name.split('.')[-1]}": ours for name, ours in ACTIVATIONS.items()}
     if not isinstance(activation, str) or activation not in {**ACTIVATIONS, **short}:
         raise Unsupported(f"the activation_function {shortened(activation)} of the module Dense")
-    before, after = _sizes(path, "in_features", "out_features")
-    is_residual = read_settings(path).value("use_residual", FLAG) is True
+    before, after = _sizes(values, "in_features", "out_features")
+    is_residual = values.value("use_residual", FLAG) is True
     shapes = {"linear.weight": (after, before)}
-    if read_settings(path).value("bias", FLAG) is not False:
+    if values.value("bias", FLAG) is not False:
         shapes["linear.bias"] = (after,)
     if is_residual and before != after:
         shapes["residual.weight"] = (after, before)
@@ -75,9 +74,8 @@ def read(kind: str, folder: str) -> VectorLayer | None:
     )
 
 
-def _sizes(path: str, *names: str) -> list[int]:
-    values = read_settings(path)
-    return [check(path, name, values.get(name), whole(1)) for name in names]
+def _sizes(values: Settings, *names: str) -> list[int]:
+    return [check(values.source, name, values.get(name), whole(1)) for name in names]
 
 
 def _arrays(folder: str) -> dict[str, np.ndarray]:

@@ -4,6 +4,7 @@
 `sentence_bert_config.json` has the maximum length of texts, `config_sentence_transformers.json` the prompts.
 """
 
+import functools
 import os
 from collections.abc import Mapping
 from pathlib import PureWindowsPath
@@ -11,6 +12,7 @@ from typing import Any
 
 from bert_tf.checkpoints import sentence_layers
 from bert_tf.checkpoints.checkpoint_files import SHORTEST
+from bert_tf.checkpoints.huggingface_folder import CONFIG, TokenizerFolder
 from bert_tf.config.sentence_vectors import NORMALIZE, SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.heads.vectors import similarity
@@ -64,50 +66,76 @@ HARMLESS_ARGUMENTS = (
 )
 
 
-def read(folder: str, positions: int, *, has_length: bool = True) -> SentenceVectors | None:
+class SentenceFolder:
+    """The files of sentence-transformers in a folder, if it has them: each is read once. path: the folder."""
+
+    def __init__(self, path: files.StrPath) -> None:
+        self.path = os.fspath(path)
+
+    @functools.cached_property
+    def modules(self) -> list[tuple[str, str]]:
+        """(kind, folder) of each module; [] without modules.json. UserError if it is damaged.
+
+        The kind of a module from outside the library is its dotted name.
+        """
+        path = os.path.join(self.path, MODULES)
+        return _modules(path) if files.is_file(path) else []
+
+    @functools.cached_property
+    def about(self) -> Settings:
+        """The entries of config_sentence_transformers.json; empty without one."""
+        return read_settings(os.path.join(self.path, PROMPTS))
+
+    @functools.cached_property
+    def encoder(self) -> TokenizerFolder:
+        """The folder with the encoder: the folder itself, or in older layouts a subfolder such as 0_Transformer."""
+        kind, module = self.modules[0] if self.modules else ("", "")
+        is_inside = kind == "Transformer" and module not in ("", ".")
+        return TokenizerFolder(os.path.join(self.path, module) if is_inside else self.path)
+
+    @property
+    def of_encoder(self) -> Settings:
+        """The settings for the encoder; empty if no file has them."""
+        found = self.encoder.of_sentences
+        return next((found[name] for name in ENCODERS if name in found), Settings({}, self.encoder.place(ENCODER)))
+
+
+def read(folder: files.StrPath | SentenceFolder, positions: int, *, has_length: bool = True) -> SentenceVectors | None:
     """Reads a sentence-transformers folder; None for any other folder, UserError for a damaged file.
 
     positions: the encoder's positions, which limit the length. has_length: whether texts are truncated if no file
         specifies a length, as in sentence-transformers; our own runs read long texts in windows.
     """
-    path = os.path.join(folder, MODULES)
-    is_of_pairs = read_settings(os.path.join(folder, PROMPTS)).value("model_type", TEXT) == CROSS_ENCODER
-    if is_of_pairs or not files.is_file(path):
+    folder = folder if isinstance(folder, SentenceFolder) else SentenceFolder(folder)
+    is_of_pairs = folder.about.value("model_type", TEXT) == CROSS_ENCODER
+    if is_of_pairs or not folder.modules:
         return None
-    modules = _modules(path)
+    modules = folder.modules
     kinds = [kind for kind, _ in modules]
     try:
         before = kinds.index("Pooling") if "Pooling" in kinds else 0
         if kinds[:before] != ["Transformer"]:
             others = [kind for kind in kinds if kind not in ("Transformer", *sentence_layers.KINDS)]
             return SentenceVectors(unsupported=" and ".join(others) or "no pooling")
-        pooling, include_prompt = _pooling(os.path.join(folder, modules[before][1]))
-        layers = [sentence_layers.read(kind, os.path.join(folder, module)) for kind, module in modules[before + 1 :]]
+        pooling, include_prompt = _pooling(os.path.join(folder.path, modules[before][1]))
+        layers = [
+            sentence_layers.read(kind, os.path.join(folder.path, module)) for kind, module in modules[before + 1 :]
+        ]
         known = [layer for layer in layers if layer is not None]
         is_normalized = known[-1:] == [NORMALIZE]
         return SentenceVectors(
             pooling=pooling,
             normalize=is_normalized,
             layers=tuple(known[:-1] if is_normalized else known),
-            max_seq_length=_length(folder, os.path.join(folder, modules[0][1]), positions, has_length=has_length),
+            max_seq_length=_length(folder, positions, has_length=has_length),
             include_prompt=include_prompt,
-            **_prompts(os.path.join(folder, PROMPTS)),
+            **_prompts(folder.about),
         )
     except sentence_layers.Unsupported as error:
         return SentenceVectors(unsupported=str(error))
 
 
-def encoder_folder(folder: str) -> str:
-    """The folder with the encoder: the folder itself, or in older layouts a subfolder such as 0_Transformer."""
-    path = os.path.join(folder, MODULES)
-    if not files.is_file(path):
-        return folder
-    kind, module = _modules(path)[0]
-    return os.path.join(folder, module) if kind == "Transformer" and module not in ("", ".") else folder
-
-
 def _modules(path: str) -> list[tuple[str, str]]:
-    """(kind, folder) of each module; the kind of a module from outside the library is its dotted name."""
     listed = Settings({"modules": require_json(path, "a list of modules; fetch it again", kind=list)}, path)
     modules = [(each.value("type", TEXT, ""), each.value("path", TEXT, "")) for each in listed.each("modules")]
     if not modules or any(not each.get("type") or "path" not in each for each in listed.each("modules")):
@@ -135,21 +163,20 @@ def _pooling(folder: str) -> tuple[str, bool]:
     return "+".join(POOLINGS[name] for name in names), values.value("include_prompt", FLAG, True)
 
 
-def _length(folder: str, encoder: str, positions: int, *, has_length: bool) -> int | None:
+def _length(folder: SentenceFolder, positions: int, *, has_length: bool) -> int | None:
     """The tokens after which texts are truncated; also checks the other settings in the encoder's file."""
-    path = next((p for name in ENCODERS if files.is_file(p := os.path.join(encoder, name))), None)
-    values = read_settings(path) if path else {}
+    values = folder.of_encoder
     for name, value in values.items():
         arguments = [*ARGUMENTS, *ARGUMENTS_OF_MODEL]
         is_usual = value in (None, {}, [], False, USUAL.get(name))
         if name in arguments and isinstance(value, dict):
             is_usual = all(key in HARMLESS_ARGUMENTS or each is None for key, each in value.items())
         if not is_usual and name not in HARMLESS:
-            raise sentence_layers.Unsupported(f"{name} {shortened(value)} in {os.path.basename(path or '')}")
+            raise sentence_layers.Unsupported(f"{name} {shortened(value)} in {os.path.basename(str(values.source))}")
     given = [values[name].get("model_max_length") for name in ARGUMENTS if isinstance(values.get(name), dict)]
     lengths = [value for value in (*given, values.get("max_seq_length")) if value is not None]
-    tokenizer = next((e for e in (encoder, folder) if files.is_file(os.path.join(e, "tokenizer_config.json"))), folder)
-    about = read_settings(os.path.join(tokenizer, "tokenizer_config.json"))
+    is_here = folder.encoder.has(CONFIG) or folder.encoder.path == folder.path
+    about = folder.encoder.config if is_here else read_settings(os.path.join(folder.path, CONFIG))
     if about.get("truncation_side", "right") != "right":
         raise sentence_layers.Unsupported(f"truncation_side {shortened(about['truncation_side'])}")
     if not lengths and has_length:
@@ -158,23 +185,25 @@ def _length(folder: str, encoder: str, positions: int, *, has_length: bool) -> i
         return None
     length = lengths[0]
     if isinstance(length, bool) or not isinstance(length, int | float) or not length >= 1:
-        raise UserError(f"{path or tokenizer}: the length of texts is {shortened(length)}; expected a whole number.")
+        source = values.source if values else os.path.dirname(str(about.source))
+        raise UserError(f"{source}: the length of texts is {shortened(length)}; expected a whole number.")
     length = int(min(length, positions))
     if length < SHORTEST:
         raise sentence_layers.Unsupported(f"a max_seq_length of {length}")
     return length
 
 
-def _prompts(path: str) -> dict[str, Any]:
+def _prompts(values: Settings) -> dict[str, Any]:
     """The fields of SentenceVectors in config_sentence_transformers.json."""
-    values = read_settings(path)
     prompts = values.inside("prompts")
     kind = values.value("model_type", TEXT)
     if kind not in (None, "SentenceTransformer"):
         raise sentence_layers.Unsupported(f"the model_type {kind}")
     default, name = values.value("default_prompt_name", TEXT), values.value("similarity_fn_name", TEXT)
     if default is not None and default not in {"query": "", "document": "", **prompts}:
-        raise UserError(f"{path}: default_prompt_name is {default!r}, and there is no such prompt: correct the file.")
+        raise UserError(
+            f"{values.source}: default_prompt_name is {default!r}, and there is no such prompt: correct the file."
+        )
     return {
         "prompts": {name: prompts.value(name, TEXT, "") for name in prompts},
         "default_prompt_name": default,

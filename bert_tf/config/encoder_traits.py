@@ -44,7 +44,7 @@ class EncoderTraits:
         may_be_sinusoidal: its positions can be fixed sines and cosines instead of learned vectors.
         shares_layers: several of its layers have the same weights (num_hidden_groups).
         has_narrow_embeddings: its embeddings can be narrower than its layers (embedding_size).
-        tokenizer: the kind of tokenizer that a new vocabulary for it is of, see `text.vocabulary`.
+        tokenizer: the kind of tokenizer that a new vocabulary for it is of, see `text.tokenizer_kinds`.
         padding_id: the id of the padding token.
         position_offset: rows of the table of positions before that of the first position.
         has_layer_biases: the dense layers of attention and of gated feed-forward have a bias.

@@ -15,8 +15,7 @@ from bert_tf.heads.vectors.extraction import Features
 from bert_tf.runtime import plugins
 from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
-from bert_tf.text import tokenizer_kinds
-from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.text.tokenizer import Tokenizer, tokenizer_of
 
 
 def task_of(
@@ -30,7 +29,7 @@ def task_of(
 
     splits: {split: function that reads it}, see FineTuningTask. tokenizer: the model's, if it is made already.
     """
-    kind, tokenizer = live_model.kind_of(loaded), tokenizer or tokenizer_kinds.of(loaded)
+    kind, tokenizer = live_model.kind_of(loaded), tokenizer or tokenizer_of(loaded)
     if kind == MaskedLm.kind:
         return _masked_lm_task(loaded, tokenizer)
     about, settings = live_model.answers_of(path, loaded, texts)
@@ -59,6 +58,6 @@ def _masked_lm_task(loaded: Checkpoint, tokenizer: Tokenizer) -> Any:
 def signatures(path: str, texts: int | None = None) -> dict[str, Any]:
     """{name: signature on strings} of the checkpoint at a path; texts: see `live_model.answers_of`."""
     loaded = live_model.load(path)
-    tokenizer = tokenizer_kinds.of(loaded)
+    tokenizer = tokenizer_of(loaded)
     functions = task_of(path, loaded, texts, tokenizer=tokenizer).signatures(loaded.model, tokenizer)
     return {name: function.get_concrete_function() for name, function in functions.items()}

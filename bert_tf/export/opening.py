@@ -18,8 +18,8 @@ from bert_tf.export.saved_network import SavedNetwork
 from bert_tf.export.text_function import TextFunction
 from bert_tf.runtime import accelerators, json_files
 from bert_tf.runtime.tensorflow_startup import ensure_started
-from bert_tf.text import host_tokenizer_kinds, special_tokens, vocabulary
-from bert_tf.text.host_tokenizer import HostTokenizer
+from bert_tf.text import special_tokens, vocabulary
+from bert_tf.text.host_tokenizer import HostTokenizer, create_host_tokenizer
 
 AUTO: Final = "auto"
 NONE: Final = "none"
@@ -131,7 +131,7 @@ def tokenizer_of(folder: str) -> HostTokenizer:
     """The tokenizer of an export."""
     extra = os.path.join(folder, EXTRA)
     settings = json_files.require_json(os.path.join(extra, "tokenizer_config.json"), "the casing of a tokenizer")
-    return host_tokenizer_kinds.create(
+    return create_host_tokenizer(
         vocabulary.read(os.path.join(extra, "vocab.txt")),
         settings.get("do_lower_case", True),
         special_tokens_in_strings=settings.get(special_tokens.SETTING, False),

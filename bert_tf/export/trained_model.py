@@ -12,7 +12,7 @@ from bert_tf.errors import UserError
 from bert_tf.export import opening
 from bert_tf.runtime import files, run_files
 from bert_tf.runtime.tensorflow_startup import ensure_started
-from bert_tf.text import tokenizer_kinds
+from bert_tf.text.tokenizer import tokenizer_of
 
 # Texts for comparing an export with the live model; the first has a gap for models that fill gaps.
 SENTENCES = (
@@ -83,7 +83,7 @@ def of_loaded(
     with_attention = with_attention or bool(about.get("attention"))
     if with_attention:
         loaded.config.check_attention()
-    tokenizer = tokenizer_kinds.of(loaded)
+    tokenizer = tokenizer_of(loaded)
     task = live_task.task_of(path, loaded, texts, splits, tokenizer)
     attention = {"attention": True} if with_attention else {}
     return TrainedModel(task, loaded.model, tokenizer, {**about, **attention})

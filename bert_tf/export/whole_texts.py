@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bert_tf.checkpoints import sentence_transformers
-from bert_tf.checkpoints.checkpoint_files import read_max_length
+from bert_tf.checkpoints.checkpoint_files import TOKENIZER, max_length_in
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.export import about_file, engine_network, host, loaded_model, opening
 from bert_tf.heads.vectors import sentence_choice
 from bert_tf.runtime import files
+from bert_tf.runtime.settings import read_settings
 
 ENDLESS = 1 << 30  # tokens, or windows
 Cuts = Callable[[Sequence[str]], bool]  # for the texts of an example
@@ -32,7 +33,7 @@ def of(folder: str, prompt: str | None = None) -> Cuts | None:
         settings = {
             "stages": "texts",
             "texts": len(about.get("inputs") or ()),
-            "max_seq_length": read_max_length(extra),
+            "max_seq_length": max_length_in(read_settings(os.path.join(extra, TOKENIZER))),
         }
         config = BertConfig.from_json_file(os.path.join(extra, "bert_config.json"))
         recorded = sentence_transformers.read(extra, config.max_position_embeddings, has_length=False)

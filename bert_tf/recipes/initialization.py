@@ -18,7 +18,7 @@ from bert_tf.model.layer_selection import layer_map, select
 from bert_tf.runtime import files, terminal
 from bert_tf.runtime.lazy import tf
 from bert_tf.runtime.tensorflow_startup import ensure_started
-from bert_tf.text import special_tokens, vocabulary
+from bert_tf.text import special_tokens, tokenizer_kinds, vocabulary
 from bert_tf.training import distribute
 from bert_tf.training.run_directory import RunFolder
 
@@ -152,7 +152,7 @@ def _with_fewer_layers(checkpoint: Checkpoint | None, options: ModelOptions, cho
 
 def _check_padding(config: BertConfig, tokens: list[str]) -> None:
     """Raises UserError if the vocabulary's padding token does not have the id expected by the encoder."""
-    if vocabulary.kind_of(tokens) == vocabulary.XLM_ROBERTA and not config.encoder_traits.position_offset:
+    if vocabulary.kind_of(tokens) == tokenizer_kinds.XLM_ROBERTA and not config.encoder_traits.position_offset:
         return  # BERT with that tokenizer: its positions do not depend on the padding token
     name, expected = vocabulary.special_tokens(tokens)[0], config.padding_id
     if name in tokens and tokens.index(name) != expected:
@@ -199,7 +199,7 @@ def _base_config(options: ModelOptions, checkpoint: Checkpoint | None) -> BertCo
 
 def _resolve_casing(options: ModelOptions, checkpoint: Checkpoint | None, kind: str, *, is_given: bool) -> bool:
     """Returns whether texts are lower-cased. kind: the kind of the vocabulary."""
-    if kind in vocabulary.CASED:
+    if tokenizer_kinds.KINDS[kind].is_cased:
         return False
     if checkpoint is None or checkpoint.lower_case is None:
         return options.do_lower_case if is_given or checkpoint is None else checkpoint.lowers_case

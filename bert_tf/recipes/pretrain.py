@@ -31,7 +31,6 @@ from bert_tf.runtime.lazy import keras
 from bert_tf.tasks import catalog
 from bert_tf.tasks.pretraining.held_out import held_out_examples, masked_sentences, unigram_loss
 from bert_tf.tasks.text_task import TextTask
-from bert_tf.text import tokenizer_kinds
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import checkpointing, precision, traced_gradients
 from bert_tf.training.evaluator import Evaluator
@@ -100,7 +99,7 @@ def run_model(plan: Plan, start: Checkpoint, manifest: Mapping[str, Any], folder
     from bert_tf.training.loop import train
 
     # Task and model
-    tokenizer = tokenizer_kinds.from_file(
+    tokenizer = Tokenizer.from_file(
         folder.file("vocab.txt"), start.lowers_case, special_tokens_in_strings=start.special_tokens
     )
     task = create_task(options, start, manifest, tokenizer)

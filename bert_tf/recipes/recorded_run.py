@@ -22,7 +22,7 @@ from bert_tf.runtime import plugins, run_files
 from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.text_task import TextTask
-from bert_tf.text import tokenizer_kinds
+from bert_tf.text.tokenizer import tokenizer_of
 from bert_tf.training.run_directory import PRETRAINING, RunFolder
 
 THRESHOLD_FLAG = "null_score_diff_threshold"  # earlier versions recorded its default if it was not specified
@@ -94,7 +94,7 @@ def _options(run: Mapping[str, Any], path: str) -> Any:
 def _pretraining_task(options: PretrainingFlags, start: Checkpoint) -> TextTask:
     task: TextTask = catalog.get(task_name(start.config, start.weights))(
         {"wanted": {"max_seq_length": options.max_seq_length}},  # the records themselves are not needed
-        tokenizer_kinds.of(start),
+        tokenizer_of(start),
         options.masking,
         next_sentence_weight=options.next_sentence_weight,
         lm_kind=lm_kind(start.config),

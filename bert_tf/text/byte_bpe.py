@@ -46,7 +46,6 @@ class ByteBpeTokenizer(Tokenizer):
     A space belongs to the word after it, so the first word of a text is a different token from the same word inside.
     """
 
-    separators = 2
     vocabulary: SubwordVocabulary
 
     def _new_splitter(self) -> Any:
@@ -54,9 +53,6 @@ class ByteBpeTokenizer(Tokenizer):
 
     def _with_normalized(self, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
         return AddedTokenSplitter(self._splitter, tokens, ids)  # texts are not normalized
-
-    def _continuations(self) -> np.ndarray:
-        return np.array([not token.startswith("Ġ") for token in self.vocabulary])
 
     def inside_text(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """See Tokenizer; adds a space before each text that is not empty."""
@@ -67,26 +63,14 @@ class ByteBpeTokenizer(Tokenizer):
 
         A word continues the token of the space before it.
         """
-        contents = [byte_level.token_bytes(token) for token in self.vocabulary]
-        is_part = tf.gather(tf.constant([bool(c) and 0x80 <= c[0] < 0xC0 for c in contents]), ids)
-        of_letters = tf.gather(tf.constant([self.surface(token).isalnum() for token in self.vocabulary]), ids)
+        is_part, of_letters = (tf.gather(tf.constant(flags), ids) for flags in (self.is_part, self.is_of_letters))
         touches = tf.equal(starts, shift(ends, 1)) & ~tf.equal(starts, 0)
-        is_blank = tf.gather(tf.constant([token == "Ġ" for token in self.vocabulary]), ids)
-        is_marked = touches & shift(is_blank & tf.equal(starts, ends), 1)
+        is_marked = touches & shift(tf.gather(tf.constant(self.is_mark), ids) & tf.equal(starts, ends), 1)
         return is_part | is_marked | (touches & of_letters & shift(of_letters | is_part, 1))
-
-    def surface(self, token: str) -> str:
-        return byte_level.token_bytes(token).decode("utf-8", "replace").strip()
-
-    def _join(self, row: Any) -> str:
-        joined = b"".join(byte_level.token_bytes(self.vocabulary[i]) for i in row if i != self.pad_id)
-        return joined.decode("utf-8", "replace").strip()
 
 
 class BertByteBpeTokenizer(ByteBpeTokenizer):
     """A ByteBpeTokenizer of NFC-normalized texts with BERT's special tokens and sequence layout, as in ModernBERT."""
-
-    separators = 1
 
     def _new_splitter(self) -> Any:
         return Normalizing(super()._new_splitter())

@@ -6,22 +6,44 @@ P tokens of a text.
 import functools
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from bert_tf.errors import UserError, reason_of
-from bert_tf.runtime import json_files
+from bert_tf.errors import reason_of
 from bert_tf.runtime.lazy import module
-from bert_tf.text import byte_level
+from bert_tf.text import byte_level, library_rules
 from bert_tf.text.host_tokenizer import HostTokenizer, Tokens
-from bert_tf.text.sentencepiece_model import SPACE
 from bert_tf.text.tokenizer_settings import AddedToken
-from bert_tf.text.vocabulary import LIBRARY, RULES, SubwordVocabulary
+from bert_tf.text.vocabulary import SubwordVocabulary
+from bert_tf.text.word_marks import MARKS, SPACE, WordMarks
 
 tokenizers = module("tokenizers")
 PART = re.compile(r"<0x[0-9A-F]{2}>")  # a byte of a character without a token
 PROBE = "a"  # a word that shows `inside_text` whether a space belongs to the word after it
+
+
+class _Marks(WordMarks):
+    """The marks of a tokenizer.json: those of WordPiece, SentencePiece or byte-level BPE.
+
+    mark: the one that begins a word; "" for a model without one, whose ## continues a word.
+    """
+
+    def __init__(self, mark: str, *, has_bytes: bool) -> None:
+        super().__init__(mark)
+        self._has_bytes = has_bytes
+
+    def surface(self, token: str) -> str:
+        if self._has_bytes:
+            return MARKS["BPE"].surface(token)
+        return super().surface(token.removeprefix("##")).removesuffix("</w>")
+
+    def is_of_letters(self, token: str) -> bool:
+        """As WordMarks; parts of a character are letters, too."""
+        text = self.surface(token)
+        return text.isalnum() or "\ufffd" in text or bool(PART.fullmatch(text))
+
+    def continues(self, token: str) -> bool:
+        return super().continues(token) if self.mark else token.startswith("##")
 
 
 class LibraryTokenizer(HostTokenizer):
@@ -30,24 +52,21 @@ class LibraryTokenizer(HostTokenizer):
     Its added tokens are recognized in texts as it specifies; special tokens only if there are `special_tokens`.
     """
 
-    def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
-        assert isinstance(vocabulary, SubwordVocabulary)
-        self.separators = self.settings.separators
+    vocabulary: SubwordVocabulary
+
+    def _prepare(self, normalized: Sequence[AddedToken]) -> None:
         try:
-            self._library = open_rules(vocabulary.rules)
+            self._library = library_rules.open_rules(self.vocabulary.rules)
         except Exception as error:  # the type that the library raises
-            raise UserError(
-                f"{RULES[LIBRARY]} is damaged ({reason_of(error)}): copy or write its folder again."
-            ) from None
+            raise library_rules.damaged(reason_of(error)) from None
         known = {token.content for token in self._library.get_added_tokens_decoder().values()}
         missing = [name for name in self.special_tokens if byte_level.spaces_for_blanks(name) not in known]
         self._library.add_tokens([tokenizers.AddedToken(name, normalized=False) for name in missing])
         self._library.encode_special_tokens = not self.special_tokens
-        content = json_files.parse(vocabulary.rules.decode())
-        steps = [*_steps(content.get("normalizer")), *_steps(content.get("pre_tokenizer"))]
-        self._has_bytes = any(step.get("type") == "ByteLevel" for step in steps)
+        steps = library_rules.steps_of(self.vocabulary.rules)
+        has_bytes = any(step.get("type") == "ByteLevel" for step in steps)
         marks = [step.get("replacement") or SPACE for step in steps if step.get("type") == "Metaspace"]
-        self._mark = "Ġ" if self._has_bytes else next(iter(marks), "")  # marks tokens that begin a word
+        self.marks = _Marks(MARKS["BPE"].mark if has_bytes else next(iter(marks), ""), has_bytes=has_bytes)
 
     def with_offsets(self, text: str) -> Tokens:
         """See HostTokenizer; offsets are the library's, without the white space around a token."""
@@ -82,24 +101,6 @@ class LibraryTokenizer(HostTokenizer):
         text: str = self._library.decode([number for number in ids if number != self.pad_id], skip_special_tokens=False)
         return text
 
-    def continues(self, token: str) -> bool:
-        """Returns whether a token continues a word, by its mark."""
-        return not token.startswith(self._mark) if self._mark else token.startswith("##")
-
-    def surface(self, token: str) -> str:
-        """See HostTokenizer; removes the marks of WordPiece, SentencePiece and byte-level BPE."""
-        if self._has_bytes:
-            return byte_level.token_bytes(token).decode("utf-8", "replace").strip()
-        return token.removeprefix("##").removeprefix(self._mark).removesuffix("</w>")
-
-    @functools.cached_property
-    def is_of_letters(self) -> np.ndarray:
-        """As HostTokenizer; parts of a character are letters, too."""
-        surfaces = map(self.surface, self.vocabulary)
-        flags = [text.isalnum() or "\ufffd" in text or bool(PART.fullmatch(text)) for text in surfaces]
-        flags[self.unknown_id] = True
-        return np.array(flags)
-
     def continues_word(self, tokens: Tokens) -> np.ndarray:
         """See HostTokenizer: letters and digits continue those that they touch, and tokens of one character each other.
 
@@ -114,21 +115,3 @@ class LibraryTokenizer(HostTokenizer):
 
     def _split(self, text: str) -> Tokens:
         return self.with_offsets(text)
-
-
-def open_rules(rules: bytes) -> Any:
-    """The library's tokenizer for the content of a tokenizer.json, without truncation and padding."""
-    library = tokenizers.Tokenizer.from_buffer(rules)
-    library.no_truncation()
-    library.no_padding()
-    return library
-
-
-def _steps(value: Any) -> list[dict[str, Any]]:
-    """The steps of a normalizer or pre-tokenizer, with those inside a sequence."""
-    if not isinstance(value, dict):
-        return []
-    inner = [
-        step for name in ("normalizers", "pretokenizers") for each in value.get(name) or () for step in _steps(each)
-    ]
-    return [value, *inner]

@@ -14,14 +14,13 @@ import numpy as np
 
 from bert_tf.runtime.lazy import module
 from bert_tf.text import byte_level, charsmap, sentencepiece_model
-from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.byte_level import SPACES
 from bert_tf.text.characters import normalize_albert
 from bert_tf.text.host_composition import composed
 from bert_tf.text.host_tokenizer import MAX_REMEMBERED, MAX_WORDS, HostTokenizer, Tokens, normal_tokens
-from bert_tf.text.sentencepiece_model import SPACE
 from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.vocabulary import SubwordVocabulary
+from bert_tf.text.word_marks import SPACE
 
 tokenizers = module("tokenizers")
 BLANKS = frozenset(map(chr, SPACES))
@@ -32,11 +31,12 @@ QUOTES = re.compile("``|''")  # which ALBERT replaces by a double quote
 class ByteBpe(HostTokenizer):
     """The tokens of `text.byte_bpe`."""
 
-    separators = 2
+    vocabulary: SubwordVocabulary
 
-    def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
-        ids = {byte_level.spaces_for_blanks(token): number for number, token in enumerate(vocabulary)}
-        self._library = tokenizers.Tokenizer(tokenizers.models.BPE(ids, byte_level.parse_merges(_rules(vocabulary))))
+    def _prepare(self, normalized: Sequence[AddedToken]) -> None:
+        ids = {byte_level.spaces_for_blanks(token): number for token, number in self.ids.items()}
+        merges = byte_level.parse_merges(self.vocabulary.rules)
+        self._library = tokenizers.Tokenizer(tokenizers.models.BPE(ids, merges))
         self._library.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)
         self._in_normal = list(normalized)
 
@@ -44,25 +44,11 @@ class ByteBpe(HostTokenizer):
         """See HostTokenizer; adds a space before each text that is not empty."""
         return self(f" {text}" if text else "")
 
-    def surface(self, token: str) -> str:
-        return byte_level.token_bytes(token).decode("utf-8", "replace").strip()
-
     def continues_word(self, tokens: Tokens) -> np.ndarray:
         """See HostTokenizer; same as `byte_bpe.ByteBpeTokenizer.continues_word`."""
-        of_letters, is_part = self.is_of_letters[tokens.ids], self._is_part[tokens.ids]
-        is_blank = np.array([self.vocabulary[number] == "Ġ" for number in tokens.ids], bool)
-        is_marked = _shifted(is_blank & (np.array(tokens.starts) == np.array(tokens.ends)))
+        of_letters, is_part = self.is_of_letters[tokens.ids], self.is_part[tokens.ids]
+        is_marked = _shifted(self.is_mark[tokens.ids] & (np.array(tokens.starts) == np.array(tokens.ends)))
         return is_part | (_touches(tokens) & (is_marked | (of_letters & _shifted(of_letters | is_part))))
-
-    @functools.cached_property
-    def is_of_letters(self) -> np.ndarray:
-        """See HostTokenizer: nothing is unknown."""
-        return np.array([self.surface(token).isalnum() for token in self.vocabulary])
-
-    @functools.cached_property
-    def _is_part(self) -> np.ndarray:
-        contents = map(byte_level.token_bytes, self.vocabulary)
-        return np.array([bool(content) and 0x80 <= content[0] < 0xC0 for content in contents])
 
     def _split(self, text: str) -> Tokens:
         return normal_tokens(text, self._in_normal, self._token, self._merged)
@@ -81,8 +67,6 @@ class ByteBpe(HostTokenizer):
 class BertByteBpe(ByteBpe):
     """ByteBpe of NFC-normalized texts with BERT's special tokens and sequence layout."""
 
-    separators = 1
-
     def _split(self, text: str) -> Tokens:
         if unicodedata.is_normalized("NFC", text):
             return super()._split(text)
@@ -92,29 +76,27 @@ class BertByteBpe(ByteBpe):
 
 
 class SentencePiece(HostTokenizer):
-    """The tokens of `text.sentencepiece`."""
+    """The tokens of `text.sentencepiece`; as is, those of XLM-RoBERTa and CamemBERT."""
 
-    def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
-        names = () if self.special_tokens else vocabularies.special_tokens(vocabulary)
-        self._library = sentencepiece_model.unigram(_rules(vocabulary), left_out=names)
-        model = sentencepiece_model.parse(_rules(vocabulary))
-        self._table, self._is_library, self._own = charsmap.parse(model.charsmap), model.is_library, model.own
+    vocabulary: SubwordVocabulary
+
+    def _prepare(self, normalized: Sequence[AddedToken]) -> None:
+        names = () if self.special_tokens else self.kind.special_tokens
+        self._library = sentencepiece_model.unigram(self.vocabulary.rules, left_out=names)
+        model = sentencepiece_model.parse(self.vocabulary.rules)
+        self._table, self._own = charsmap.parse(model.charsmap), model.own
+        self._is_library, self._is_nfc = model.is_library, model.is_nfc
         self._words: dict[str, Tokens] = {}
-        self._named = {"".join(self._normalize(token.content)[0]): token for token in reversed(normalized)}
-        self._in_normal = [AddedToken(**{**vars(token), "content": name}) for name, token in self._named.items()]
+        self._look_for(normalized)
 
     def ids_with_masks(self, text: str) -> list[int]:
         """See HostTokenizer; a model with a user-defined mask finds it in texts."""
         return self(text) if self.mask_token in self._own else super().ids_with_masks(text)
 
-    def surface(self, token: str) -> str:
-        return token.removeprefix(SPACE)
-
     def continues_word(self, tokens: Tokens) -> np.ndarray:
         """See HostTokenizer: letters and digits continue those that they touch; other tokens continue a single ▁."""
         starts, is_letter = np.array(tokens.starts, np.int64), self.is_of_letters[tokens.ids]
-        is_mark = np.array([self.vocabulary[number] == SPACE for number in tokens.ids], bool)
-        is_marked = _shifted(is_mark) & (starts == _shifted(starts))
+        is_marked = _shifted(self.is_mark[tokens.ids]) & (starts == _shifted(starts))
         return is_marked | (_touches(tokens) & is_letter & _shifted(is_letter))
 
     def _split(self, text: str) -> Tokens:
@@ -172,18 +154,8 @@ class Xlnet(Albert):
         return FOLDING_OF_XLNET
 
 
-class XlmRoberta(SentencePiece):
-    """SentencePiece with the special tokens of XLM-RoBERTa and CamemBERT."""
-
-    separators = 2
-
-
 class Deberta(SentencePiece):
     """SentencePiece with the special tokens of BERT. Spaces are parts of words; see `text.sentencepiece`."""
-
-    def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
-        self._is_nfc = sentencepiece_model.parse(_rules(vocabulary)).is_nfc
-        super()._set_up(vocabulary, normalized)
 
     def _normalize(self, text: str) -> tuple[list[str], list[int]]:
         if self._is_library:
@@ -295,11 +267,6 @@ def _bits_of_page(number: int) -> list[tuple[int, int]]:
     """`charsmap.bits_of` 256 characters; a single one takes as long."""
     to, by = charsmap.bits_of(np.arange(256 * number, 256 * (number + 1)))
     return list(zip(to.tolist(), by.tolist(), strict=True))
-
-
-def _rules(vocabulary: Sequence[str]) -> bytes:
-    assert isinstance(vocabulary, SubwordVocabulary)
-    return vocabulary.rules
 
 
 def _touches(tokens: Tokens) -> np.ndarray:

@@ -10,13 +10,14 @@ import functools
 import itertools
 import re
 import string
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bert_tf.text import special_tokens
 from bert_tf.text import vocabulary as vocabularies
+from bert_tf.text.any_tokenizer import AnyTokenizer
 from bert_tf.text.characters import (
     SIGMA,
     clean,
@@ -27,6 +28,7 @@ from bert_tf.text.characters import (
     split_at_added_tokens,
     wordpiece,
 )
+from bert_tf.text.tokenizer_kinds import KINDS, class_of
 from bert_tf.text.tokenizer_settings import AddedToken
 
 MAX_WORDS = 1 << 16  # cached; the cache is then cleared: memory stays bounded
@@ -53,44 +55,15 @@ class Tokens(NamedTuple):
         return Tokens(self.ids, [x + start for x in self.starts], [x + start for x in self.ends]) if start else self
 
 
-class HostTokenizer(abc.ABC):
-    """Produces the tokens of a `text.tokenizer.Tokenizer` with the same arguments, text by text.
+class HostTokenizer(AnyTokenizer, abc.ABC):
+    """Produces the tokens of a `text.tokenizer.Tokenizer` with the same arguments, text by text."""
 
-    Args:
-        vocabulary: the tokens, list index = id.
-        lower_case: lower-case and drop accents ("uncased" models).
-        special_tokens_in_strings: see `Tokenizer`.
+    _named: Mapping[str, AddedToken]  # by normal form
+    _normalize: Callable[[str], tuple[Any, list[int]]]  # the normal form, and where each of its characters comes from
 
-    Attributes:
-        separators: number of [SEP] tokens between two segments.
-        special_tokens: the special tokens recognized in texts, () for none.
-
-    Raises:
-        UserError: one of the five special tokens is missing.
-    """
-
-    separators = 1
-    _named: dict[str, AddedToken]
-
-    def __init__(
-        self,
-        vocabulary: Sequence[str],
-        lower_case: bool = True,
-        *,
-        special_tokens_in_strings: bool | Sequence[str] = False,
-    ) -> None:
-        vocabularies.check_special_tokens(vocabulary, "The vocabulary")
-        self.vocabulary = vocabulary if isinstance(vocabulary, list) else list(vocabulary)
-        self.lower_case, self.size = bool(lower_case), len(vocabulary)
-        self._ids = {token: number for number, token in enumerate(vocabulary)}
-        names = vocabularies.special_tokens(vocabulary)
-        self.pad_id, self.unknown_id, self.cls_id, self.sep_id, self.mask_id = (self._ids[name] for name in names)
-        self.mask_token = self.vocabulary[self.mask_id]
-        self.special_tokens = special_tokens.choose(special_tokens_in_strings, vocabulary)
-        self.settings = vocabularies.settings_of(vocabulary)
-        found = self.settings.found_as(self.special_tokens)
-        self._set_up(vocabulary, [token for token in found if token.normalized])
-        self._added = [token for token in found if not token.normalized]
+    def _set_up(self) -> None:
+        self._prepare([token for token in self._found if token.normalized])
+        self._added = [token for token in self._found if not token.normalized]
 
     def __call__(self, text: str) -> list[int]:
         """The ids of a text."""
@@ -112,27 +85,12 @@ class HostTokenizer(abc.ABC):
         """The ids of a text, and the offsets of each token in it, in characters; see `Tokenizer.with_offsets`."""
         return normal_tokens(text, self._added, self._token, self._split)
 
-    def special_count(self, segments: int) -> int:
-        """The number of special tokens in a sequence of that many segments."""
-        return 2 + (segments - 1) * self.separators
-
-    @functools.cached_property
-    def is_of_letters(self) -> np.ndarray:
-        """Which tokens are letters and digits, bool [V]; includes the unknown token, which is usually a word."""
-        flags = np.array([self.surface(token).isalnum() for token in self.vocabulary])
-        flags[self.unknown_id] = True
-        return flags
-
-    @abc.abstractmethod
-    def surface(self, token: str) -> str:
-        """The text that a token stands for, without word and space marks."""
-
     @abc.abstractmethod
     def continues_word(self, tokens: Tokens) -> np.ndarray:
         """Returns whether each token continues the word of the token before; punctuation counts as words: bool [P]."""
 
     @abc.abstractmethod
-    def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
+    def _prepare(self, normalized: Sequence[AddedToken]) -> None:
         """Prepares `_split`; normalized: tokens to look for in normalized texts."""
 
     @abc.abstractmethod
@@ -140,7 +98,13 @@ class HostTokenizer(abc.ABC):
         """The tokens of a text without the special tokens of the raw text."""
 
     def _token(self, token: AddedToken, part: str) -> Tokens:
-        return Tokens([self._ids[token.content]], [0], [len(part)])
+        return Tokens([self.ids[token.content]], [0], [len(part)])
+
+    def _look_for(self, normalized: Sequence[AddedToken]) -> None:
+        """Prepares the search for added tokens in normalized texts, in their normal form; the first of two counts."""
+        names = {"".join(self._normalize(token.content)[0]): token for token in reversed(normalized)}
+        self._named = {normal: token for normal, token in names.items() if normal.strip()}
+        self._in_normal = [dataclasses.replace(token, content=normal) for normal, token in self._named.items()]
 
     def _named_token(self, token: AddedToken, part: str) -> Tokens:
         """The token of a part of a normalized text; `_named` maps the normalized form to the token."""
@@ -150,23 +114,16 @@ class HostTokenizer(abc.ABC):
 class WordPiece(HostTokenizer):
     """The original's tokens, see `text.tokenizer`."""
 
-    def _set_up(self, vocabulary: Sequence[str], normalized: Sequence[AddedToken]) -> None:
+    def _prepare(self, normalized: Sequence[AddedToken]) -> None:
         outside = self.settings.outside_wordpiece()
-        self._pieces = {token: number for token, number in self._ids.items() if token not in outside}
+        self._pieces = {token: number for token, number in self.ids.items() if token not in outside}
         self._folding = self.settings.folding(self.lower_case)
         self._words: dict[str, tuple[list[int], list[int]]] = {}  # word -> ids, starts of all and end of the last
         self._normal: dict[str, str] = {}
-        names: dict[str, AddedToken] = {}
-        for token in reversed(normalized):
-            names["".join(self._normalize(token.content)[0])] = token
-        self._named = {normal: token for normal, token in names.items() if normal.strip()}
-        self._in_normal = [dataclasses.replace(token, content=normal) for normal, token in self._named.items()]
-
-    def surface(self, token: str) -> str:
-        return token.removeprefix("##")
+        self._look_for(normalized)
 
     def continues_word(self, tokens: Tokens) -> np.ndarray:
-        return np.array([self.vocabulary[number].startswith("##") for number in tokens.ids], bool)
+        return np.array([self.marks.continues(self.vocabulary[number]) for number in tokens.ids], bool)
 
     def _split(self, text: str) -> Tokens:
         if text.isascii() and text.isprintable():
@@ -191,7 +148,7 @@ class WordPiece(HostTokenizer):
             self._words.clear()
         pieces = wordpiece(word, self._pieces, self.settings.max_word_characters)
         sizes = [len(word)] if pieces == ["[UNK]"] else [len(self.surface(piece)) for piece in pieces]
-        ids = [self._ids.get(piece, self.unknown_id) for piece in pieces]
+        ids = [self.ids.get(piece, self.unknown_id) for piece in pieces]
         added = ids, [0, *np.cumsum(sizes).tolist()]
         if len(word) <= MAX_REMEMBERED:
             self._words[word] = added
@@ -224,10 +181,12 @@ class WordPiece(HostTokenizer):
         return "".join(characters)
 
 
-class Mpnet(WordPiece):
-    """WordPiece with MPNet's special tokens and sequence layout: <s> a </s></s> b </s>."""
-
-    separators = 2
+def create_host_tokenizer(
+    vocabulary: Sequence[str], lower_case: bool = True, *, special_tokens_in_strings: bool | Sequence[str] = False
+) -> HostTokenizer:
+    """The tokenizer for a vocabulary and its kind: WordPiece for a plain list. For arguments see AnyTokenizer."""
+    kind: type[HostTokenizer] = class_of(KINDS[vocabularies.kind_of(vocabulary)].host)
+    return kind(vocabulary, lower_case, special_tokens_in_strings=special_tokens_in_strings)
 
 
 def normal_tokens(

@@ -5,7 +5,7 @@ B texts, P tokens. TensorFlow lacks operations for some tokenizer.json files, so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,10 +31,10 @@ class LibraryTokenizer(Tokenizer):
 
     def _new_splitter(self) -> Any:
         self._host = HostLibrary(self.vocabulary, special_tokens_in_strings=self.special_tokens)
-        self.separators = self._host.separators
+        self.marks = self._host.marks
         return _Splitter(self._host)
 
-    def _recognize(self, found: Sequence[AddedToken], ids: Mapping[str, int]) -> None:
+    def _recognize(self, found: Sequence[AddedToken]) -> None:
         """Does nothing: the library finds its tokens itself."""
 
     def inside_text(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -45,12 +45,6 @@ class LibraryTokenizer(Tokenizer):
         """As Tokenizer."""
         (flags,) = _call(lambda *columns: [self._host.continues_word(Tokens(*columns))], [ids, starts, ends], [tf.bool])
         return tf.ensure_shape(flags, [None])
-
-    def surface(self, token: str) -> str:
-        return self._host.surface(token)
-
-    def _continuations(self) -> np.ndarray:
-        return np.array([self._host.continues(token) for token in self.vocabulary])
 
     def _join(self, row: Sequence[int]) -> str:
         text: str = self._host.decode(row)

@@ -10,18 +10,16 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from bert_tf.runtime.lazy import tf
 from bert_tf.text import charsmap, sentencepiece_model, whitespace
 from bert_tf.text.byte_level import SPACES
 from bert_tf.text.characters import normalize_albert
 from bert_tf.text.ragged_scan import ragged_rows, repeat, row_numbers, shift, utf8_sizes
 from bert_tf.text.replacements import Characters, Replacements, with_quotes
-from bert_tf.text.sentencepiece_model import SPACE
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.unigram import Unigram
-from bert_tf.text.vocabulary import SubwordVocabulary, special_tokens
+from bert_tf.text.vocabulary import SubwordVocabulary
+from bert_tf.text.word_marks import SPACE
 from bert_tf.text.wordpiece import as_single_node, character_offsets
 
 Step = Callable[[Characters], Characters]
@@ -43,7 +41,7 @@ class SentencePieceTokenizer(Tokenizer):
         return self._splitter_of_transformers()
 
     def _splitter_of_transformers(self) -> SentencePiece:
-        names = special_tokens(self.vocabulary)
+        names = self.kind.special_tokens
         return SentencePiece(self.vocabulary.rules, self._steps(), () if self.special_tokens else names)
 
     def ids_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -55,24 +53,12 @@ class SentencePieceTokenizer(Tokenizer):
         """Normalization steps before the model's own."""
         return [with_quotes, *([Replacements(_folding(), in_clusters=False)] if self.lower_case else [])]
 
-    def _continuations(self) -> np.ndarray:
-        return np.array([not token.startswith(SPACE) for token in self.vocabulary])
-
     def continues_word(self, ids: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
         """See Tokenizer: letters and digits continue those that they touch, and any token continues a single ▁."""
-        of_letters = [self.surface(token).isalnum() for token in self.vocabulary]
-        of_letters[self.unknown_id] = True
-        is_letter = tf.gather(tf.constant(of_letters), ids)
+        is_letter, is_mark = (tf.gather(tf.constant(flags), ids) for flags in (self.is_of_letters, self.is_mark))
         touches = tf.equal(starts, shift(ends, 1)) & ~tf.equal(starts, 0)
-        is_mark = tf.gather(tf.constant([token == SPACE for token in self.vocabulary]), ids)
         is_marked = shift(is_mark, 1) & tf.equal(starts, shift(starts, 1))
         return is_marked | (touches & is_letter & shift(is_letter, 1))
-
-    def surface(self, token: str) -> str:
-        return token.removeprefix(SPACE)
-
-    def _join(self, row: Any) -> str:
-        return "".join(self.vocabulary[i] for i in row if i != self.pad_id).replace(SPACE, " ").strip()
 
 
 class XlnetTokenizer(SentencePieceTokenizer):
@@ -88,8 +74,6 @@ class XlnetTokenizer(SentencePieceTokenizer):
 class XlmRobertaTokenizer(SentencePieceTokenizer):
     """A Tokenizer for a SentencePiece model with the tokens of XLM-RoBERTa and CamemBERT; never lower-cases."""
 
-    separators = 2
-
     def _steps(self) -> list[Step]:
         return []
 
@@ -102,7 +86,7 @@ class DebertaTokenizer(SentencePieceTokenizer):
     """
 
     def _splitter_of_transformers(self) -> SentencePiece:
-        names = () if self.special_tokens else special_tokens(self.vocabulary)
+        names = () if self.special_tokens else self.kind.special_tokens
         is_nfc = sentencepiece_model.parse(self.vocabulary.rules).is_nfc
         steps: list[Step] = [whitespace.single_spaces, whitespace.composed] if is_nfc else [whitespace.stripped]
         after: Step = whitespace.right_stripped if is_nfc else whitespace.single_blanks

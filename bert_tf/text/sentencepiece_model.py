@@ -16,11 +16,12 @@ from bert_tf.errors import UserError
 from bert_tf.runtime.lazy import module
 from bert_tf.runtime.proto_messages import FIELD, message_class
 from bert_tf.runtime.settings import FLAG, TEXT, Kind, Settings, check, is_number, list_of, whole
-from bert_tf.text.vocabulary import DEBERTA_V2, SENTENCEPIECE, SPECIAL_TOKENS_OF, XLM_ROBERTA, XLNET, SubwordVocabulary
+from bert_tf.text.tokenizer_kinds import DEBERTA_V2, KINDS, NFC_SPACES, SENTENCEPIECE, XLM_ROBERTA, XLNET
+from bert_tf.text.vocabulary import SubwordVocabulary
+from bert_tf.text.word_marks import SPACE
 
 tokenizers, normalizers = module("tokenizers"), module("tokenizers.normalizers")
 pre_tokenizers = module("tokenizers.pre_tokenizers")
-SPACE = "▁"
 NEVER = "\n"  # in no word
 UNIGRAM, NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 1, 2, 3, 4, 6  # enum values in the messages
 IN_TEXTS = (NORMAL, USER_DEFINED)  # kinds of pieces that occur in texts
@@ -55,7 +56,6 @@ FAIRSEQ = {
 }
 
 
-NFC_SPACES = r"\s{2,}|[\n\r\t]"  # replaced by one space in transformers 5, for a DeBERTa
 NFC = "transformers_5_nfc"  # instead of the name of a charsmap, see UnigramModel
 LIBRARY = "sentencepiece"  # the same, for models that split texts like the library sentencepiece
 BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")
@@ -226,7 +226,7 @@ def to_library(vocabulary: SubwordVocabulary) -> bytes:
     if vocabulary.kind == XLM_ROBERTA:
         (start, _, end, unknown), rest = model.pieces[:4], model.pieces[4:-1]
         model = dataclasses.replace(model, pieces=(unknown, start, end, *rest), unknown_id=0)
-    return serialize(model, {*SPECIAL_TOKENS_OF[vocabulary.kind], *model.left_out} - model.own)
+    return serialize(model, {*KINDS[vocabulary.kind].special_tokens, *model.left_out} - model.own)
 
 
 def added_pieces(model: bytes) -> list[dict[str, Any]]:
@@ -245,7 +245,7 @@ def owner_of(vocabulary: Sequence[str]) -> str:
 
 
 def _vocabulary(model: UnigramModel, kind: str, controls: Collection[str] = ()) -> SubwordVocabulary:
-    rules = serialize(model, {*SPECIAL_TOKENS_OF[kind], *controls})
+    rules = serialize(model, {*KINDS[kind].special_tokens, *controls})
     tokens = [token for token, _ in model.pieces]
     tokens += ["[MASK]"] if kind == DEBERTA_V2 and "[MASK]" not in tokens else []
     return SubwordVocabulary(tokens, kind, rules)
@@ -298,7 +298,7 @@ def to_tokenizer(vocabulary: SubwordVocabulary, *, lower_case: bool, added: Sequ
     before = [] if is_deberta else [pre_tokenizers.WhitespaceSplit()]
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*before, metaspace])
     tokenizer.decoder = tokenizers.decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
-    names = SPECIAL_TOKENS_OF[vocabulary.kind]
+    names = KINDS[vocabulary.kind].special_tokens
     contents = {token.content for token in added}
     tokenizer.add_tokens(list(added))
     known = names if is_deberta else [name for name in names if tokenizer.token_to_id(name) is not None]
@@ -307,13 +307,8 @@ def to_tokenizer(vocabulary: SubwordVocabulary, *, lower_case: bool, added: Sequ
     tokenizer.add_special_tokens(
         [tokenizers.AddedToken(name, normalized=False, lstrip=name == takes_space) for name in others]
     )
-    first, last = names[2:4]
-    ends = [(name, tokenizer.token_to_id(name)) for name in (first, last)]
-    single = f"{first}:0 $A:0 {last}:0"
-    pair = f"{single} $B:1 {last}:1" if is_albert or is_deberta else f"{single} {last}:0 $B:0 {last}:0"
-    if is_xlnet:
-        single, pair = f"$A:0 {last}:0 {first}:2", f"$A:0 {last}:0 $B:1 {last}:1 {first}:2"
-    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(single, pair, ends)
+    ends = [(name, tokenizer.token_to_id(name)) for name in names[2:4]]
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(*KINDS[vocabulary.kind].templates, ends)
     return tokenizer
 
 

@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from bert_tf.errors import UserError
+from bert_tf.text.tokenizer_kinds import KINDS
 from bert_tf.text.tokenizer_settings import AddedToken
-from bert_tf.text.vocabulary import MPNET, SPECIAL_TOKENS, WORDPIECE, kind_of, special_tokens
+from bert_tf.text.vocabulary import SPECIAL_TOKENS, kind_of, special_tokens
 
 MASK = "[MASK]"  # in texts for any tokenizer
 SETTING = "special_tokens_in_strings"  # KerasHub's name, in tokenizer_config.json
@@ -45,7 +46,7 @@ def unrecognized_mask(vocabulary: Collection[str]) -> AddedToken:
 
     As in RoBERTa, the white space before it belongs to it, like the white space before a word.
     """
-    return AddedToken(content=special_tokens(vocabulary)[-1], lstrip=kind_of(vocabulary) not in (WORDPIECE, MPNET))
+    return AddedToken(content=special_tokens(vocabulary)[-1], lstrip=KINDS[kind_of(vocabulary)].model != "WordPiece")
 
 
 def parse(flag: str, recognized: tuple[str, ...] = (), added: tuple[str, ...] = ()) -> tuple[str, ...]:

@@ -10,8 +10,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_tf.text import vocabulary as vocabularies
-from bert_tf.text.characters import clean, fold, is_punctuation, is_space, isolate_punctuation, wordpiece
+from bert_tf.text.any_tokenizer import AnyTokenizer
+from bert_tf.text.characters import (
+    clean,
+    fold,
+    is_punctuation,
+    is_space,
+    isolate_punctuation,
+    special_token_pattern,
+    split_at_added_tokens,
+    wordpiece,
+)
 from bert_tf.text.chinese_words import WordFinder
 from bert_tf.text.tokenizer_settings import DEFAULT, TokenizerSettings
 
@@ -29,32 +38,37 @@ SLOT_BITS = 19
 MULTIPLIERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], KEY)
 
 
-class TableTokenizer:
+class TableTokenizer(AnyTokenizer):
     """Splits texts into ids exactly like the original, `reference_tokenize`, but at NumPy's speed.
 
-    Args:
-        vocabulary: the tokens, list index = id.
-        lower_case: lower-case and drop accents ("uncased" models).
-
-    Raises:
-        UserError: one of the five special tokens is missing.
+    Recognizes special tokens in raw texts only, not in normalized ones.
     """
 
-    separators = 1  # [SEP] tokens between two segments
     words: WordFinder | None = None  # Chinese words, see `record_tokenizer`
 
-    def __init__(self, vocabulary: Sequence[str], lower_case: bool = True) -> None:
-        vocabularies.check_special_tokens(vocabulary, "The vocabulary")
-        self.size = len(vocabulary)
-        self.lower_case, self._settings = lower_case, vocabularies.settings_of(vocabulary)
-        outside = self._settings.outside_wordpiece()
-        self.ids = {token: number for number, token in enumerate(vocabulary)}  # a repeated token has its last id
+    def _set_up(self) -> None:
+        outside = self.settings.outside_wordpiece()
         self._pieces = {token: number for token, number in self.ids.items() if token not in outside}
-        self.unknown_id, self.cls_id, self.sep_id = (self.ids[token] for token in ("[UNK]", "[CLS]", "[SEP]"))
+        self._pattern = re.compile(special_token_pattern(token.content for token in self._found))
         self._forget_words()
 
     def __call__(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """B texts -> ids of all texts, int32 [T], and the number of tokens of each, int64 [B]."""
+        if not (self._found and any(map(self._pattern.search, texts))):
+            return self._split(texts)
+        parts = [list(split_at_added_tokens(text, self._found)) for text in texts]
+        flat = [part for each in parts for part in each]
+        ids, counts = self._split(["" if token else text for text, token in flat])
+        added = np.array([self.ids[token.content] if token else -1 for _, token in flat], np.int32)
+        is_added = added >= 0
+        places = (np.cumsum(counts) - counts)[is_added]
+        counts = counts + is_added
+        bounds = np.cumsum([len(each) for each in parts])
+        sums = np.concatenate([[0], np.cumsum(counts)])[np.concatenate([[0], bounds])]
+        return np.insert(ids, places, added[is_added]), np.diff(sums)
+
+    def _split(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The same for texts without special tokens."""
         starts, sizes, data, ends_of_texts = self._words(texts)
         words = self._look_up(starts, sizes, data)
         first, count = (np.frombuffer(each, np.int64)[words] for each in (self._first, self._count))
@@ -64,7 +78,7 @@ class TableTokenizer:
 
     def _words(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """B texts -> starts and sizes of words in bytes, int64 [W]; the bytes, uint8 [N]; ends of texts, int64 [B]."""
-        text = SEPARATOR.join(normalize(texts, lower_case=self.lower_case, settings=self._settings)) + SEPARATOR
+        text = SEPARATOR.join(normalize(texts, lower_case=self.lower_case, settings=self.settings)) + SEPARATOR
         encoded = text.encode("utf-8", "ignore")
         data = np.frombuffer(encoded + bytes(LONGEST_KEY), np.uint8)  # eight bytes can be read from any position
         kinds = KINDS[data[: len(encoded)]]
@@ -106,7 +120,7 @@ class TableTokenizer:
 
     def _add(self, word: bytes, low: np.ndarray, high: np.ndarray, slot: int) -> int:
         """Splits a new word and adds it to the table, or to the dictionary of long words. Returns its number."""
-        number, limit = len(self._first), self._settings.max_word_characters
+        number, limit = len(self._first), self.settings.max_word_characters
         self._known[word] = number
         tokens = [self.ids[token] for token in wordpiece(word.decode(), self._pieces, limit)]
         self._first.append(len(self._tokens))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,12 +27,14 @@ from bert_tf.runtime.tensorflow_startup import ensure_started
 from bert_tf.text import special_tokens
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.added_tokens import AddedTokenSplit, AddedTokenSplitter
+from bert_tf.text.any_tokenizer import AnyTokenizer
+from bert_tf.text.tokenizer_kinds import KINDS, class_of
 from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
 from bert_tf.text.truncation import LONGEST_FIRST, TRUNCATIONS
 from bert_tf.text.wordpiece import ExactWordpiece
 
 
-class Tokenizer:
+class Tokenizer(AnyTokenizer):
     """Splits texts into WordPiece ids exactly as google-research/bert `tokenization.py` does (`FullTokenizer`).
 
     tokenizer(["The foxes ran."])  ->  ids of  the fox ##es ran .
@@ -40,59 +42,36 @@ class Tokenizer:
     Stock TensorFlow and tensorflow-text ops only: works eagerly, in `Dataset.map` and inside a SavedModel. Contains no
     variable, table or asset.
 
-    Subclasses split texts in other ways: see `text.tokenizer_kinds`.
+    Subclasses split texts in other ways; `create_tokenizer` chooses the one for a vocabulary. For arguments and other
+    attributes see AnyTokenizer.
 
-    separators: number of [SEP] tokens between two segments.
     in_graph: whether it consists of TensorFlow operations, so that a SavedModel can contain it.
-
-    Args:
-        vocabulary: the tokens, list index = id.
-        lower_case: lower-case and drop accents ("uncased" models).
-        special_tokens_in_strings: False: special names in a text are text, "[MASK]" becomes "[", "mask", "]", as in the
-            original. True: [PAD], [UNK], [CLS], [SEP] and [MASK] in a text are these tokens, as in Hugging Face's
-            tokenizers. A list: these tokens too, such as ["[E1]", "[/E1]"].
-
-    Attributes:
-        special_tokens: the special tokens recognized in texts, () for none.
+    is_continuation: which tokens continue a word, bool [V].
 
     Raises:
         UserError: one of the five special tokens is missing, or a token cannot be treated exactly.
     """
 
-    separators = 1
     in_graph = True
 
-    def __init__(
-        self,
-        vocabulary: Sequence[str],
-        lower_case: bool = True,
-        *,
-        special_tokens_in_strings: bool | Sequence[str] = False,
-    ) -> None:
-        vocabularies.check_special_tokens(vocabulary, "The vocabulary")
+    def _set_up(self) -> None:
         ensure_started()
-        self.vocabulary = vocabulary if isinstance(vocabulary, list) else list(vocabulary)
-        self.settings = vocabularies.settings_of(vocabulary)
-        self.lower_case = bool(lower_case)
-        self.size = len(self.vocabulary)
-        ids = {token: i for i, token in enumerate(self.vocabulary)}  # a repeated token has its last id, as originally
-        self.pad_id, self.unknown_id, self.cls_id, self.sep_id, self.mask_id = (
-            ids[token] for token in vocabularies.special_tokens(vocabulary)
-        )
-        self.mask_token = self.vocabulary[self.mask_id]
-        self.special_tokens = special_tokens.choose(special_tokens_in_strings, self.vocabulary)
         self._splitter = self._new_splitter()
-        self.is_continuation = self._continuations()  # bool [V]
-        self._recognize(self.settings.found_as(self.special_tokens), ids)
+        self.is_continuation = np.array([self.marks.continues(token) for token in self.vocabulary])
+        self._recognize(self._found)
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured once, even when built inside a trace
             self._tokens = tf.constant(self.vocabulary)  # string [V]
 
-    @classmethod
+    @staticmethod
     def from_file(
-        cls, vocab_file: str, lower_case: bool = True, *, special_tokens_in_strings: bool | Sequence[str] = False
+        vocab_file: str, lower_case: bool = True, *, special_tokens_in_strings: bool | Sequence[str] = False
     ) -> Tokenizer:
-        """Reads `vocab.txt` (one token per line, line number = id). Raises UserError if `vocabulary.read` does."""
-        return cls(vocabularies.read(vocab_file), lower_case, special_tokens_in_strings=special_tokens_in_strings)
+        """The tokenizer for a `vocab.txt` (one token per line, line number = id) with the rules next to it.
+
+        Raises UserError if `vocabulary.read` does.
+        """
+        vocabulary = vocabularies.read(vocab_file)
+        return create_tokenizer(vocabulary, lower_case, special_tokens_in_strings=special_tokens_in_strings)
 
     def __call__(
         self, texts: tf.Tensor | Sequence[str] | Sequence[Sequence[str]], *, is_split_into_words: bool = False
@@ -182,10 +161,6 @@ class Tokenizer:
         """The text of a row of ids as by `detokenize`, without [CLS], [SEP] and [PAD]."""
         return self._join([int(number) for number in ids if number not in (self.cls_id, self.sep_id, self.pad_id)])
 
-    def special_count(self, segments: int) -> int:
-        """The number of special tokens in a sequence of that many segments."""
-        return 2 + (segments - 1) * self.separators
-
     def continues_word(self, ids: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
         """Returns whether each token continues the word of the token before; punctuation counts as words: bool [P].
 
@@ -193,20 +168,16 @@ class Tokenizer:
         """
         return tf.gather(tf.constant(self.is_continuation), ids)
 
-    def surface(self, token: str) -> str:
-        """The text that a token stands for, without word and space marks."""
-        return token.removeprefix("##")
-
     def _new_splitter(self) -> Any:
         """An object that splits texts, with the methods `tokenize` and `tokenize_with_offsets` of ExactWordpiece."""
         return ExactWordpiece(self.vocabulary, lower_case=self.lower_case, settings=self.settings)
 
-    def _recognize(self, found: Sequence[AddedToken], ids: Mapping[str, int]) -> None:
+    def _recognize(self, found: Sequence[AddedToken]) -> None:
         """Lets the splitter find tokens in texts."""
         if normalized := [token for token in found if token.normalized]:
-            self._splitter = self._with_normalized(normalized, [ids[token.content] for token in normalized])
+            self._splitter = self._with_normalized(normalized, [self.ids[token.content] for token in normalized])
         if others := [token for token in found if not token.normalized]:
-            self._splitter = AddedTokenSplitter(self._splitter, others, [ids[token.content] for token in others])
+            self._splitter = AddedTokenSplitter(self._splitter, others, [self.ids[token.content] for token in others])
 
     def _with_normalized(self, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
         """The splitter that also finds these tokens in normalized texts."""
@@ -214,24 +185,27 @@ class Tokenizer:
         found = {text: (token, number) for text, token, number in reversed(list(zip(normal, tokens, ids, strict=True)))}
         renamed = [dataclasses.replace(token, content=text) for text, (token, _) in found.items() if text.strip()]
         numbers = [number for text, (_, number) in found.items() if text.strip()]
-        kind = vocabularies.kind_of(self.vocabulary)
-        splits = self.settings.split_ideographs and kind in (vocabularies.WORDPIECE, vocabularies.MPNET)
+        splits = self.settings.split_ideographs and self.kind.model == "WordPiece"
         if renamed:
             self._splitter.added = AddedTokenSplit(renamed, numbers, without_ideographs=splits)
         return self._splitter
 
-    def _continuations(self) -> np.ndarray:
-        """Which tokens continue a word."""
-        return np.array([token.startswith("##") for token in self.vocabulary])
-
     def _join(self, row: Sequence[int]) -> str:
-        return " ".join(self.vocabulary[i] for i in row if i != self.pad_id).replace(" ##", "")
+        return self.marks.joined(self.vocabulary[i] for i in row if i != self.pad_id)
 
 
-class MpnetTokenizer(Tokenizer):
-    """A Tokenizer with MPNet's special tokens and sequence layout: <s> a </s></s> b </s>."""
+def create_tokenizer(
+    vocabulary: Sequence[str], lower_case: bool = True, *, special_tokens_in_strings: bool | Sequence[str] = False
+) -> Tokenizer:
+    """The tokenizer for a vocabulary and its kind: WordPiece for a plain list. For arguments see AnyTokenizer."""
+    kind: type[Tokenizer] = class_of(KINDS[vocabularies.kind_of(vocabulary)].graph)
+    return kind(vocabulary, lower_case, special_tokens_in_strings=special_tokens_in_strings)
 
-    separators = 2
+
+def tokenizer_of(checkpoint: Any) -> Tokenizer:
+    """The tokenizer of a `checkpoints.checkpoint.Checkpoint` with a vocabulary."""
+    special = checkpoint.special_tokens
+    return create_tokenizer(checkpoint.vocabulary, checkpoint.lowers_case, special_tokens_in_strings=special)
 
 
 def pack(

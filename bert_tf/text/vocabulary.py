@@ -10,46 +10,12 @@ from collections.abc import Collection, Iterable, Sequence
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, files, json_files
-from bert_tf.text import tokenizer_settings
+from bert_tf.text import library_rules, tokenizer_settings
 from bert_tf.text.characters import basic_tokenize
+from bert_tf.text.tokenizer_kinds import KINDS, LIBRARY, MPNET, WORDPIECE
 from bert_tf.text.tokenizer_settings import MAX_TOKEN_BYTES, TokenizerSettings
 
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-WORDPIECE, BYTE_BPE, SENTENCEPIECE, XLM_ROBERTA = "wordpiece", "byte_bpe", "sentencepiece", "xlm_roberta"
-MPNET = "mpnet"  # WordPiece with special tokens of RoBERTa
-BERT_BYTE_BPE = "bert_byte_bpe"
-DEBERTA_V2 = "deberta_v2"  # SentencePiece with special tokens of BERT
-XLNET = "xlnet"
-LIBRARY = "library"  # a tokenizer.json, run with all its steps by the library `tokenizers`
-SPECIAL_TOKENS_OF = {
-    WORDPIECE: SPECIAL_TOKENS,
-    BYTE_BPE: ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
-    BERT_BYTE_BPE: SPECIAL_TOKENS,
-    SENTENCEPIECE: ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
-    XLM_ROBERTA: ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
-    MPNET: ("<pad>", "[UNK]", "<s>", "</s>", "<mask>"),
-    DEBERTA_V2: SPECIAL_TOKENS,
-    XLNET: ("<pad>", "<unk>", "<cls>", "<sep>", "<mask>"),
-}
-OWNERS = {
-    BYTE_BPE: "RoBERTa",
-    BERT_BYTE_BPE: "ModernBERT",
-    SENTENCEPIECE: "ALBERT",
-    XLM_ROBERTA: "XLM-RoBERTa and CamemBERT",
-    MPNET: "MPNet",
-    DEBERTA_V2: "DeBERTa-v2 and -v3",
-    XLNET: "XLNet",
-}
-RULES = {
-    BYTE_BPE: "merges.txt",
-    BERT_BYTE_BPE: "bert_merges.txt",
-    SENTENCEPIECE: "spiece.model",
-    XLM_ROBERTA: "unigram.model",
-    DEBERTA_V2: "spm.model",
-    XLNET: "xlnet.model",
-    LIBRARY: "library_tokenizer.json",
-}  # kind of tokenizer -> the file next to vocab.txt with its rules
-CASED = (BYTE_BPE, BERT_BYTE_BPE, XLM_ROBERTA, DEBERTA_V2, XLNET, LIBRARY)  # kinds without the setting lower_case
+SPECIAL_TOKENS = KINDS[WORDPIECE].special_tokens
 MAX_SHOWN = 3  # words named in a message
 NAMED = re.compile(r"\[[^\s\[\]]+\]|<[^\s<>]+>")  # the form of special tokens
 
@@ -67,7 +33,7 @@ class Vocabulary(list[str]):
 class SubwordVocabulary(Vocabulary):
     """Tokens, list index = id, of a tokenizer other than WordPiece.
 
-    kind: a key of RULES. rules: rules for splitting texts, the content of the file named in RULES.
+    kind: a key of KINDS. rules: rules for splitting texts, the content of the file that KINDS names.
     """
 
     def __init__(
@@ -132,7 +98,7 @@ def has_capitals(vocabulary: Collection[str]) -> bool:
 
 def special_tokens(vocabulary: Collection[str]) -> tuple[str, ...]:
     """The names of the tokens for padding, unknown words, the start of a row, the end of a segment, and masks."""
-    return settings_of(vocabulary).special_tokens or SPECIAL_TOKENS_OF[kind_of(vocabulary)]
+    return settings_of(vocabulary).special_tokens or KINDS[kind_of(vocabulary)].special_tokens
 
 
 def check_special_tokens(vocabulary: Collection[str], name: str) -> None:
@@ -144,7 +110,7 @@ def check_special_tokens(vocabulary: Collection[str], name: str) -> None:
     if missing and kind_of(vocabulary) != WORDPIECE:
         raise UserError(
             f"{name} has no {', '.join(missing)}: of this kind of tokenizer ({kind_of(vocabulary)}) only that of "
-            f"{OWNERS[kind_of(vocabulary)]} is supported."
+            f"{KINDS[kind_of(vocabulary)].owner} is supported."
         )
     if missing:
         raise UserError(f"{name} has no {', '.join(missing)}; pass the vocab.txt of a BERT checkpoint.")
@@ -217,15 +183,19 @@ def _with_rules(tokens: list[str], folder: str, settings: TokenizerSettings | No
     file = os.path.join(folder, tokenizer_settings.FILE)
     if settings is None:
         settings = TokenizerSettings.from_file(file) if files.is_file(file) else tokenizer_settings.DEFAULT
-    for kind, name in RULES.items():
+    for kind, name in ((kind, row.rules) for kind, row in KINDS.items() if row.rules):
         if files.is_file(os.path.join(folder, name)):
             with files.open_binary(os.path.join(folder, name)) as opened:
-                tokens = SubwordVocabulary(tokens, kind, opened.read(), settings)
+                rules = opened.read()
             if (kind == LIBRARY) != bool(settings.special_tokens):
                 raise UserError(f"{file} does not belong to {name} beside it: copy or write the whole folder again.")
-            return tokens
+            if kind == LIBRARY:
+                library_rules.steps_of(rules)
+            return SubwordVocabulary(tokens, kind, rules, settings)
     if settings.special_tokens:
-        raise UserError(f"{folder} has no {RULES[LIBRARY]}, which its tokenizer needs: copy or write the folder again.")
+        raise UserError(
+            f"{folder} has no {KINDS[LIBRARY].rules}, which its tokenizer needs: copy or write the folder again."
+        )
     return with_settings(tokens, settings)
 
 
@@ -249,7 +219,7 @@ def write(path: str | os.PathLike[str], vocabulary: Sequence[str]) -> None:
         )
     folder, settings = os.path.dirname(os.fspath(path)), settings_of(vocabulary)
     if isinstance(vocabulary, SubwordVocabulary):
-        atomic_files.write_bytes(os.path.join(folder, RULES[vocabulary.kind]), vocabulary.rules, shared=True)
+        atomic_files.write_bytes(os.path.join(folder, KINDS[vocabulary.kind].rules), vocabulary.rules, shared=True)
     if settings != tokenizer_settings.DEFAULT:
         atomic_files.write_json(os.path.join(folder, tokenizer_settings.FILE), settings.to_dict(), shared=True)
     atomic_files.write_lines(path, (f"{token}\n" for token in vocabulary), shared=True)

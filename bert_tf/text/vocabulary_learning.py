@@ -15,21 +15,19 @@ from bert_tf.runtime import json_files
 from bert_tf.runtime.lazy import module
 from bert_tf.text import byte_level, sentencepiece_model
 from bert_tf.text.characters import basic_tokenize, is_accent, normalize_albert, special_token_pattern
-from bert_tf.text.tokenizer_settings import MAX_TOKEN_BYTES, TokenizerSettings
-from bert_tf.text.vocabulary import (
+from bert_tf.text.tokenizer_kinds import (
     BERT_BYTE_BPE,
     BYTE_BPE,
     DEBERTA_V2,
+    KINDS,
     MPNET,
     SENTENCEPIECE,
-    SPECIAL_TOKENS,
-    SPECIAL_TOKENS_OF,
     WORDPIECE,
     XLM_ROBERTA,
     XLNET,
-    SubwordVocabulary,
-    with_settings,
 )
+from bert_tf.text.tokenizer_settings import MAX_TOKEN_BYTES, TokenizerSettings
+from bert_tf.text.vocabulary import SPECIAL_TOKENS, SubwordVocabulary, with_settings
 
 sentencepiece = module(
     "sentencepiece", "A SentencePiece vocabulary needs the package sentencepiece: pip install 'bert-tf[sentencepiece]'."
@@ -147,7 +145,7 @@ def learn_from_counts(
 def _learn_byte_bpe(texts: Iterable[str], size: int, min_frequency: int, kind: str) -> SubwordVocabulary:
     """The special tokens in RoBERTa's or BERT's order, 256 bytes, and the trainer's merges."""
     order = (2, 0, 3, 1, 4) if kind == BYTE_BPE else range(5)
-    special = [SPECIAL_TOKENS_OF[kind][number] for number in order]
+    special = [KINDS[kind].special_tokens[number] for number in order]
     if size <= len(special) + 256:
         raise UserError(
             f"size={size} is too small: special tokens and bytes need {len(special) + 256}; pass a larger size."
@@ -175,7 +173,7 @@ def _learn_byte_bpe(texts: Iterable[str], size: int, min_frequency: int, kind: s
 
 def _learn_sentencepiece(texts: Iterable[str], size: int, lower_case: bool) -> SubwordVocabulary:
     """A unigram model of the package `sentencepiece`, with the special tokens of ALBERT."""
-    pad, unknown, *controls = SPECIAL_TOKENS_OF[SENTENCEPIECE]
+    pad, unknown, *controls = KINDS[SENTENCEPIECE].special_tokens
     normal = (normalize_albert(text) if lower_case else text for text in texts)
     options = {"pad_piece": pad, "unk_piece": unknown, "control_symbols": controls, "bos_id": -1, "eos_id": -1}
     return sentencepiece_model.tokens_of(_train_unigram(normal, size, pad_id=0, unk_id=1, **options), "The model")

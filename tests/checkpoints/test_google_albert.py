@@ -12,7 +12,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.text import vocabulary_learning
-from bert_tf.text.vocabulary import SENTENCEPIECE
+from bert_tf.text.tokenizer_kinds import SENTENCEPIECE
 
 CONFIG = dataclasses.replace(tiny.CONFIG, encoder="albert", embedding_size=8, num_hidden_layers=4, num_hidden_groups=2)
 OF_A_LAYER = """LayerNorm/beta LayerNorm/gamma LayerNorm_1/beta LayerNorm_1/gamma attention_1/output/dense/bias

@@ -17,8 +17,12 @@ from bert_tf.errors import UserError
 from bert_tf.export import tokenizer_parity
 from bert_tf.export.host import rows
 from bert_tf.model import heads
-from bert_tf.text import host_tokenizer_kinds, tokenizer_kinds
-from bert_tf.text.vocabulary import LIBRARY
+from bert_tf.text import vocabulary_learning
+from bert_tf.text.host_tokenizer import create_host_tokenizer
+from bert_tf.text.special_tokens import SETTING
+from bert_tf.text.tokenizer import create_tokenizer
+from bert_tf.text.tokenizer_kinds import BYTE_BPE, LIBRARY, MPNET, WORDPIECE
+from bert_tf.text.vocabulary import kind_of
 
 CORPUS = [
     "The fox ran 42 miles to Ulm.",
@@ -92,9 +96,7 @@ def folder_of(path, made=wordpiece_of_digits, *, separators=1, settings=None, ki
 
 def both_of(read):
     options = {"special_tokens_in_strings": read.special_tokens}
-    return (
-        create(read.vocabulary, False, **options) for create in (tokenizer_kinds.create, host_tokenizer_kinds.create)
-    )
+    return (create(read.vocabulary, False, **options) for create in (create_tokenizer, create_host_tokenizer))
 
 
 @pytest.mark.parametrize("made", KINDS)
@@ -274,11 +276,87 @@ def test_words_and_characters_of_several_tokens_are_whole(made, tmp_path):
     assert begins == [text.index(word) for word in ("Ulm", "ran", "漢", "naïve", "ﬁx", ",", "The")]
 
 
+def folder_of_a_class(path, kind, **settings):
+    """Writes a Hugging Face folder whose tokenizer has a class; returns that of the library."""
+    learned = vocabulary_learning.learn(CORPUS * 3, 330, kind=kind)
+    config = dataclasses.replace(checkpoint().config, vocab_size=len(learned) + 2)
+    weights = tiny.random_weights(heads.Classifier(config, 2))
+    source = Checkpoint(config=config, weights=weights, vocabulary=learned, lower_case=kind == WORDPIECE)
+    formats.write(source, path, "huggingface")
+    about = json.loads((path / "tokenizer_config.json").read_text()) | settings
+    about.pop(SETTING)
+    (path / "tokenizer_config.json").write_text(json.dumps(about))
+    return Tokenizer.from_file(str(path / "tokenizer.json"))
+
+
+SPACED = [" fox ", "Ulm\n", "the ox"]
+
+
+def assert_tokens_are(theirs, path, texts):
+    read = formats.read(path)
+    assert read.vocabulary.kind == LIBRARY
+    for number in range(2):
+        graph, own = both_of(read)
+        expected = [theirs.encode(text, add_special_tokens=False).ids for text in texts]
+        assert [own(text) for text in texts] == expected == graph(texts).to_list()
+        row = rows.pack(own, [own(texts[0]), own(texts[1])], 10**6)
+        assert row.ids == theirs.encode(texts[0], texts[1]).ids
+        formats.write(read, path.parent / f"again{number}", ["native", "huggingface"][number])
+        read = formats.read(path.parent / f"again{number}")
+
+
+@pytest.mark.parametrize("files", [["tokenizer.json"], ["vocab.json", "merges.txt"]])
+def test_spaces_that_a_class_puts_before_texts(files, tmp_path):
+    theirs = folder_of_a_class(tmp_path / "a", BYTE_BPE, add_prefix_space=True)
+    for name in {"tokenizer.json", "vocab.json", "merges.txt"} - set(files):
+        (tmp_path / "a" / name).unlink()
+    without = [theirs.encode(text, add_special_tokens=False).ids for text in CORPUS]
+    theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    assert without != [theirs.encode(text, add_special_tokens=False).ids for text in CORPUS]
+    texts = [text for text in (*CORPUS, *HARD) if "<mask>" not in text]  # only tokenizer.json gives it a space
+    assert_tokens_are(theirs, tmp_path / "a", texts)
+    _, own = both_of(formats.read(tmp_path / "a"))
+    assert own.with_offsets("The fox").starts[0] == 0 and own.inside_text("fox") == own("fox") == own(" fox")
+
+
+def test_the_setting_changes_no_other_class_and_may_not_contradict_a_file(tmp_path):
+    folder_of_a_class(tmp_path / "wordpiece", WORDPIECE, add_prefix_space=True)
+    assert kind_of(formats.read(tmp_path / "wordpiece").vocabulary) == WORDPIECE
+    folder_of(tmp_path / "same", bytes_after_a_blank, settings={"add_prefix_space": True})
+    assert formats.read(tmp_path / "same").vocabulary.kind == LIBRARY
+    folder_of_a_class(tmp_path / "other", BYTE_BPE, add_prefix_space=True, tokenizer_class="PreTrainedTokenizerFast")
+    with pytest.raises(UserError, match="add_prefix_space is true, but false in the pre_tokenizer of"):
+        formats.read(tmp_path / "other")
+
+
+@pytest.mark.parametrize("kind", [WORDPIECE, BYTE_BPE, MPNET])
+def test_added_tokens_with_white_space_around_them_in_folders_of_a_class(kind, tmp_path):
+    path = tmp_path / "a"
+    theirs = folder_of_a_class(path, kind)
+    flags = {"lstrip": False, "rstrip": False, "single_word": False, "normalized": False, "special": False}
+    size = theirs.get_vocab_size()
+    about = json.loads((path / "tokenizer_config.json").read_text())
+    about["added_tokens_decoder"] = {str(size + i): {"content": text, **flags} for i, text in enumerate(SPACED)}
+    (path / "tokenizer_config.json").write_text(json.dumps(about))
+    theirs.add_tokens([AddedToken(text, normalized=False) for text in SPACED])
+    texts = ["a fox and the ox in Ulm\n\n", " fox  fox fox", "The ox"]
+    assert_tokens_are(theirs, path, [text for text in (*texts, *HARD) if "<mask>" not in text])  # as above
+    assert size in theirs.encode(texts[0]).ids and size + 1 in theirs.encode(texts[0]).ids
+
+
+def test_added_tokens_with_white_space_around_them_in_folders_of_a_file(tmp_path):
+    theirs = folder_of(tmp_path / "a")
+    theirs.add_tokens([AddedToken(text, normalized=False) for text in SPACED])
+    theirs.save(str(tmp_path / "a" / "tokenizer.json"))
+    assert_tokens_are(theirs, tmp_path / "a", ["a fox and the ox in Ulm\n\n", " fox  fox fox"])
+
+
 @pytest.mark.parametrize("name", ["library_tokenizer.json", "tokenizer_settings.json", "vocab.txt"])
 def test_native_folders_without_a_part_of_the_tokenizer_are_errors(name, tmp_path):
     folder_of(tmp_path / "source")
     formats.write(formats.read(tmp_path / "source"), tmp_path / "native", "native")
     file = tmp_path / "native" / name
+    whole = file.read_text()
     if name == "vocab.txt":
         file.write_text("\n".join(file.read_text().splitlines()[5:]))
     else:
@@ -286,7 +364,7 @@ def test_native_folders_without_a_part_of_the_tokenizer_are_errors(name, tmp_pat
     with pytest.raises(UserError, match="write the (whole )?folder again|write its folder again"):
         formats.read(tmp_path / "native")
     if name == "library_tokenizer.json":
-        file.write_text("{}")
-        with pytest.raises(UserError, match=r"library_tokenizer\.json is damaged"):
-            both = both_of(formats.read(tmp_path / "native"))
-            next(both)
+        for content in ("{}", whole[: len(whole) // 2], "[]", '{"model": 1}'):
+            file.write_text(content)
+            with pytest.raises(UserError, match=r"library_tokenizer\.json is damaged"):
+                formats.read(tmp_path / "native")

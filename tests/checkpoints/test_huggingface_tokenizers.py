@@ -12,7 +12,9 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.huggingface_folder import TokenizerFolder
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.text import host_tokenizer_kinds, record_tokenizer, tokenizer_kinds, vocabulary, vocabulary_learning
+from bert_tf.text import record_tokenizer, tokenizer_kinds, vocabulary, vocabulary_learning
+from bert_tf.text.host_tokenizer import create_host_tokenizer
+from bert_tf.text.tokenizer import create_tokenizer, tokenizer_of
 from bert_tf.text.tokenizer_settings import TokenizerSettings
 
 WORDS = [*PIECES[:5], *"El el año ano está esta . 東京 ##大学 行く".split()]
@@ -38,7 +40,7 @@ def folder_of(path, settings, remove=("tokenizer.json",)):
 
 def tokens_of(read, texts=TEXTS):
     recognized = read.special_tokens
-    tokenizer = tokenizer_kinds.create(read.vocabulary, read.lower_case, special_tokens_in_strings=recognized)
+    tokenizer = create_tokenizer(read.vocabulary, read.lower_case, special_tokens_in_strings=recognized)
     return [" ".join(tokenizer.tokenize(text)) for text in texts]
 
 
@@ -72,14 +74,14 @@ def test_a_capital_sigma_becomes_that_of_the_maker(tmp_path):
     for name in ("huggingface", "native"):
         read = formats.read(tmp_path / name)
         assert tokens_of(read, [text]) == [" ".join(theirs)] == ["ο ##δ ##ο ##σ . α ##σ ##α σ"]
-        host = host_tokenizer_kinds.create(read.vocabulary, True)
+        host = create_host_tokenizer(read.vocabulary, True)
         assert [tokens[number] for number in host(text)] == theirs
     formats.write(source, tmp_path / "google", "google_tf")
     assert tokens_of(formats.read(tmp_path / "google"), [text]) == ["ο ##δ ##ο ##ς . α ##σ ##α σ"]
 
 
 def test_mpnet_has_wordpiece_with_rows_of_roberta(tmp_path):
-    tokens = vocabulary_learning.learn(["the fox ran, the fox"] * 3, 40, kind=vocabulary.MPNET)
+    tokens = vocabulary_learning.learn(["the fox ran, the fox"] * 3, 40, kind=tokenizer_kinds.MPNET)
     assert tokens.index("<pad>") == 1 and vocabulary.special_tokens(tokens)[1] == "[UNK]"
     config = BertConfig.of_size("tiny", vocab_size=len(tokens), encoder="mpnet")
     known = Checkpoint(config=config, weights={}, vocabulary=tokens, lower_case=True, special_tokens=("<mask>",))
@@ -94,7 +96,7 @@ def test_mpnet_has_wordpiece_with_rows_of_roberta(tmp_path):
         assert (found, found.settings) == (again, again.settings)
         (tmp_path / "kept").rename(tmp_path / file)
     theirs = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    ours = tokenizer_kinds.create(again, special_tokens_in_strings=["<mask>"])
+    ours = create_tokenizer(again, special_tokens_in_strings=["<mask>"])
     texts = "The fox <mask> ran", "a fox, the"
     assert ours.encode(*texts) == theirs.encode(*texts).ids and tokens.index("<mask>") in ours.encode(*texts)
     both = {"tokenizer_class": "MPNetTokenizer", "additional_special_tokens": ["<x>"], "extra_special_tokens": ["<y>"]}
@@ -242,7 +244,7 @@ def test_segments_of_pairs_are_those_of_tokenizer_json(tmp_path):
     second = [{"Sequence": {"id": "B", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}]
     content["post_processor"]["pair"] = content["post_processor"]["single"] + second
     (folder / "tokenizer.json").write_text(json.dumps(content))
-    assert tokenizer_kinds.of(formats.read(folder)).settings.one_segment
+    assert tokenizer_of(formats.read(folder)).settings.one_segment
     content["post_processor"]["pair"] = content["post_processor"]["single"][:2] + second
     (folder / "tokenizer.json").write_text(json.dumps(content))
     with pytest.raises(UserError, match=r"rows \[CLS\] A \[SEP\], \[CLS\] A B \[SEP\]"):
@@ -297,7 +299,7 @@ def test_added_tokens_are_found_as_their_flags_say(values, text, expected, place
         assert tokens_of(read, [text]) == [expected] and read.vocabulary == tokens
         formats.write(read, tmp_path / str(number), name)
         read = formats.read(tmp_path / str(number))
-    tokenizer = tokenizer_kinds.create(read.vocabulary, True, special_tokens_in_strings=read.special_tokens)
+    tokenizer = create_tokenizer(read.vocabulary, True, special_tokens_in_strings=read.special_tokens)
     ids, *offsets = (each.to_list()[0] for each in tokenizer.with_offsets([text]))
     assert tuple(each[ids.index(len(tokens) - 1)] for each in offsets) == place
     records = record_tokenizer.create(read.vocabulary, True, read.special_tokens)

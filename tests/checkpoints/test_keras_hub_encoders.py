@@ -15,7 +15,9 @@ from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.keras_hub_presets import LAYOUTS, MASKED_LM
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
-from bert_tf.text import byte_level, host_tokenizer_kinds, tokenizer_kinds
+from bert_tf.text import byte_level
+from bert_tf.text.host_tokenizer import create_host_tokenizer
+from bert_tf.text.tokenizer import tokenizer_of
 
 SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 12, "max_sequence_length": 12}
 OWN = {
@@ -157,7 +159,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path):
 def test_preset_without_the_files_of_its_tokenizer_is_refused(tmp_path):
     path = saved(backbone("bert"), tmp_path, "")
     keras_hub.models.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]).save_to_preset(path)
-    assert tokenizer_kinds.of(formats.read(path)).tokenize("a") == ["a"]
+    assert tokenizer_of(formats.read(path)).tokenize("a") == ["a"]
     (tmp_path / "model" / "assets" / "tokenizer" / "vocabulary.txt").unlink()
     with pytest.raises(UserError, match="lacks the file vocabulary.txt of its tokenizer"):
         formats.read(path)
@@ -200,8 +202,8 @@ def test_sentencepiece_of_keras_hub_gives_its_tokens_here_and_back(encoder, tmp_
     loaded = formats.read(path)
     assert loaded.vocabulary == theirs.get_vocabulary()
     expected = [np.asarray(theirs(text)).tolist() for text in TEXTS]
-    assert tokenizer_kinds.of(loaded)(TEXTS).to_list() == expected
-    host = host_tokenizer_kinds.create(loaded.vocabulary, False)
+    assert tokenizer_of(loaded)(TEXTS).to_list() == expected
+    host = create_host_tokenizer(loaded.vocabulary, False)
     assert [host(text) for text in TEXTS] == expected
     formats.write(loaded, str(tmp_path / "back"), "keras_hub")
     again = type(theirs).from_preset(str(tmp_path / "back"))
@@ -217,7 +219,7 @@ def test_byte_bpe_of_keras_hub_gives_its_tokens_here_and_back(tmp_path):
     theirs.save_to_preset(path)
     loaded = formats.read(path)
     expected = tf.function(lambda texts: theirs(texts))(tf.constant(TEXTS[:4])).to_list()  # as in `predict`
-    assert loaded.vocabulary == tokens and tokenizer_kinds.of(loaded)(TEXTS[:4]).to_list() == expected
+    assert loaded.vocabulary == tokens and tokenizer_of(loaded)(TEXTS[:4]).to_list() == expected
     formats.write(loaded, str(tmp_path / "back"), "keras_hub")
     again = keras_hub.models.RobertaTokenizer.from_preset(str(tmp_path / "back"))
     assert tf.function(lambda texts: again(texts))(tf.constant(TEXTS[:4])).to_list() == expected

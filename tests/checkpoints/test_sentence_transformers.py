@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import re
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -157,6 +158,23 @@ def test_paths_of_modules_stay_in_the_folder(path, tmp_path):
     (tmp_path / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(UserError, match=r"modules.json has the path .*, which leaves the folder"):
         sentence_transformers.read(tmp_path, 64)
+
+
+def test_each_file_is_read_once(tmp_path, monkeypatch):
+    formats.write(CHECKPOINT, tmp_path / "a", "huggingface")
+    (tmp_path / "a" / "sentence_bert_config.json").write_text('{"max_seq_length": 8, "do_lower_case": true}')
+    (tmp_path / "a" / "config_sentence_transformers.json").write_text('{"similarity_fn_name": "dot"}')
+    counts, opened = Counter(), open
+
+    def counting(file, *args, **options):
+        counts[os.path.basename(str(file))] += str(file).endswith(".json")
+        return opened(file, *args, **options)
+
+    monkeypatch.setattr("builtins.open", counting)
+    vectors = formats.load("huggingface").read(str(tmp_path / "a")).sentence_vectors
+    assert (vectors.similarity, vectors.max_seq_length) == ("dot", 8)
+    assert counts["modules.json"] == counts["sentence_bert_config.json"] == counts["tokenizer_config.json"] == 1
+    assert counts["config_sentence_transformers.json"] == 1 and counts["config.json"] == 2  # its own, and the pooling's
 
 
 @pytest.mark.parametrize(

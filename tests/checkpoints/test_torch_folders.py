@@ -19,7 +19,7 @@ from bert_tf.export import live_model
 from bert_tf.families.nomic_bert import about as nomic_bert
 from bert_tf.model import heads
 from bert_tf.runtime.settings import Settings
-from bert_tf.text import tokenizer_kinds
+from bert_tf.text.tokenizer import tokenizer_of
 
 MODEL = "model.safetensors"
 
@@ -305,14 +305,14 @@ def test_segments_of_pairs_follow_the_class_of_the_tokenizer(model, settings, ve
     (path / "config.json").write_text(json.dumps(about))
     for name in ("huggingface", "native", "huggingface"):
         read = formats.read(path)
-        assert ("one" if tokenizer_kinds.of(read).settings.one_segment else "two") == expected.partition(",")[0]
+        assert ("one" if tokenizer_of(read).settings.one_segment else "two") == expected.partition(",")[0]
         assert len(caplog.messages) == ("differs" in expected)  # a copy says it without a doubt
         table = "encoder/embeddings/segment_table"
         np.testing.assert_array_equal(read.weights[table], weights[table])
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}"
         formats.write(read, path, name)
-    assert not tokenizer_kinds.of(formats.read(path, segments="two")).settings.one_segment
-    assert tokenizer_kinds.of(formats.read(path, segments="one")).settings.one_segment
+    assert not tokenizer_of(formats.read(path, segments="two")).settings.one_segment
+    assert tokenizer_of(formats.read(path, segments="one")).settings.one_segment
     with pytest.raises(UserError, match="segments is 'three'; expected one of one, two"):
         formats.read(path, segments="three")
 
@@ -322,13 +322,13 @@ def test_length_of_texts_and_rows_of_pairs_are_kept(folder, tmp_path):
     for length, kept in ((4, 4), (12.0, 12), (10**30, None), (2, None), (True, None)):
         (path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True, "model_max_length": length}))
         read = formats.read(path)
-        assert read.max_seq_length == kept and tokenizer_kinds.of(read).settings.odd_to_longer
+        assert read.max_seq_length == kept and tokenizer_of(read).settings.odd_to_longer
         for name in ("native", "google_tf", "huggingface"):
             target = tmp_path / f"{name}{len(list(tmp_path.iterdir()))}"
             formats.write(read, target, name)
             again = formats.read(target)
             assert again.max_seq_length == (kept or (CONFIG.max_position_embeddings if name == "huggingface" else None))
-            assert tokenizer_kinds.of(again).settings == tokenizer_kinds.of(read).settings
+            assert tokenizer_of(again).settings == tokenizer_of(read).settings
 
 
 def test_entries_that_albert_leaves_out_have_its_own_values():

@@ -11,7 +11,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model import heads
-from bert_tf.text import vocabulary, vocabulary_learning
+from bert_tf.text import tokenizer_kinds, vocabulary_learning
 
 GREEK = [*checkpoint_cases.PIECES[:5], "ς", "σ", *checkpoint_cases.PIECES[7:]]
 
@@ -36,7 +36,7 @@ def test_a_capital_sigma_that_others_write_otherwise_is_named(lower_case, tmp_pa
 
 
 def test_the_vector_of_masks_of_an_xlnet_is_named(tmp_path, capsys):
-    tokens = vocabulary_learning.learn(["the fox ran, the fox"] * 3, 40, kind=vocabulary.XLNET)
+    tokens = vocabulary_learning.learn(["the fox ran, the fox"] * 3, 40, kind=tokenizer_kinds.XLNET)
     config = BertConfig.of_size("tiny", vocab_size=len(tokens), encoder="xlnet")
     weights = tiny.random_weights(heads.BertModel(config))
     source = Checkpoint(config=config, weights=weights, vocabulary=tokens, lower_case=False)

@@ -28,7 +28,7 @@ from bert_tf.heads.vectors.feature_windows import split_pairs
 from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
 from bert_tf.model import weights
 from bert_tf.tasks.task import FineTuningTask
-from bert_tf.text.host_tokenizer_kinds import create
+from bert_tf.text.host_tokenizer import create_host_tokenizer
 from bert_tf.text.tokenizer import Tokenizer
 
 WORDS = "the fox dog ran sat it ann in ulm sings . who - all round ##er &".split()
@@ -70,7 +70,7 @@ def check(task, config, texts, about=()):
     columns = [tf.constant(column) for column in zip(*texts, strict=True)]
     expected = {name: x.numpy() for name, x in signature(*columns).items()}
     settings = {**task.host_settings, "max_positions": config.max_position_embeddings}
-    stages = host.stages(settings, dict(about), create(TOKENIZER.vocabulary))
+    stages = host.stages(settings, dict(about), create_host_tokenizer(TOKENIZER.vocabulary))
     assert list(stages.inputs) == [spec.name for spec in signature.input_signature]
     rows, rest = stages.read(texts)
     numbers = numbers_of(model, rows, has_masks=settings["stages"] == "masks")
@@ -168,7 +168,7 @@ def test_vectors(options):
 
 
 def vectors_of(model, choice, texts):
-    stages = host.stages(choice.host_settings(), {}, create(TOKENIZER.vocabulary))
+    stages = host.stages(choice.host_settings(), {}, create_host_tokenizer(TOKENIZER.vocabulary))
     rows, rest = stages.read(texts)
     return stages.vectors(numbers_of(model, rows), rest)
 
@@ -234,7 +234,7 @@ STAGES = {
 @pytest.mark.parametrize("name", STAGES)
 def test_time_is_linear_in_the_length_of_a_text(name, unit):
     about = {"kind": "classes", "labels": LABELS}
-    stages = host.stages(STAGES[name], about, create(TOKENIZER.vocabulary))
+    stages = host.stages(STAGES[name], about, create_host_tokenizer(TOKENIZER.vocabulary))
     widths = {"logits": 5, "tokens": 2, "start_logits": 0, "end_logits": 0, "masked_lm_logits": 4}
 
     def answer(text):

@@ -6,18 +6,13 @@ import unicodedata
 
 import tokenizer_cases
 
-from bert_tf.text import host_tokenizer_kinds, sentencepiece_model, tokenizer_kinds, vocabulary_learning
+from bert_tf.text import sentencepiece_model, vocabulary_learning
 from bert_tf.text.byte_level import BLANK
+from bert_tf.text.host_tokenizer import create_host_tokenizer
+from bert_tf.text.tokenizer import create_tokenizer
+from bert_tf.text.tokenizer_kinds import BERT_BYTE_BPE, BYTE_BPE, DEBERTA_V2, SENTENCEPIECE, XLNET
 from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
-from bert_tf.text.vocabulary import (
-    BERT_BYTE_BPE,
-    BYTE_BPE,
-    DEBERTA_V2,
-    SENTENCEPIECE,
-    XLNET,
-    SubwordVocabulary,
-    Vocabulary,
-)
+from bert_tf.text.vocabulary import SubwordVocabulary, Vocabulary
 
 TEXTS = ["the quick  brown fox jumped over the lazy dogs", "it's naïve café 漢字 1234", "``a fox'' aaa {\n  x;\n}"] * 3
 HARD = [
@@ -107,8 +102,8 @@ def tokenizers(case, vocabulary=None):
     make, lower_case, special = CASES[case]
     vocabulary = vocabulary or make()
     return [
-        kinds.create(vocabulary, lower_case, special_tokens_in_strings=special)
-        for kinds in (tokenizer_kinds, host_tokenizer_kinds)
+        create(vocabulary, lower_case, special_tokens_in_strings=special)
+        for create in (create_tokenizer, create_host_tokenizer)
     ]
 
 

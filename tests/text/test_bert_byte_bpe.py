@@ -17,8 +17,9 @@ from bert_tf.heads.tags.tag_serving import TagServing
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.model import heads, weights
-from bert_tf.text import byte_level, host_tokenizer_kinds, tokenizer_kinds, vocabulary, vocabulary_learning
-from bert_tf.text.tokenizer import pack
+from bert_tf.text import byte_level, tokenizer_kinds, vocabulary, vocabulary_learning
+from bert_tf.text.host_tokenizer import create_host_tokenizer
+from bert_tf.text.tokenizer import create_tokenizer, pack
 
 TEXTS = ["the quick brown fox  jumped    over the lazy dogs", "it's 12 naïve café 漢字   {\n    return  1;\n}", "aaa"]
 HARD = [
@@ -49,7 +50,7 @@ SPECIAL = vocabulary.SPECIAL_TOKENS
 def folder(tmp_path_factory):
     """As the makers of ModernBERT have it: special tokens and runs of spaces are added after the vocabulary."""
     path = tmp_path_factory.mktemp("modern_bert")
-    learned = vocabulary_learning.learn(TEXTS * 3, 330, kind=vocabulary.BERT_BYTE_BPE)
+    learned = vocabulary_learning.learn(TEXTS * 3, 330, kind=tokenizer_kinds.BERT_BYTE_BPE)
     ids = {token: number for number, token in enumerate(learned[5:])}
     theirs = Tokenizer(models.BPE(ids, byte_level.parse_merges(learned.rules)))
     theirs.normalizer = normalizers.NFC()
@@ -83,10 +84,10 @@ def probes():
 
 def test_ids_offsets_and_rows_are_those_of_tokenizers_and_return(folder, tmp_path):
     theirs, read = Tokenizer.from_file(str(folder / "tokenizer.json")), formats.read(folder)
-    assert vocabulary.kind_of(read.vocabulary) == vocabulary.BERT_BYTE_BPE and len(read.vocabulary) == 400
+    assert vocabulary.kind_of(read.vocabulary) == tokenizer_kinds.BERT_BYTE_BPE and len(read.vocabulary) == 400
     texts = probes()
     for name in ("native", "huggingface"):
-        tokenizer = tokenizer_kinds.create(read.vocabulary, special_tokens_in_strings=read.special_tokens)
+        tokenizer = create_tokenizer(read.vocabulary, special_tokens_in_strings=read.special_tokens)
         ids, starts, ends = (x.to_list() for x in tokenizer.with_offsets(texts))
         assert tokenizer(texts).to_list() == ids
         for number, encoding in enumerate(theirs.encode_batch(texts, add_special_tokens=False)):
@@ -113,8 +114,8 @@ def test_masks_are_found_as_encode_finds_them(folder):
     read, texts = formats.read(folder), ["a [MASK] b", "a  \n[MASK] b", "[MASK][MASK]", " [CLS] [MASK]", "a b"]
     for recognized in (read.special_tokens, ()):
         options = {"special_tokens_in_strings": recognized}
-        tokenizer = tokenizer_kinds.create(read.vocabulary, **options)
-        on_host = host_tokenizer_kinds.create(read.vocabulary, **options)
+        tokenizer = create_tokenizer(read.vocabulary, **options)
+        on_host = create_host_tokenizer(read.vocabulary, **options)
         ids = tokenizer.ids_with_masks(texts).to_list()
         assert ids == [on_host.ids_with_masks(text) for text in texts]
         if recognized:
@@ -128,8 +129,8 @@ def test_masks_are_found_as_encode_finds_them(folder):
 )
 def test_white_space_is_no_entity_and_no_part_of_one(folder, text):
     read = formats.read(folder)
-    tokenizer = tokenizer_kinds.create(read.vocabulary, special_tokens_in_strings=read.special_tokens)
-    on_host = host_tokenizer_kinds.create(read.vocabulary, special_tokens_in_strings=read.special_tokens)
+    tokenizer = create_tokenizer(read.vocabulary, special_tokens_in_strings=read.special_tokens)
+    on_host = create_host_tokenizer(read.vocabulary, special_tokens_in_strings=read.special_tokens)
     windows = TagWindows(max_seq_length=16, stride=7)
     task = Tagging(TagSet(LABELS, "iob2"), windows)
     words = TagServing(None, tokenizer, task.tag_set, windows)._read_texts(tf.constant(["x", text]))
@@ -154,7 +155,7 @@ def test_other_steps_are_those_of_the_library(folder, change, tmp_path):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "tokenizer.json").write_text(json.dumps(content | change))
     read, theirs = formats.read(tmp_path), Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    own = host_tokenizer_kinds.create(read.vocabulary, special_tokens_in_strings=read.special_tokens)
-    assert read.vocabulary.kind == vocabulary.LIBRARY
+    own = create_host_tokenizer(read.vocabulary, special_tokens_in_strings=read.special_tokens)
+    assert read.vocabulary.kind == tokenizer_kinds.LIBRARY
     for text in [*TEXTS, "a  b" + " " * 24 + "ﬁ [MASK]"]:
         assert own(text) == theirs.encode(text, add_special_tokens=False).ids

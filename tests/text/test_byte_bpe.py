@@ -18,16 +18,16 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.text import (
     byte_level,
-    host_tokenizer_kinds,
-    tokenizer_kinds,
     vocabulary,
     vocabulary_learning,
     whitespace,
 )
 from bert_tf.text.byte_bpe import ByteBpeTokenizer
+from bert_tf.text.host_tokenizer import create_host_tokenizer
 from bert_tf.text.ragged_scan import row_numbers
-from bert_tf.text.tokenizer import pack
-from bert_tf.text.vocabulary import BYTE_BPE, SubwordVocabulary
+from bert_tf.text.tokenizer import Tokenizer, create_tokenizer, pack
+from bert_tf.text.tokenizer_kinds import BYTE_BPE
+from bert_tf.text.vocabulary import SubwordVocabulary
 
 TEXTS = [
     "the quick brown fox jumped over the lazy dogs",
@@ -55,7 +55,7 @@ def tokens():
 
 @pytest.fixture(scope="module")
 def tokenizer(tokens):
-    return tokenizer_kinds.create(tokens)
+    return create_tokenizer(tokens)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def test_letters_continue_words_and_marks_do_not(tokenizer):
 
 def test_word_after_the_token_of_its_blank_is_one_word(tokenizer):
     texts = [" Ωa b", "x ", " 漢"]  # no merge joins a blank and these letters
-    on_host = host_tokenizer_kinds.create(tokenizer.vocabulary)
+    on_host = create_host_tokenizer(tokenizer.vocabulary)
     ids, starts, ends = tokenizer.with_offsets(texts)
     row = row_numbers(ids)
     continues = tokenizer.continues_word(ids.values, starts.values, ends.values).numpy()
@@ -173,7 +173,7 @@ def test_vocabulary_is_a_file_with_its_rules_next_to_it(tokens, tmp_path):
     with pytest.raises(
         UserError, match="The merges .merges.txt, or in tokenizer.json. have the line 'a b c'; expected two tokens"
     ):
-        tokenizer_kinds.from_file(str(tmp_path / "vocab.txt"))
+        Tokenizer.from_file(str(tmp_path / "vocab.txt"))
 
 
 @pytest.mark.parametrize(

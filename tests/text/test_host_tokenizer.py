@@ -5,7 +5,7 @@ import linear_time
 import numpy as np
 import pytest
 
-from bert_tf.text import host_tokenizer_kinds
+from bert_tf.text.host_tokenizer import create_host_tokenizer
 
 
 def assert_alike(case, texts):
@@ -34,7 +34,7 @@ def test_ids_and_offsets_of_assigned_characters_and_random_strings_are_those_of_
 
 def assert_linear(case, size):
     make, lower_case, special = cases.CASES[case]
-    host = host_tokenizer_kinds.create(make(), lower_case, special_tokens_in_strings=special)
+    host = create_host_tokenizer(make(), lower_case, special_tokens_in_strings=special)
     for unit in linear_time.UNITS:
         linear_time.check(host.with_offsets, unit, size)
 

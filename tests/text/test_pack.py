@@ -10,7 +10,8 @@ from tokenizer_cases import VOCABULARY, both_ways, tokens_of
 
 from bert_tf.errors import UserError
 from bert_tf.export.host import rows
-from bert_tf.text import host_tokenizer_kinds, vocabulary
+from bert_tf.text import vocabulary
+from bert_tf.text.host_tokenizer import create_host_tokenizer
 from bert_tf.text.tokenizer import Tokenizer, pack
 from bert_tf.text.tokenizer_settings import TokenizerSettings
 
@@ -77,7 +78,7 @@ def test_pack_truncates_like_removing_one_token_at_a_time(uncased):
 def test_rows_of_transformers_are_those_of_tokenizers():
     settings = TokenizerSettings(odd_to_longer=True, one_segment=True)
     ours = Tokenizer(vocabulary.with_settings(VOCABULARY, settings))
-    on_host = host_tokenizer_kinds.create(ours.vocabulary)
+    on_host = create_host_tokenizer(ours.vocabulary)
     ids = {f"t{number}": number for number in range(30)}
     theirs = tokenizers.Tokenizer(tokenizers.models.WordLevel(ids, unk_token="t0"))
     theirs.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()

@@ -17,14 +17,15 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.text import (
     characters,
-    host_tokenizer_kinds,
     sentencepiece_model,
-    tokenizer_kinds,
     vocabulary,
     vocabulary_learning,
 )
+from bert_tf.text.host_tokenizer import create_host_tokenizer
+from bert_tf.text.tokenizer import create_tokenizer
+from bert_tf.text.tokenizer_kinds import DEBERTA_V2, LIBRARY, SENTENCEPIECE, XLM_ROBERTA, XLNET
 from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
-from bert_tf.text.vocabulary import DEBERTA_V2, LIBRARY, SENTENCEPIECE, XLM_ROBERTA, XLNET, SubwordVocabulary
+from bert_tf.text.vocabulary import SubwordVocabulary
 
 TEXTS = ["the quick brown fox jumped over the lazy dogs", "naïve café, it's 1234 12", "``a fox'' the dog aaa"] * 3
 HARD_STRINGS = [
@@ -47,7 +48,7 @@ def tokens():
 
 @pytest.fixture(scope="module")
 def tokenizer(tokens):
-    return tokenizer_kinds.create(tokens)
+    return create_tokenizer(tokens)
 
 
 def probes():
@@ -63,7 +64,7 @@ def test_ids_are_those_of_sentencepiece(tokenizer, tokens):
     assert tokens[:5] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"] and "▁fox" in tokens
     ids = tf.function(tokenizer)(tf.constant(HARD_STRINGS)).to_list()
     assert ids == [theirs.encode(characters.normalize_albert(text)) for text in HARD_STRINGS]
-    cased = tokenizer_kinds.create(tokens, lower_case=False)
+    cased = create_tokenizer(tokens, lower_case=False)
     assert cased(["The fox"]).to_list() == [theirs.encode("The fox")]
     assert tokenizer.detokenize(tokenizer(["The fox, it's"])) == ["the fox, it's"]
     assert tokenizer(["[CLS]"]).to_list() == tokenizer(["[cls]"]).to_list()  # as text, unless tokens are recognized
@@ -152,7 +153,7 @@ def test_tokenizer_json_gives_the_same_ids_and_is_read_without_a_model(tokens, t
     checkpoint = Checkpoint(config=config, weights={}, vocabulary=tokens, lower_case=lower_case)
     huggingface_tokenizers.write(str(tmp_path), checkpoint)
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    ours = tokenizer_kinds.create(tokens, lower_case)
+    ours = create_tokenizer(tokens, lower_case)
     texts = [text for text in probes() if not any(name in text for name in tokens[:5])]
     expected = ours(tf.constant(texts)).to_list()
     actual = [encoding.ids for encoding in theirs.encode_batch(texts, add_special_tokens=False)]
@@ -168,7 +169,7 @@ def test_tokenizer_json_gives_the_same_ids_and_is_read_without_a_model(tokens, t
     (tmp_path / "tokenizer_config.json").unlink()
     again, casing = huggingface_tokenizers.read(TokenizerFolder(tmp_path))
     assert (list(again), casing) == (list(tokens), lower_case)
-    assert tokenizer_kinds.create(again, lower_case)(tf.constant(texts)).to_list() == expected
+    assert create_tokenizer(again, lower_case)(tf.constant(texts)).to_list() == expected
     values = json.loads((tmp_path / "tokenizer.json").read_text())
     values["model"]["unk_id"] = None
     (tmp_path / "tokenizer.json").write_text(json.dumps(values))
@@ -204,7 +205,7 @@ def test_other_steps_of_tokenizer_json_are_those_of_the_library(tokens, tmp_path
     read, _ = huggingface_tokenizers.read(TokenizerFolder(tmp_path))
     theirs, own = (
         tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json")),
-        host_tokenizer_kinds.create(read, False),
+        create_host_tokenizer(read, False),
     )
     assert read.kind == LIBRARY
     for text in TEXTS:
@@ -218,7 +219,7 @@ def test_too_large_or_incomplete_vocabularies_are_one_sentence(tokens):
     with pytest.raises(UserError, match=r"No SentencePiece vocabulary of 6 tokens can be learned .*"):
         vocabulary_learning.learn(TEXTS, 6, kind=SENTENCEPIECE)
     with pytest.raises(UserError, match=r"The vocabulary has no \[MASK\]"):
-        tokenizer_kinds.create(SubwordVocabulary(tokens[:4] + tokens[5:], SENTENCEPIECE, tokens.rules))
+        create_tokenizer(SubwordVocabulary(tokens[:4] + tokens[5:], SENTENCEPIECE, tokens.rules))
 
 
 XLM_PIECES = [
@@ -250,7 +251,7 @@ def test_xlm_roberta_gives_the_ids_and_offsets_of_tokenizers(tokens, owner):
     found = fairseq(owner, sentencepiece_model.parse(tokens.rules).charsmap)
     assert found[-1] == "<mask>" and found.index("▁") == {"XLMRobertaTokenizer": 4, "CamembertTokenizer": 7}[owner]
     theirs = sentencepiece_model.to_tokenizer(found, lower_case=False)
-    ours = tokenizer_kinds.create(found, special_tokens_in_strings=["<mask>"])
+    ours = create_tokenizer(found, special_tokens_in_strings=["<mask>"])
     texts = [*probes(), "--------------- -----", "a<mask></s> <s>the", "\uff1cs\uff1e the\u2581e", "한국어" * 50]
     texts.append("\0\1<mask>\1e\0")
     ids, starts, ends = (x.to_list() for x in ours.with_offsets(texts))
@@ -278,7 +279,7 @@ def test_xlm_roberta_is_written_as_hugging_face_reads_it_and_read_by_each_of_its
     assert (again, again.rules, again.settings.added_tokens) == (found, found.rules, (mask,)) and {*recognized} == {
         *names
     }
-    ours = tokenizer_kinds.create(again, special_tokens_in_strings=recognized)
+    ours = create_tokenizer(again, special_tokens_in_strings=recognized)
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     texts = ["the <mask>e", "\uff1cmask\uff1e <s>e", "e  <mask> the", "the\u3000<mask>"]
     encodings = theirs.encode_batch(texts, add_special_tokens=False)
@@ -323,7 +324,7 @@ def test_xlnet_is_read_by_each_of_its_files_and_gives_the_ids_and_offsets_of_tok
     (tmp_path / "spiece.model").unlink()
     assert read() == (found, recognized)
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    ours = tokenizer_kinds.create(found, special_tokens_in_strings=recognized)
+    ours = create_tokenizer(found, special_tokens_in_strings=recognized)
     texts = [*probes(), "the<eop> fox <cls>", "a <mask>", "Caf\u00e9 \u1e9b\u0323 THE"]
     ids, starts, ends = (x.to_list() for x in ours.with_offsets(texts))
     encodings = theirs.encode_batch(texts, add_special_tokens=False)
@@ -350,7 +351,7 @@ def test_deberta_gives_the_ids_and_offsets_of_tokenizers_and_its_files_return(is
     learned = vocabulary_learning.learn(TEXTS, 60, kind=DEBERTA_V2)
     assert learned[:4] == ["[PAD]", "[CLS]", "[SEP]", "[UNK]"] and learned[-1] == "[MASK]"
     found = deberta(learned, is_nfc=is_nfc)
-    ours = tokenizer_kinds.create(found, special_tokens_in_strings=True)
+    ours = create_tokenizer(found, special_tokens_in_strings=True)
     spaces = [" \u200b the ", "\u2003a \u3000 b\xa0", "\n\t", "a\u2581 b\x0bfox ", "é\u0301  e\u0327\u0301"]
     spaces += ["a[MASK]  b [CLS]", "a\u2028b", "\x85 the"]
     texts = [*probes(), *spaces, *(f"a{chr(code)}b {chr(code)}" for code in range(1, 0x3100, 7))]

@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import UserError
-from bert_tf.text import record_tokenizer, tokenizer_kinds, vocabulary
+from bert_tf.text import record_tokenizer, vocabulary
 from bert_tf.text.characters import reference_tokenize
 from bert_tf.text.table_tokenizer import TableTokenizer
-from bert_tf.text.tokenizer import pack
+from bert_tf.text.tokenizer import create_tokenizer, pack
 from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -35,7 +35,7 @@ RIGHT = [  # settings, lower case, text, tokens of transformers 5.24
 @pytest.mark.parametrize("settings, lower_case, text, expected", RIGHT)
 def test_tokens_are_those_of_transformers(settings, lower_case, text, expected):
     tokens = vocabulary.with_settings(TOKENS, TokenizerSettings(**settings))
-    assert " ".join(tokenizer_kinds.create(tokens, lower_case).tokenize(text)) == expected
+    assert " ".join(create_tokenizer(tokens, lower_case).tokenize(text)) == expected
 
 
 def strings(seed, count):
@@ -76,7 +76,7 @@ def test_graph_and_table_equal_the_reference(lower_case, strip_accents, split_id
     )
     tokens, texts = vocabulary.with_settings(TOKENS, settings), strings(5, 300)
     expected = [reference_tokenize(text, set(TOKENS), lower_case=lower_case, settings=settings) for text in texts]
-    tokenizer = tokenizer_kinds.create(tokens, lower_case)
+    tokenizer = create_tokenizer(tokens, lower_case)
     ids, starts, ends = tokenizer.with_offsets(texts)
     assert [[TOKENS[number] for number in row] for row in ids.to_list()] == expected
     assert tokenizer(texts).to_list() == ids.to_list()
@@ -94,7 +94,7 @@ FOUND = {"lstrip": True, "rstrip": True}, {"single_word": True}, {"normalized": 
 def test_iterators_over_texts_can_be_saved(found, tmp_path):
     added = AddedToken(content="año", **found)
     tokens = vocabulary.with_settings(TOKENS, TokenizerSettings(added_tokens=(added,)))
-    tokenizer = tokenizer_kinds.create(tokens, special_tokens_in_strings=("[MASK]", "año"))
+    tokenizer = create_tokenizer(tokens, special_tokens_in_strings=("[MASK]", "año"))
     texts = tf.data.Dataset.from_tensor_slices(["a [MASK] b", "el año", "c"]).batch(1)
     rows = iter(texts.map(lambda text: pack(tokenizer, [text], 8)))
     first = next(rows)["token_ids"].numpy().tolist()
@@ -107,7 +107,7 @@ def test_iterators_over_texts_can_be_saved(found, tmp_path):
 
 def test_offsets_where_ideographs_are_letters():
     tokens = vocabulary.with_settings(TOKENS, TokenizerSettings(split_ideographs=False))
-    ids, starts, ends = tokenizer_kinds.create(tokens, False).with_offsets(["a 東京大学 漢"])
+    ids, starts, ends = create_tokenizer(tokens, False).with_offsets(["a 東京大学 漢"])
     assert [TOKENS[number] for number in ids.to_list()[0]] == ["a", "東京", "##大学", "漢"]
     assert (starts.to_list(), ends.to_list()) == ([[0, 2, 4, 7]], [[1, 4, 6, 8]])
 
@@ -142,7 +142,7 @@ def test_words_of_ideographs_need_ideographs_as_tokens():
 def test_datasets_that_find_added_tokens_are_saved(flags, tmp_path):
     settings = TokenizerSettings(added_tokens=(AddedToken(content="año", **flags),))
     tokens = vocabulary.with_settings(TOKENS, settings)
-    tokenizer = tokenizer_kinds.create(tokens, True, special_tokens_in_strings=["año", "[MASK]"])
+    tokenizer = create_tokenizer(tokens, True, special_tokens_in_strings=["año", "[MASK]"])
     texts = tf.data.Dataset.from_tensors(["el año [MASK]", ""]).repeat()
     iterator = iter(texts.map(lambda batch: tokenizer(batch).to_tensor(shape=[2, 3])))
     checkpoint = tf.train.Checkpoint(iterator=iterator)

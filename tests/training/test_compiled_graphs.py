@@ -28,7 +28,7 @@ from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
 from bert_tf.model import heads, packing, xla_rowwise
 from bert_tf.runtime import backend
 from bert_tf.tasks.task import FineTuningTask
-from bert_tf.text import host_tokenizer_kinds
+from bert_tf.text.host_tokenizer import create_host_tokenizer
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator
@@ -136,7 +136,7 @@ ANSWERED = {
 def test_answers_compile(name, tmp_path):
     task, *texts = ANSWERED[name](tmp_path)
     model = task.create_model(dataclasses.replace(MODEL, vocab_size=task.tokenizer.size))
-    on_host = host_tokenizer_kinds.create(task.tokenizer.vocabulary)
+    on_host = create_host_tokenizer(task.tokenizer.vocabulary)
     settings = host_settings.of_model(task.host_settings, model, on_host.pad_id)
     stages = host.stages(settings, {"kind": task.head.kind, "labels": list(task.head.labels)}, on_host)
     compiled = KerasNetwork(model, "the model", settings, "true")

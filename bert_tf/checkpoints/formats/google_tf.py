@@ -22,8 +22,6 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
     read_head_file,
-    read_max_length,
-    read_special_tokens,
     read_tensors,
     read_tokenizer_files,
     with_masked_lm_head,
@@ -76,19 +74,16 @@ def read(path: str) -> Checkpoint:
         weights, used = to_canonical_names(LAYOUTS[config.encoder].table(config), arrays, _is_transposed)
         weights.update((name, array) for name, array in arrays.items() if name not in used)
         found = Checkpoint(config=config, weights=weights)
-    vocabulary, lower_case = _read_tokenizer(folder)
-    if lower_case is None:
-        lower_case = _casing(os.path.basename(folder))
+    of_tokenizer = _read_tokenizer(folder)
+    if of_tokenizer["lower_case"] is None:
+        of_tokenizer["lower_case"] = _casing(os.path.basename(folder))
     head = read_head_file(folder)
     return dataclasses.replace(
         found,
-        vocabulary=vocabulary,
-        lower_case=lower_case,
-        special_tokens=read_special_tokens(folder),
+        **of_tokenizer,
         labels=head["labels"] or found.labels,
         kind=head["kind"] or found.kind,
         answers=head["answers"],
-        max_seq_length=read_max_length(folder),
     )
 
 
@@ -146,14 +141,16 @@ def _read_config(folder: str, arrays: Mapping[str, np.ndarray]) -> BertConfig:
     return BertConfig.from_dict({**values, "encoder": encoder}, gelu=LAYOUTS[encoder].gelu)
 
 
-def _read_tokenizer(folder: str) -> tuple[list[str] | None, bool | None]:
-    """The vocabulary and casing; for a released ALBERT without vocab.txt, from its SentencePiece model."""
+def _read_tokenizer(folder: str) -> dict[str, Any]:
+    """See `read_tokenizer_files`; for a released ALBERT without vocab.txt, from its SentencePiece model."""
+    found = read_tokenizer_files(folder)
     names = [name for name in files.names(folder) if name.endswith(".model")]
-    if not names or files.is_file(os.path.join(folder, "vocab.txt")):
-        return read_tokenizer_files(folder)
+    if not names or found["vocabulary"] is not None:
+        return found
     path = os.path.join(folder, names[0])
     with files.open_binary(path) as file:
-        return sentencepiece_model.tokens_of(file.read(), path), read_tokenizer_files(folder)[1] is not False
+        tokens = sentencepiece_model.tokens_of(file.read(), path)
+    return {**found, "vocabulary": tokens, "lower_case": found["lower_case"] is not False}
 
 
 def _prefix(path: str) -> str | None:

@@ -20,14 +20,13 @@ from bert_tf.checkpoints import (
 )
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
+    max_length_in,
     new_folder,
-    read_max_length,
-    read_special_tokens,
     with_masked_lm_head,
     write_safetensors,
 )
-from bert_tf.checkpoints.huggingface_folder import TokenizerFolder
 from bert_tf.checkpoints.huggingface_layouts import LAYOUTS, NOT_SUPPORTED, encoder_of, written_by_class
+from bert_tf.checkpoints.sentence_transformers import SentenceFolder
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.families.base.huggingface import CLASSES, Layout
@@ -39,7 +38,7 @@ from bert_tf.heads.span import SpanHead
 from bert_tf.heads.tags import Tags
 from bert_tf.model.weights import from_canonical_names, to_canonical_names
 from bert_tf.runtime.atomic_files import write_json
-from bert_tf.runtime.settings import TEXT, Kind, Settings, map_of, one_of, shortened, whole
+from bert_tf.runtime.settings import TEXT, TEXTS, Kind, Settings, map_of, one_of, shortened, whole
 from bert_tf.text.special_tokens import SETTING
 from bert_tf.text.vocabulary import kind_of, settings_of, special_tokens, with_settings
 
@@ -64,7 +63,7 @@ LABELLED, CLASSIFIERS = heads.kinds("is_labelled"), ("classes", "multi_label", "
 
 def recognizes(path: str) -> bool:
     """Returns whether a path is a folder with a configuration and weights, or a TensorFlow file in such a folder."""
-    return torch_folders.is_model(sentence_transformers.encoder_folder(path))
+    return torch_folders.is_model(SentenceFolder(path).encoder.path)
 
 
 def read(path: str) -> Checkpoint:
@@ -77,9 +76,9 @@ def read(path: str) -> Checkpoint:
             weights.
     """
     folder, file = torch_folders.split(path)
-    path = sentence_transformers.encoder_folder(folder)
-    tokenizer = TokenizerFolder(path)
-    values = tokenizer.model
+    of_sentences = SentenceFolder(folder)
+    tokenizer = of_sentences.encoder
+    path, values = tokenizer.path, tokenizer.model
     config = _read_config(values)
     layout, kind = LAYOUTS[config.encoder], _kind(values)
     if layout.has_fixed_gelu and config.hidden_act != "gelu_erf":
@@ -101,7 +100,7 @@ def read(path: str) -> Checkpoint:
     elif kind in CLASSIFIERS:
         kind = _kind_of_texts(values, size)
     if kind in CLASSIFIERS:
-        kind, why_not = cross_encoders.kind_of(path, values, kind)
+        kind, why_not = cross_encoders.kind_of(of_sentences, values, kind)
     reasons = _left_out(config, layout, arrays, kind, written_by_class(values))
     for prefix, reason in (*reasons, *([("classifier/", why_not)] if why_not else [])):
         if any(ours.startswith(prefix) and any(name in arrays for name in table[ours]) for ours in table):
@@ -115,10 +114,11 @@ def read(path: str) -> Checkpoint:
             f"The vocabulary of {path} has {len(vocabulary):,} tokens, but its model has {config.vocab_size:,}: pass "
             "the vocabulary that belongs to it."
         )
-    vocabulary, recognized = huggingface_tokenizers.with_added_tokens(tokenizer, vocabulary)
+    kind_of_tokens = kind_of(vocabulary or ())
+    vocabulary, recognized = huggingface_tokenizers.with_added_tokens(tokenizer, vocabulary, lower_case)
     vocabulary = huggingface_tokenizers.as_long_as_table(vocabulary, len(weights.get(TOKENS, ())))
     if SETTING in tokenizer.config:  # written by `write`
-        chosen = read_special_tokens(path)
+        chosen = tuple(tokenizer.config.value(SETTING, TEXTS, []))
     else:
         chosen = huggingface_added_tokens.found_in_lower_case(tokenizer, recognized)
     if vocabulary is not None and "cls_token_id" in config.settings:
@@ -128,7 +128,7 @@ def read(path: str) -> Checkpoint:
     segments, differ = "two", ""
     if vocabulary is not None:
         vocabulary = with_settings(vocabulary, dataclasses.replace(settings_of(vocabulary), odd_to_longer=True))
-        segments, differ = huggingface_rules.segments_of(tokenizer, kind_of(vocabulary))
+        segments, differ = huggingface_rules.segments_of(tokenizer, kind_of_tokens)
     read = Checkpoint(
         config=config,
         weights=weights,
@@ -138,8 +138,8 @@ def read(path: str) -> Checkpoint:
         added_tokens=tuple(name for name in recognized if name not in special_tokens(vocabulary or ())),
         labels=_labels(values, len(weights["classifier/bias"])) if kind in LABELLED else None,
         kind=kind,
-        max_seq_length=read_max_length(path),
-        sentence_vectors=sentence_transformers.read(folder, config.max_position_embeddings),
+        max_seq_length=max_length_in(tokenizer.config),
+        sentence_vectors=sentence_transformers.read(of_sentences, config.max_position_embeddings),
         left_out=tuple(left_out),
     )
     changes_answers = read.reads_segments and (kind not in (None, Tags.kind) or "cls_has_segment" in config.settings)

@@ -15,9 +15,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
     read_head_file,
-    read_max_length,
     read_safetensors,
-    read_special_tokens,
     read_tensors,
     read_tokenizer_files,
     write_head_file,
@@ -63,13 +61,9 @@ def read(path: str) -> Checkpoint:
 
 def read_description(folder: str, config: BertConfig) -> dict[str, Any]:
     """The Checkpoint fields for tokenizer, head and text embeddings, as far as the files in a folder have them."""
-    vocabulary, lower_case = read_tokenizer_files(folder)
     return {
-        "vocabulary": vocabulary,
-        "lower_case": lower_case,
-        "special_tokens": read_special_tokens(folder),
+        **read_tokenizer_files(folder),
         **_head_of(folder),
-        "max_seq_length": read_max_length(folder),
         "sentence_vectors": sentence_transformers.read(folder, config.max_position_embeddings, has_length=False),
     }
 

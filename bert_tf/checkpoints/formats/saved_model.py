@@ -13,8 +13,6 @@ from bert_tf.checkpoints import model_garden, sentence_transformers, tensorflow_
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     read_head_file,
-    read_max_length,
-    read_special_tokens,
     read_tokenizer_files,
 )
 from bert_tf.checkpoints.formats import native
@@ -41,23 +39,18 @@ def read(path: str) -> Checkpoint:
         return _read_of_others(path)
     config = BertConfig.from_json_file(os.path.join(extra, CONFIG))
     weights = native.read_weights(os.path.join(path, "variables", "variables"))
-    vocabulary, lower_case = read_tokenizer_files(extra)
     head = read_head_file(extra)
     about, host = (read_json(os.path.join(path, name)) for name in ("about.json", os.path.join(EXTRA, "host.json")))
     if isinstance(about, dict):
         answers = {**about, **({"host": host} if isinstance(host, dict) else {})}
         run_files.check_task(Settings(answers, os.path.join(path, "about.json")))
         head["answers"] = answers
-    config = BertConfig.from_json_file(os.path.join(extra, CONFIG))
     vectors = sentence_transformers.read(extra, config.max_position_embeddings, has_length=False)
     return Checkpoint(
         config=config,
         weights={name: np.asarray(array, np.float32) for name, array in weights.items()},
-        vocabulary=vocabulary,
-        lower_case=lower_case,
-        special_tokens=read_special_tokens(extra),
+        **read_tokenizer_files(extra),
         **head,
-        max_seq_length=read_max_length(extra),
         sentence_vectors=vectors or _sentence_vectors(path),
     )
 
@@ -83,10 +76,10 @@ def _read_of_others(path: str) -> Checkpoint:
             "config.json into the folder."
         )
     found = model_garden.read(prefix, path)
-    vocabulary, lower_case = read_tokenizer_files(os.path.join(path, "assets"))
-    if lower_case is None:
-        lower_case = tensorflow_weights.read_flag(prefix, "do_lower_case")
-    return dataclasses.replace(found, vocabulary=vocabulary, lower_case=lower_case)
+    of_tokenizer = read_tokenizer_files(os.path.join(path, "assets"))
+    if of_tokenizer["lower_case"] is None:
+        of_tokenizer["lower_case"] = tensorflow_weights.read_flag(prefix, "do_lower_case")
+    return dataclasses.replace(found, **of_tokenizer)
 
 
 def _sentence_vectors(path: str) -> SentenceVectors | None:

@@ -24,7 +24,7 @@ from bert_tf.errors import UserError
 from bert_tf.recipes.pretraining import facts, preparation
 from bert_tf.runtime import files
 from bert_tf.runtime.lazy import module
-from bert_tf.text import corpus, vocabulary, vocabulary_learning
+from bert_tf.text import corpus, tokenizer_kinds, vocabulary, vocabulary_learning
 from bert_tf.text.sources import Source
 
 beam_pipeline = module("bert_tf.extras.beam.beam_pipeline")
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input_file", metavar="TEXTS", help="texts to learn from; with --extend, one word per line")
     parser.add_argument("output", metavar="TO", help="vocab.txt to write")
     recipe_flags.add_arguments(parser, ModelOptions, ("vocab_size", "do_lower_case"))
-    kinds = list(vocabulary.SPECIAL_TOKENS_OF)
+    kinds = [name for name, kind in tokenizer_kinds.KINDS.items() if kind.special_tokens]
     parser.add_argument("--kind", choices=kinds, default=kinds[0], help="kind of tokenizer (wordpiece)")
     parser.add_argument("--extend", metavar="VOCAB", help="vocabulary to add words to")
     recipe_flags.add_arguments(parser, TextOptions)
@@ -76,7 +76,7 @@ def _learn(arguments: argparse.Namespace, lower_case: bool) -> list[str]:
     minimum = len(vocabulary.SPECIAL_TOKENS)
     if arguments.vocab_size <= minimum:
         raise UserError(f"vocab_size is {arguments.vocab_size}; expected more than the {minimum} special tokens.")
-    if arguments.runner and arguments.kind != vocabulary.WORDPIECE:
+    if arguments.runner and arguments.kind != tokenizer_kinds.WORDPIECE:
         raise UserError(f"--kind={arguments.kind} is learned on this machine only: remove --runner.")
     if arguments.runner:
         return _learn_on_beam(arguments, lower_case)

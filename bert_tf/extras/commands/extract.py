@@ -44,7 +44,7 @@ from bert_tf.extras.features import extract_flags, feature_files
 from bert_tf.heads.vectors.text_vectors import Shape
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime import json_files, process
-from bert_tf.text import tokenizer_kinds
+from bert_tf.text.tokenizer import tokenizer_of
 from bert_tf.training import precision
 
 WINDOW = 4096  # texts per window, sorted by length before batching
@@ -211,7 +211,7 @@ def _model_and_tokenizer(
     dtype = precision.policy(arguments.precision, is_trained=False)
     needs_pooler = choice.pooling == "pooled" and (choice.unit == "sentence" or arguments.export is not None)
     model = pretrained.load_encoder(checkpoint, arguments.source, dtype=dtype, needs_pooler=needs_pooler)
-    return model, tokenizer_kinds.of(checkpoint)
+    return model, tokenizer_of(checkpoint)
 
 
 def export(arguments: argparse.Namespace, checkpoint: Checkpoint, choice: VectorChoice) -> None:

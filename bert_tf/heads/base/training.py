@@ -19,8 +19,7 @@ from bert_tf.heads.base.rows import Rows, StoredRows
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.model.heads import of_head
 from bert_tf.runtime.lazy import keras, tf
-from bert_tf.text import tokenizer_kinds
-from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.text.tokenizer import Tokenizer, tokenizer_of
 
 
 class Training(abc.ABC):
@@ -93,7 +92,7 @@ class Training(abc.ABC):
 
     def live_signatures(self, loaded: Any) -> dict[str, Any]:
         """The same for a loaded `checkpoints.checkpoint.Checkpoint`."""
-        return self.signatures(loaded.model, tokenizer_kinds.of(loaded))
+        return self.signatures(loaded.model, tokenizer_of(loaded))
 
     # Scores of an export; items are labeled examples, questions or sentences
 

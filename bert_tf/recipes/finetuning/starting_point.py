@@ -25,7 +25,8 @@ from bert_tf.runtime.cluster import number_of_workers
 from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import VectorOptions
-from bert_tf.text import tokenizer_kinds, vocabulary, vocabulary_learning
+from bert_tf.text import vocabulary, vocabulary_learning
+from bert_tf.text.tokenizer import create_tokenizer
 from bert_tf.training import step_memory
 from bert_tf.training.run_directory import RunFolder
 
@@ -131,7 +132,7 @@ def _create_tokenizer(
             kind=start.config.encoder_traits.tokenizer,
             special_tokens=start.special_tokens,
         )
-    return tokenizer_kinds.create(tokens, start.lowers_case, special_tokens_in_strings=start.special_tokens)
+    return create_tokenizer(tokens, start.lowers_case, special_tokens_in_strings=start.special_tokens)
 
 
 def match_head(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> Checkpoint:

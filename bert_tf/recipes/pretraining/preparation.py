@@ -22,7 +22,7 @@ from bert_tf.recipes.pretraining.pretraining_flags import AUTO_STEPS, Flags
 from bert_tf.runtime import accelerators, backend, files, terminal
 from bert_tf.runtime.cluster import check_workers, number_of_workers
 from bert_tf.runtime.progress import progress
-from bert_tf.text import corpus, special_tokens, vocabulary, vocabulary_learning
+from bert_tf.text import corpus, special_tokens, tokenizer_kinds, vocabulary, vocabulary_learning
 from bert_tf.text.demo_corpus import installed_python
 from bert_tf.text.documents import read_documents
 from bert_tf.text.sources import Source
@@ -244,7 +244,7 @@ def learn_vocabulary(
     size: int,
     *,
     lower_case: bool,
-    kind: str = vocabulary.WORDPIECE,
+    kind: str = tokenizer_kinds.WORDPIECE,
     recognized: Sequence[str] = (),
 ) -> list[str]:
     """Learns a vocabulary from files, else from Python's manual; uses the first 100 million characters."""

@@ -9,7 +9,7 @@ from bert_tf.recipes import initialization, pretrain, recorded_run
 from bert_tf.recipes.finetuning.scored_export import Scored
 from bert_tf.recipes.pretraining import facts, preparation
 from bert_tf.recipes.pretraining.pretraining_flags import without_pairs
-from bert_tf.text import tokenizer_kinds
+from bert_tf.text.tokenizer import tokenizer_of
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder
 
@@ -30,7 +30,7 @@ def score(path: str, file: str, *, batch_size: int | None, jit_compile: str = "a
     found = facts.of_phase(options)
     facts.check_has_text("file", file, found.sources)
     start.check_vocabulary(path)
-    tokenizer = tokenizer_kinds.of(start)
+    tokenizer = tokenizer_of(start)
     strategy = initialization.start_devices(DeviceOptions())
     with tempfile.TemporaryDirectory() as place:
         _, manifest = preparation.prepare(start, options, found, RunFolder(place))

@@ -12,7 +12,7 @@ from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.tasks import demo_questions
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import QuestionOptions
-from bert_tf.text import vocabulary
+from bert_tf.text import tokenizer_kinds, vocabulary
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import confidence
 
@@ -53,7 +53,7 @@ def _task(
         temperature=temperature or 1.0,
     )
     tokenizer = tokenizer_for(lambda: _texts(splits["train"]()))
-    if options.parity and vocabulary.kind_of(tokenizer.vocabulary) != vocabulary.WORDPIECE:
+    if options.parity and vocabulary.kind_of(tokenizer.vocabulary) != tokenizer_kinds.WORDPIECE:
         raise leave_out("parity requires WordPiece, which this model does not use")
     lengths = options.max_seq_length, options.doc_stride, options.max_query_length
     head = Answering(

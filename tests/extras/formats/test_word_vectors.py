@@ -9,7 +9,7 @@ from bert_tf.checkpoints import formats, pretrained
 from bert_tf.errors import UserError
 from bert_tf.extras.formats import word_vectors
 from bert_tf.runtime import machine_memory
-from bert_tf.text import tokenizer_kinds
+from bert_tf.text.tokenizer import tokenizer_of
 from bert_tf.text.vocabulary import SPECIAL_TOKENS
 
 WORDS = ["the", "fox", "New_York", "über", "fox", ". . .", "##ed", "<unk>", "科", ","]
@@ -59,8 +59,8 @@ def test_every_layout_gives_the_words_that_texts_contain(name, tmp_path, capsys)
 
 def test_vectors_are_those_of_the_tokens_of_a_text(tmp_path):
     loaded = pretrained.load(written(tmp_path, "glove.txt", lines(["the", "Fox"], VECTORS[:2])))
-    assert tokenizer_kinds.of(loaded).lower_case is False, "as there is a capital letter"
-    ids = tokenizer_kinds.of(loaded)(["the Fox fox"]).to_list()
+    assert tokenizer_of(loaded).lower_case is False, "as there is a capital letter"
+    ids = tokenizer_of(loaded)(["the Fox fox"]).to_list()
     assert ids == [[5, 6, 1]]
     inputs = {"token_ids": np.array([[2, *ids[0], 3]], np.int32), "lengths": np.int32([5])}
     tokens = loaded.model(inputs)["tokens"][0].numpy()
