@@ -31,6 +31,7 @@ from bert_tf.export import about_file, loaded_model, opening
 from bert_tf.export.batches import predict_in_order
 from bert_tf.export.predictor import Predictor
 from bert_tf.export.reranking import Reranker
+from bert_tf.export.text_function import TextFunction
 from bert_tf.export.zero_shot import TEMPLATE, ZeroShot
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.answers import Answer, BaseAnswer, Entities, Entity, FilledMasks, Prediction, Tag, Token
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 MAX_SHOWN = 6  # labels in a message
 OF_KERAS = ("compile", "fit", "evaluate", "summary", "layers", "trainable", "optimizer", "weights")  # of a Keras model
 KERAS = ".keras"  # extension of Keras files
+OTHER_FILES = (".h5", ".hdf5", ".bin", ".pt", ".pth", ".safetensors", ".onnx", ".tflite", ".pb", ".json", ".zip")
 FOLDER = "the path of a folder to write"
 WINDOW = 4096  # texts per window, batched by similar length
 
@@ -403,7 +405,7 @@ class Bert:
         several = [labels] if isinstance(labels, given_texts.SINGLE) else given_texts.elements(labels, "labels")
         names = [given_texts.as_text(each, "A label") for each in several]
         classify = ZeroShot(
-            self._source.predictor(2 if self._inputs.takes_any_number else None),
+            self._predictor(2 if self._inputs.takes_any_number else None),
             tuple(self.labels or ()),
             names,
             multi_label=multi_label,
@@ -432,7 +434,7 @@ class Bert:
             UserError: the model takes no pairs, or it is unclear which of its labels means a match.
         """
         self._expect("predict", asked="rank")
-        pairs = self._source.predictor(None if self._source.is_recorded else 2)
+        pairs = self._predictor(None if self._source.is_recorded else 2)
         asked, read = given_texts.as_text(query, "The query"), self._inputs.read(texts, ["text"])
         names = [row[0] for row in read.rows]
         scores = Reranker(pairs, tuple(self.labels or ()), label)(asked, names).tolist()
@@ -600,6 +602,8 @@ class Bert:
         if path.endswith(KERAS):
             self.model.save(path)
             return
+        if path.endswith(OTHER_FILES):
+            raise UserError(f"path is {path}; expected the path of a folder, or of a {KERAS} file.")
         check_free(path)
         checkpoint = self._source.checkpoint(self.labels)
         with plugins.trusting(everything=self.trust_code):
@@ -648,7 +652,7 @@ class Bert:
         if precision not in EXPORT_PRECISIONS:
             raise UserError(f"precision is {precision!r}; expected one of {', '.join(EXPORT_PRECISIONS)}.")
         loaded_model.check_free(folder, overwrite=overwrite)
-        loaded = self._source.for_export()
+        loaded = self._source.for_export(self.labels)
         with plugins.trusting(everything=self.trust_code):
             trained = trained_model.of_loaded(self.path, loaded, num_texts, with_attention=attention)
             files.make_folder(os.path.dirname(files.absolute(folder)))
@@ -690,6 +694,11 @@ class Bert:
             self.save(folder, format=publishing.format_for(self._source.checkpoint(self.labels)))
             return publishing.upload(folder, repository, private=private, revision=revision, message=message)
 
+    def _predictor(self, texts: int | None) -> TextFunction:
+        """The predictor of its head, with its current labels; texts: the number per example, None if unspecified."""
+        found = self._source.predictor(texts)
+        return found if self.labels == self._source.labels else found.with_labels(self.labels or ())
+
     def _each(self, read: Texts, kind: type[Found], batch_size: int) -> list[Found]:
         """The model's answers of this kind, one per example."""
         if not read.rows:
@@ -697,7 +706,7 @@ class Bert:
         if kind is Prediction:
             given_texts.warn_of_blank(read)
         head, labels = heads.get(self._source.head_kind or ""), tuple(self.labels or ())
-        predictor = self._source.predictor(len(read.rows[0]) if self._inputs.takes_any_number else None)
+        predictor = self._predictor(len(read.rows[0]) if self._inputs.takes_any_number else None)
         rows = predict_in_order(predictor, examples_of(read), batch_size=batch_size, window=WINDOW)
         answers = (answered(*pair, head=head, labels=labels, inputs=predictor.inputs).answer for pair in rows)
         return [answer for answer in answers if isinstance(answer, kind)]
@@ -720,7 +729,7 @@ class Bert:
             Example(str(number), tuple(words), None, f"sentence {number}")
             for number, words in enumerate([sentences] if is_words(sentences) else sentences)
         ]
-        tagger = self._source.predictor(None).word_tagger
+        tagger = self._predictor(None).word_tagger
         assert tagger is not None
         outputs = predict_in_order(tagger, examples, batch_size=batch_size, window=WINDOW)
         answers = (tagged_words.answered(*pair, tuple(self.labels or ())).answer for pair in outputs)

@@ -83,8 +83,8 @@ class Source(Protocol):
     def checkpoint(self, labels: list[str] | None) -> Checkpoint:
         """The checkpoint with its current weights and these labels, for files, without weights still random."""
 
-    def for_export(self) -> Checkpoint:
-        """The checkpoint with a model in float32 without adapters."""
+    def for_export(self, labels: list[str] | None) -> Checkpoint:
+        """The checkpoint with these labels, and a model in float32 without adapters."""
 
     def changes(self, path: str, options: Mapping[str, Any]) -> Iterator[str]:
         """Yields names of weights that differ from the files at a path; options: of `load`."""
@@ -173,7 +173,7 @@ class KerasSource:
                 del weights[name]
         return dataclasses.replace(self.loaded, weights=weights, labels=labels, new_head=0, model=None, report=None)
 
-    def for_export(self) -> Checkpoint:
+    def for_export(self, labels: list[str] | None) -> Checkpoint:
         """See Source."""
         from bert_tf.model import weights
 
@@ -181,8 +181,8 @@ class KerasSource:
         if model.dtype_policy.name != "float32" or model.lora:
             values = {**model.get_config(), "dtype": "float32", "lora": None}
             model = type(model).from_config(values)
-            weights.assign(model, self.checkpoint(self.labels).weights)
-        return dataclasses.replace(self.loaded, model=model)
+            weights.assign(model, self.checkpoint(labels).weights)
+        return dataclasses.replace(self.loaded, model=model, labels=labels)
 
     def changes(self, path: str, options: Mapping[str, Any]) -> Iterator[str]:
         """See Source."""
@@ -259,7 +259,7 @@ class EngineSource:
         """Raises UserError."""
         return self.model
 
-    def for_export(self) -> Checkpoint:
+    def for_export(self, labels: list[str] | None) -> Checkpoint:
         """Raises UserError."""
         return self.model
 

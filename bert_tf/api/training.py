@@ -20,6 +20,7 @@ from bert_tf.training.run_directory import Callback, calling
 GIVEN = {"train_file": table.THE_DATA, "eval_file": "eval_data"}  # {flag of a table: its name in messages}
 ROWS = {"train_file": "data/train.jsonl", "eval_file": "data/eval.jsonl"}  # files of a run on data from Python
 TEXTS = "data/texts.jsonl"
+OF_TASKS = {"task_name", "data_dir", "tfds_name"}  # options that name data, so that `data` may be None
 Data = Any  # a path, rows, a pandas DataFrame or a tf.data.Dataset
 
 
@@ -53,6 +54,8 @@ def fine_tune(
     """Fine-tunes a model on labeled texts; see `bert_tf.fine_tune`."""
     processes.check()
     _check_no_dry_run(options)
+    if data is None and not options.keys() & OF_TASKS:
+        raise UserError("data is None; expected the path of a table, or rows, such as a DataFrame.")
     given = finetune_recipe.Flags.of_program(options)  # wrong options fail before anything is written
     name = os.fspath(data) if isinstance(data, str | os.PathLike) else table.NAME
     folder = table_choice.run_folder(name) if output_dir is None else os.fspath(output_dir)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
 from bert_tf.export import host
 from bert_tf.export.network import Network
 from bert_tf.export.text_function import TextFunction
@@ -49,6 +50,7 @@ class Predictor(TextFunction):
             batch_size: texts per batch; None: the default.
         """
         self.source = self.folder = source
+        self._settings, self._about = settings, about
         self.network, self.tokenizer, self.head = network, tokenizer, head
         self.stages = host.stages(settings, about, tokenizer)
         self.inputs, self.has_order = self.stages.inputs, True
@@ -56,6 +58,16 @@ class Predictor(TextFunction):
         self.word_tagger = WordTagger(network, self.stages) if hasattr(self.stages, "read_words") else None
         self.batch_size = batch_size or self.batch_size
         self.signature_def: dict[str, Any] | None = settings.get("signature_def")
+
+    def with_labels(self, labels: Sequence[str]) -> "Predictor":
+        """See TextFunction."""
+        if len(labels) != len(self.labels) or len(set(labels)) < len(labels):
+            raise UserError(
+                f"The labels are set to {', '.join(map(str, labels)) or 'none'}; {self.source} has {len(self.labels)}: "
+                "set as many different names."
+            )
+        about = {**self._about, "labels": list(labels)}
+        return Predictor(self.source, self.network, self._settings, about, self.tokenizer, self.head, self.batch_size)
 
     @property
     def engine(self) -> str:

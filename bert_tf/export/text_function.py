@@ -64,6 +64,10 @@ class TextFunction(abc.ABC):
                 "of these names, without text_columns."
             )
 
+    def with_labels(self, labels: Sequence[str]) -> "TextFunction":
+        """The same with other names of the classes; raises UserError if it cannot have them."""
+        raise UserError(f"The labels of {self.source} are part of its functions: leave them as they are.")
+
     @abc.abstractmethod
     def _run(self, columns: dict[str, list]) -> "dict[str, np.ndarray]":
         """The outputs for the inputs; raises MemoryError, or UserError if it fails for another reason."""

@@ -164,6 +164,37 @@ def test_labels_without_names_are_numbered_everywhere(folder, tmp_path):
     assert bert_tf.load(folder / "number").labels is None
 
 
+def test_labels_that_are_set_name_answers_and_files(folder, tmp_path):
+    model, before = bert_tf.load(folder / "classes"), bert_tf.load(folder / "classes").predict("a b c")
+    model.labels = ["one", "two", "three"]
+    found = model.predict("a b c")
+    assert (
+        found.label
+        == model.labels[["x", "y", "z"].index(before.label)]
+        == max(found.probabilities, key=found.probabilities.get)
+    )
+    assert list(found.probabilities) == ["one", "two", "three"]
+    model.save(tmp_path / "saved")
+    model.export(tmp_path / "export", engines="none")
+    for path in ("saved", "export"):
+        assert bert_tf.load(tmp_path / path).predict("a b c").label == found.label
+    (before,) = {each.label for each in bert_tf.load(folder / "tags").entities("a b c d")}
+    tagger = bert_tf.load(folder / "tags")
+    tagger.labels = ["O", "B-PLACE", "I-PLACE"]
+    assert before == "LOC" and {each.label for each in tagger.entities("a b c d")} == {"PLACE"}
+    assert {each.tag for each in tagger.tags(["a", "b"])} <= {*tagger.labels}
+    for labels in (["a", "b"], ["a", "a", "b"], []):
+        model.labels = labels
+        with pytest.raises(UserError, match="has 3: set as many different names"):
+            model.predict("a")
+
+
+def test_path_of_another_kind_of_file_is_an_error(folder, tmp_path):
+    with pytest.raises(UserError, match="m.h5; expected the path of a folder, or of a .keras file"):
+        bert_tf.load(folder / "classes").save(tmp_path / "m.h5")
+    assert not (tmp_path / "m.h5").exists()
+
+
 def test_methods_use_the_current_weights(folder):
     model = bert_tf.load(folder / "classes")
     model.predict("a")

@@ -313,3 +313,10 @@ def test_mistakes_are_one_sentence(call, message, tmp_path):
     with pytest.raises(UserError, match=message):
         call(tmp_path / "run")
     assert not list((tmp_path / "run").rglob("*.json*"))
+
+
+def test_no_data_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="data is None; expected the path of a table"):
+        bert_tf.fine_tune(None)
+    assert not list(tmp_path.iterdir())
