@@ -21,7 +21,7 @@ from bert_tf.errors import UserError
 from bert_tf.model import encoders
 from bert_tf.model.inputs import IDS_OF_HUB, MASK_OF_HUB, TYPES_OF_HUB
 from bert_tf.model.layers import config_of
-from bert_tf.runtime import kept_files
+from bert_tf.runtime import files
 from bert_tf.text import tokenizer_kinds
 from bert_tf.text.tokenizer import Tokenizer, pack
 
@@ -108,7 +108,7 @@ class PreprocessingLayer(keras.layers.Layer):
         if tokens is None:
             return
         special_tokens = read_special_tokens(folder)
-        self._write_files = functools.partial(kept_files.write, content=kept_files.read(folder))
+        self._write_files = functools.partial(files.write_folder, content=files.read_folder(folder))
         self.tokenizer = tokenizer_kinds.create(
             tokens, lower_case is not False, special_tokens_in_strings=special_tokens
         )

@@ -28,7 +28,7 @@ from bert_tf.model.inputs import complete_for
 from bert_tf.model.layers import ConfiguredLayer, Dense, Dropout, LayerNorm, config_of, dense
 from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.model.sequence_packing import POSITION_INPUTS, TABLES, PackingSpec
-from bert_tf.runtime import kept_files
+from bert_tf.runtime import files
 
 Inputs = Mapping[str, tf.Tensor]
 
@@ -147,9 +147,9 @@ class BertModel(FittedModel):
 
     def load_assets(self, folder: str | None) -> None:
         """Called by Keras to read them; None for files of earlier versions, which have none."""
-        content = kept_files.read(folder) if folder else {}
+        content = files.read_folder(folder) if folder else {}
         if content:
-            self.write_description = functools.partial(kept_files.write, content=content)
+            self.write_description = functools.partial(files.write_folder, content=content)
 
     def count_params(self) -> int:
         """The number of weights, without the dropout state."""

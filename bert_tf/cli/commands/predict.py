@@ -38,7 +38,7 @@ from bert_tf.export.batches import BatchFunction, predict_in_order
 from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import Answered, answered
-from bert_tf.runtime import accelerators, files
+from bert_tf.runtime import files, machine
 from bert_tf.runtime.lazy import module
 
 bulk_files = module("bert_tf.extras.beam.bulk_files")
@@ -121,7 +121,7 @@ def _load(arguments: argparse.Namespace, folder: str) -> TextFunction:
 def _say_how_to_start_sooner(folder: str) -> None:
     """Prints how to add a model for an engine to one of this package's exports, if it has none."""
     is_ours = files.is_file(os.path.join(folder, about_file.EXTRA, "bert_config.json"))
-    if is_ours and not engine_network.available(folder) and not accelerators.are_there():
+    if is_ours and not engine_network.available(folder) and not machine.has_accelerator():
         print(
             "Runs on TensorFlow, which takes seconds to start; `bert-tf export RUN --overwrite` adds a model for "
             'OpenVINO, which starts sooner (pip install "bert-tf[openvino]").',

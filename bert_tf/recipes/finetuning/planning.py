@@ -17,7 +17,7 @@ from bert_tf.recipes import advice, initialization, teacher
 from bert_tf.recipes.finetuning import baselines, few_examples, few_shot, folds, preprocessed, starting_point, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.reports import plan_text
-from bert_tf.runtime import accelerators, log_notes
+from bert_tf.runtime import machine, terminal
 from bert_tf.runtime.lazy import tf
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import step_memory
@@ -79,7 +79,7 @@ class Plan:
             mean = task.split("train").statistics()["mean_length"] * task.head.rows_per_example
             seen = mean * sum(each.num_train_steps * each.train_batch_size for each in trainings.values())
             seen *= 2 if self.series == REFIT else 1 + 1 / len(self.runs) if self.series == FOLDS else 1
-            gpus = accelerators.number(options.devices.device)
+            gpus = machine.gpus_used(options.devices.device)
             lines["time"] = plan_text.time(advice.training_seconds(config, seen, gpus=gpus))
         return lines
 
@@ -184,7 +184,7 @@ def _read(options: FineTuningFlags, folder: RunFolder, *, several: bool) -> Setu
 
 def read_data(options: FineTuningFlags, setup: Setup, folder: RunFolder, *, several: bool) -> Setup:
     """A setup with the task named by the flags; prints a summary of its splits."""
-    with log_notes.kept() as notes:
+    with terminal.kept_warnings() as notes:
         start, task = _create_task(options, setup.start, folder)
         starting_point.check_evaluation(starting_point.with_selection(options, task), task, several=several)
         splits = {name: task.split(name) for name in starting_point.requested_splits(options, task)}

@@ -14,7 +14,7 @@ from bert_tf.recipes.pretraining.pretraining_flags import (
     without_pairs,
 )
 from bert_tf.reports import plan_text
-from bert_tf.runtime import accelerators, xla_options
+from bert_tf.runtime import machine, process
 from bert_tf.training import step_memory
 from bert_tf.training.run_directory import RunFolder, recorded_flags
 
@@ -69,7 +69,7 @@ class Plan:
         if training.budget_minutes:
             seconds = 60 * training.budget_minutes
         else:
-            gpus = accelerators.number(options.devices.device)
+            gpus = machine.gpus_used(options.devices.device)
             seconds = advice.training_seconds(config, per_step * training.num_train_steps, gpus=gpus)
         return {**lines, "time": plan_text.time(seconds)}
 
@@ -81,7 +81,7 @@ def make(options: Flags) -> Plan:
     """
     options = _with_recorded(options)
     options = preparation.with_computed_defaults(options)
-    xla_options.set_up(options.devices.xla_cache)
+    process.set_up_xla(options.devices.xla_cache)
     options.training.check()
     start = preparation.resolve(options)
     taught_by = teacher.read(options, start)

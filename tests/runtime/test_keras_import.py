@@ -13,7 +13,7 @@ import tiny
 from bert_tf.config import encoder_traits
 from bert_tf.families.bert import layer as bert
 from bert_tf.model import encoders
-from bert_tf.runtime import keras_classes
+from bert_tf.runtime import keras_import
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOAD = "import {first}\nimport {second}\nimport sys\nmodel = keras.models.load_model(sys.argv[1])\n"
@@ -21,7 +21,7 @@ LOAD += "print([type(layer).__name__ for layer in model.layers], int(model.count
 
 
 def test_every_class_is_found_in_the_sources():
-    found = list(keras_classes.classes())
+    found = list(keras_import.classes())
     assert {"BertEncoder", "Encoder", "Classifier", "SentenceEncoder"} <= {name for _, name in found}
     modules = {module.split(".")[2] for module, _ in found if module.startswith(f"{encoder_traits.PACKAGE}.")}
     assert modules <= {"base", *encoder_traits.names()}
