@@ -14,8 +14,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 import bert_tf
-from bert_tf.cli import recipe_flags
-from bert_tf.config import entry_point, segments
+from bert_tf.config import entry_point, flag_parsers, segments
 from bert_tf.errors import UserError, describe_failure, meant
 from bert_tf.runtime import plugins, process, stop_signals, tensorflow_startup, terminal
 
@@ -49,12 +48,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def is_recipe(command: ModuleType) -> bool:
+    """Returns whether a command runs a recipe: absl parses its flags, as in the repository's run_*.py scripts."""
+    return hasattr(command, "Flags")
+
+
 def _run(words: list[str]) -> None:
     command = None
     if words and not words[0].startswith("-"):
         command = plugins.member(COMMANDS, words[0], kind="command")
-        if recipe_flags.is_recipe(command):
-            recipe_flags.run(command, words)
+        if is_recipe(command):
+            sys.argv = ["bert-tf", *words]  # shown in error messages, --help and run.json
+            entry_point.run(command.Flags, command.main, words[1:], command.__doc__)
             return
     handler = logging.StreamHandler()
     handler.setFormatter(terminal.Formatter())
@@ -109,8 +114,8 @@ def parser(loaded: dict[str, ModuleType] | None = None) -> argparse.ArgumentPars
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        if module and recipe_flags.is_recipe(module):
-            recipe_flags.add_arguments(command, module.Flags)
+        if module and is_recipe(module):
+            flag_parsers.add_arguments(command, module.Flags)
         elif module:
             module.add_arguments(command)
             command.set_defaults(run=module.run)

@@ -170,3 +170,14 @@ def _check_no_gaps(text_mask: tf.Tensor) -> None:
         True,
         "The mask has padding before a token, which this encoder cannot skip: begin each row with its text.",
     )
+
+
+def create_encoder(config: BertConfig, **options: Any) -> BaseEncoder:
+    """Creates the encoder that `config.encoder` names."""
+    return encoder_class(config)(config, **options)
+
+
+def encoder_class(config: BertConfig) -> type[BaseEncoder]:
+    """The class of the encoder that `config.encoder` names."""
+    encoder: type[BaseEncoder] = module_with_layer(config.encoder).Encoder
+    return encoder

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import LoraConfig
-from bert_tf.model import encoders, weights
+from bert_tf.model import base_encoder, weights
 from bert_tf.model import lora as adapters
 from bert_tf.model.activation_probe import Probe
 from bert_tf.model.base_encoder import Pass
@@ -108,7 +108,7 @@ class BertModel(FittedModel):
         super().__init__(**options)
         self.kind = kind or type(self).kind
         self.config = config_of(config)
-        self.encoder = encoders.create(self.config, dtype=self.dtype_policy)
+        self.encoder = base_encoder.create_encoder(self.config, dtype=self.dtype_policy)
         if lora:
             adapters.attach(self, LoraConfig(**lora))
         self.built = True

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -22,6 +23,7 @@ BETWEEN = ("lstm/", "mix/")  # prefixes of weights between encoder and head, see
 HEADS = ("classifier/", "span/", *BETWEEN)  # prefixes of task heads
 TEACHER_PROJECTION = "teacher_projection/"  # prefix of weights that distillation trains in addition to the model
 Weights = dict[str, np.ndarray]  # {canonical name: array}
+LAYER_NAME = re.compile(r"(.*\blayers/)(\d+)(/.*)")
 
 
 def variables_by_name(model: keras.layers.Layer) -> dict[str, keras.Variable]:
@@ -193,3 +195,38 @@ def _raise_shape_mismatch(name: str, expected: tuple[int, ...], actual: tuple[in
         f"{name} has the shape {actual} in the checkpoint and {expected} in the model: "
         "use the configuration that belongs to the checkpoint."
     )
+
+
+def layer_map(text: str, student: int, teacher: int) -> list[int]:
+    """Maps each of `student` layers to a layer of a model with `teacher` layers.
+
+    text: such as "2,4,6"; "" for every n-th, including the last. Raises UserError for invalid numbers.
+    """
+    if not text:
+        return [round(number * teacher / student) for number in range(1, student + 1)]
+    try:
+        layers = [int(part) for part in text.split(",")]
+    except ValueError:
+        layers = []
+    if len(layers) != student or not all(1 <= number <= teacher for number in layers):
+        raise UserError(
+            f"layer_map is {text!r}; expected {student} numbers from 1 to {teacher}, one for each layer, such as "
+            f"{','.join(map(str, layer_map('', student, teacher)))}."
+        )
+    return layers
+
+
+def select_layers(weights: Mapping[str, np.ndarray], layers: Sequence[int]) -> dict[str, np.ndarray]:
+    """The weights of a model with these layers, and all weights outside of layers."""
+    places: dict[int, list[int]] = {}
+    for new, old in enumerate(layers):
+        places.setdefault(old - 1, []).append(new)
+    selected: dict[str, np.ndarray] = {}
+    for name, array in weights.items():
+        match = LAYER_NAME.fullmatch(name)
+        if not match:
+            selected[name] = array
+            continue
+        for new in places.get(int(match[2]), []):
+            selected[f"{match[1]}{new}{match[3]}"] = array
+    return selected

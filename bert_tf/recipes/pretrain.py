@@ -18,6 +18,7 @@ from bert_tf.errors import UserError, listed
 from bert_tf.export import engine_network, loaded_model, opening
 from bert_tf.heads.base import text_lengths
 from bert_tf.heads.base.head import as_text
+from bert_tf.heads.base.servable import TextTask
 from bert_tf.heads.masked_lm import lm_kind, task_name
 from bert_tf.model import weights
 from bert_tf.recipes import advice, initialization, teacher
@@ -30,7 +31,6 @@ from bert_tf.runtime.cluster import worker_number
 from bert_tf.runtime.lazy import keras
 from bert_tf.tasks import catalog
 from bert_tf.tasks.pretraining.held_out import held_out_examples, masked_sentences, unigram_loss
-from bert_tf.tasks.text_task import TextTask
 from bert_tf.text import tokenizer_kinds
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import checkpointing, precision, traced_gradients

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from bert_tf.errors import UserError, reason_of
-from bert_tf.serving import access, client_routes, openapi, text_size, values, versions
+from bert_tf.serving import access, client_routes, openapi, values, versions
 from bert_tf.serving.batcher import Batcher, Busy
 from bert_tf.serving.body import closed, read_json, wait_for_disconnect
 from bert_tf.serving.served import Arrays, Searchable, Served, Signature
@@ -313,7 +313,7 @@ class Server:
         self, request: Request, model: Served | Searchable, signature: Signature, arrays: Arrays
     ) -> Arrays:
         """The outputs of the model; stops on timeout, or if the client disconnects."""
-        if await asyncio.to_thread(text_size.is_above, arrays, self.most_tokens):
+        if await asyncio.to_thread(values.has_more_tokens, arrays, self.most_tokens):
             raise HTTPException(413, f"The texts have more than {self.most_tokens:,} tokens: send them in parts.")
         answer = asyncio.ensure_future(self.batchers[model.name].answer(signature, arrays, self.seconds))
         gone = asyncio.ensure_future(wait_for_disconnect(request))

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from bert_tf.export.reranking import positive
 from bert_tf.heads.vectors import Vectors
 from bert_tf.heads.vectors.sentence_choice import SEARCH_PROMPTS
-from bert_tf.serving import text_size, values
+from bert_tf.serving import values
 from bert_tf.serving.served import Arrays, Served, Signature
 
 SMALLEST = 1e-12  # minimum length to divide a vector by
@@ -80,7 +80,7 @@ class ClientRoutes:
         self, request: Request, model: Served, body: Body, texts: list[str], encoding: str
     ) -> JSONResponse:
         vectors = await self._vectors(request, model, body, texts, normalize=None)
-        tokens = await asyncio.to_thread(lambda: sum(len(text_size.TOKEN.findall(text)) for text in texts))
+        tokens = await asyncio.to_thread(lambda: sum(len(values.TOKEN.findall(text)) for text in texts))
 
         def answer() -> JSONResponse:
             shown = [_base64(row) for row in vectors] if encoding == "base64" else vectors.tolist()

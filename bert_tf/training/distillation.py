@@ -20,9 +20,9 @@ from bert_tf.config.train_config import DistillationConfig
 from bert_tf.errors import UserError, leave_out
 from bert_tf.model import weights
 from bert_tf.model.activation_probe import Probe, check_support
-from bert_tf.model.layer_selection import layer_map
 from bert_tf.model.layers import Dense
 from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.model.weights import layer_map
 from bert_tf.training.task import Batch, Objective, Task
 
 SOFT_TARGETS = "soft_targets"

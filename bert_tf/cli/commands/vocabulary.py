@@ -17,7 +17,7 @@ import json
 import os
 import shlex
 
-from bert_tf.cli import recipe_flags
+from bert_tf.config import flag_parsers
 from bert_tf.config.flag_groups import ModelOptions, TextOptions
 from bert_tf.data import text_lines
 from bert_tf.errors import UserError
@@ -33,11 +33,11 @@ beam_runner = module("bert_tf.extras.beam.beam_runner")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input_file", metavar="TEXTS", help="texts to learn from; with --extend, one word per line")
     parser.add_argument("output", metavar="TO", help="vocab.txt to write")
-    recipe_flags.add_arguments(parser, ModelOptions, ("vocab_size", "do_lower_case"))
+    flag_parsers.add_arguments(parser, ModelOptions, ("vocab_size", "do_lower_case"))
     kinds = list(vocabulary.SPECIAL_TOKENS_OF)
     parser.add_argument("--kind", choices=kinds, default=kinds[0], help="kind of tokenizer (wordpiece)")
     parser.add_argument("--extend", metavar="VOCAB", help="vocabulary to add words to")
-    recipe_flags.add_arguments(parser, TextOptions)
+    flag_parsers.add_arguments(parser, TextOptions)
     parser.add_argument("--runner", default="", help="Apache Beam runner that counts the words (none)")
     parser.add_argument("--runner_flags", default="", help="flags of the runner, in one string")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")

@@ -21,8 +21,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.cli import recipe_flags
-from bert_tf.cli.main import COMMANDS
+from bert_tf.cli.main import COMMANDS, is_recipe
 from bert_tf.config.flag_parsers import positive
 from bert_tf.errors import UserError
 from bert_tf.runtime import access_token, cluster, machine, plugins, tensorflow_startup
@@ -53,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
-    if not words or not recipe_flags.is_recipe(plugins.member(COMMANDS, words[0], kind="command")):
+    if not words or not is_recipe(plugins.member(COMMANDS, words[0], kind="command")):
         raise UserError(
             f"{' '.join(words[:1]) or 'Nothing'} cannot be launched: pass pretrain, finetune or squad after --."
         )

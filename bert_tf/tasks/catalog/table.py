@@ -9,7 +9,7 @@ from typing import Any
 
 from bert_tf import heads
 from bert_tf.config.flag_parsers import comma_separated
-from bert_tf.data import bad_rows, examples, tables, tfds_datasets
+from bert_tf.data import examples, tables, tfds_datasets
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.base.table_options import TableOptions
@@ -115,7 +115,7 @@ def _without_bad_rows(
             reasons.append(f"{row.location} has no {lacks}")
         else:
             kept.append(row)
-    bad_rows.report(path, reasons, stops=malformed is None)
+    labelled_rows.report_bad(path, reasons, stops=malformed is None)
     if not kept:
         raise UserError(f"No row of {path} has a text{' and a label' * is_labelled}.")
     return kept

@@ -18,12 +18,12 @@ from bert_tf.data.mlm_masking import mask_tokens
 from bert_tf.data.pretraining import masked_records, record_input
 from bert_tf.data.pretraining.record_files import CONTINUATIONS
 from bert_tf.heads import masked_lm
+from bert_tf.heads.base.servable import TextTask
 from bert_tf.heads.masked_lm import MaskedLm, mask_filling
 from bert_tf.heads.next_sentence import NextSentence
 from bert_tf.heads.replaced_tokens import ReplacedTokens
 from bert_tf.model.heads import Pretrainer
 from bert_tf.model.replaced_tokens import ReplacedTokenModel
-from bert_tf.tasks.text_task import TextTask
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training.task import Objective
 
