@@ -8,7 +8,6 @@ from typing import Any
 
 from bert_tf.data import tables
 from bert_tf.errors import UserError
-from bert_tf.text.characters import is_cjk
 
 HOLDS, HOLDS_NOT = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")  # values in a multi-label column
 MAX_NAMED = 12  # labels named in an error
@@ -127,25 +126,3 @@ def first_labels(labels: Sequence[str]) -> str:
     """The first few labels, for an error."""
     more = f" and {len(labels) - MAX_NAMED} more" if len(labels) > MAX_NAMED else ""
     return ", ".join(labels[:MAX_NAMED]) + more
-
-
-def join_words(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-    """A sentence's text, and the span of each word in it: (text, [(start, end)]) in characters.
-
-    Words are joined by a space, but not ideographs, kana and their punctuation.
-
-    join_words(["我", "。", "I"])[0]  ->  "我。 I"
-    """
-    text = ""
-    spans: list[tuple[int, int]] = []
-    for word in words:
-        if spans and not (word and text and _is_unspaced(text[-1]) and _is_unspaced(word[0])):
-            text += " "
-        spans.append((len(text), len(text) + len(word)))
-        text += word
-    return text, spans
-
-
-def _is_unspaced(character: str) -> bool:
-    """Returns whether a character is of a script that puts no space between words."""
-    return is_cjk(character) or "\u3000" <= character <= "\u30ff" or "\uff00" <= character <= "\uffef"

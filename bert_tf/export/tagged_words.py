@@ -6,7 +6,8 @@ Here an Example is a sentence, and its texts are the words.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bert_tf.data.examples import Example, join_words
+from bert_tf.data.examples import Example
+from bert_tf.data.joined_words import join_words
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.heads.base.answering import Answered

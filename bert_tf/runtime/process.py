@@ -10,8 +10,6 @@ import sys
 from bert_tf.errors import UserError
 from bert_tf.runtime import files, machine
 
-MAX_SEED = 2_000_000_000  # TensorFlow takes 32 bits, and some seeds are the run's seed plus an offset
-
 PIPE_CLOSED = 128 + getattr(signal, "SIGPIPE", 13)  # exit code: the reader of the output is gone; Windows lacks it
 # glibc's numbers for mallopt, and their values in bytes.
 MALLOC_OPTIONS = {-1: 2**31 - 1, -3: 2**30}  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD

@@ -72,7 +72,7 @@ class Server:
             receive_seconds: timeout for receiving a body.
             most_waiting: maximum number of queued requests per model.
             most_instances: maximum number of instances per request.
-            most_tokens: maximum number of tokens per request, see `text_size`.
+            most_tokens: maximum number of tokens per request, see `values.has_more_tokens`.
             allowed_hosts: allowed names in the Host header; "*" for any.
             allowed_origins: origins whose scripts may read responses (CORS), such as "https://example.org"; "*": any.
             token: required in requests, see `access.Gate`; "" for none.

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bert_tf.data.conll_files import ColumnLayout, ConllFile, Sentence
-from bert_tf.data.examples import join_words
+from bert_tf.data.joined_words import join_words
 from bert_tf.errors import UserError
 
 FILE = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nsaid  VBD I-VP O\n\n\nParis NNP I-NP I-LOC\n \n"

@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from bert_tf.data import pipeline
 from bert_tf.data.conll_files import DOCUMENT, ConllFile, Sentence
-from bert_tf.data.examples import Example, join_words
+from bert_tf.data.examples import Example
+from bert_tf.data.joined_words import join_words
 from bert_tf.data.tag_schemes import Span, TagSet
 from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base import text_lengths

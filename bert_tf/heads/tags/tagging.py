@@ -15,7 +15,8 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import tag_schemes
 from bert_tf.data.conll_files import ColumnLayout, ConllFile, Sentence
-from bert_tf.data.examples import Example, join_words
+from bert_tf.data.examples import Example
+from bert_tf.data.joined_words import join_words
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base.prediction_files import json_line

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import conll_files, tag_schemes
 from bert_tf.data.conll_files import ConllFile
-from bert_tf.data.examples import Example, join_words
+from bert_tf.data.examples import Example
+from bert_tf.data.joined_words import join_words
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError, leave_out
 from bert_tf.heads.base.table_options import SPLIT_FLAGS, RowOptions

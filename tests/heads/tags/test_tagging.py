@@ -8,7 +8,7 @@ import tensorflow as tf
 from tagging_cases import CONFIG, FILE, TAG_SET, TOKENIZER, model_of, predicted_by, task_of
 
 from bert_tf.data import conll_files, tag_schemes
-from bert_tf.data.examples import join_words
+from bert_tf.data.joined_words import join_words
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
 from bert_tf.heads.tags.tag_windows import TagWindows
