@@ -6,8 +6,6 @@ A command imports TensorFlow only when it runs, so that --help and usage errors 
 import argparse
 import itertools
 import logging
-import os
-import signal
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -15,8 +13,8 @@ from typing import Any, NoReturn
 
 import bert_tf
 from bert_tf.config import entry_point, flag_parsers, segments
-from bert_tf.errors import UserError, describe_failure, meant
-from bert_tf.runtime import plugins, process, stop_signals, tensorflow_startup, terminal
+from bert_tf.errors import UserError, meant
+from bert_tf.runtime import plugins, tensorflow_startup, terminal
 
 COMMANDS = "bert_tf.cli.commands"
 
@@ -28,24 +26,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     tensorflow_startup.silence()
     terminal.protect()
-    try:
-        with stop_signals.raised("bert-tf"):
-            _run(list(sys.argv[1:] if arguments is None else arguments))
-            sys.stdout.flush()
-    except UserError as error:
-        return _fail(error, error.exit_code)
-    except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise Python's flush at exit would fail
-        return process.PIPE_CLOSED
-    except KeyboardInterrupt as interrupt:
-        number = interrupt.args[0] if interrupt.args else signal.SIGINT
-        return _fail("interrupted; no partial files were left.", 128 + number)
-    except Exception as error:
-        failure = describe_failure(error, memory="lower batch_size, or add memory")
-        if failure is None:
-            raise
-        return _fail(*failure)
-    return 0
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    return _fail(
+        *entry_point.outcome(
+            lambda: _run(words),
+            "bert-tf",
+            memory="lower batch_size, or add memory",
+            interrupted="interrupted; no partial files were left.",
+        )
+    )
 
 
 def is_recipe(command: ModuleType) -> bool:
@@ -122,6 +111,7 @@ def parser(loaded: dict[str, ModuleType] | None = None) -> argparse.ArgumentPars
     return top
 
 
-def _fail(message: object, code: int) -> int:
-    print(terminal.printable(f"bert-tf: {message}"), file=sys.stderr, flush=True)
+def _fail(message: str, code: int) -> int:
+    if message:
+        print(terminal.printable(f"bert-tf: {message}"), file=sys.stderr, flush=True)
     return code

@@ -250,10 +250,10 @@ class BertConfig:
             raise UserError(f"{source}: {error}") from None
 
     @classmethod
-    def from_json_file(cls, path: str | os.PathLike[str], *, gelu: str = "gelu_tanh") -> Self:
+    def from_json_file(cls, path: str | os.PathLike[str]) -> Self:
         """Reads a `bert_config.json`; see `from_dict`."""
         values = json_files.require_json(path, "a BERT configuration such as bert_config.json")
-        return cls.from_dict(values, gelu=gelu, source=os.fspath(path))
+        return cls.from_dict(values, source=os.fspath(path))
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as a plain dictionary."""

@@ -120,7 +120,8 @@ def atomic_folder(folder: StrPath, *, overwrite: bool = False) -> Iterator[str]:
     if files.is_remote(folder):
         with tempfile.TemporaryDirectory(prefix="bert-tf-") as scratch:
             yield scratch
-            _upload_folder(scratch, folder)
+            with folder_lock.claimed(folder, lambda: None, folder):
+                _replace_objects(scratch, folder)
         return
     temporary = _temporary(folder)
     with _naming(folder), folder_lock.claimed(temporary, lambda: os.makedirs(temporary, exist_ok=True), folder):
@@ -142,13 +143,8 @@ def _temporary(folder: str) -> str:
     return os.path.join(os.path.dirname(folder), f".{os.path.basename(folder)}.partial")
 
 
-def _upload_folder(source: str, folder: str) -> None:
-    """Replaces the content of a folder in a store, marked as unfinished from the first change to the last."""
-    with folder_lock.claimed(folder, lambda: None, folder):
-        _replace_objects(source, folder)
-
-
 def _replace_objects(source: str, folder: str) -> None:
+    """Replaces the content of a folder in a store, marked as unfinished from the first change to the last."""
     marker = os.path.join(folder, UNFINISHED)
     files.make_folder(folder)
     files.write_small(marker, b"This folder is being written, or its writing was interrupted.\n")

@@ -50,6 +50,11 @@ def most_open_files() -> float:
     return math.inf if limit == resource.RLIM_INFINITY else limit
 
 
+def drop_output() -> None:
+    """Discards output after its reader, such as `head`, has closed the pipe; else Python's flush at exit would fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def keep_freed_memory() -> None:
     """Makes malloc keep the memory of large tensors: returning it to the system takes a fifth of a training step."""
     with contextlib.suppress(AttributeError, OSError, TypeError):  # not glibc; Windows

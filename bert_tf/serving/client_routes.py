@@ -83,7 +83,9 @@ class ClientRoutes:
         tokens = await asyncio.to_thread(lambda: sum(len(values.TOKEN.findall(text)) for text in texts))
 
         def answer() -> JSONResponse:
-            shown = [_base64(row) for row in vectors] if encoding == "base64" else vectors.tolist()
+            shown = vectors.tolist()
+            if encoding == "base64":
+                shown = [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
             data = [{"object": "embedding", "index": number, "embedding": each} for number, each in enumerate(shown)]
             usage = {"prompt_tokens": tokens, "total_tokens": tokens}
             return JSONResponse({"object": "list", "data": data, "model": model.name, "usage": usage})
@@ -256,10 +258,6 @@ def _scores(model: Served, outputs: Arrays, *, is_raw: bool) -> np.ndarray:
 
 def _encoded(texts: list[str]) -> np.ndarray:
     return np.array([text.encode() for text in texts], object)
-
-
-def _base64(vector: np.ndarray) -> str:
-    return base64.b64encode(vector.astype("<f4").tobytes()).decode()
 
 
 def describe(models: list[Any], post: Callable[..., dict[str, Any]]) -> dict[str, Any]:

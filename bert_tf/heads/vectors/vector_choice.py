@@ -4,7 +4,6 @@ K vectors per token, D hidden size, L layers.
 """
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 from bert_tf.config.flag_parsers import finite
@@ -102,17 +101,11 @@ def choose_layers(text: str, num_hidden_layers: int, weights: str = "") -> Layer
     chosen = range(-4, 0) if join != "apart" else [ONE_LAYER.get(str(name), name) for name in names]
     layers = tuple(_state(number, text, num_hidden_layers) for number in chosen)
     if factors:
-        _check_weights(factors, layers, names, join, text)
+        if join != "apart" or len(factors) != len(layers):
+            reason = f"{names[0]} has its own" if join != "apart" else f"layers {text!r} are {len(layers)}"
+            raise UserError(f"layer_weights are {len(factors)} numbers, but {reason}: pass one for each layer.")
         return LayerChoice(layers=layers, names=(WEIGHTED_SUM,), join="sum", weights=factors)
     return LayerChoice(layers=layers, names=tuple(names), join=join, weights=(1.0,) * len(layers))
-
-
-def _check_weights(
-    weights: Sequence[float], layers: Sequence[int], names: Sequence[int | str], join: str, text: str
-) -> None:
-    if join != "apart" or len(weights) != len(layers):
-        reason = f"{names[0]} has its own" if join != "apart" else f"layers {text!r} are {len(layers)}"
-        raise UserError(f"layer_weights are {len(weights)} numbers, but {reason}: pass one for each layer.")
 
 
 def _state(layer: int | str, text: str, count: int) -> int:
