@@ -189,6 +189,12 @@ def check_free(folder: StrPath) -> None:
         raise UserError(f"{folder} exists already: choose another folder, or remove it first.")
 
 
+def check_place(path: StrPath) -> None:
+    """Raises UserError unless a path can be that of a file, in an existing folder."""
+    if files.is_folder(path) or not files.has_folder(path):
+        raise UserError(f"{path} cannot be written: pass a file in an existing folder.")
+
+
 def write_lines(path: StrPath, lines: Iterable[str], *, shared: bool = False) -> None:
     """Writes strings, which include their line ends, as UTF-8."""
     with atomic_write(path, shared=shared) as partial, open(partial, "w", encoding="utf-8", newline="") as file:

@@ -30,6 +30,12 @@ def read_json(path: files.StrPath) -> Any:
         return None
 
 
+def read_object(path: files.StrPath) -> dict[str, Any]:
+    """Like `read_json`, but {} for anything other than an object."""
+    content = read_json(path)
+    return content if isinstance(content, dict) else {}
+
+
 def require_json(
     path: files.StrPath, expected: str, *, kind: type | tuple[type, ...] = dict, has_lines: bool = False
 ) -> Any:

@@ -38,7 +38,7 @@ from bert_tf.export.batches import BatchFunction, predict_in_order
 from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import Answered, answered
-from bert_tf.runtime import files, machine
+from bert_tf.runtime import atomic_files, files, machine
 from bert_tf.runtime.lazy import module
 
 bulk_files = module("bert_tf.extras.beam.bulk_files")
@@ -219,8 +219,8 @@ def check(arguments: argparse.Namespace, *, has_folder: bool = False) -> None:
         raise UserError("json applies to standard output: remove it, or name an output that ends in .jsonl.")
     if not output.lower().endswith(OUTPUTS):
         raise UserError(f"output is {output}; expected a name that ends in {' or '.join(OUTPUTS)}.")
-    if files.is_folder(output) or not (has_folder or files.has_folder(output)):
-        raise UserError(f"{output} cannot be written: pass a file in an existing folder.")
+    if files.is_folder(output) or not has_folder:
+        atomic_files.check_place(output)
     if arguments.file and files.same(output, arguments.file):
         raise UserError(f"output and file are both {output}: choose another name for the predictions.")
 

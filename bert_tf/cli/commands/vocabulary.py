@@ -22,7 +22,7 @@ from bert_tf.config.flag_groups import ModelOptions, TextOptions
 from bert_tf.data import text_lines
 from bert_tf.errors import UserError
 from bert_tf.recipes.pretraining import preparation
-from bert_tf.runtime import files
+from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.lazy import module
 from bert_tf.text import corpus, vocabulary, vocabulary_learning
 
@@ -47,8 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     output = arguments.output
     lower_case = arguments.do_lower_case == "true" and "byte_bpe" not in arguments.kind
-    if files.is_folder(output) or not files.has_folder(output):
-        raise UserError(f"{output} cannot be written: pass a file in an existing folder.")
+    atomic_files.check_place(output)
     if files.exists(output) and not arguments.overwrite:
         raise UserError(f"{output} already exists: pass another name, or --overwrite.")
     extension = None

@@ -152,9 +152,9 @@ class TextHead(Head):
     def encode(self, examples: Sequence[Example]) -> np.ndarray:
         """Labels as numbers [n, ...]; UserError with the position of any label that this head does not have."""
 
-    @abc.abstractmethod
     def unknown(self, count: int) -> np.ndarray:
-        """Placeholders in the shape of `encode`, for examples without labels."""
+        """Placeholders in the shape of `encode`, for examples without labels; here for labels that are numbers."""
+        return np.zeros(count, np.float32)
 
     def class_weights(self, labels: np.ndarray, text: str) -> np.ndarray:
         """Loss weights, float32 [n], from the flag class_weights; UserError if there are no classes.
@@ -167,9 +167,9 @@ class TextHead(Head):
         """Number of examples of each label, [C]; None if labels have no names."""
         return None
 
-    @abc.abstractmethod
     def names(self, predicted: np.ndarray) -> list[str]:
-        """Labels, or predicted ones, as written in the label column."""
+        """Labels, or predicted ones, as written in the label column; here numbers."""
+        return [f"{number:.3f}" for number in predicted]
 
     # Training
 
