@@ -35,7 +35,6 @@ PAGE = {
 HTML = {"": "index.html", "docs": "docs.html"}
 MAX_LARGE_INSTANCES = 8  # per request to a signature with large outputs, such as attention, or a slow one
 MAX_INLINE_VALUES = 20_000  # larger responses are serialized in a thread, not in the event loop
-MAX_MESSAGE = 1000  # characters of an error message
 BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)  # seconds
 SECURITY = {
     "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
@@ -336,7 +335,7 @@ class Server:
 
 
 async def _client_error(_: Request, error: HTTPException) -> JSONResponse:
-    return JSONResponse({"error": error.detail[:MAX_MESSAGE]}, error.status_code, headers=error.headers)
+    return JSONResponse({"error": error.detail[: client_routes.MAX_MESSAGE]}, error.status_code, headers=error.headers)
 
 
 async def _server_error(_: Request, error: Exception) -> JSONResponse:
