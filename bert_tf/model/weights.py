@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NoReturn
 
 import numpy as np
 
@@ -181,20 +180,17 @@ def assign(model: keras.layers.Layer, arrays: Mapping[str, np.ndarray]) -> LoadR
 def check_same_shapes(report: LoadReport) -> None:
     """Raises UserError, with both shapes, for a mismatched weight of the encoder or of a pre-training head."""
     for name, actual, expected in report.shape_mismatch:
-        if name.startswith(PRE_TRAINED):
-            _raise_shape_mismatch(name, expected, actual)
-
-
-def _raise_shape_mismatch(name: str, expected: tuple[int, ...], actual: tuple[int, ...]) -> NoReturn:
-    if name.endswith(("token_table", "output_bias")) and actual[0] != expected[0]:
+        if not name.startswith(PRE_TRAINED):
+            continue
+        if name.endswith(("token_table", "output_bias")) and actual[0] != expected[0]:
+            raise UserError(
+                f"The checkpoint has a vocabulary of {actual[0]} tokens and the model one of {expected[0]} ({name}): "
+                "use the vocab.txt and the configuration that belong to the checkpoint."
+            )
         raise UserError(
-            f"The checkpoint has a vocabulary of {actual[0]} tokens and the model one of {expected[0]} ({name}): "
-            "use the vocab.txt and the configuration that belong to the checkpoint."
+            f"{name} has the shape {actual} in the checkpoint and {expected} in the model: "
+            "use the configuration that belongs to the checkpoint."
         )
-    raise UserError(
-        f"{name} has the shape {actual} in the checkpoint and {expected} in the model: "
-        "use the configuration that belongs to the checkpoint."
-    )
 
 
 def layer_map(text: str, student: int, teacher: int) -> list[int]:

@@ -13,7 +13,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from bert_tf.errors import NO_SPACE, UserError
@@ -49,7 +49,9 @@ def atomic_write(path: StrPath, *, shared: bool = False, folder: StrPath | None 
         path, folder = target_of(path), None
     target = os.path.join(folder or os.path.dirname(path), os.path.basename(path))
     partial = f"{target}.{os.getpid()}.partial" if shared else f"{target}.partial"
-    with _naming(path), contextlib.nullcontext() if shared else folder_lock.claimed(partial, _touch(partial), path):
+    with _naming(path), contextlib.ExitStack() as claims:
+        if not shared:
+            claims.enter_context(folder_lock.claimed(partial, lambda: open(partial, "ab").close(), path))
         try:
             yield partial
             os.replace(partial, path)
@@ -57,10 +59,6 @@ def atomic_write(path: StrPath, *, shared: bool = False, folder: StrPath | None 
             with contextlib.suppress(OSError):
                 os.remove(partial)
             raise
-
-
-def _touch(path: str) -> Callable[[], None]:
-    return lambda: open(path, "ab").close()
 
 
 def target_of(path: str) -> str:

@@ -77,7 +77,8 @@ def _examples(options: TableOptions, split: str, columns: Sequence[str]) -> list
     path = table_splits.require(options, split)
     label: str | None = options.label_column
     if split == "test":
-        names = dict.fromkeys(_column_names(options, path))
+        name, folder = options.tfds_name, options.tfds_dir
+        names = dict.fromkeys(tfds_datasets.feature_names(name, folder) if name else tables.column_names(path))
         label = label if set(examples.label_columns(label, names)) <= set(names) else None
     malformed: list[str] | None = [] if options.bad_rows == "skip" and split != "test" else None
     same: dict[str, Any] = {"texts": columns, "label": label}
@@ -151,12 +152,6 @@ def _with_joined_variants(labels: Iterable[str], rows: Iterable[Example], *, joi
                 ", ".join(map(repr, same)),
             )
     return [label for label in labels if label not in left_out]
-
-
-def _column_names(options: TableOptions, path: str) -> list[str]:
-    if options.tfds_name:
-        return tfds_datasets.feature_names(options.tfds_name, options.tfds_dir)
-    return tables.column_names(path)
 
 
 def _labels(options: TableOptions, goal_class: type[TextHead], training: Callable[[], list[Example]]) -> list[str]:
