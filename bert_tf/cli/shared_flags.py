@@ -12,7 +12,6 @@ from bert_tf.config.train_config import JIT_CHOICES
 from bert_tf.errors import UserError, leave_out
 from bert_tf.export import opening
 from bert_tf.export.opening import AUTO, CHOICES, TENSORFLOW
-from bert_tf.export.predictor import Predictor
 from bert_tf.runtime import machine, process, tensorflow_startup
 from bert_tf.text import special_tokens, vocabulary
 
@@ -96,11 +95,6 @@ def say_engine(arguments: argparse.Namespace, name: str) -> None:
     """Prints the engine in use, if the flag does not name one."""
     if arguments.engine == AUTO and name != TENSORFLOW:
         print(f"Runs on {name}; --engine={TENSORFLOW} uses TensorFlow.", file=sys.stderr)
-
-
-def load_engine(arguments: argparse.Namespace, folder: str) -> Predictor | None:
-    """The export on the engine from the flag, see `chosen_engine`; None for TensorFlow."""
-    return opening.load(folder, chosen_engine(arguments, folder))
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:

@@ -106,7 +106,7 @@ def answer_file(arguments: argparse.Namespace) -> None:
 
 def _load(arguments: argparse.Namespace, folder: str) -> TextFunction:
     """The export, not compiled for a single text, because compiling would take longer than it saves."""
-    found: Any = shared_flags.load_engine(arguments, folder)
+    found: Any = opening.load(folder, shared_flags.chosen_engine(arguments, folder))
     if not found:
         is_single = arguments.file is None and arguments.jit_compile == "auto"
         jit_compile = "false" if is_single else arguments.jit_compile
