@@ -121,8 +121,8 @@ class Server:
         ]
         for path in ("/v1/models/{name}", "/v1/models/{name}/versions/{version}"):
             routes += [
-                Route(f"{path}:predict", self.predict, methods=["POST"]),
-                Route(f"{path}:search", self.search, methods=["POST"]),
+                Route(f"{path}:predict", functools.partial(self._counted, self._predict), methods=["POST"]),
+                Route(f"{path}:search", functools.partial(self._counted, self._search), methods=["POST"]),
                 Route(f"{path}/metadata", self.metadata),
                 Route(path, self.status),
             ]
@@ -237,15 +237,7 @@ class Server:
         """TensorFlow Serving's GetModelMetadataResponse."""
         return JSONResponse(self.model(request).metadata())
 
-    async def predict(self, request: Request) -> Response:
-        """Predicts, and counts the request."""
-        return await self._counted(request, self._predict)
-
-    async def search(self, request: Request) -> Response:
-        """Searches, and counts the request."""
-        return await self._counted(request, self._search)
-
-    async def _counted(self, request: Request, answer: Callable[[Request, Any], Awaitable[Response]]) -> Response:
+    async def _counted(self, answer: Callable[[Request, Any], Awaitable[Response]], request: Request) -> Response:
         model = self.model(request)
         return await self.timed(model, answer(request, model))
 
